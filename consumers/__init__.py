@@ -1,0 +1,1 @@
+"""A cursor enters; an ordered, checked sequence of Changes leaves, whatever the transport."""

@@ -1,0 +1,59 @@
+"""The `headwater` command: each sub-command lives in a module of its own and is loaded only when it is called."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import rich_click as click
+
+from headwater import __version__
+from headwater.cli.output import fail
+from headwater.schemas.errors import HeadwaterError
+from headwater.settings import load_settings
+
+COMMANDS: dict[str, str] = {
+    "settings": "Show every setting, its value and its meaning.",
+}
+"""Sub-command → one line of help; its code is `headwater.cli.<name>:command`."""
+
+
+class LazyCommands(click.RichGroup):
+    """Starting the command must not import every database driver."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"headwater.cli.{cmd_name.replace('-', '_')}")
+        command: click.Command = module.command
+        command.short_help = command.short_help or COMMANDS[cmd_name]
+        return command
+
+
+@click.group(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--store", metavar="URL", help="Where the catalog is kept, e.g. sqlite:///lake.db.")
+@click.option("--config", metavar="FILE", help="TOML file with settings; ./headwater.toml if it exists.")
+@click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="Any other setting.")
+@click.version_option(__version__, prog_name="headwater")
+@click.pass_context
+def headwater(ctx: click.Context, store: str | None, config: str | None, assignments: tuple[str, ...]) -> None:
+    """Headwater: the change feed that begins at your catalog's HEAD."""
+    flags: dict[str, object] = {"store": store}
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
+        if not equals:
+            raise click.BadParameter(f"{assignment!r} is not NAME=VALUE.", param_hint="--set")
+        flags[name] = value
+    ctx.obj = load_settings(flags, config=config)
+
+
+def main() -> None:
+    try:
+        headwater(prog_name="headwater")
+    except HeadwaterError as error:
+        fail(error)
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,38 @@
+"""Results enter; a table or JSON leaves on stdout, an error as one line on stderr."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import NoReturn
+
+import msgspec
+import rich_click as click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from headwater.schemas.errors import HeadwaterError
+
+EXIT_BAD_INPUT = 2
+
+as_json = click.option("--json", "json_output", is_flag=True, help="Print JSON for machines.")
+"""Every command that shows something takes it."""
+
+
+def print_json(value: object) -> None:
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None) -> None:
+    table = Table(*columns, title=title, title_justify="left", header_style="bold")
+    for row in rows:
+        table.add_row(*("" if cell is None else str(cell) for cell in row))
+    Console().print(table)
+
+
+def fail(error: HeadwaterError) -> NoReturn:
+    """One line, no traceback."""
+    line = " ".join(str(error).split())
+    Console(stderr=True, soft_wrap=True, highlight=False).print(Text.assemble(("error", "bold red"), f" {error.code}: {line}"))
+    sys.exit(EXIT_BAD_INPUT)

@@ -1,0 +1,72 @@
+"""Flags, HEADWATER_* variables and a TOML file enter, in that order of precedence; one checked struct leaves.
+
+This is the only list of settings: docs/settings.md is compared with it by a test.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from headwater.schemas.errors import InvalidInput
+
+ENV_PREFIX = "HEADWATER_"
+CONFIG_FILE = "headwater.toml"
+"""Read from the working folder when no other file is named."""
+
+
+def _home(*parts: str) -> str:
+    return str(Path.home().joinpath(*parts))
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    store: Annotated[
+        str, Meta(description="Where the catalog is kept: memory://, sqlite:///path, postgresql://… or cassandra://…")
+    ] = "sqlite:///headwater.db"
+    durability: Annotated[
+        Literal["warn", "refuse"],
+        Meta(description="What to do when the live server's settings could lose acknowledged commits"),
+    ] = "warn"
+    cache_bytes: Annotated[int, Meta(ge=0, description="Upper bound of the object cache, in bytes")] = 256 * 1024 * 1024
+    node_lease_seconds: Annotated[int, Meta(ge=10, description="How long a node id is leased for")] = 3600
+    dev_dir: Annotated[str, Meta(description="Folder of the local servers that `headwater dev` runs")] = msgspec.field(
+        default_factory=lambda: _home(".local", "share", "headwater", "dev")
+    )
+    jar_cache_dir: Annotated[str, Meta(description="Folder where the servers' jars are kept between checkouts")] = (
+        msgspec.field(default_factory=lambda: _home(".cache", "headwater", "jars"))
+    )
+
+
+def load_settings(
+    flags: Mapping[str, object] | None = None,
+    environ: Mapping[str, str] | None = None,
+    config: str | None = None,
+) -> Settings:
+    """Each value from the first of flags, environment, TOML file, default that has it."""
+    environ = os.environ if environ is None else environ
+    names = Settings.__struct_fields__
+    merged: dict[str, object] = _from_file(config or environ.get(ENV_PREFIX + "CONFIG"))
+    merged |= {name: environ[ENV_PREFIX + name.upper()] for name in names if ENV_PREFIX + name.upper() in environ}
+    merged |= {name: value for name, value in (flags or {}).items() if value is not None}
+    try:
+        return msgspec.convert(merged, Settings, strict=False)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(
+            f"{error}.", field="settings", remedy="`headwater settings` lists every setting with its meaning."
+        ) from error
+
+
+def _from_file(path: str | None) -> dict[str, object]:
+    file = Path(path or CONFIG_FILE)
+    if path is None and not file.exists():
+        return {}
+    try:
+        return tomllib.loads(file.read_text())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InvalidInput(f"{file} cannot be read: {error}.", field="config", remedy="Name a TOML file.") from error

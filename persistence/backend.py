@@ -1,0 +1,173 @@
+"""The SPI: rows enter, rows leave, one compare-and-swap decides. All that a database must be able to do, and nothing more.
+
+Semantics (retries, batching, log, index, fences) live above, once. An implementation is thread-safe, keeps no state but its
+connections, and answers every call in one of four ways: the result; `StoreUnavailable` (surely not applied, may be tried
+again); `OutcomeUnknown` (a write may or may not have been applied); another `HeadwaterError` that trying again won't cure.
+"""
+
+from __future__ import annotations
+
+import abc
+import enum
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from headwater.persistence.rows import ObjectRow, PointerRow, RootedRow, ScannedRow, Split, Table
+
+
+class Abilities(msgspec.Struct, frozen=True, kw_only=True):
+    """What this backend can do beyond the minimum; callers ask before they rely on it."""
+
+    commits_in_one_transaction: bool
+    """`commit` writes objects and pointer atomically: a lost race leaves no object behind."""
+    can_delete_realms: bool
+    """`delete_realms` removes whole realms in bulk; without it maintenance deletes by scan."""
+    shared_between_processes: bool
+    """Another process that opens the same URL sees the same rows."""
+
+
+class DurabilityLevel(enum.Enum):
+    DURABLE = "durable"
+    """An acknowledged write survives a kill of the server and a power cut."""
+    WEAK = "weak"
+    """Settings of the live server allow acknowledged writes to be lost."""
+    VOLATILE = "volatile"
+    """Nothing survives the process, by design (memory)."""
+
+
+class Durability(msgspec.Struct, frozen=True, kw_only=True):
+    """What the live server's settings promise, read on open."""
+
+    level: DurabilityLevel
+    settings: dict[str, str]
+    """The settings that were read, as the server spells them (synchronous, fsync, commitlog_sync …)."""
+    warnings: list[str] = []
+
+
+class DeleteResult(msgspec.Struct, frozen=True, kw_only=True):
+    deleted: int
+    spared: int
+    """Rows that were written again after the scan, or were gone already."""
+
+
+class Backend(abc.ABC):
+    """One open database. `realm` is always a realm *instance* (name and creation id), never a bare name."""
+
+    name: str
+    abilities: Abilities
+
+    # ── life ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @abc.abstractmethod
+    def create_schema(self) -> None:
+        """Create what is missing; safe to repeat and to run from several processes at once."""
+
+    @abc.abstractmethod
+    def check_schema(self) -> None:
+        """Raise `StoreNotCreated` or `StoreVersionMismatch` unless the schema is the one this version writes."""
+
+    @abc.abstractmethod
+    def durability(self) -> Durability: ...
+
+    @abc.abstractmethod
+    def close(self) -> None: ...
+
+    # ── pointers: the compare-and-swap that everything rests on ─────────────────────────────────────────────
+
+    @abc.abstractmethod
+    def reserve_pointer(self, realm: str, name: str, row: PointerRow) -> bool:
+        """Insert the row if there is none by that name; False if there is. The caller has written the name before."""
+
+    @abc.abstractmethod
+    def read_pointer(self, realm: str, name: str, *, decide: bool = False) -> PointerRow | None:
+        """The newest acknowledged row. With `decide`, wait out writes in flight: afterwards a CAS on an older version
+        that was sent before this call can no longer be applied."""
+
+    def read_pointers(self, realm: str, names: Sequence[str]) -> dict[str, PointerRow]:
+        """Many rows at once, each as strong as `read_pointer`; names that are not there are left out."""
+        found = ((name, self.read_pointer(realm, name)) for name in names)
+        return {name: row for name, row in found if row is not None}
+
+    @abc.abstractmethod
+    def cas_pointer(self, realm: str, name: str, expected_version: int, row: PointerRow) -> bool:
+        """Replace the row if its version is `expected_version`; False if it is not (which proves nothing about an
+        earlier, unanswered attempt)."""
+
+    @abc.abstractmethod
+    def delete_pointer(self, realm: str, name: str, expected_version: int) -> bool:
+        """Remove the row if its version is `expected_version`; only purges do this."""
+
+    @abc.abstractmethod
+    def pointers_moved_since(self, realm: str, since_micros: int) -> Iterator[str]:
+        """Names of pointers whose row may have been written at or after that time, at a cost that grows with the moves
+        and not with the pointers. It may name too many, and never misses one whose write was sent after
+        `since_micros` by the writer's clock: callers subtract clock skew and the longest write."""
+
+    # ── names: written before a pointer is reserved, so they may name what is not there, never the reverse ───
+
+    @abc.abstractmethod
+    def add_name(self, realm: str, name: str) -> None:
+        """Idempotent."""
+
+    @abc.abstractmethod
+    def list_names(self, realm: str, *, prefix: str = "", after: str = "", limit: int = 1_000) -> list[str]:
+        """Names in code point order, those beginning with `prefix` and behind `after`."""
+
+    # ── immutable objects ───────────────────────────────────────────────────────────────────────────────────
+
+    @abc.abstractmethod
+    def write_objects(self, realm: str, rows: Sequence[ObjectRow]) -> None:
+        """Durable when it returns. Writing an id and part again replaces the row and changes its revision. Not atomic
+        over several rows. Raises before any effect if a payload is over ROW_BYTES_MAX."""
+
+    @abc.abstractmethod
+    def fetch_objects(self, realm: str, ids: Sequence[int]) -> dict[int, list[ObjectRow]]:
+        """All rows of the given ids, parts in order; ids that are not there are left out. Sees every write that was
+        acknowledged before the call."""
+
+    # ── the step that commits ───────────────────────────────────────────────────────────────────────────────
+
+    def commit(self, realm: str, name: str, expected_version: int, row: PointerRow, objects: Sequence[ObjectRow]) -> bool:
+        """Write the objects and move the pointer. The default does it in two durable steps; a backend with
+        transactions does it in one. Sending the identical call again is always allowed."""
+        self.write_objects(realm, objects)
+        return self.cas_pointer(realm, name, expected_version, row)
+
+    # ── rooted rows: mutable, each write conditional ────────────────────────────────────────────────────────
+
+    @abc.abstractmethod
+    def insert_rooted(self, realm: str, row: RootedRow) -> bool:
+        """Insert if there is none of that type and key; False if there is."""
+
+    @abc.abstractmethod
+    def read_rooted(self, realm: str, type: str, key: str) -> RootedRow | None:
+        """The newest acknowledged row."""
+
+    @abc.abstractmethod
+    def update_rooted(self, realm: str, expected_version: int, row: RootedRow) -> bool: ...
+
+    @abc.abstractmethod
+    def delete_rooted(self, realm: str, type: str, key: str, expected_version: int) -> bool: ...
+
+    @abc.abstractmethod
+    def list_rooted(self, realm: str, type: str, *, after: str = "", limit: int = 1_000) -> list[RootedRow]:
+        """Rows of one type in code point order of key, behind `after`. May return fewer than `limit` only at the end."""
+
+    # ── maintenance ─────────────────────────────────────────────────────────────────────────────────────────
+
+    @abc.abstractmethod
+    def splits(self, table: Table, count: int) -> list[Split]:
+        """Cut the table into about `count` disjoint shares that cover all of it, also rows written later."""
+
+    @abc.abstractmethod
+    def scan(self, split: Split, *, realm: str | None = None) -> Iterator[ScannedRow]:
+        """Every row that is there throughout the scan exactly once, in bounded memory, without holding off writers."""
+
+    @abc.abstractmethod
+    def delete_scanned(self, rows: Sequence[ScannedRow]) -> DeleteResult:
+        """Delete just the scanned revisions; a row that was written again since is spared."""
+
+    @abc.abstractmethod
+    def delete_realms(self, realms: Sequence[str]) -> None:
+        """Remove every row of these realm instances; only if `abilities.can_delete_realms`."""

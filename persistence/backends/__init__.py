@@ -1,0 +1,43 @@
+"""A store URL enters; an open backend leaves. One module for each database, all of them thin, all under one contract suite."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import metadata
+from urllib.parse import urlsplit
+
+from headwater.persistence.backend import Backend
+from headwater.schemas.errors import DuplicateRegistration, InvalidStoreUrl
+
+ENTRY_POINT_GROUP = "headwater.backends"
+"""An entry point of this group is named after a URL scheme and takes the URL to an open `Backend`."""
+
+OpenBackend = Callable[[str], Backend]
+
+
+def open_backend(url: str) -> Backend:
+    """Connect to the store that the URL names; its schema is neither created nor checked here."""
+    scheme = urlsplit(url).scheme
+    known = known_backends()
+    if scheme not in known:
+        raise InvalidStoreUrl(
+            f"no backend is installed for {url!r}." if scheme else f"{url!r} has no scheme.",
+            field="store",
+            remedy=f"Use one of: {', '.join(f'{name}://…' for name in sorted(known))}.",
+        )
+    open_it: OpenBackend = known[scheme].load()
+    return open_it(url)
+
+
+def known_backends() -> dict[str, metadata.EntryPoint]:
+    """Every installed backend by its scheme; two that claim one scheme are refused."""
+    known: dict[str, metadata.EntryPoint] = {}
+    for entry_point in metadata.entry_points(group=ENTRY_POINT_GROUP):
+        if entry_point.name in known and known[entry_point.name].value != entry_point.value:
+            raise DuplicateRegistration(
+                f"two backends claim {entry_point.name}://: {known[entry_point.name].value} and {entry_point.value}.",
+                field="backend",
+                remedy="Uninstall one of them.",
+            )
+        known[entry_point.name] = entry_point
+    return known

@@ -1,0 +1,20 @@
+"""Nothing enters; microseconds since 1970 leave. Time is always an argument, so tests can move, freeze and turn it back."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    def now_micros(self) -> int: ...
+
+    def sleep(self, seconds: float) -> None: ...
+
+
+class SystemClock:
+    def now_micros(self) -> int:
+        return time.time_ns() // 1_000
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)

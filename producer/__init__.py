@@ -1,0 +1,1 @@
+"""Catalog operations enter; commits leave, and the log leaves once more as Kafka records."""

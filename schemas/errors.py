@@ -1,0 +1,226 @@
+"""A fault enters as an exception class; code, status, remedy and facts leave, the same for CLI, HTTP and gRPC.
+
+HeadwaterError
+├── InvalidInput              400  what was asked cannot be meant: names the field and the remedy
+│   ├── InvalidStoreUrl
+│   ├── InvalidName
+│   ├── IdOutOfRange
+│   └── ObjectTooLarge        413  a strong write over the row limit
+├── NotFound                  404
+│   ├── RealmNotFound
+│   ├── PointerNotFound
+│   └── ObjectNotFound
+├── Conflict                  409
+│   ├── AlreadyExists
+│   │   ├── RealmExists
+│   │   └── DuplicateRegistration     two plug-ins claim one name
+│   ├── RealmStateConflict            an edge that the realm life cycle does not have
+│   └── RealmNotActive                user work on a realm that does not serve
+├── StoreRefused              500  the store can be reached but must not be used as it is
+│   ├── StoreNotCreated
+│   ├── StoreVersionMismatch
+│   ├── StoreAccessDenied
+│   └── StoreNotDurable
+├── StoreUnavailable          503  retriable: the store was not reached, nothing was changed
+├── OutcomeUnknown            503  the store may or may not have applied the write; ask, never assume
+├── Corruption                500  our own data contradict themselves: stop loudly
+│   ├── ChecksumMismatch
+│   ├── TornObject
+│   └── WrongObjectType
+├── IdGenerationStopped       503  an id now could repeat one
+│   ├── NodeLeaseLost
+│   ├── ClockMovedBackwards
+│   └── AllNodesTaken
+├── MissingDependency         500  an optional package, Java, or a server program is not on this machine
+└── ServerFailed              500  a local development server did not start or died
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+Fact = str | int | float | bool | None | list["Fact"] | dict[str, "Fact"]
+
+
+class HeadwaterError(Exception):
+    """The one base: a stable `code`, whether trying again can help, the status of each door, and typed facts."""
+
+    code: ClassVar[str] = "INTERNAL"
+    retriable: ClassVar[bool] = False
+    http_status: ClassVar[int] = 500
+    grpc_status: ClassVar[str] = "INTERNAL"
+
+    def __init__(self, message: str, *, field: str | None = None, remedy: str | None = None, **facts: Fact) -> None:
+        super().__init__(message)
+        self.message = message
+        self.field = field
+        self.remedy = remedy
+        self.facts: dict[str, Fact] = facts
+
+    def __str__(self) -> str:
+        """One line for people: what is wrong, where, and what to do about it."""
+        where = f"{self.field}: " if self.field else ""
+        what_to_do = f" {self.remedy}" if self.remedy else ""
+        return f"{where}{self.message}{what_to_do}"
+
+
+# ── What the caller can mend ────────────────────────────────────────────────────────────────────────────────
+
+
+class InvalidInput(HeadwaterError):
+    code = "INVALID_INPUT"
+    http_status = 400
+    grpc_status = "INVALID_ARGUMENT"
+
+
+class InvalidStoreUrl(InvalidInput):
+    code = "INVALID_STORE_URL"
+
+
+class InvalidName(InvalidInput):
+    code = "INVALID_NAME"
+
+
+class IdOutOfRange(InvalidInput):
+    code = "ID_OUT_OF_RANGE"
+    grpc_status = "OUT_OF_RANGE"
+
+
+class ObjectTooLarge(InvalidInput):
+    code = "OBJECT_TOO_LARGE"
+    http_status = 413
+
+
+class NotFound(HeadwaterError):
+    code = "NOT_FOUND"
+    http_status = 404
+    grpc_status = "NOT_FOUND"
+
+
+class RealmNotFound(NotFound):
+    code = "REALM_NOT_FOUND"
+
+
+class PointerNotFound(NotFound):
+    code = "POINTER_NOT_FOUND"
+
+
+class ObjectNotFound(NotFound):
+    code = "OBJECT_NOT_FOUND"
+
+
+class Conflict(HeadwaterError):
+    code = "CONFLICT"
+    http_status = 409
+    grpc_status = "FAILED_PRECONDITION"
+
+
+class AlreadyExists(Conflict):
+    code = "ALREADY_EXISTS"
+    grpc_status = "ALREADY_EXISTS"
+
+
+class RealmExists(AlreadyExists):
+    code = "REALM_EXISTS"
+
+
+class DuplicateRegistration(AlreadyExists):
+    code = "DUPLICATE_REGISTRATION"
+
+
+class RealmStateConflict(Conflict):
+    code = "REALM_STATE_CONFLICT"
+
+
+class RealmNotActive(Conflict):
+    code = "REALM_NOT_ACTIVE"
+
+
+# ── What the operator can mend ──────────────────────────────────────────────────────────────────────────────
+
+
+class StoreRefused(HeadwaterError):
+    code = "STORE_REFUSED"
+    grpc_status = "FAILED_PRECONDITION"
+
+
+class StoreNotCreated(StoreRefused):
+    code = "STORE_NOT_CREATED"
+
+
+class StoreVersionMismatch(StoreRefused):
+    code = "STORE_VERSION_MISMATCH"
+
+
+class StoreAccessDenied(StoreRefused):
+    code = "STORE_ACCESS_DENIED"
+
+
+class StoreNotDurable(StoreRefused):
+    code = "STORE_NOT_DURABLE"
+
+
+class StoreUnavailable(HeadwaterError):
+    code = "STORE_UNAVAILABLE"
+    retriable = True
+    http_status = 503
+    grpc_status = "UNAVAILABLE"
+
+
+class MissingDependency(HeadwaterError):
+    code = "MISSING_DEPENDENCY"
+    grpc_status = "FAILED_PRECONDITION"
+
+
+class ServerFailed(HeadwaterError):
+    code = "SERVER_FAILED"
+
+
+# ── What nobody knows yet ───────────────────────────────────────────────────────────────────────────────────
+
+
+class OutcomeUnknown(HeadwaterError):
+    """The request left and no answer came: applied or not is decided by reading, never by sending something new."""
+
+    code = "OUTCOME_UNKNOWN"
+    http_status = 503
+    grpc_status = "UNKNOWN"
+
+
+# ── What must never happen ──────────────────────────────────────────────────────────────────────────────────
+
+
+class Corruption(HeadwaterError):
+    code = "CORRUPTION"
+    grpc_status = "DATA_LOSS"
+
+
+class ChecksumMismatch(Corruption):
+    code = "CHECKSUM_MISMATCH"
+
+
+class TornObject(Corruption):
+    code = "TORN_OBJECT"
+
+
+class WrongObjectType(Corruption):
+    code = "WRONG_OBJECT_TYPE"
+
+
+class IdGenerationStopped(HeadwaterError):
+    code = "ID_GENERATION_STOPPED"
+    http_status = 503
+    grpc_status = "UNAVAILABLE"
+
+
+class NodeLeaseLost(IdGenerationStopped):
+    code = "NODE_LEASE_LOST"
+
+
+class ClockMovedBackwards(IdGenerationStopped):
+    code = "CLOCK_MOVED_BACKWARDS"
+
+
+class AllNodesTaken(IdGenerationStopped):
+    code = "ALL_NODES_TAKEN"
+    grpc_status = "RESOURCE_EXHAUSTED"

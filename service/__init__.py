@@ -1,0 +1,1 @@
+"""Requests enter; operations and feeds leave: the door."""

@@ -1,0 +1,1 @@
+"""Changes enter; retained sets and purges leave, computed on Spark."""
