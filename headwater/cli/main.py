@@ -29,6 +29,7 @@ class LazyCommands(click.RichGroup):
             return None
         module = importlib.import_module(f"headwater.cli.{cmd_name.replace('-', '_')}")
         command: click.Command = module.command
+        command.name = cmd_name
         command.short_help = command.short_help or COMMANDS[cmd_name]
         return command
 
