@@ -1,0 +1,90 @@
+"""What leaves: one `Change` for each log entry, whole, with every value before and after by value.
+
+One source of truth: JSON comes from these structs as they stand, Avro and protobuf are derived from them, and the hash chain
+covers every field (see `entry_ids`).
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TypeAlias
+
+import msgspec
+
+Scalar: TypeAlias = str | int | float | bool | None
+Value: TypeAlias = dict[str, "Scalar | list[object] | dict[str, object]"]
+"""A content's value: JSON without surprises. What its fields mean is the content type's business."""
+
+KeyPath: TypeAlias = tuple[str, ...]
+
+
+class Kind(StrEnum):
+    """What moved the head. Readers skip kinds that they do not know."""
+
+    COMMIT = "commit"
+    MERGE = "merge"
+    TRANSPLANT = "transplant"
+    CREATE = "create"
+    ASSIGN = "assign"
+    DELETE = "delete"
+
+
+COMMITTING_KINDS = frozenset({Kind.COMMIT, Kind.MERGE, Kind.TRANSPLANT})
+"""Kinds whose entry is itself a commit; the others name the commit that the head points to after them."""
+
+
+class Op(StrEnum):
+    PUT = "put"
+    DELETE = "delete"
+    RENAME = "rename"
+
+
+class Operation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
+    """One key's change inside a Change."""
+
+    op: Op
+    key: KeyPath
+    content_id: str
+    type: str
+    before: Value | None = None
+    after: Value | None = None
+    from_key: KeyPath | None = None
+    """Where a rename came from."""
+
+
+class Base(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a created or assigned pointer's state comes from: the entry `seq` of `pointer`, whose head was `commit_id`."""
+
+    pointer: str
+    seq: int
+    commit_id: str
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """What a merge or transplant brought in."""
+
+    pointer: str
+    commit_id: str
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry of a pointer's log, complete. One commit is one Change, never torn."""
+
+    realm: str
+    pointer: str
+    seq: int
+    entry_id: str
+    kind: Kind
+    commit_id: str
+    parent_id: str
+    head_before: str
+    time: str
+    author: str
+    message: str
+    headers: dict[str, str]
+    request_id: str
+    operations: tuple[Operation, ...]
+    objects_added: tuple[str, ...]
+    objects_released: tuple[str, ...]
+    base: Base | None = None
+    source: Source | None = None

@@ -1,0 +1,133 @@
+"""A Change and its predecessor's id enter; the 32 bytes that name it and chain it leave.
+
+An entry id is its object id (8 bytes: one read finds it, and it sorts by time) and 24 bytes of SHA-256 over the predecessor's
+entry id and the canonical Change. So the chain proves itself, and only the first 8 bytes are not determined by content.
+The realm is not covered: a realm that is exported and imported under another name keeps its chain.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from headwater.schemas.change import COMMITTING_KINDS, Change
+from headwater.schemas.errors import InvalidInput
+
+ENTRY_ID_BYTES = 32
+OBJECT_ID_BYTES = 8
+EMPTY = hashlib.sha256(b"empty").digest()
+"""The commit id of the empty state: there is no object behind it."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_HEX_ID = re.compile(r"[0-9a-f]{64}")
+_canonical_bytes = msgspec.msgpack.Encoder(order="deterministic").encode
+
+CanonicalOperation = tuple[str, Sequence[str], Sequence[str] | None, bytes, str, object, object]
+"""(op, key, from_key, content id, type, before, after)"""
+
+
+def chain_hash(
+    previous: bytes,
+    *,
+    object_id: int,
+    pointer: str,
+    seq: int,
+    kind: str,
+    commit: bytes,
+    parent: bytes,
+    head_before: bytes,
+    time_micros: int,
+    author: str,
+    message: str,
+    headers: dict[str, str],
+    request_id: str,
+    operations: Sequence[CanonicalOperation],
+    objects_added: Sequence[int],
+    objects_released: Sequence[int],
+    base: tuple[str, int, bytes] | None,
+    source: tuple[str, bytes] | None,
+) -> bytes:
+    """The 24 bytes of the chain. `commit` is empty where the entry is itself the commit."""
+    canonical = _canonical_bytes(
+        (
+            previous, object_id, pointer, seq, kind, commit, parent, head_before, time_micros, author, message, headers,
+            request_id, operations, objects_added, objects_released, base, source,
+        )
+    )  # fmt: skip
+    return hashlib.sha256(canonical).digest()[: ENTRY_ID_BYTES - OBJECT_ID_BYTES]
+
+
+def entry_id(object_id: int, hash_part: bytes) -> bytes:
+    return object_id.to_bytes(OBJECT_ID_BYTES, "big") + hash_part
+
+
+def object_id_of(entry_id: bytes) -> int:
+    return int.from_bytes(entry_id[:OBJECT_ID_BYTES], "big")
+
+
+def recomputed_entry_id(change: Change, previous_entry_id: str) -> str:
+    """What the Change's entry id must be behind that predecessor (empty before the first entry): how auditors check."""
+    object_id = object_id_of(bytes.fromhex(change.entry_id))
+    hash_part = chain_hash(
+        bytes.fromhex(previous_entry_id),
+        object_id=object_id,
+        pointer=change.pointer,
+        seq=change.seq,
+        kind=change.kind,
+        commit=b"" if change.kind in COMMITTING_KINDS else bytes.fromhex(change.commit_id),
+        parent=bytes.fromhex(change.parent_id),
+        head_before=bytes.fromhex(change.head_before),
+        time_micros=micros_of(change.time),
+        author=change.author,
+        message=change.message,
+        headers=change.headers,
+        request_id=change.request_id,
+        operations=[
+            (op.op, op.key, op.from_key, content_id_bytes(op.content_id), op.type, op.before, op.after)
+            for op in change.operations
+        ],
+        objects_added=[int(text, 16) for text in change.objects_added],
+        objects_released=[int(text, 16) for text in change.objects_released],
+        base=None if change.base is None else (change.base.pointer, change.base.seq, bytes.fromhex(change.base.commit_id)),
+        source=None if change.source is None else (change.source.pointer, bytes.fromhex(change.source.commit_id)),
+    )
+    return entry_id(object_id, hash_part).hex()
+
+
+def parse_id(text: str, *, field: str = "commit") -> bytes:
+    """64 hex digits to the id; anything else is refused."""
+    if not _HEX_ID.fullmatch(text):
+        raise InvalidInput(f"{text!r} is not a commit or entry id.", field=field, remedy="Ids are 64 lower-case hex digits.")
+    return bytes.fromhex(text)
+
+
+def content_id_bytes(text: str) -> bytes:
+    """A UUID's 16 bytes."""
+    return bytes.fromhex(text.replace("-", ""))
+
+
+def content_id_text(raw: bytes) -> str:
+    text = raw.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def time_text(micros: int) -> str:
+    """RFC 3339 in UTC with microseconds, always: so that text order is time order."""
+    return (_EPOCH + timedelta(microseconds=micros)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def micros_of(text: str, *, field: str = "time") -> int:
+    """Microseconds of an RFC 3339 time; one without an offset is refused, for nobody can know what it means."""
+    try:
+        parsed = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidInput(
+            f"{text!r} is not a time.", field=field, remedy="Use RFC 3339, e.g. 2026-01-31T12:00:00Z."
+        ) from error
+    if parsed.tzinfo is None:
+        raise InvalidInput(f"{text!r} has no offset.", field=field, remedy="Append Z for UTC, or +hh:mm.")
+    return (parsed - _EPOCH) // timedelta(microseconds=1)
