@@ -9,10 +9,14 @@ HeadwaterError
 ├── NotFound                  404
 │   ├── RealmNotFound
 │   ├── PointerNotFound
+│   ├── ReferenceNotFound             no such catalog, branch, tag or commit
 │   └── ObjectNotFound
 ├── Conflict                  409
+│   ├── CommitConflict                operations that the head refuses, each with kind and key
+│   ├── MergeBaseExpired              the history that both sides share is gone
 │   ├── AlreadyExists
 │   │   ├── RealmExists
+│   │   ├── ReferenceExists
 │   │   └── DuplicateRegistration     two plug-ins claim one name
 │   ├── RealmStateConflict            an edge that the realm life cycle does not have
 │   └── RealmNotActive                user work on a realm that does not serve
@@ -21,12 +25,19 @@ HeadwaterError
 │   ├── StoreVersionMismatch
 │   ├── StoreAccessDenied
 │   └── StoreNotDurable
+├── CursorGone                410  the feed cannot go on from there; says what is oldest and newest
+│   ├── CursorExpired                 the history behind the cursor was cut
+│   └── CursorReset                   the cursor is not of this pointer's history
 ├── StoreUnavailable          503  retriable: the store was not reached, nothing was changed
+├── CommitRetriesExhausted    503  retriable: others kept winning, or the store kept failing; nothing was changed
+├── LaneFull                  503  retriable: too many commits wait for this pointer already
 ├── OutcomeUnknown            503  the store may or may not have applied the write; ask, never assume
+│   └── CommitOutcomeUnknown          carries the entry id to ask for
 ├── Corruption                500  our own data contradict themselves: stop loudly
 │   ├── ChecksumMismatch
 │   ├── TornObject
-│   └── WrongObjectType
+│   ├── WrongObjectType
+│   └── ChainBroken                   an entry is not the one that its neighbour names
 ├── IdGenerationStopped       503  an id now could repeat one
 │   ├── NodeLeaseLost
 │   ├── ClockMovedBackwards
@@ -105,6 +116,10 @@ class PointerNotFound(NotFound):
     code = "POINTER_NOT_FOUND"
 
 
+class ReferenceNotFound(NotFound):
+    code = "REFERENCE_NOT_FOUND"
+
+
 class ObjectNotFound(NotFound):
     code = "OBJECT_NOT_FOUND"
 
@@ -122,6 +137,34 @@ class AlreadyExists(Conflict):
 
 class RealmExists(AlreadyExists):
     code = "REALM_EXISTS"
+
+
+class ReferenceExists(AlreadyExists):
+    code = "REFERENCE_EXISTS"
+
+
+class CommitConflict(Conflict):
+    """All conflicts of a request together: `facts["conflicts"]` lists kind, key and message of each."""
+
+    code = "COMMIT_CONFLICT"
+
+
+class MergeBaseExpired(Conflict):
+    code = "MERGE_BASE_EXPIRED"
+
+
+class CursorGone(HeadwaterError):
+    code = "CURSOR_GONE"
+    http_status = 410
+    grpc_status = "OUT_OF_RANGE"
+
+
+class CursorExpired(CursorGone):
+    code = "CURSOR_EXPIRED"
+
+
+class CursorReset(CursorGone):
+    code = "CURSOR_RESET"
 
 
 class DuplicateRegistration(AlreadyExists):
@@ -167,6 +210,20 @@ class StoreUnavailable(HeadwaterError):
     grpc_status = "UNAVAILABLE"
 
 
+class CommitRetriesExhausted(HeadwaterError):
+    code = "COMMIT_RETRIES_EXHAUSTED"
+    retriable = True
+    http_status = 503
+    grpc_status = "ABORTED"
+
+
+class LaneFull(HeadwaterError):
+    code = "LANE_FULL"
+    retriable = True
+    http_status = 503
+    grpc_status = "RESOURCE_EXHAUSTED"
+
+
 class MissingDependency(HeadwaterError):
     code = "MISSING_DEPENDENCY"
     grpc_status = "FAILED_PRECONDITION"
@@ -187,6 +244,12 @@ class OutcomeUnknown(HeadwaterError):
     grpc_status = "UNKNOWN"
 
 
+class CommitOutcomeUnknown(OutcomeUnknown):
+    """The commit may be in the log: look for `facts["entry_id"]` before anything is committed again."""
+
+    code = "COMMIT_OUTCOME_UNKNOWN"
+
+
 # ── What must never happen ──────────────────────────────────────────────────────────────────────────────────
 
 
@@ -205,6 +268,10 @@ class TornObject(Corruption):
 
 class WrongObjectType(Corruption):
     code = "WRONG_OBJECT_TYPE"
+
+
+class ChainBroken(Corruption):
+    code = "CHAIN_BROKEN"
 
 
 class IdGenerationStopped(HeadwaterError):
