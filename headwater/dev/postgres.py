@@ -1,0 +1,125 @@
+"""A record enters; a PostgreSQL that fsyncs every commit and asks for a random password leaves."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+from urllib.parse import quote
+
+from headwater.dev.kind import Report
+from headwater.dev.state import LOOPBACK, Record, write_private
+from headwater.schemas.errors import MissingDependency, ServerFailed
+
+UNPRIVILEGED = 65534
+"""PostgreSQL refuses to run as root; root lends it this user (nobody)."""
+USER = "headwater"
+
+CONFIG = """
+listen_addresses = '{host}'
+port = {port}
+unix_socket_directories = ''
+password_encryption = scram-sha-256
+fsync = on
+synchronous_commit = on
+full_page_writes = on
+max_connections = 200
+shared_buffers = 64MB
+dynamic_shared_memory_type = mmap
+"""
+
+
+class Postgres:
+    name = "postgres"
+    port_names = ("main",)
+    stop_signal = signal.SIGINT
+    """The fast shutdown; SIGTERM would wait for every client to leave."""
+
+    def choose_data_dir(self, folder: Path) -> Path:
+        """Beside the record, or in a place of its own where the unprivileged user cannot walk to there."""
+        if os.geteuid() != 0 or _others_can_reach(folder):
+            return folder / "data"
+        place = next((p for p in (Path("/var/tmp"), Path(tempfile.gettempdir())) if _others_can_reach(p)), None)  # noqa: S108
+        if place is None:
+            raise ServerFailed(f"No folder that user {UNPRIVILEGED} can reach.", remedy="Set dev_dir to one that it can.")
+        home = Path(tempfile.mkdtemp(prefix="headwater-postgres-", dir=place))
+        home.chmod(0o755)
+        return home / "data"
+
+    def prepare(self, record: Record, jar_cache: Path, report: Report) -> None:
+        data = Path(record.data_dir)
+        if not data.exists():
+            report("making a database cluster")
+            self._init(record, data)
+        settings = CONFIG.format(host=LOOPBACK, port=record.ports["main"])
+        (data / "postgresql.auto.conf").write_text(settings)
+
+    def _init(self, record: Record, data: Path) -> None:
+        """In a folder beside it that is renamed when complete: a crash half-way leaves nothing that looks ready."""
+        unfinished, password_file = data.with_name("data.new"), data.with_name("password")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(mode=0o700)
+        write_private(password_file, record.password.encode())
+        if os.geteuid() == 0:
+            for path in (unfinished, password_file):
+                os.chown(path, UNPRIVILEGED, UNPRIVILEGED)
+        options = ["--auth=scram-sha-256", f"--username={USER}", f"--pwfile={password_file}", "--encoding=UTF8", "--locale=C"]
+        command = [*_as_unprivileged(), _program("initdb"), *options, f"--pgdata={unfinished}"]
+        done = subprocess.run(command, cwd=data.parent, capture_output=True, text=True, check=False)  # noqa: S603
+        password_file.unlink()
+        if done.returncode != 0:
+            raise ServerFailed(f"initdb failed: {(done.stderr or done.stdout).strip()[-800:]}", server=self.name)
+        unfinished.rename(data)
+
+    def command(self, record: Record, jar_cache: Path) -> list[str]:
+        return [*_as_unprivileged(), _program("postgres"), "-D", record.data_dir]
+
+    def is_ready(self, record: Record) -> bool:
+        try:
+            import psycopg
+        except ImportError as error:
+            raise MissingDependency("psycopg is not installed.", remedy="pip install 'headwater[postgres]'.") from error
+        try:
+            psycopg.connect(self.url(record), connect_timeout=2).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def url(self, record: Record) -> str:
+        return f"postgresql://{USER}:{quote(record.password)}@{record.address}/postgres"
+
+
+def _program(name: str) -> str:
+    """On PATH, where Debian and others keep each version, or where pg_config says."""
+    versions = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda folder: folder.parent.name.zfill(4), reverse=True)
+    folders = [*os.get_exec_path(), *map(str, versions)]
+    if found := shutil.which(name, path=os.pathsep.join(folders)):
+        return found
+    if pg_config := shutil.which("pg_config"):
+        answer = subprocess.run([pg_config, "--bindir"], capture_output=True, text=True, check=False)  # noqa: S603
+        if found := shutil.which(name, path=answer.stdout.strip()):
+            return found
+    raise MissingDependency(
+        f"PostgreSQL's {name} is not on this machine.",
+        remedy="Install PostgreSQL (Debian: apt-get install postgresql) or put its bin folder on PATH.",
+        program=name,
+    )
+
+
+def _as_unprivileged() -> list[str]:
+    if os.geteuid() != 0:
+        return []
+    if (setpriv := shutil.which("setpriv")) is None:
+        raise MissingDependency(
+            "PostgreSQL does not run as root and setpriv is not on this machine.",
+            remedy="Install util-linux, or run as another user.",
+        )
+    return [setpriv, f"--reuid={UNPRIVILEGED}", f"--regid={UNPRIVILEGED}", "--clear-groups"]
+
+
+def _others_can_reach(folder: Path) -> bool:
+    folder = folder.absolute()
+    return all(place.stat().st_mode & 0o001 for place in (folder, *folder.parents) if place.exists())

@@ -1,0 +1,159 @@
+"""A kind and a folder enter; a real server leaves that can be started, asked, stopped, killed and started again."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from headwater.dev.kind import Kind, Report, silent
+from headwater.dev.kinds import kind_named
+from headwater.dev.processes import ProcessId, kill9, launch_detached, myself, read_process, stop
+from headwater.dev.state import Record, locked, make_record, read_record
+from headwater.schemas.errors import NotFound, ServerFailed
+from headwater.settings import load_settings
+
+START_TIMEOUT_SECONDS = 180.0
+"""A broker that was killed needs up to 90 s on a busy machine."""
+STOP_TIMEOUT_SECONDS = 30.0
+READY_POLL_SECONDS = 0.05
+LOG_TAIL_LINES = 20
+
+State = Literal["absent", "stopped", "died", "not answering", "running"]
+
+
+class Server:
+    """One server in `<dev_dir>/<name>`: every fact is read from disk, so any process may hold a handle to it.
+
+    With an owner, the server ends and its folder goes when that process is gone, however it went.
+    """
+
+    def __init__(self, name: str, dev_dir: Path, *, jar_cache: Path | None = None, owner: ProcessId | None = None) -> None:
+        self.kind: Kind = kind_named(name)
+        self.dev_dir = dev_dir.absolute()
+        self.folder = self.dev_dir / name
+        self.jar_cache = jar_cache or Path(load_settings().jar_cache_dir)
+        self.owner = owner
+
+    @property
+    def name(self) -> str:
+        return self.kind.name
+
+    @property
+    def log_file(self) -> Path:
+        return self.folder / "server.log"
+
+    @property
+    def record(self) -> Record:
+        if (record := read_record(self.folder)) is None:
+            raise NotFound(f"There is no {self.name} in {self.dev_dir}.", remedy=f"Run `headwater dev up {self.name}`.")
+        return record
+
+    @property
+    def url(self) -> str:
+        """With password where there is one: what Headwater's own settings take."""
+        return self.kind.url(self.record)
+
+    @property
+    def process(self) -> ProcessId | None:
+        """The running process, or None: a record left by a crash names nobody."""
+        process = read_process(self._process_file)
+        return process if process is not None and process.is_alive else None
+
+    @property
+    def pid(self) -> int:
+        if (process := self.process) is None:
+            raise ServerFailed(f"{self.name} is not running.", server=self.name)
+        return process.pid
+
+    @property
+    def state(self) -> State:
+        if (record := read_record(self.folder)) is None:
+            return "absent"
+        if self.process is None:
+            return "died" if self._process_file.exists() else "stopped"
+        return "running" if self.kind.is_ready(record) else "not answering"
+
+    def start(self, lock: int, report: Report = silent) -> None:
+        """Ready when this returns; finds a running one and does nothing. The caller holds the lock of the dev folder."""
+        choose = self.kind.choose_data_dir
+        record = read_record(self.folder) or make_record(self.name, self.folder, self.kind.port_names, choose)
+        if self.process is None:
+            self.kind.prepare(record, self.jar_cache, report)
+            report("starting")
+            self.log_file.unlink(missing_ok=True)
+            launch_detached(
+                self.kind.command(record, self.jar_cache),
+                folder=self.folder,
+                process_file=self._process_file,
+                log_file=self.log_file,
+                owner=self.owner,
+                lock=lock,
+            )
+        self._wait_until_ready(record)
+        report("running")
+
+    def _wait_until_ready(self, record: Record) -> None:
+        deadline = time.monotonic() + START_TIMEOUT_SECONDS
+        while not self.kind.is_ready(record):
+            if self.process is None:
+                raise self._failure("ended while it was starting")
+            if time.monotonic() > deadline:
+                raise self._failure(f"did not answer within {START_TIMEOUT_SECONDS:.0f} s")
+            time.sleep(READY_POLL_SECONDS)
+
+    def _failure(self, what: str) -> ServerFailed:
+        tail = self.log_tail()
+        return ServerFailed(f"{self.name} {what}; its log {self.log_file} ends:\n{tail}", server=self.name, log_tail=tail)
+
+    def log_tail(self) -> str:
+        try:
+            lines = self.log_file.read_text(errors="replace").splitlines()
+        except FileNotFoundError:
+            return "(no log)"
+        return "\n".join(lines[-LOG_TAIL_LINES:])
+
+    def stop(self) -> None:
+        """In good order, data kept."""
+        if (process := self.process) is not None:
+            stop(process, stop_signal=self.kind.stop_signal, timeout_seconds=STOP_TIMEOUT_SECONDS)
+        self._process_file.unlink(missing_ok=True)
+
+    def kill9(self) -> None:
+        """As a crash does: nothing is flushed, nothing said."""
+        if (process := self.process) is not None:
+            kill9(process)
+
+    def restart(self) -> None:
+        """On the same ports and data; after kill9 this is the recovery."""
+        self.stop()
+        with locked(self.dev_dir) as lock:
+            self.start(lock)
+
+    def delete(self) -> None:
+        """Stopped, and its data and password gone."""
+        self.stop()
+        if (record := read_record(self.folder)) is not None:
+            data = Path(record.data_dir)
+            shutil.rmtree(data if data.parent == self.folder else data.parent, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    @property
+    def _process_file(self) -> Path:
+        return self.folder / "process.json"
+
+
+@contextmanager
+def running(name: str, dev_dir: Path, *, jar_cache: Path | None = None, report: Report = silent) -> Iterator[Server]:
+    """A server for the length of the block, and not a moment longer than this process lives."""
+    server = Server(name, dev_dir, jar_cache=jar_cache, owner=myself())
+    try:
+        with locked(server.dev_dir) as lock:
+            server.start(lock, report)
+        yield server
+    finally:
+        server.kill9()
+        server.delete()

@@ -1,0 +1,102 @@
+"""A folder enters; what is kept about the server in it leaves: ports and password (mode 0600), its process, its lock.
+
+<dev_dir>/lock                      held while servers are started or stopped
+<dev_dir>/<server>/server.json      made once: ports, password, where the data lie
+<dev_dir>/<server>/process.json     pid and start time of the running process; stale after a crash, never believed alone
+<dev_dir>/<server>/server.log
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import random
+import secrets
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from headwater.schemas.errors import ServerFailed
+
+LOOPBACK = "127.0.0.1"
+PORTS = range(20_000, 32_000)
+"""Below the range from which systems lend ports to clients, so that a restarted server finds its port free."""
+
+
+class Record(msgspec.Struct, frozen=True):
+    """What stays the same over restarts."""
+
+    name: str
+    folder: str
+    data_dir: str
+    ports: dict[str, int]
+    password: str
+
+    @property
+    def address(self) -> str:
+        return f"{LOOPBACK}:{self.ports['main']}"
+
+
+def read_record(folder: Path) -> Record | None:
+    try:
+        return msgspec.json.decode((folder / "server.json").read_bytes(), type=Record)
+    except FileNotFoundError:
+        return None
+    except msgspec.MsgspecError as error:
+        raise ServerFailed(f"{folder / 'server.json'} cannot be read: {error}.", remedy=f"Remove {folder}.") from error
+
+
+def make_record(name: str, folder: Path, port_names: tuple[str, ...], choose_data_dir: Callable[[Path], Path]) -> Record:
+    folder.mkdir(parents=True, exist_ok=True)
+    numbers = free_ports(len(port_names))
+    record = Record(
+        name, str(folder), str(choose_data_dir(folder)), dict(zip(port_names, numbers, strict=True)), secrets.token_urlsafe(24)
+    )
+    write_private(folder / "server.json", msgspec.json.encode(record))
+    return record
+
+
+def write_private(file: Path, content: bytes) -> None:
+    """Whole or not at all, and for our eyes only from the first byte on."""
+    unfinished = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
+    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as handle:
+        handle.write(content)
+        handle.flush()
+        os.fsync(handle.fileno())
+    unfinished.replace(file)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[int]:
+    """One caller at a time; the system frees the lock of a caller that was killed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def free_ports(count: int) -> list[int]:
+    """Chosen at random, so that test runs side by side do not meet."""
+    found: list[int] = []
+    for port in random.SystemRandom().sample(PORTS, len(PORTS)):
+        if _is_free(port):
+            found.append(port)
+        if len(found) == count:
+            return found
+    raise ServerFailed(f"No {count} free ports between {PORTS.start} and {PORTS.stop} on {LOOPBACK}.")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+        return True

@@ -1,0 +1,28 @@
+"""Fixtures that every test may ask for: real servers, one of each per test run, started when first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.servers import FreshUrl, create_postgres_database, shared_server_url
+
+
+@pytest.fixture(scope="session")
+def postgres_server_url() -> Iterator[str]:
+    """The maintenance database of the shared PostgreSQL, as superuser; the password is in the URL."""
+    with shared_server_url("postgres") as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def fresh_postgres(postgres_server_url: str) -> FreshUrl:
+    """`fresh_postgres()` makes an empty database in the shared server and gives its URL."""
+    return lambda: create_postgres_database(postgres_server_url)
+
+
+@pytest.fixture(scope="session")
+def postgres_url(fresh_postgres: FreshUrl) -> str:
+    """One database for the whole run; tests that need an empty one call `fresh_postgres`."""
+    return fresh_postgres()

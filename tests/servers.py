@@ -1,0 +1,57 @@
+"""A test asks; one real server per test run answers, and a fresh database or keyspace in it for whoever wants one.
+
+A server starts when the first test asks for it and dies with the test run, even when that is killed -9. With
+HEADWATER_TEST_SERVERS=<dev_dir>, servers that `headwater dev up` runs there are used instead, to save their start.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+from headwater.dev.server import Server, running
+
+FreshUrl = Callable[[], str]
+"""Each call makes a new, empty database and gives its URL."""
+
+
+@contextmanager
+def fresh_server(name: str) -> Iterator[Server]:
+    """A server of the test's own: for tests that kill it, freeze it or spoil its data."""
+    with tempfile.TemporaryDirectory(prefix="headwater-test-", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o755)  # PostgreSQL runs as another user when we are root
+        with running(name, Path(folder)) as server:
+            yield server
+
+
+@contextmanager
+def shared_server_url(name: str) -> Iterator[str]:
+    if shared := os.environ.get("HEADWATER_TEST_SERVERS"):
+        server = Server(name, Path(shared))
+        if server.state == "running":
+            yield server.url
+            return
+    with fresh_server(name) as own:
+        yield own.url
+
+
+def with_path(url: str, path: str) -> str:
+    return urlunsplit(urlsplit(url)._replace(path=f"/{path}"))
+
+
+def fresh_name() -> str:
+    return f"test_{secrets.token_hex(6)}"
+
+
+def create_postgres_database(server_url: str) -> str:
+    import psycopg
+
+    name = fresh_name()
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}"'.encode())
+    return with_path(server_url, name)
