@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.servers import FreshUrl, create_postgres_database, shared_server_url
+from tests.servers import FreshUrl, create_cassandra_keyspace, create_postgres_database, shared_server_url
 
 
 @pytest.fixture(scope="session")
@@ -26,3 +26,22 @@ def fresh_postgres(postgres_server_url: str) -> FreshUrl:
 def postgres_url(fresh_postgres: FreshUrl) -> str:
     """One database for the whole run; tests that need an empty one call `fresh_postgres`."""
     return fresh_postgres()
+
+
+@pytest.fixture(scope="session")
+def cassandra_server_url() -> Iterator[str]:
+    """The shared Cassandra; the keyspace in this URL does not exist."""
+    with shared_server_url("cassandra") as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def fresh_cassandra(cassandra_server_url: str) -> FreshUrl:
+    """`fresh_cassandra()` makes an empty keyspace in the shared server and gives its URL."""
+    return lambda: create_cassandra_keyspace(cassandra_server_url)
+
+
+@pytest.fixture(scope="session")
+def cassandra_url(fresh_cassandra: FreshUrl) -> str:
+    """One keyspace for the whole run, `cassandra://127.0.0.1:PORT/keyspace`; others by `fresh_cassandra`."""
+    return fresh_cassandra()

@@ -55,3 +55,17 @@ def create_postgres_database(server_url: str) -> str:
     with psycopg.connect(server_url, autocommit=True) as connection:
         connection.execute(f'CREATE DATABASE "{name}"'.encode())
     return with_path(server_url, name)
+
+
+def create_cassandra_keyspace(server_url: str) -> str:
+    """One node, so one replica."""
+    from cassandra.cluster import Cluster
+
+    name, address = fresh_name(), urlsplit(server_url)
+    cluster = Cluster([address.hostname], port=address.port)
+    try:
+        replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
+        cluster.connect().execute(f"CREATE KEYSPACE {name} WITH replication = {replication}", timeout=60)
+    finally:
+        cluster.shutdown()
+    return with_path(server_url, name)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from headwater.dev.cassandra import Cassandra
 from headwater.dev.kind import Kind
 from headwater.dev.postgres import Postgres
 from headwater.schemas.errors import InvalidInput
 
-KINDS: dict[str, Kind] = {kind.name: kind for kind in (Postgres(),)}
+KINDS: dict[str, Kind] = {kind.name: kind for kind in (Cassandra(), Postgres())}
 
 
 def kind_named(name: str) -> Kind:

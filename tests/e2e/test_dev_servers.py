@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 import psycopg
 import pytest
+from cassandra.cluster import Cluster
 
 from tests.servers import FreshUrl, fresh_server
 
@@ -40,3 +43,13 @@ def test_postgres_keeps_rows_over_kill_9_on_the_same_port() -> None:
         assert (server.url, server.pid != pid) == (url, True)
         with psycopg.connect(url) as connection:
             assert connection.execute("SELECT n FROM t").fetchone() == (7,)
+
+
+def test_cassandra_runs_with_a_synced_commit_log_and_new_paxos(cassandra_url: str) -> None:
+    address = urlsplit(cassandra_url)
+    with Cluster([address.hostname], port=address.port) as cluster, cluster.connect(address.path[1:]) as session:
+        session.execute("CREATE TABLE t (k int PRIMARY KEY, v int)", timeout=60)
+        assert session.execute("INSERT INTO t (k, v) VALUES (1, 2) IF NOT EXISTS").one().applied
+        assert session.execute("SELECT v FROM t WHERE k = 1").one().v == 2
+        live = dict(session.execute("SELECT name, value FROM system_views.settings"))
+    assert (live["commitlog_sync"], live["paxos_variant"]) == ("batch", "v2")

@@ -1,0 +1,170 @@
+"""Names of jar sets enter; folders with exactly those jars leave, fetched once and kept between checkouts.
+
+This is the one place where Maven coordinates are written. Ivy, which comes with PySpark, fetches them: it knows where Maven
+Central is and checks the checksums. A folder appears under its final name only when it is complete.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+
+import msgspec
+
+from headwater.dev.java import java_program
+from headwater.dev.kind import Report, silent
+from headwater.dev.state import locked
+from headwater.schemas.errors import InvalidInput, MissingDependency, ServerFailed
+
+
+class Coordinate(msgspec.Struct, frozen=True):
+    group: str
+    artifact: str
+    version: str
+    classifier: str = ""
+    extension: str = "jar"
+
+
+class JarSet(msgspec.Struct, frozen=True):
+    name: str
+    coordinates: tuple[Coordinate, ...]
+    transitive: bool
+
+    @property
+    def folder_name(self) -> str:
+        """Another version, another folder: two checkouts may want different ones."""
+        return f"{self.name}-{hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:12]}"
+
+
+JAR_SETS = {
+    jar_set.name: jar_set
+    for jar_set in (
+        JarSet(
+            "kafka",
+            (Coordinate("org.apache.kafka", "kafka_2.13", "4.3.1"), Coordinate("org.slf4j", "slf4j-simple", "1.7.36")),
+            transitive=True,
+        ),
+        JarSet("cassandra", (Coordinate("org.apache.cassandra", "cassandra-all", "5.0.9"),), transitive=True),
+        JarSet(
+            "registry",
+            (Coordinate("io.apicurio", "apicurio-registry-app", "3.0.9", "all", "tar.gz"),),  # 3.3 needs Java 21
+            transitive=False,
+        ),
+        # Exact and without transitives, for `spark.jars`: spark.jars.packages cannot resolve the Kafka connector because its
+        # token provider of the same version is not published.
+        JarSet(
+            "spark",
+            (
+                Coordinate("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.1.1"),
+                Coordinate("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0"),
+                Coordinate("org.apache.kafka", "kafka-clients", "3.9.1"),
+                Coordinate("org.apache.commons", "commons-pool2", "2.12.1"),
+                Coordinate("org.apache.spark", "spark-avro_2.13", "4.1.1"),
+                Coordinate("org.apache.iceberg", "iceberg-spark-runtime-4.1_2.13", "1.12.0"),
+                Coordinate("org.xerial", "sqlite-jdbc", "3.53.4.0"),
+                Coordinate("org.postgresql", "postgresql", "42.7.14"),
+            ),
+            transitive=False,
+        ),
+    )
+}
+
+
+def fetch_jars(name: str, cache: Path, report: Report = silent) -> Path:
+    """The folder of a complete set; the first caller fills it, others wait for it."""
+    if name not in JAR_SETS:
+        raise InvalidInput(f"{name!r} is not a set of jars.", field="jars", remedy=f"Choose from {', '.join(JAR_SETS)}.")
+    jar_set = JAR_SETS[name]
+    folder = cache / jar_set.folder_name
+    if folder.exists():
+        return folder
+    with locked(cache / "locks" / jar_set.name):
+        if not folder.exists():
+            _fill(jar_set, cache, folder, report)
+    return folder
+
+
+def class_path(folder: Path) -> str:
+    """Sorted, because a class data archive fits only the order that it was made with."""
+    return ":".join(str(jar) for jar in sorted(folder.glob("*.jar")))
+
+
+def _fill(jar_set: JarSet, cache: Path, folder: Path, report: Report) -> None:
+    """What an interrupted run has already fetched stays in Ivy's cache and is not fetched again."""
+    unfinished, ivy = cache / f"{jar_set.folder_name}.new", cache / "ivy" / jar_set.name
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    ivy.mkdir(parents=True, exist_ok=True)
+    report("fetching jars")
+    _run_ivy(jar_set, ivy, unfinished, report)
+    for archive in unfinished.glob("*.tar.gz"):
+        with tarfile.open(archive) as content:
+            content.extractall(unfinished, filter="data")
+        archive.unlink()
+    unfinished.rename(folder)
+    shutil.rmtree(ivy, ignore_errors=True)
+
+
+def _run_ivy(jar_set: JarSet, ivy: Path, destination: Path, report: Report) -> None:
+    (ivy / "settings.xml").write_text(_settings_xml(jar_set, ivy / "cache"))
+    (ivy / "ivy.xml").write_text(_ivy_xml(jar_set))
+    main = [java_program(), f"-Divy.default.ivy.user.dir={ivy}", "-cp", str(_ivy_jar()), "org.apache.ivy.Main"]
+    files = ["-settings", str(ivy / "settings.xml"), "-ivy", str(ivy / "ivy.xml")]
+    pattern = str(destination / "[artifact]-[revision](-[classifier]).[ext]")
+    command = [*main, *files, "-confs", "default", "-types", "jar", "bundle", "tar.gz", "-retrieve", pattern]
+    said: list[str] = []
+    fetched = 0
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:  # noqa: S603
+        assert process.stdout is not None  # noqa: S101
+        for line in process.stdout:
+            said = [*said[-40:], line.strip()]
+            fetched += "[SUCCESSFUL ]" in line
+            report(f"fetching jars: {fetched} so far" if fetched else "fetching jars: resolving")
+    if process.returncode != 0 or not any(destination.iterdir()):
+        reasons = [line for line in said if line and not line.startswith(("::", "|", "-"))]
+        raise ServerFailed(
+            f"The jars of {jar_set.name} could not be fetched: {' / '.join(reasons[-6:])}",
+            remedy="Check that this machine reaches Maven Central, and run the command again.",
+            jars=jar_set.name,
+        )
+
+
+def _ivy_jar() -> Path:
+    spec = importlib.util.find_spec("pyspark")
+    found = sorted(Path(next(iter(spec.submodule_search_locations or ()), "")).glob("jars/ivy-*.jar")) if spec else []
+    if not found:
+        raise MissingDependency(
+            "PySpark, whose Ivy fetches the servers' jars, is not installed.", remedy="pip install 'headwater[spark]'."
+        )
+    return found[-1]
+
+
+def _settings_xml(jar_set: JarSet, ivy_cache: Path) -> str:
+    use_poms = str(jar_set.transitive).lower()
+    return f"""<ivysettings>
+  <settings defaultResolver="central"/>
+  <caches defaultCacheDir="{ivy_cache}"/>
+  <resolvers><ibiblio name="central" m2compatible="true" usepoms="{use_poms}"/></resolvers>
+</ivysettings>
+"""
+
+
+def _ivy_xml(jar_set: JarSet) -> str:
+    return f"""<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
+  <info organisation="headwater" module="{jar_set.name}"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies>
+{"".join(_dependency_xml(coordinate, jar_set.transitive) for coordinate in jar_set.coordinates)}  </dependencies>
+</ivy-module>
+"""
+
+
+def _dependency_xml(it: Coordinate, transitive: bool) -> str:
+    classifier = f' m:classifier="{it.classifier}"' if it.classifier else ""
+    artifact = f'<artifact name="{it.artifact}" type="{it.extension}" ext="{it.extension}"{classifier}/>'
+    named = f'org="{it.group}" name="{it.artifact}" rev="{it.version}" transitive="{str(transitive).lower()}"'
+    return f'    <dependency {named} conf="default->default">{"" if transitive else artifact}</dependency>\n'
