@@ -1,0 +1,55 @@
+"""Two states enter; the keys that differ leave in order, with both values. What the states share is not read.
+
+A key can only differ if a tail or a stripe that one state has alone says something of it: states that share a stripe also agree
+on which of the shared stripes is newer. So these are the candidates, and only they are looked up on both sides.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+
+from headwater.persistence.index.keys import END, START
+from headwater.persistence.index.level import Level, load_stripes
+from headwater.persistence.index.objects import IndexValue
+from headwater.persistence.index.view import Index
+
+Difference = tuple[bytes, IndexValue | None, IndexValue | None]
+
+_STRIPES_AT_ONCE = 8
+
+
+def diff(before: Index, after: Index, lower: bytes = START, upper: bytes = END) -> Iterator[Difference]:
+    """(key, value before, value after) in [lower, upper). Resume with lower=just_after(key)."""
+    if upper <= lower:
+        return
+    own_before, own_after = _own_levels(before, after), _own_levels(after, before)
+    firsts = sorted({first for level in own_before + own_after for first in level.firsts if lower < first < upper})
+    cuts = firsts[_STRIPES_AT_ONCE::_STRIPES_AT_ONCE]
+    for begin, end in zip([lower, *cuts], [*cuts, upper], strict=True):
+        keys = _candidates(before, own_before, begin, end) | _candidates(after, own_after, begin, end)
+        keys -= {key for key in before.tail.keys() & after.tail.keys() if before.tail[key] == after.tail[key]}
+        values_before, values_after = before.get_many(keys), after.get_many(keys)
+        for key in sorted(keys):
+            value_before, value_after = values_before.get(key), values_after.get(key)
+            if value_before != value_after:
+                yield key, value_before, value_after
+
+
+def _own_levels(index: Index, other: Index) -> list[Level]:
+    """The levels of `index`, each with only the stripes that `other` does not have."""
+    if index.root == other.root:
+        return []
+    shared = {level.top for level in other.levels} | {ref.id for level in other.levels for ref in level.refs}
+    own = [level for level in index.levels if level.top not in shared]
+    return [Level(0, [ref for ref in level.refs if ref.id not in shared], stripe=level.stripe) for level in own]
+
+
+def _candidates(index: Index, own: list[Level], lower: bytes, upper: bytes) -> set[bytes]:
+    keys = {key for key in index.tail if lower <= key < upper}
+    met = [(level, ref.id) for level in own for ref in level.refs[level.within(lower, upper)]]
+    stripes = load_stripes(index.load, [stripe_id for level, stripe_id in met if level.stripe is None])
+    for level, stripe_id in met:
+        stripe_keys = (level.stripe or stripes[stripe_id]).keys
+        keys.update(stripe_keys[bisect_left(stripe_keys, lower) : bisect_left(stripe_keys, upper)])
+    return keys
