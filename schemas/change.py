@@ -7,12 +7,11 @@ covers every field (see `entry_ids`).
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
-Scalar: TypeAlias = str | int | float | bool | None
-Value: TypeAlias = dict[str, "Scalar | list[object] | dict[str, object]"]
+Value: TypeAlias = dict[str, Any]
 """A content's value: JSON without surprises. What its fields mean is the content type's business."""
 
 KeyPath: TypeAlias = tuple[str, ...]

@@ -1,0 +1,123 @@
+"""A draft enters; whether it is now the pointer's history leaves: landed, lost, or not to be known.
+
+⚠ The order is the protocol: own row (new name: names, reserve, then the realm's fence) → objects created at or after the fence
+→ CAS on the version that was read. ⚠ "Not applied" alone proves nothing, for a driver may have sent the CAS twice: an attempt
+is lost only when the row has moved on and the entry at its first seq is not ours. Until then the identical CAS is sent again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from headwater.persistence.backend import Backend
+from headwater.persistence.clock import Clock
+from headwater.persistence.draft import Draft
+from headwater.persistence.log_walk import LogWalk
+from headwater.persistence.realm_fence import read_realm_fence
+from headwater.persistence.realm_objects import RealmObjects
+from headwater.persistence.retries import RetryPolicy
+from headwater.persistence.rows import FENCE_CLOSED, ObjectRow, PointerRow
+from headwater.schemas.errors import OutcomeUnknown, RealmNotActive, StoreUnavailable
+
+
+class AttemptStats(msgspec.Struct):
+    """What tests and metrics count."""
+
+    cas_sent: int = 0
+    cas_resent: int = 0
+    unknown: int = 0
+    lost: int = 0
+
+
+class Attempt:
+    """One draft on its way into the store."""
+
+    def __init__(
+        self, backend: Backend, realm: str, objects: RealmObjects, clock: Clock, policy: RetryPolicy, stats: AttemptStats
+    ) -> None:
+        self._backend = backend
+        self._realm = realm
+        self._objects = objects
+        self._clock = clock
+        self._policy = policy
+        self._stats = stats
+
+    def run(self, draft: Draft) -> PointerRow | None:
+        """The row that was written, or None for lost. `OutcomeUnknown` when time runs out before it is clear which."""
+        row = draft.head.row or self._reserve(draft.pointer)
+        if row is None:
+            return None
+        fence = max(row.fence, read_realm_fence(self._backend, self._realm)) if not row.head else row.fence
+        if fence == FENCE_CLOSED:
+            raise closed(self._realm, draft.pointer)
+        created_at = max(self._clock.now_micros(), fence)
+        rows = self._objects.strong_rows(draft.new_objects, created_at)
+        if draft.spilled:
+            self._objects.write_eventual(draft.spilled, created_at)
+        moved = _moved(row, draft)
+        if not self._lands(draft, row.version, moved, rows):
+            self._stats.lost += 1
+            return None
+        self._objects.written(draft.new_objects, [[encoded] for encoded in rows])
+        return moved
+
+    def _reserve(self, pointer: str) -> PointerRow | None:
+        """A row for a new name, or None where another one has begun its history meanwhile."""
+        self._backend.add_name(self._realm, pointer)
+        self._backend.reserve_pointer(self._realm, pointer, PointerRow(created_at=self._clock.now_micros()))
+        row = self._backend.read_pointer(self._realm, pointer)
+        return row if row is not None and not row.head else None
+
+    def _lands(self, draft: Draft, version: int, moved: PointerRow, rows: Sequence[ObjectRow]) -> bool:
+        def cas() -> bool:
+            self._stats.cas_sent += 1
+            return self._backend.commit(self._realm, draft.pointer, version, moved, rows)
+
+        try:
+            if cas():
+                return True
+        except OutcomeUnknown:
+            self._stats.unknown += 1
+        return self._decide(draft, version, cas)
+
+    def _decide(self, draft: Draft, version: int, resend: Callable[[], bool]) -> bool:
+        deadline = self._clock.now_micros() + int(self._policy.decide_seconds_max * 1_000_000)
+        pause_seconds = self._policy.delay_seconds_first
+        while True:
+            try:
+                row = self._backend.read_pointer(self._realm, draft.pointer, decide=True)
+                if row is None or row.version != version:
+                    return row is not None and self._is_ours(row, draft)
+                self._stats.cas_resent += 1
+                if resend():
+                    return True
+            except (OutcomeUnknown, StoreUnavailable) as unclear:
+                if self._clock.now_micros() >= deadline:
+                    raise OutcomeUnknown(f"the store did not say whether the commit landed: {unclear}") from unclear
+            if self._clock.now_micros() >= deadline:
+                raise OutcomeUnknown("the store neither applied nor refused the commit.")
+            self._clock.sleep(pause_seconds)
+            pause_seconds = min(2 * pause_seconds, self._policy.delay_seconds_max)
+
+    def _is_ours(self, row: PointerRow, draft: Draft) -> bool:
+        """Whether the entry at our first seq is ours, however many others came on top."""
+        first = draft.made[0]
+        if row.seq < first.entry.seq:
+            return False
+        walk = LogWalk(self._objects)
+        return walk.at(walk.load(row.head), first.entry.seq).entry_id == first.entry_id
+
+
+def closed(realm: str, pointer: str) -> RealmNotActive:
+    return RealmNotActive(
+        f"{realm!r} takes no commits: {pointer!r} is closed.",
+        field="realm",
+        remedy="Activate the realm first.",
+        realm=realm,
+    )
+
+
+def _moved(row: PointerRow, draft: Draft) -> PointerRow:
+    return msgspec.structs.replace(row, head=draft.head.entry_id, seq=draft.head.seq, version=row.version + 1)

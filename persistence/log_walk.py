@@ -1,0 +1,88 @@
+"""An entry of a pointer's log enters; older entries leave: by number in O(log n) reads, by time, or a whole range in bulk.
+
+The walk trusts nothing: an entry that is not the one its neighbour names is `ChainBroken`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from headwater.persistence.log_entry import ENTRY, SPILLED_OPERATIONS, Entry, Logged, id_of
+from headwater.persistence.realm_objects import RealmObjects
+from headwater.schemas.entry_ids import object_id_of
+from headwater.schemas.errors import ChainBroken
+
+
+class LogWalk:
+    def __init__(self, objects: RealmObjects) -> None:
+        self._objects = objects
+
+    def load(self, entry_id: bytes) -> Logged:
+        """The entry of that id; `ObjectNotFound` where it never was or was swept."""
+        return Logged(entry_id, self._whole(self._objects.fetch(ENTRY, object_id_of(entry_id))))
+
+    def at(self, newest: Logged, seq: int) -> Logged:
+        """The entry `seq` of the log that ends in `newest`: never steps below `seq`, so a cut history is no obstacle."""
+        if not 1 <= seq <= newest.entry.seq:
+            raise ValueError(f"seq {seq} is not within 1 to {newest.entry.seq}")
+        here = newest
+        while here.entry.seq > seq:
+            here = self._jump(here) if here.entry.jump_seq >= seq else self._toward(here, seq)
+        return here
+
+    def first_after(self, newest: Logged, time_micros: int, floor: int) -> int:
+        """Seq of the oldest entry, from `floor` on, that is later than the time; one past the newest if there is none."""
+        if newest.entry.time <= time_micros:
+            return newest.entry.seq + 1
+        later = newest
+        while later.entry.seq > floor:
+            step = self._jump(later) if later.entry.jump_seq >= floor else None
+            if step is None or step.entry.time <= time_micros:
+                step = self._toward(later, later.entry.seq - 1)
+            if step.entry.time <= time_micros:
+                break
+            later = step
+        return later.entry.seq
+
+    def between(self, newest: Logged, first_seq: int, last_seq: int) -> list[Logged]:
+        """Entries first_seq to last_seq, oldest first."""
+        if first_seq > last_seq:
+            return []
+        found = list(self.backward(self.at(newest, last_seq), last_seq - first_seq + 1))
+        found.reverse()
+        return found
+
+    def backward(self, newest: Logged, count: int) -> Iterator[Logged]:
+        """`newest` and its predecessors, `count` in all, newest first; one bulk read for each run of back links."""
+        here, remaining = newest, count - 1
+        yield here
+        while remaining > 0 and here.entry.back:
+            run = self._objects.fetch_many(ENTRY, here.entry.back[-remaining:])
+            for object_id, entry in reversed(run.items()):
+                if object_id != object_id_of(here.entry.previous) or entry.seq != here.entry.seq - 1:
+                    raise ChainBroken(f"{entry.pointer}: entry {entry.seq} is not the one before entry {here.entry.seq}.")
+                here = Logged(here.entry.previous, self._whole(entry))
+                yield here
+            remaining -= len(run)
+
+    def _toward(self, here: Logged, seq: int) -> Logged:
+        """The oldest back link at or above `seq`, by one read; its id is recomputed, for only neighbours name it."""
+        distance = min(here.entry.seq - seq, len(here.entry.back))
+        return self._by_object_id(here.entry.back[-distance], here.entry.seq - distance)
+
+    def _jump(self, here: Logged) -> Logged:
+        return self._by_object_id(here.entry.jump_id, here.entry.jump_seq)
+
+    def _by_object_id(self, object_id: int, seq: int) -> Logged:
+        entry = self._whole(self._objects.fetch(ENTRY, object_id))
+        if entry.seq != seq:
+            raise ChainBroken(f"{entry.pointer}: entry {object_id} has seq {entry.seq}, its link says {seq}.")
+        return Logged(id_of(entry, object_id), entry)
+
+    def _whole(self, entry: Entry) -> Entry:
+        if not entry.operations_id:
+            return entry
+        spilled = self._objects.fetch(SPILLED_OPERATIONS, entry.operations_id)
+        return msgspec.structs.replace(entry, operations=spilled.operations)

@@ -1,0 +1,28 @@
+"""Lost attempts and the age of the oldest request enter; how long to wait, or that it is enough, leaves."""
+
+from __future__ import annotations
+
+import random
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+
+class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """Exponential with jitter, bounded in number and in time."""
+
+    attempts_max: Annotated[int, Meta(ge=1)] = 200
+    seconds_max: Annotated[float, Meta(gt=0)] = 15.0
+    delay_seconds_first: float = 0.002
+    delay_seconds_max: float = 0.25
+    decide_seconds_max: float = 30.0
+    """How long an unknown outcome is asked after before it is handed to the caller as unknown."""
+
+    def exhausted(self, attempts: int, waited_seconds: float) -> bool:
+        return attempts >= self.attempts_max or waited_seconds >= self.seconds_max
+
+    def delay_seconds(self, attempts: int, waited_seconds: float, chance: random.Random) -> float:
+        """The older go first: whoever has waited a second already waits half as long as a newcomer between two attempts."""
+        ceiling = min(self.delay_seconds_max, self.delay_seconds_first * float(1 << min(attempts, 16)))
+        return ceiling * chance.uniform(0.5, 1.0) / (1.0 + waited_seconds)
