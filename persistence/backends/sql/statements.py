@@ -1,0 +1,155 @@
+"""A SQLAlchemy dialect enters; SQL text leaves, compiled once, with the order in which its parameters are bound.
+
+Core writes the SQL and the drivers run it: building and compiling an expression for every call costs more than SQLite takes
+to execute it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import msgspec
+from sqlalchemy import ColumnElement, Dialect, bindparam, delete, func, literal_column, select, tuple_, update
+from sqlalchemy import Table as SqlTable
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.expression import ClauseElement
+
+from headwater.persistence.backends.sql.keys import KEY_COLUMNS, REVISION_COLUMNS, scanned_columns
+from headwater.persistence.backends.sql.tables import TABLES, names, objects, pointers, rooted, schema
+from headwater.persistence.rows import Table
+
+POINTER_COLUMNS = ("head", "seq", "floor", "fence", "version", "anchor_id", "anchor_time", "created_at")
+ROOTED_COLUMNS = ("type", "key", "version", "created_at", "expires_at", "payload")
+OBJECT_COLUMNS = ("id", "type", "created_at", "payload", "part", "parts")
+
+_ONE: ColumnElement[int] = literal_column("1")
+
+
+class Statement(msgspec.Struct, frozen=True):
+    sql: str
+    parameters: tuple[str, ...]
+    constants: dict[str, object]
+    """Parameters that Core made of literals, such as SQLite's OFFSET 0."""
+
+    def bind(self, **values: object) -> tuple[object, ...]:
+        if self.constants:
+            values = self.constants | values
+        return tuple([values[name] for name in self.parameters])
+
+
+class Statements:
+    """Every statement that both databases run in the same words."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
+        self._pages: dict[tuple[Table, bool, bool], Statement] = {}
+        self.read_version = self.compiled(select(schema.c.version))
+        self.add_version = self.compiled(self._insert(schema).on_conflict_do_nothing())
+        self._compile_pointers()
+        self._compile_names()
+        self._compile_rooted()
+        self.upsert_object = self.compiled(self._upsert_object())
+
+    def compiled(self, clause: ClauseElement) -> Statement:
+        compiled = cast(SQLCompiler, clause.compile(dialect=self.dialect))
+        constants = {name: value for name, value in compiled.params.items() if value is not None}
+        return Statement(str(compiled), tuple(compiled.positiontup or ()), constants)
+
+    def page(self, table: Table, *, after: bool, bounded: bool) -> Statement:
+        """One page of a scan: keys from (or `after`) `from_…`, below `to_…` where `bounded`, in key order."""
+        known = self._pages.get((table, after, bounded))
+        if known is None:
+            known = self._pages[table, after, bounded] = self.compiled(_page(table, after, bounded))
+        return known
+
+    def delete_scanned(self, table: Table) -> Statement:
+        """One row, if it is still the revision that was scanned: parameters are the scanned columns."""
+        sql_table = TABLES[table]
+        conditions = [sql_table.c[name] == bindparam(name) for name in (*KEY_COLUMNS[table], *REVISION_COLUMNS[table])]
+        return self.compiled(delete(sql_table).where(*conditions))
+
+    def greatest(self, left: ColumnElement[Any], right: ColumnElement[Any]) -> ColumnElement[Any]:
+        function: Callable[..., ColumnElement[Any]] = func.max if self.dialect.name == "sqlite" else func.greatest
+        return function(left, right)
+
+    def _insert(self, table: SqlTable) -> Any:
+        """An insert of all columns that knows the dialect's ON CONFLICT."""
+        make: Any = sqlite.insert if self.dialect.name == "sqlite" else postgresql.insert
+        return make(table).values({column.name: bindparam(column.name) for column in table.columns})
+
+    def _compile_pointers(self) -> None:
+        this_one = (pointers.c.realm == bindparam("realm_"), pointers.c.name == bindparam("name_"))
+        at_version = (*this_one, pointers.c.version == bindparam("expected_version"))
+        read = select(*[pointers.c[name] for name in POINTER_COLUMNS]).where(*this_one)
+        new_values: dict[str, Any] = {name: bindparam(name) for name in POINTER_COLUMNS}
+        self.reserve_pointer = self.compiled(self._insert(pointers).on_conflict_do_nothing())
+        self.read_pointer = self.compiled(read)
+        self.read_pointer_locked = self.compiled(read.with_for_update())
+        moved_at = self.greatest(pointers.c.moved_at, bindparam("moved_at"))
+        self.cas_pointer = self.compiled(update(pointers).where(*at_version).values(**new_values, moved_at=moved_at))
+        self.delete_pointer = self.compiled(delete(pointers).where(*at_version))
+        self.moved_pointers = self.compiled(
+            select(pointers.c.name).where(pointers.c.realm == bindparam("realm"), pointers.c.moved_at >= bindparam("since"))
+        )
+
+    def _compile_names(self) -> None:
+        insert = self._insert(names)
+        # Adding a name that is there already still changes its revision: a purge that scanned it before must spare it now.
+        revision = self.greatest(names.c.revision + _ONE, insert.excluded.revision)
+        self.add_name = self.compiled(
+            insert.on_conflict_do_update(index_elements=["realm", "name"], set_={"revision": revision})
+        )
+        behind = (names.c.name > bindparam("after"), names.c.name >= bindparam("prefix"))
+        self.list_names = self.compiled(
+            select(names.c.name)
+            .where(names.c.realm == bindparam("realm"), *behind)
+            .order_by(names.c.name)
+            .limit(bindparam("limit"))
+        )
+
+    def _compile_rooted(self) -> None:
+        this_one = (
+            rooted.c.realm == bindparam("realm_"),
+            rooted.c.type == bindparam("type_"),
+            rooted.c.key == bindparam("key_"),
+        )
+        at_version = (*this_one, rooted.c.version == bindparam("expected_version"))
+        columns = [rooted.c[name] for name in ROOTED_COLUMNS]
+        mutable = ("version", "created_at", "expires_at", "payload")
+        self.insert_rooted = self.compiled(self._insert(rooted).on_conflict_do_nothing())
+        self.read_rooted = self.compiled(select(*columns).where(*this_one))
+        self.update_rooted = self.compiled(
+            update(rooted).where(*at_version).values({name: bindparam(name) for name in mutable})
+        )
+        self.delete_rooted = self.compiled(delete(rooted).where(*at_version))
+        self.list_rooted = self.compiled(
+            select(*columns)
+            .where(rooted.c.realm == bindparam("realm"), rooted.c.type == bindparam("type"), rooted.c.key > bindparam("after"))
+            .order_by(rooted.c.key)
+            .limit(bindparam("limit"))
+        )
+
+    def _upsert_object(self) -> Any:
+        """A row that is written again gets a higher revision, and one that was deleted in between never an old one: the
+        revision is the time of the write, or one more than before where the clock stands still or goes back."""
+        insert = self._insert(objects)
+        replaced = {name: insert.excluded[name] for name in ("type", "parts", "created_at", "payload")}
+        revision = self.greatest(objects.c.revision + _ONE, insert.excluded.revision)
+        return insert.on_conflict_do_update(index_elements=["realm", "id", "part"], set_={**replaced, "revision": revision})
+
+
+def _page(table: Table, after: bool, bounded: bool) -> ClauseElement:
+    sql_table = TABLES[table]
+    columns = KEY_COLUMNS[table]
+    key = tuple_(*[sql_table.c[name] for name in columns])
+
+    def bound(prefix: str) -> ClauseElement:
+        return tuple_(*[bindparam(f"{prefix}_{name}", type_=sql_table.c[name].type) for name in columns])
+
+    page: Any = select(*[sql_table.c[name] for name in scanned_columns(table)])
+    page = page.where(key > bound("from") if after else key >= bound("from"))
+    if bounded:
+        page = page.where(key < bound("to"))
+    return page.order_by(*[sql_table.c[name] for name in columns]).limit(bindparam("limit"))  # type: ignore[no-any-return]

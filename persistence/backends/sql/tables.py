@@ -1,0 +1,85 @@
+"""Nothing enters; the tables leave, as SQLAlchemy Core sees them: one definition for SQLite and PostgreSQL.
+
+Two rules shape the columns. Text compares by code point (BINARY on SQLite, COLLATE "C" on PostgreSQL), because pages, splits
+and cursors of both rely on one order. Payloads come last, so that a scan which leaves them out never touches their pages.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, MetaData, Table, Text
+
+from headwater.persistence import rows
+
+SCHEMA_VERSION = 1
+"""What this version writes. It changes with any change below."""
+
+_TEXT = Text().with_variant(Text(collation="C"), "postgresql")
+
+metadata = MetaData()
+
+schema = Table(
+    "headwater_schema",
+    metadata,
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("created_at", BigInteger, nullable=False),
+)
+
+pointers = Table(
+    "headwater_pointers",
+    metadata,
+    Column("realm", _TEXT, primary_key=True),
+    Column("name", _TEXT, primary_key=True),
+    Column("head", LargeBinary, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("floor", BigInteger, nullable=False),
+    Column("fence", BigInteger, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("anchor_id", LargeBinary),
+    Column("anchor_time", BigInteger),
+    Column("created_at", BigInteger, nullable=False),
+    Column("moved_at", BigInteger, nullable=False),
+    # With room in each page and a coarse moved_at, PostgreSQL updates a hot pointer in place, without touching its indexes.
+    postgresql_with={"fillfactor": 50},
+)
+
+pointers_by_move = Index("headwater_pointers_by_move", pointers.c.realm, pointers.c.moved_at, pointers.c.name)
+
+names = Table(
+    "headwater_names",
+    metadata,
+    Column("realm", _TEXT, primary_key=True),
+    Column("name", _TEXT, primary_key=True),
+    Column("revision", BigInteger, nullable=False),
+)
+
+objects = Table(
+    "headwater_objects",
+    metadata,
+    Column("realm", _TEXT, primary_key=True),
+    Column("id", BigInteger, primary_key=True, autoincrement=False),
+    Column("part", Integer, primary_key=True, autoincrement=False),
+    Column("type", _TEXT, nullable=False),
+    Column("parts", Integer, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    Column("payload", LargeBinary, nullable=False),
+)
+
+rooted = Table(
+    "headwater_rooted",
+    metadata,
+    Column("realm", _TEXT, primary_key=True),
+    Column("type", _TEXT, primary_key=True),
+    Column("key", _TEXT, primary_key=True),
+    Column("version", BigInteger, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+    Column("payload", LargeBinary, nullable=False),
+)
+
+TABLES: dict[rows.Table, Table] = {
+    rows.Table.OBJECTS: objects,
+    rows.Table.POINTERS: pointers,
+    rows.Table.ROOTED: rooted,
+    rows.Table.NAMES: names,
+}
