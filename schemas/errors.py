@@ -28,6 +28,7 @@ HeadwaterError
 ├── CursorGone                410  the feed cannot go on from there; says what is oldest and newest
 │   ├── CursorExpired                 the history behind the cursor was cut
 │   └── CursorReset                   the cursor is not of this pointer's history
+├── FeedBehind                503  retriable: the cursor is beyond the newest entry that is known here
 ├── StoreUnavailable          503  retriable: the store was not reached, nothing was changed
 ├── CommitRetriesExhausted    503  retriable: others kept winning, or the store kept failing; nothing was changed
 ├── LaneFull                  503  retriable: too many commits wait for this pointer already
@@ -177,6 +178,13 @@ class RealmStateConflict(Conflict):
 
 class RealmNotActive(Conflict):
     code = "REALM_NOT_ACTIVE"
+
+
+class FeedBehind(HeadwaterError):
+    code = "FEED_BEHIND"
+    retriable = True
+    http_status = 503
+    grpc_status = "UNAVAILABLE"
 
 
 # ── What the operator can mend ──────────────────────────────────────────────────────────────────────────────

@@ -1,0 +1,144 @@
+"""A store URL enters; an open store leaves: backend, ids, cache, and the kernel of each realm instance."""
+
+from __future__ import annotations
+
+import random
+import threading
+import warnings
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+
+from headwater.persistence.backend import Backend, DurabilityLevel
+from headwater.persistence.backends import open_backend
+from headwater.persistence.cache import ObjectCache
+from headwater.persistence.clock import Clock, SystemClock
+from headwater.persistence.committer import Committer
+from headwater.persistence.draft import Draft
+from headwater.persistence.id_source import IdSource
+from headwater.persistence.lane import LaneContext
+from headwater.persistence.log_walk import LogWalk
+from headwater.persistence.node_leases import LEASE_SECONDS, NodeLeases
+from headwater.persistence.object_types import all_object_types
+from headwater.persistence.realm_objects import Decoded, RealmObjects
+from headwater.persistence.retries import RetryPolicy
+from headwater.schemas.errors import StoreNotDurable
+
+SYSTEM_REALM = "::system::"
+"""Holds node leases, the realm list, publisher leases and maintenance runs."""
+
+
+class StoreOptions(msgspec.Struct, frozen=True, kw_only=True):
+    cache_bytes: int = 256 * 1024 * 1024
+    node_lease_seconds: int = LEASE_SECONDS
+    durability: Literal["warn", "refuse"] = "warn"
+    retries: RetryPolicy = RetryPolicy()
+
+
+class WeakDurability(UserWarning):
+    """The live server's settings could lose acknowledged commits."""
+
+
+class RealmKernel:
+    """What everything above works with in one realm instance."""
+
+    def __init__(self, store: Store, realm: str) -> None:
+        self.store = store
+        self.realm = realm
+        self.objects = RealmObjects(store.backend, realm, store.cache, all_object_types())
+        self.walk = LogWalk(self.objects)
+        self._listeners: list[Callable[[str, Draft], None]] = []
+        self.committer = Committer(
+            LaneContext(
+                backend=store.backend,
+                realm=realm,
+                objects=self.objects,
+                ids=store,
+                clock=store.clock,
+                policy=store.options.retries,
+                chance=random.Random(),  # noqa: S311 - spreads retries, keeps no secret
+                moved=self._tell,
+            )
+        )
+
+    def on_moved(self, listener: Callable[[str, Draft], None]) -> None:
+        """Have it called, on the lane's thread, with every pointer name and batch that this process commits."""
+        self._listeners.append(listener)
+
+    def _tell(self, pointer: str, draft: Draft) -> None:
+        for listener in self._listeners:
+            listener(pointer, draft)
+
+
+class Store:
+    """One open database, used by this process. Closing it finishes what was accepted and frees the node id."""
+
+    def __init__(self, backend: Backend, options: StoreOptions, clock: Clock) -> None:
+        self.backend = backend
+        self.options = options
+        self.clock = clock
+        self.cache: ObjectCache[Decoded] = ObjectCache(options.cache_bytes)
+        self._kernels: dict[str, RealmKernel] = {}
+        self._ids: IdSource | None = None
+        self._lock = threading.Lock()
+
+    def kernel(self, realm: str) -> RealmKernel:
+        """The kernel of a realm *instance*; whether it is active is the caller's question."""
+        with self._lock:
+            if realm not in self._kernels:
+                self._kernels[realm] = RealmKernel(self, realm)
+            return self._kernels[realm]
+
+    @property
+    def system(self) -> RealmKernel:
+        return self.kernel(SYSTEM_REALM)
+
+    def take(self, count: int) -> list[int]:
+        """New object ids. The node is leased with the first of them: who only reads takes none."""
+        ids = self._ids
+        if ids is None:
+            with self._lock:
+                if self._ids is None:
+                    leases = NodeLeases(self.backend, self.clock, lease_seconds=self.options.node_lease_seconds)
+                    self._ids = IdSource(leases)
+                ids = self._ids
+        return ids.take(count)
+
+    def close(self) -> None:
+        for kernel in self._kernels.values():
+            kernel.committer.close()
+        if self._ids is not None:
+            self._ids.close()
+        self.backend.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def open_store(url: str, options: StoreOptions | None = None, *, create: bool = False, clock: Clock | None = None) -> Store:
+    """Connect, create the schema if asked to, check its version and what the live server promises."""
+    options = options or StoreOptions()
+    backend = open_backend(url)
+    try:
+        if create:
+            backend.create_schema()
+        backend.check_schema()
+        _check_durability(backend, options)
+        return Store(backend, options, clock or SystemClock())
+    except BaseException:
+        backend.close()
+        raise
+
+
+def _check_durability(backend: Backend, options: StoreOptions) -> None:
+    durability = backend.durability()
+    if durability.level is not DurabilityLevel.WEAK:
+        return
+    message = f"{backend.name} may lose acknowledged commits: {' '.join(durability.warnings)}"
+    if options.durability == "refuse":
+        raise StoreNotDurable(message, field="store", remedy="Make the server durable, or set durability=warn.")
+    warnings.warn(message, WeakDurability, stacklevel=3)
