@@ -45,3 +45,17 @@ def fresh_cassandra(cassandra_server_url: str) -> FreshUrl:
 def cassandra_url(fresh_cassandra: FreshUrl) -> str:
     """One keyspace for the whole run, `cassandra://127.0.0.1:PORT/keyspace`; others by `fresh_cassandra`."""
     return fresh_cassandra()
+
+
+@pytest.fixture(scope="session")
+def kafka_bootstrap() -> Iterator[str]:
+    """`127.0.0.1:PORT` of the shared Kafka; it creates no topic by itself, so name and create your own."""
+    with shared_server_url("kafka") as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def registry_url() -> Iterator[str]:
+    """The Confluent-compatible API of the shared schema registry; name your own subjects."""
+    with shared_server_url("registry") as url:
+        yield url

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from headwater.dev.cassandra import Cassandra
+from headwater.dev.kafka import Kafka
 from headwater.dev.kind import Kind
 from headwater.dev.postgres import Postgres
+from headwater.dev.registry import Registry
 from headwater.schemas.errors import InvalidInput
 
-KINDS: dict[str, Kind] = {kind.name: kind for kind in (Cassandra(), Postgres())}
+KINDS: dict[str, Kind] = {kind.name: kind for kind in (Kafka(), Cassandra(), Postgres(), Registry())}
 
 
 def kind_named(name: str) -> Kind:

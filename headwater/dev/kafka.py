@@ -1,0 +1,151 @@
+"""A record enters; a one-node Kafka (KRaft) leaves that starts fast and creates no topic by itself."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from headwater.dev.jars import class_path, fetch_jars
+from headwater.dev.java import java_program, java_version
+from headwater.dev.kind import Report
+from headwater.dev.state import LOOPBACK, Record, free_ports, locked
+from headwater.schemas.errors import ServerFailed
+
+METADATA_REQUEST = struct.pack(">hhih", 3, 1, 1, -1) + struct.pack(">i", 0)
+"""Metadata, version 1, correlation 1, no client id; no topics. The answer counts the brokers that serve."""
+QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+MEMORY = ("-Xms256m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+ARCHIVE_TIMEOUT_SECONDS = 120.0
+
+PROPERTIES = """process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@{host}:{controller}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+listeners=PLAINTEXT://{host}:{main},CONTROLLER://{host}:{controller}
+advertised.listeners=PLAINTEXT://{host}:{main}
+log.dirs={data}
+auto.create.topics.enable=false
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+share.coordinator.state.topic.num.partitions=1
+group.initial.rebalance.delay.ms=0
+broker.session.timeout.ms=3000
+broker.heartbeat.interval.ms=500
+controller.quorum.election.timeout.ms=200
+controller.quorum.election.backoff.max.ms=100
+controller.quorum.fetch.timeout.ms=1000
+log.cleaner.dedupe.buffer.size=4194304
+num.network.threads=2
+num.io.threads=4
+"""
+
+
+class Kafka:
+    name = "kafka"
+    port_names = ("main", "controller")
+    stop_signal = signal.SIGTERM
+
+    def choose_data_dir(self, folder: Path) -> Path:
+        return folder / "data"
+
+    def prepare(self, record: Record, jar_cache: Path, report: Report) -> None:
+        jars = fetch_jars("kafka", jar_cache, report)
+        _ensure_archive(jars, jar_cache, report)
+        self.configure(record)
+        report("formatting")
+        _format(record, jars)
+
+    def configure(self, record: Record) -> None:
+        text = PROPERTIES.format(host=LOOPBACK, data=record.data_dir, **record.ports)
+        _properties_file(record).write_text(text)
+
+    def command(self, record: Record, jar_cache: Path) -> list[str]:
+        jars = fetch_jars("kafka", jar_cache)
+        return _kafka(record, jars, f"-XX:SharedArchiveFile={_archive_file(jars)}")
+
+    def is_ready(self, record: Record) -> bool:
+        """A broker that is still fenced answers too, but names no broker."""
+        with contextlib.suppress(OSError), socket.create_connection((LOOPBACK, record.ports["main"]), timeout=2) as connection:
+            connection.sendall(struct.pack(">i", len(METADATA_REQUEST)) + METADATA_REQUEST)
+            answer = connection.recv(12)
+            return len(answer) == 12 and struct.unpack(">iii", answer)[2] > 0
+        return False
+
+    def url(self, record: Record) -> str:
+        return record.address
+
+
+def _kafka(record: Record, jars: Path, archive_option: str) -> list[str]:
+    options = [*MEMORY, archive_option, "-Xlog:disable", "-Xlog:all=error:stderr", QUIET]
+    return [java_program(), *options, "-cp", class_path(jars), "kafka.Kafka", str(_properties_file(record))]
+
+
+def _properties_file(record: Record) -> Path:
+    return Path(record.folder) / "server.properties"
+
+
+def _format(record: Record, jars: Path) -> None:
+    """Skips what is formatted already; the cluster's id follows from the folder, so a repeated run agrees with the first."""
+    if (Path(record.data_dir) / "meta.properties").exists():
+        return
+    cluster_id = base64.urlsafe_b64encode(hashlib.sha256(record.folder.encode()).digest()[:16]).decode().rstrip("=")
+    java = [java_program(), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", QUIET, "-cp", class_path(jars)]
+    format_once = ["kafka.tools.StorageTool", "format", "--ignore-formatted", "-t", cluster_id]
+    command = [*java, *format_once, "-c", str(_properties_file(record))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    if done.returncode != 0:
+        said = (done.stderr or done.stdout).strip()[-800:]
+        raise ServerFailed(f"Kafka's storage could not be formatted: {said}", server="kafka")
+
+
+def _archive_file(jars: Path) -> Path:
+    """Beside the jars whose loaded classes it holds; another Java cannot use it."""
+    return jars / f"kafka-{java_version(java_program())}.jsa"
+
+
+def _ensure_archive(jars: Path, jar_cache: Path, report: Report) -> None:
+    """Run a throw-away broker once and keep the classes it loaded: every later start takes a third of the time."""
+    if _archive_file(jars).exists():
+        return
+    with locked(jar_cache / "locks" / "kafka-archive"):
+        if not _archive_file(jars).exists():
+            report("making a class archive, once")
+            _make_archive(jars)
+
+
+def _make_archive(jars: Path) -> None:
+    unfinished = _archive_file(jars).with_suffix(".new")
+    with tempfile.TemporaryDirectory(prefix="headwater-kafka-") as folder:
+        main, controller = free_ports(2)
+        record = Record("kafka", folder, f"{folder}/data", {"main": main, "controller": controller}, "")
+        kafka = Kafka()
+        kafka.configure(record)
+        _format(record, jars)
+        command = _kafka(record, jars, f"-XX:ArchiveClassesAtExit={unfinished}")
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:  # noqa: S603
+            try:
+                deadline = time.monotonic() + ARCHIVE_TIMEOUT_SECONDS
+                while not kafka.is_ready(record) and process.poll() is None and time.monotonic() < deadline:
+                    time.sleep(0.1)
+                process.terminate()
+                process.wait(ARCHIVE_TIMEOUT_SECONDS)
+            finally:
+                process.kill()
+    if not unfinished.exists():
+        raise ServerFailed("The throw-away Kafka that makes the class archive did not start.", server="kafka")
+    shutil.move(unfinished, _archive_file(jars))
