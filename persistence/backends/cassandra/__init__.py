@@ -1,0 +1,27 @@
+"""A `cassandra://` URL enters; a backend over Cassandra leaves. Mutable rows take LWT for every write, immutable rows never.
+
+url.py (what was asked) → cluster.py (sessions, consistency) → calls.py (sent, retried, fanned out; failures.py names what
+went wrong) → pointers.py, moves.py, names.py, objects.py, rooted.py, scans.py (one kind of row each) → store.py (the SPI).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headwater.schemas.errors import MissingDependency
+
+if TYPE_CHECKING:
+    from headwater.persistence.backends.cassandra.store import CassandraBackend
+
+
+def open_cassandra(url: str) -> CassandraBackend:
+    """Connect; the schema is neither created nor checked here."""
+    try:
+        import cassandra.cluster  # noqa: F401  the driver is an extra: the embedded default needs none of it
+    except ImportError as error:
+        raise MissingDependency(
+            "the driver for Cassandra is not installed.", field="store", remedy="Run `pip install 'headwater[cassandra]'`."
+        ) from error
+    from headwater.persistence.backends.cassandra.store import CassandraBackend
+
+    return CassandraBackend.open(url)

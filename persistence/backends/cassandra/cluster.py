@@ -1,0 +1,76 @@
+"""Options enter; a connected session leaves whose profiles fix consistency, retries (none) and speculation (none)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cassandra import ConsistencyLevel
+from cassandra.auth import PlainTextAuthProvider
+from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, Session
+from cassandra.policies import (
+    DCAwareRoundRobinPolicy,
+    ExponentialReconnectionPolicy,
+    FallthroughRetryPolicy,
+    NoSpeculativeExecutionPolicy,
+    RoundRobinPolicy,
+    TokenAwarePolicy,
+)
+from cassandra.query import tuple_factory
+from cassandra.timestamps import MonotonicTimestampGenerator
+
+from headwater.persistence.backends.cassandra.failures import connect_fault
+from headwater.persistence.backends.cassandra.url import CassandraOptions
+
+PLAIN = EXEC_PROFILE_DEFAULT
+"""(LOCAL_)QUORUM; a conditional write's Paxos round runs at the serial level and commits at this one."""
+SERIAL = "serial"
+"""Reads that decide: they finish or overtake every Paxos round in progress on the row."""
+
+PROTOCOL_VERSION = 5
+CONNECT_TIMEOUT_SECONDS = 5.0
+RECONNECT_SECONDS = (0.2, 5.0)
+
+TIMESTAMPS = MonotonicTimestampGenerator()
+"""Of the whole process, so that of two writes in it the later has the larger writetime, whichever backend sends it."""
+
+
+def connect(options: CassandraOptions) -> tuple[Cluster, Session]:
+    cluster = Cluster(
+        options.hosts,
+        auth_provider=_credentials(options),
+        protocol_version=PROTOCOL_VERSION,
+        compression=False,
+        connect_timeout=CONNECT_TIMEOUT_SECONDS,
+        reconnection_policy=ExponentialReconnectionPolicy(*RECONNECT_SECONDS),
+        timestamp_generator=TIMESTAMPS,
+        execution_profiles=_profiles(options),
+    )
+    try:
+        return cluster, cluster.connect()
+    except Exception as error:
+        cluster.shutdown()
+        raise connect_fault(error, options.where) from error
+
+
+def _profiles(options: CassandraOptions) -> dict[Any, ExecutionProfile]:
+    quorum = ConsistencyLevel.LOCAL_QUORUM if options.local else ConsistencyLevel.QUORUM
+    serial = ConsistencyLevel.LOCAL_SERIAL if options.local else ConsistencyLevel.SERIAL
+    balancing = TokenAwarePolicy(DCAwareRoundRobinPolicy(options.datacenter) if options.datacenter else RoundRobinPolicy())
+
+    def profile(consistency: int) -> ExecutionProfile:
+        return ExecutionProfile(
+            load_balancing_policy=balancing,
+            # A conditional write that the driver sends a second time on its own may meet its first self: no retries below us.
+            retry_policy=FallthroughRetryPolicy(),
+            speculative_execution_policy=NoSpeculativeExecutionPolicy(),
+            consistency_level=consistency,
+            serial_consistency_level=serial,
+            request_timeout=options.timeout_seconds,
+            row_factory=tuple_factory,
+        )
+
+    return {PLAIN: profile(quorum), SERIAL: profile(serial)}
+
+
+def _credentials(options: CassandraOptions) -> PlainTextAuthProvider | None:
+    return PlainTextAuthProvider(options.user, options.password or "") if options.user else None

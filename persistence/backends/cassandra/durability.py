@@ -1,0 +1,79 @@
+"""The live nodes' settings enter; what they promise leaves: whether an acknowledged write survives, and what to mend if not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cassandra.query import SimpleStatement
+
+from headwater.persistence.backend import Durability, DurabilityLevel
+from headwater.persistence.backends.cassandra.calls import Call, Calls
+from headwater.persistence.backends.cassandra.failures import RequestKind
+from headwater.schemas.errors import StoreAccessDenied, StoreNotCreated, StoreRefused
+
+CLOCK_SKEW_SECONDS_MAX = 10.0
+
+_SETTINGS = ("commitlog_sync", "paxos_variant")
+_READ_SETTINGS = "SELECT name, value FROM system_views.settings WHERE name IN ('commitlog_sync', 'paxos_variant')"
+_READ_KEYSPACE = "SELECT durable_writes, replication FROM system_schema.keyspaces WHERE keyspace_name = ?"
+_READ_CLOCK = "SELECT toUnixTimestamp(now()) FROM system.local"
+
+
+def read_durability(calls: Calls) -> Durability:
+    settings = _node_settings(calls) | _keyspace_settings(calls)
+    weak = weaknesses(settings)
+    level = DurabilityLevel.WEAK if weak else DurabilityLevel.DURABLE
+    return Durability(level=level, settings=settings, warnings=weak + _clock_warnings(calls))
+
+
+def weaknesses(settings: dict[str, str]) -> list[str]:
+    """One sentence for each setting that lets an acknowledged write be lost, or a race be won twice."""
+    found = []
+    if not {*settings.get("commitlog_sync", "").split(",")} <= {"batch", "group"}:
+        found.append(
+            f"commitlog_sync is {settings.get('commitlog_sync') or 'unknown'}: with periodic, acknowledged writes, conditional "
+            "ones too, were lost in every kill -9 test; set it to group or batch in cassandra.yaml"
+        )
+    if "without_linearizable_reads" in settings.get("paxos_variant", ""):
+        found.append(
+            f"paxos_variant is {settings['paxos_variant']}: serial reads are not linearizable, so that the outcome of a commit "
+            "can be judged wrongly; set it to v2"
+        )
+    if settings.get("durable_writes") == "false":
+        found.append("the keyspace has durable_writes = false: its writes skip the commit log; set it to true")
+    return found
+
+
+def _node_settings(calls: Calls) -> dict[str, str]:
+    """Each node answers for itself; where they differ, all values are named."""
+    values: dict[str, set[str]] = {}
+    for host in calls.cluster.metadata.all_hosts():
+        if host.is_up:
+            for name, value in _ask(calls, host, _READ_SETTINGS):
+                values.setdefault(name, set()).add(value)
+    return {name: ",".join(sorted(values[name])) for name in _SETTINGS if name in values}
+
+
+def _ask(calls: Calls, host: Any, cql: str) -> list[tuple[str, str]]:
+    try:
+        return calls.run(Call(SimpleStatement(cql), RequestKind.READ, host=host)).rows
+    except (StoreAccessDenied, StoreRefused):
+        return []
+
+
+def _keyspace_settings(calls: Calls) -> dict[str, str]:
+    found = calls.first_row(calls.read(_READ_KEYSPACE, (calls.options.keyspace,)))
+    if found is None:
+        raise StoreNotCreated(f"{calls.options.where} has no Headwater store.", field="store", remedy="Create it first.")
+    durable_writes, replication = found
+    copies = ", ".join(f"{name}: {value}" for name, value in sorted(replication.items()))
+    return {"durable_writes": str(durable_writes).lower(), "replication": copies}
+
+
+def _clock_warnings(calls: Calls) -> list[str]:
+    """Client timestamps order rewrites and deletes of immutable rows, so a clock that is far off is worth a word."""
+    server_millis: int = calls.run(Call(SimpleStatement(_READ_CLOCK), RequestKind.READ)).rows[0][0]
+    skew_seconds = (calls.clock.now_micros() / 1_000 - server_millis) / 1_000
+    if abs(skew_seconds) <= CLOCK_SKEW_SECONDS_MAX:
+        return []
+    return [f"this machine's clock is {skew_seconds:+.0f} s off the database's: set both by NTP"]
