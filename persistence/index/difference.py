@@ -42,14 +42,12 @@ def _own_levels(index: Index, other: Index) -> list[Level]:
         return []
     shared = {level.top for level in other.levels} | {ref.id for level in other.levels for ref in level.refs}
     own = [level for level in index.levels if level.top not in shared]
-    return [Level(0, [ref for ref in level.refs if ref.id not in shared], stripe=level.stripe) for level in own]
+    return [Level(0, [ref for ref in level.refs if ref.id not in shared]) for level in own]
 
 
 def _candidates(index: Index, own: list[Level], lower: bytes, upper: bytes) -> set[bytes]:
     keys = {key for key in index.tail if lower <= key < upper}
-    met = [(level, ref.id) for level in own for ref in level.refs[level.within(lower, upper)]]
-    stripes = load_stripes(index.load, [stripe_id for level, stripe_id in met if level.stripe is None])
-    for level, stripe_id in met:
-        stripe_keys = (level.stripe or stripes[stripe_id]).keys
-        keys.update(stripe_keys[bisect_left(stripe_keys, lower) : bisect_left(stripe_keys, upper)])
+    met = [ref.id for level in own for ref in level.refs[level.within(lower, upper)]]
+    for stripe in load_stripes(index.load, met).values():
+        keys.update(stripe.keys[bisect_left(stripe.keys, lower) : bisect_left(stripe.keys, upper)])
     return keys

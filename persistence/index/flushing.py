@@ -48,7 +48,7 @@ def flush(
     run = {key: pack_value(value) for key, value in tail.items()}
     before = open_levels(load, root)
     levels = before[:] or [EMPTY]
-    bench = Workbench(load, geometry)
+    bench = Workbench(load, geometry, before)
     # Pushing comes first: what the tail is about to touch is then written once.
     _push_down(bench, levels, geometry.push_work_per_tail * weight_of(run))
     _settle(bench, levels, run)
@@ -120,7 +120,7 @@ def _fit_level_count(geometry: Geometry, levels: list[Level]) -> None:
     """Levels come and go just above the last one; no element moves for it."""
     while geometry.wants_new_level(len(levels) - 1, levels[-1].weight):
         levels.insert(-1, EMPTY)
-    while len(levels) > 1 and not levels[-2].refs and geometry.has_needless_level(len(levels) - 1, levels[-1].weight):
+    while len(levels) > 1 and not levels[-2].weight and geometry.has_needless_level(len(levels) - 1, levels[-1].weight):
         del levels[-2]
 
 
@@ -128,9 +128,9 @@ def _write(bench: Workbench, before: list[Level], levels: list[Level], new_id: C
     added: list[tuple[int, IndexObject]] = []
     tops: list[int] = []
     reached: set[int] = set()
-    unchanged = {level.top for level in before} & {level.top for level in levels}
+    kept = {level.top for level in levels}
     for level in levels:
-        if level.top or not level.refs:
+        if level.top or not level.weight:
             tops.append(level.top)
             continue
         refs: list[StripeRef] = []
@@ -147,7 +147,7 @@ def _write(bench: Workbench, before: list[Level], levels: list[Level], new_id: C
             added.append((tops[-1], make_directory(refs)))
         reached.update(ref.id for ref in refs)
         reached.add(tops[-1])
-    left = {level.top for level in before if level.top not in unchanged}
-    left.update(ref.id for level in before if level.top not in unchanged for ref in level.refs)
+    replaced = [level for level in before if level.top not in kept]
+    left = {level.top for level in replaced} | {ref.id for level in replaced for ref in level.refs}
     root = IndexRoot(tuple(tops) if any(tops) else ())
     return Flushed(root, added, sorted(left - reached))

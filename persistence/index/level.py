@@ -6,23 +6,45 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 
 from headwater.persistence.index.objects import Directory, IndexObject, IndexRoot, Load, Stripe, StripeRef
-from headwater.schemas.errors import ObjectNotFound, WrongObjectType
+from headwater.schemas.errors import HeadwaterError, ObjectNotFound, WrongObjectType
 
 
 class Level:
-    """An immutable view of one level. `stripe` is set where the level is a single stripe and so came with its top object."""
+    """An immutable view of one level, decoded no further than asked: a flush that stops above needs its weight alone."""
 
-    __slots__ = ("firsts", "refs", "stripe", "top", "weight")
+    __slots__ = ("_firsts", "_refs", "_source", "stripe", "top", "weight")
 
-    def __init__(
-        self, top: int, refs: list[StripeRef], firsts: list[bytes] | None = None, stripe: Stripe | None = None
-    ) -> None:
+    def __init__(self, top: int, source: IndexObject | Sequence[StripeRef]) -> None:
         self.top = top
         """Object id; 0 for an empty level and for one that is not written yet."""
-        self.refs = refs
-        self.firsts = [ref.first for ref in refs] if firsts is None else firsts
-        self.weight = sum([ref.weight for ref in refs])
-        self.stripe = stripe
+        self._source = source
+        self._refs: list[StripeRef] | None = None
+        self._firsts: list[bytes] | None = None
+        self.stripe = source if isinstance(source, Stripe) else None
+        """Where the level is a single stripe, and so came with its top object."""
+        if isinstance(source, Stripe):
+            self.weight = source.weight
+        elif isinstance(source, Directory):
+            self.weight = sum(source.weights)
+        else:
+            self.weight = sum([ref.weight for ref in source])
+
+    @property
+    def refs(self) -> list[StripeRef]:
+        if self._refs is None:
+            if isinstance(self._source, Stripe):
+                self._refs = [StripeRef(self._source.keys[0], self.top, self._source.count, self.weight)]
+            elif isinstance(self._source, Directory):
+                self._refs = self._source.refs
+            else:
+                self._refs = list(self._source)
+        return self._refs
+
+    @property
+    def firsts(self) -> list[bytes]:
+        if self._firsts is None:
+            self._firsts = self._source.firsts if isinstance(self._source, Directory) else [ref.first for ref in self.refs]
+        return self._firsts
 
     def position(self, key: bytes) -> int:
         """Of the stripe that may hold the key; -1 when it sorts below all of them."""
@@ -39,31 +61,37 @@ EMPTY = Level(0, [])
 
 def open_levels(load: Load, root: IndexRoot) -> list[Level]:
     """All levels, with one bulk load of their top objects."""
-    tops = load_objects(load, [top for top in root.levels if top])
-    return [_open_level(top, tops[top]) if top else EMPTY for top in root.levels]
-
-
-def load_objects(load: Load, ids: Sequence[int]) -> dict[int, IndexObject]:
-    """Exactly the objects asked for, or `ObjectNotFound`: a state that misses one is gone, never partial."""
-    if not ids:
-        return {}
-    found = load(ids)
-    try:
-        return {object_id: found[object_id] for object_id in ids}
-    except KeyError:
-        missing = sorted(object_id for object_id in ids if object_id not in found)
-        raise ObjectNotFound(
-            f"{len(missing)} objects of the index are gone, the first is {missing[0]}.", object_id=missing[0]
-        ) from None
+    wanted = [top for top in root.levels if top]
+    found = load(wanted) if wanted else {}
+    levels: list[Level] = []
+    for top in root.levels:
+        source = found.get(top)
+        if top and not isinstance(source, (Stripe, Directory)):
+            raise _unusable(top, source)
+        levels.append(EMPTY if source is None else Level(top, source))
+    return levels
 
 
 def load_stripes(load: Load, ids: Iterable[int]) -> dict[int, Stripe]:
-    loaded = load_objects(load, sorted(set(ids)))
-    stripes = {stripe_id: stripe for stripe_id, stripe in loaded.items() if isinstance(stripe, Stripe)}
-    if len(stripes) < len(loaded):
-        wrong = next(object_id for object_id in loaded if object_id not in stripes)
-        raise WrongObjectType(f"object {wrong} is no stripe of an index.", object_id=wrong)
+    """Exactly the stripes asked for, with one bulk load."""
+    wanted = sorted(set(ids))
+    found = load(wanted) if wanted else {}
+    stripes: dict[int, Stripe] = {}
+    for stripe_id in wanted:
+        stripe = found.get(stripe_id)
+        if not isinstance(stripe, Stripe):
+            raise _unusable(stripe_id, stripe)
+        stripes[stripe_id] = stripe
     return stripes
+
+
+def _unusable(object_id: int, found: object) -> HeadwaterError:
+    """A state that misses an object is gone, never partial; one that names something else is broken."""
+    if found is None:
+        return ObjectNotFound(f"object {object_id} of the index is gone.", object_id=object_id)
+    return WrongObjectType(
+        f"object {object_id} of the index is a {type(found).__name__}.", object_id=object_id, type=type(found).__name__
+    )
 
 
 def find(stripe: Stripe, key: bytes) -> bytes | None:
@@ -71,11 +99,3 @@ def find(stripe: Stripe, key: bytes) -> bytes | None:
     keys = stripe.keys
     at = bisect_left(keys, key)
     return stripe.values[at] if at < len(keys) and keys[at] == key else None
-
-
-def _open_level(top: int, found: IndexObject) -> Level:
-    if isinstance(found, Directory):
-        return Level(top, found.refs, found.firsts)
-    if isinstance(found, Stripe):
-        return Level(top, [StripeRef(found.keys[0], top, found.count, found.weight)], stripe=found)
-    raise WrongObjectType(f"object {top} is no level of an index.", object_id=top)

@@ -21,11 +21,11 @@ Elements = dict[bytes, bytes]
 class Workbench:
     """The stripes that one flush reads and makes."""
 
-    def __init__(self, load: Load, geometry: Geometry) -> None:
+    def __init__(self, load: Load, geometry: Geometry, levels: Iterable[Level]) -> None:
         self._load = load
         self.geometry = geometry
         self.fresh: dict[int, Stripe] = {}
-        self._loaded: dict[int, Stripe] = {}
+        self._loaded = {level.top: level.stripe for level in levels if level.stripe is not None}
 
     def stripes(self, refs: Sequence[StripeRef]) -> list[Stripe]:
         """In the order of the references; what is not at hand comes with one bulk load."""

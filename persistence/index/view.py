@@ -63,7 +63,7 @@ class Index:
             return found
         levels = self.levels
         at = 0
-        while at < len(levels) and open_keys and (not levels[at].refs or levels[at].stripe is not None):
+        while at < len(levels) and open_keys and (levels[at] is EMPTY or levels[at].stripe is not None):
             open_keys = _search(levels[at], open_keys, {}, found)
             at += 1
         stripes = load_stripes(self.load, _stripes_of(levels[at:], open_keys))
