@@ -7,7 +7,7 @@ that other one would leave.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -81,6 +81,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     operations: Sequence[PlannedOperation] = ()
     base: BaseState | None = None
     source: StoredSource | None = None
+
+
+class DraftMark(NamedTuple):
+    """How far a draft had come."""
+
+    head: Head
+    made: int
+    new_objects: int
+    spilled: int
 
 
 class _State(msgspec.Struct, frozen=True):
@@ -172,12 +181,21 @@ class Draft:
             source=plan.source,
             entries_released=self._entries_released(plan, state.embeds),
             segment_seq=self._segment_seq(plan),
+            merge_seq=self._merge_seq(plan),
         )
         made = Logged(id_of(entry, object_id), entry)
         self._store(made.entry, object_id)
         self.made.append(made)
         self.head = Head(self.head.row, entry, made.entry_id, state.tail, spine.starting_at(Link(entry.seq, object_id)))
         return made
+
+    def mark(self) -> DraftMark:
+        return DraftMark(self.head, len(self.made), len(self.new_objects), len(self.spilled))
+
+    def undo_to(self, mark: DraftMark) -> None:
+        """Forget what was added since: a request that is refused in its middle leaves nothing behind."""
+        self.head = mark.head
+        del self.made[mark.made :], self.new_objects[mark.new_objects :], self.spilled[mark.spilled :]
 
     def _with_contents(self, planned: Sequence[PlannedOperation]) -> tuple[StoredOperation, ...]:
         """⚠ Every put and rename writes a content object of its own: a commit references only what its head reaches or what
@@ -231,6 +249,11 @@ class Draft:
         if plan.kind not in COMMITTING_KINDS:
             return self.head.seq + 1
         return 0 if self.head.entry is None else self.head.entry.segment_seq
+
+    def _merge_seq(self, plan: Plan) -> int:
+        if plan.kind is Kind.MERGE:
+            return self.head.seq + 1
+        return self.head.entry.merge_seq if self.head.entry is not None and plan.kind in COMMITTING_KINDS else 0
 
     def _head_before_unless_told(self) -> bytes:
         """The predecessor's id tells it where the predecessor is itself the commit."""

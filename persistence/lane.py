@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Protocol
 
@@ -52,8 +52,9 @@ class CommitRequest(Protocol):
     def request_id_is_callers(self) -> bool:
         """Whether the caller brought the id along, so that the same request may have come before."""
 
-    def plan(self, draft: Draft) -> Plan | None:
-        """What to append; None for nothing to do; raises what the head refuses."""
+    def plan(self, draft: Draft) -> Plan | Iterator[Plan] | None:
+        """What to append; None for nothing to do; raises what the head refuses. An iterator gives several entries, all or
+        none, and sees the draft move on to each before it is asked for the next."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -179,20 +180,21 @@ class Lane:
 
     def _apply(self, request: CommitRequest, draft: Draft) -> Answer | HeadwaterError:
         """Append the request to the draft, or say why not."""
-        before = self._recall(request, draft.head)
+        before, untouched = self._recall(request, draft.head), draft.mark()
         if before is not None:
             self.stats.replayed += 1
             return Answer(before, before.entry.seq, before.commit, replayed=True)
+        logged: Logged | None = None
         try:
-            plan = request.plan(draft)
+            planned = request.plan(draft)
+            for plan in (planned,) if isinstance(planned, Plan) else planned or ():
+                logged = draft.add(plan, request.request_id)
         except StoreUnavailable:
             raise
         except HeadwaterError as refusal:
+            draft.undo_to(untouched)
             return refusal
-        if plan is None:
-            return Answer(None, draft.head.seq, draft.head.commit)
-        logged = draft.add(plan, request.request_id)
-        return Answer(logged, logged.entry.seq, logged.commit)
+        return Answer(logged, draft.head.seq, draft.head.commit)
 
     def _attempt(self, draft: Draft) -> bool:
         context = self._context

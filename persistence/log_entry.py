@@ -89,6 +89,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     """Entries (and their spilled operations) that are no longer reachable as state after this one."""
     segment_seq: int = 0
     """Seq of the newest create, assign or delete up to here: where this line of states began; 0 if there is none."""
+    merge_seq: int = 0
+    """Seq of the newest merge up to here in this segment, so that merge bases are found without reading all commits."""
 
 
 class Logged(msgspec.Struct, frozen=True):

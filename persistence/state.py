@@ -1,4 +1,4 @@
-"""A log entry enters; the state that it stands for leaves: keys, contents in pages, and what a pointer branched here takes over."""
+"""A log entry enters; the state it stands for leaves: keys, contents, and what a pointer branched here takes over."""
 
 from __future__ import annotations
 
