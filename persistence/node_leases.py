@@ -31,6 +31,9 @@ _CAS_ATTEMPTS_MAX = 6
 _ROUNDS_MAX = 8
 """How often all nodes are listed anew when others keep winning the free ones."""
 
+_NEARLY_MICROS = 2_000
+"""A bound this close is waited for: who closes and opens again at once is not told that all nodes are taken."""
+
 
 class NodeLease(msgspec.Struct, frozen=True, kw_only=True):
     """Ids of `node` with `starts_ms` <= time < `ends_ms` (milliseconds since 2025-03-01) belong to `holder` alone."""
@@ -119,7 +122,7 @@ class NodeLeases:
     def _try(self, node: int, row: RootedRow | None, holder: str) -> NodeLease | None:
         if not self._is_free(row):
             return None
-        # Free means that the bound of the last lessee is not after now: so this one starts behind it.
+        # Behind the bound of the last lessee, by whatever clock it was set.
         starts_ms = max(self._now_ms(), _ms_after(row.expires_at) if row else 0)
         ends_ms = min(starts_ms + self.lease_ms, TIME_MS_MAX + 1)
         taken = RootedRow(
@@ -135,7 +138,7 @@ class NodeLeases:
         return NodeLease(node=node, holder=holder, starts_ms=starts_ms, ends_ms=ends_ms)
 
     def _is_free(self, row: RootedRow | None) -> bool:
-        return row is None or row.expires_at <= self.clock.now_micros()
+        return row is None or row.expires_at <= self.clock.now_micros() + _NEARLY_MICROS
 
     def _own_row(self, lease: NodeLease) -> RootedRow:
         row = self._backend.read_rooted(SYSTEM_REALM, LEASE_TYPE, _key(lease.node))
