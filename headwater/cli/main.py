@@ -13,6 +13,7 @@ from headwater.schemas.errors import HeadwaterError
 from headwater.settings import load_settings
 
 COMMANDS: dict[str, str] = {
+    "dev": "Run real Kafka, Cassandra, PostgreSQL and schema registry on this machine.",
     "settings": "Show every setting, its value and its meaning.",
 }
 """Sub-command → one line of help; its code is `headwater.cli.<name>:command`."""

@@ -17,7 +17,7 @@ import msgspec
 
 from headwater.dev.java import java_program
 from headwater.dev.kind import Report, silent
-from headwater.dev.state import locked
+from headwater.dev.state import locked, made_whole
 from headwater.schemas.errors import InvalidInput, MissingDependency, ServerFailed
 
 
@@ -82,9 +82,9 @@ def fetch_jars(name: str, cache: Path, report: Report = silent) -> Path:
     folder = cache / jar_set.folder_name
     if folder.exists():
         return folder
-    with locked(cache / "locks" / jar_set.name):
+    with locked(cache / "locks" / jar_set.name) as lock:
         if not folder.exists():
-            _fill(jar_set, cache, folder, report)
+            _fill(jar_set, cache, folder, lock, report)
     return folder
 
 
@@ -93,23 +93,22 @@ def class_path(folder: Path) -> str:
     return ":".join(str(jar) for jar in sorted(folder.glob("*.jar")))
 
 
-def _fill(jar_set: JarSet, cache: Path, folder: Path, report: Report) -> None:
+def _fill(jar_set: JarSet, cache: Path, folder: Path, lock: int, report: Report) -> None:
     """What an interrupted run has already fetched stays in Ivy's cache and is not fetched again."""
-    unfinished, ivy = cache / f"{jar_set.folder_name}.new", cache / "ivy" / jar_set.name
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(parents=True)
+    ivy = cache / "ivy" / jar_set.name
     ivy.mkdir(parents=True, exist_ok=True)
     report("fetching jars")
-    _run_ivy(jar_set, ivy, unfinished, report)
-    for archive in unfinished.glob("*.tar.gz"):
-        with tarfile.open(archive) as content:
-            content.extractall(unfinished, filter="data")
-        archive.unlink()
-    unfinished.rename(folder)
+    with made_whole(folder) as unfinished:
+        _run_ivy(jar_set, ivy, unfinished, lock, report)
+        for archive in unfinished.glob("*.tar.gz"):
+            with tarfile.open(archive) as content:
+                content.extractall(unfinished, filter="data")
+            archive.unlink()
     shutil.rmtree(ivy, ignore_errors=True)
 
 
-def _run_ivy(jar_set: JarSet, ivy: Path, destination: Path, report: Report) -> None:
+def _run_ivy(jar_set: JarSet, ivy: Path, destination: Path, lock: int, report: Report) -> None:
+    """Ivy holds the lock too: when we are killed, nobody else uses its cache before it has ended."""
     (ivy / "settings.xml").write_text(_settings_xml(jar_set, ivy / "cache"))
     (ivy / "ivy.xml").write_text(_ivy_xml(jar_set))
     main = [java_program(), f"-Divy.default.ivy.user.dir={ivy}", "-cp", str(_ivy_jar()), "org.apache.ivy.Main"]
@@ -118,7 +117,9 @@ def _run_ivy(jar_set: JarSet, ivy: Path, destination: Path, report: Report) -> N
     command = [*main, *files, "-confs", "default", "-types", "jar", "bundle", "tar.gz", "-retrieve", pattern]
     said: list[str] = []
     fetched = 0
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:  # noqa: S603
+    with subprocess.Popen(  # noqa: S603
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, pass_fds=(lock,)
+    ) as process:
         assert process.stdout is not None  # noqa: S101
         for line in process.stdout:
             said = [*said[-40:], line.strip()]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import hashlib
-import shutil
+import secrets
 import signal
 import socket
 import struct
@@ -16,8 +15,9 @@ from pathlib import Path
 
 from headwater.dev.jars import class_path, fetch_jars
 from headwater.dev.java import java_program, java_version
-from headwater.dev.kind import Report
-from headwater.dev.state import LOOPBACK, Record, free_ports, locked
+from headwater.dev.kind import Report, silent
+from headwater.dev.processes import ProcessId, launch_detached, myself, read_process, stop
+from headwater.dev.state import LOOPBACK, Record, free_ports, locked, made_whole
 from headwater.schemas.errors import ServerFailed
 
 METADATA_REQUEST = struct.pack(">hhih", 3, 1, 1, -1) + struct.pack(">i", 0)
@@ -66,13 +66,7 @@ class Kafka:
     def prepare(self, record: Record, jar_cache: Path, report: Report) -> None:
         jars = fetch_jars("kafka", jar_cache, report)
         _ensure_archive(jars, jar_cache, report)
-        self.configure(record)
-        report("formatting")
-        _format(record, jars)
-
-    def configure(self, record: Record) -> None:
-        text = PROPERTIES.format(host=LOOPBACK, data=record.data_dir, **record.ports)
-        _properties_file(record).write_text(text)
+        _configure(record, jars, report)
 
     def command(self, record: Record, jar_cache: Path) -> list[str]:
         jars = fetch_jars("kafka", jar_cache)
@@ -99,15 +93,25 @@ def _properties_file(record: Record) -> Path:
     return Path(record.folder) / "server.properties"
 
 
+def _configure(record: Record, jars: Path, report: Report) -> None:
+    data = Path(record.data_dir)
+    if not data.exists():
+        report("formatting")
+        with made_whole(data) as unfinished:
+            _write_properties(record, unfinished)
+            _format(record, jars)
+    _write_properties(record, data)
+
+
+def _write_properties(record: Record, data: Path) -> None:
+    _properties_file(record).write_text(PROPERTIES.format(host=LOOPBACK, data=data, **record.ports))
+
+
 def _format(record: Record, jars: Path) -> None:
-    """Skips what is formatted already; the cluster's id follows from the folder, so a repeated run agrees with the first."""
-    if (Path(record.data_dir) / "meta.properties").exists():
-        return
-    cluster_id = base64.urlsafe_b64encode(hashlib.sha256(record.folder.encode()).digest()[:16]).decode().rstrip("=")
+    cluster_id = base64.urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")
     java = [java_program(), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", QUIET, "-cp", class_path(jars)]
-    format_once = ["kafka.tools.StorageTool", "format", "--ignore-formatted", "-t", cluster_id]
-    command = [*java, *format_once, "-c", str(_properties_file(record))]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    format_storage = ["kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(_properties_file(record))]
+    done = subprocess.run([*java, *format_storage], capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode != 0:
         said = (done.stderr or done.stdout).strip()[-800:]
         raise ServerFailed(f"Kafka's storage could not be formatted: {said}", server="kafka")
@@ -122,30 +126,36 @@ def _ensure_archive(jars: Path, jar_cache: Path, report: Report) -> None:
     """Run a throw-away broker once and keep the classes it loaded: every later start takes a third of the time."""
     if _archive_file(jars).exists():
         return
-    with locked(jar_cache / "locks" / "kafka-archive"):
+    with locked(jar_cache / "locks" / "kafka-archive") as lock:
         if not _archive_file(jars).exists():
             report("making a class archive, once")
-            _make_archive(jars)
+            _make_archive(jars, lock)
 
 
-def _make_archive(jars: Path) -> None:
+def _make_archive(jars: Path, lock: int) -> None:
     unfinished = _archive_file(jars).with_suffix(".new")
-    with tempfile.TemporaryDirectory(prefix="headwater-kafka-") as folder:
-        main, controller = free_ports(2)
-        record = Record("kafka", folder, f"{folder}/data", {"main": main, "controller": controller}, "")
-        kafka = Kafka()
-        kafka.configure(record)
-        _format(record, jars)
-        command = _kafka(record, jars, f"-XX:ArchiveClassesAtExit={unfinished}")
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:  # noqa: S603
-            try:
-                deadline = time.monotonic() + ARCHIVE_TIMEOUT_SECONDS
-                while not kafka.is_ready(record) and process.poll() is None and time.monotonic() < deadline:
-                    time.sleep(0.1)
-                process.terminate()
-                process.wait(ARCHIVE_TIMEOUT_SECONDS)
-            finally:
-                process.kill()
-    if not unfinished.exists():
-        raise ServerFailed("The throw-away Kafka that makes the class archive did not start.", server="kafka")
-    shutil.move(unfinished, _archive_file(jars))
+    with tempfile.TemporaryDirectory(prefix="headwater-kafka-", ignore_cleanup_errors=True) as name:
+        folder, (main, controller) = Path(name), free_ports(2)
+        record = Record("kafka", name, f"{name}/data", {"main": main, "controller": controller}, "")
+        _configure(record, jars, silent)
+        launch_detached(
+            _kafka(record, jars, f"-XX:ArchiveClassesAtExit={unfinished}"),
+            folder=folder,
+            process_file=folder / "process.json",
+            log_file=folder / "server.log",
+            owner=myself(),
+            lock=lock,
+        )
+        _stop_when_ready(record, read_process(folder / "process.json"))
+        if not unfinished.exists():
+            log = (folder / "server.log").read_text(errors="replace").strip()[-800:]
+            raise ServerFailed(f"The throw-away Kafka that makes the class archive did not start: {log}", server="kafka")
+    unfinished.replace(_archive_file(jars))
+
+
+def _stop_when_ready(record: Record, process: ProcessId | None) -> None:
+    deadline = time.monotonic() + ARCHIVE_TIMEOUT_SECONDS
+    while process is not None and process.is_alive and time.monotonic() < deadline:
+        if Kafka().is_ready(record):
+            stop(process, stop_signal=Kafka.stop_signal, timeout_seconds=ARCHIVE_TIMEOUT_SECONDS)
+        time.sleep(0.1)

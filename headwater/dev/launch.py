@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 WATCH_INTERVAL_SECONDS = 0.5
 
@@ -39,7 +40,7 @@ def _started_at_by_ps(pid: int) -> str | None:
     return answer.stdout.strip() or None
 
 
-def launch(order: dict[str, object]) -> None:
+def launch(order: dict[str, Any]) -> None:
     """The caller gets no child to wait for: a keeper stays between us, waits for the server, and so leaves no zombie."""
     if os.fork() != 0:
         return
@@ -47,19 +48,18 @@ def launch(order: dict[str, object]) -> None:
     if (server_pid := os.fork()) == 0:
         os.setsid()
         _become_server(order)
-    os.close(int(str(order["lock"])))
+    os.close(order["lock"])
     _keep(server_pid, order)
 
 
-def _become_server(order: dict[str, object]) -> None:
-    process_file, command = Path(str(order["process_file"])), order["command"]
-    assert isinstance(command, list)  # noqa: S101
-    _redirect_to(str(order["log_file"]))
-    os.chdir(str(order["folder"]))
+def _become_server(order: dict[str, Any]) -> None:
+    process_file, command = Path(order["process_file"]), order["command"]
+    _redirect_to(order["log_file"])
+    os.chdir(order["folder"])
     unfinished = process_file.with_suffix(".new")
     unfinished.write_text(json.dumps({"pid": os.getpid(), "started_at": started_at(os.getpid())}))
     unfinished.replace(process_file)
-    os.close(int(str(order["lock"])))
+    os.close(order["lock"])
     try:
         os.execvp(command[0], command)  # noqa: S606
     except OSError as error:
@@ -74,16 +74,17 @@ def _redirect_to(log_file: str) -> None:
     os.dup2(log, 2)
 
 
-def _keep(server_pid: int, order: dict[str, object]) -> None:
-    """Until the server ends; or, with an owner, until the owner ends, and then the server and its folder go too."""
+def _keep(server_pid: int, order: dict[str, Any]) -> None:
+    """Until the server ends; or, with an owner, until the owner ends, and then the server and its folders go too."""
     _redirect_to(os.devnull)
-    owner = order.get("owner")
+    owner = order["owner"]
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
     while os.waitpid(server_pid, os.WNOHANG)[0] == 0:
-        if isinstance(owner, dict) and started_at(int(owner["pid"])) != owner["started_at"]:
+        if owner and started_at(owner["pid"]) != owner["started_at"]:
             os.kill(server_pid, signal.SIGKILL)
             os.waitpid(server_pid, 0)
-            shutil.rmtree(str(order["folder"]), ignore_errors=True)
+            for folder in (order["folder"], *order["scraps"]):
+                shutil.rmtree(folder, ignore_errors=True)
             break
         signal.sigtimedwait([signal.SIGCHLD], WATCH_INTERVAL_SECONDS)
     os._exit(0)

@@ -8,10 +8,11 @@ import signal
 import subprocess
 import tempfile
 from pathlib import Path
+from types import ModuleType
 from urllib.parse import quote
 
 from headwater.dev.kind import Report
-from headwater.dev.state import LOOPBACK, Record, write_private
+from headwater.dev.state import LOOPBACK, Record, made_whole, write_private
 from headwater.schemas.errors import MissingDependency, ServerFailed
 
 UNPRIVILEGED = 65534
@@ -50,46 +51,48 @@ class Postgres:
         return home / "data"
 
     def prepare(self, record: Record, jar_cache: Path, report: Report) -> None:
+        _driver()
         data = Path(record.data_dir)
         if not data.exists():
             report("making a database cluster")
-            self._init(record, data)
+            with made_whole(data) as unfinished, tempfile.TemporaryDirectory(dir=data.parent) as private:
+                self._init(record.password, unfinished, Path(private))
         settings = CONFIG.format(host=LOOPBACK, port=record.ports["main"])
         (data / "postgresql.auto.conf").write_text(settings)
 
-    def _init(self, record: Record, data: Path) -> None:
-        """In a folder beside it that is renamed when complete: a crash half-way leaves nothing that looks ready."""
-        unfinished, password_file = data.with_name("data.new"), data.with_name("password")
-        shutil.rmtree(unfinished, ignore_errors=True)
-        unfinished.mkdir(mode=0o700)
-        write_private(password_file, record.password.encode())
+    def _init(self, password: str, data: Path, private: Path) -> None:
+        password_file = private / "password"
+        write_private(password_file, password.encode())
         if os.geteuid() == 0:
-            for path in (unfinished, password_file):
+            for path in (data, private, password_file):
                 os.chown(path, UNPRIVILEGED, UNPRIVILEGED)
         options = ["--auth=scram-sha-256", f"--username={USER}", f"--pwfile={password_file}", "--encoding=UTF8", "--locale=C"]
-        command = [*_as_unprivileged(), _program("initdb"), *options, f"--pgdata={unfinished}"]
+        command = [*_as_unprivileged(), _program("initdb"), *options, f"--pgdata={data}"]
         done = subprocess.run(command, cwd=data.parent, capture_output=True, text=True, check=False)  # noqa: S603
-        password_file.unlink()
         if done.returncode != 0:
             raise ServerFailed(f"initdb failed: {(done.stderr or done.stdout).strip()[-800:]}", server=self.name)
-        unfinished.rename(data)
 
     def command(self, record: Record, jar_cache: Path) -> list[str]:
         return [*_as_unprivileged(), _program("postgres"), "-D", record.data_dir]
 
     def is_ready(self, record: Record) -> bool:
+        driver = _driver()
         try:
-            import psycopg
-        except ImportError as error:
-            raise MissingDependency("psycopg is not installed.", remedy="pip install 'headwater[postgres]'.") from error
-        try:
-            psycopg.connect(self.url(record), connect_timeout=2).close()
-        except psycopg.OperationalError:
+            driver.connect(self.url(record), connect_timeout=2).close()
+        except driver.OperationalError:
             return False
         return True
 
     def url(self, record: Record) -> str:
         return f"postgresql://{USER}:{quote(record.password)}@{record.address}/postgres"
+
+
+def _driver() -> ModuleType:
+    try:
+        import psycopg
+    except ImportError as error:
+        raise MissingDependency("psycopg is not installed.", remedy="pip install 'headwater[postgres]'.") from error
+    return psycopg
 
 
 def _program(name: str) -> str:

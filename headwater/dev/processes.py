@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -45,11 +45,19 @@ def read_process(file: Path) -> ProcessId | None:
 
 
 def launch_detached(
-    command: list[str], *, folder: Path, process_file: Path, log_file: Path, owner: ProcessId | None, lock: int
+    command: list[str],
+    *,
+    folder: Path,
+    process_file: Path,
+    log_file: Path,
+    owner: ProcessId | None,
+    lock: int,
+    scraps: Sequence[Path] = (),
 ) -> None:
     """Returns when the new process is on record; it is not our child and outlives us unless it has an owner.
 
-    The lock goes along until then: if we are killed in between, nobody else looks before the record is there.
+    The lock goes along until then: if we are killed in between, nobody else looks before the record is there. The folder and
+    the scraps are removed when the owner dies.
     """
     order = {
         "command": command,
@@ -58,6 +66,7 @@ def launch_detached(
         "log_file": str(log_file),
         "owner": owner,
         "lock": lock,
+        "scraps": [str(scrap) for scrap in scraps],
     }
     process_file.unlink(missing_ok=True)
     script = launch.__code__.co_filename

@@ -35,7 +35,8 @@ class Registry:
             f"-Dquarkus.http.port={record.ports['main']}",
             "-Dapicurio.storage.kind=sql",
             "-Dapicurio.storage.sql.kind=h2",
-            f"-Dapicurio.datasource.url=jdbc:h2:file:{record.data_dir}/registry",
+            f"-Dapicurio.datasource.url=jdbc:h2:file:{record.data_dir}/registry;WRITE_DELAY=0",  # else kill -9 loses schemas
+            "-Dquarkus.log.level=WARN",
             "-jar",
             str(runner),
         ]

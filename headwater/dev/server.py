@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -37,6 +38,8 @@ class Server:
         self.folder = self.dev_dir / name
         self.jar_cache = jar_cache or Path(load_settings().jar_cache_dir)
         self.owner = owner
+        self.given_up = threading.Event()
+        """Set by a caller who was interrupted: the wait ends at once, the server is left to itself."""
 
     @property
     def name(self) -> str:
@@ -92,6 +95,7 @@ class Server:
                 log_file=self.log_file,
                 owner=self.owner,
                 lock=lock,
+                scraps=[_home_of_data(record)],
             )
         self._wait_until_ready(record)
         report("running")
@@ -102,12 +106,15 @@ class Server:
             if self.process is None:
                 raise self._failure("ended while it was starting")
             if time.monotonic() > deadline:
-                raise self._failure(f"did not answer within {START_TIMEOUT_SECONDS:.0f} s")
-            time.sleep(READY_POLL_SECONDS)
+                self.kill9()
+                raise self._failure(f"did not answer within {START_TIMEOUT_SECONDS:.0f} s and was killed")
+            if self.given_up.wait(READY_POLL_SECONDS):
+                raise self._failure("goes on starting, but nobody waits for it any more")
 
     def _failure(self, what: str) -> ServerFailed:
-        tail = self.log_tail()
-        return ServerFailed(f"{self.name} {what}; its log {self.log_file} ends:\n{tail}", server=self.name, log_tail=tail)
+        error = ServerFailed(f"{self.name} {what}; its log is {self.log_file}.", server=self.name, log_tail=self.log_tail())
+        error.add_note(self.log_tail())
+        return error
 
     def log_tail(self) -> str:
         try:
@@ -129,21 +136,25 @@ class Server:
 
     def restart(self) -> None:
         """On the same ports and data; after kill9 this is the recovery."""
-        self.stop()
         with locked(self.dev_dir) as lock:
+            self.stop()
             self.start(lock)
 
     def delete(self) -> None:
         """Stopped, and its data and password gone."""
         self.stop()
         if (record := read_record(self.folder)) is not None:
-            data = Path(record.data_dir)
-            shutil.rmtree(data if data.parent == self.folder else data.parent, ignore_errors=True)
+            shutil.rmtree(_home_of_data(record), ignore_errors=True)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     @property
     def _process_file(self) -> Path:
         return self.folder / "process.json"
+
+
+def _home_of_data(record: Record) -> Path:
+    """Usually the server's folder; PostgreSQL may have got one elsewhere."""
+    return Path(record.data_dir).parent
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import fcntl
 import os
 import random
 import secrets
+import shutil
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -67,6 +68,17 @@ def write_private(file: Path, content: bytes) -> None:
         handle.flush()
         os.fsync(handle.fileno())
     unfinished.replace(file)
+
+
+@contextmanager
+def made_whole(folder: Path) -> Iterator[Path]:
+    """A place to fill that becomes `folder` only when the block has ended well; what killed callers left half done goes."""
+    for leftover in folder.parent.glob(f"{folder.name}.new-*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    unfinished = folder.with_name(f"{folder.name}.new-{secrets.token_hex(4)}")
+    unfinished.mkdir(parents=True, mode=0o700)
+    yield unfinished
+    unfinished.rename(folder)
 
 
 @contextmanager

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
+import httpx
 import psycopg
 import pytest
 from cassandra.cluster import Cluster
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.servers import FreshUrl, fresh_server
+from tests.servers import FreshUrl, fresh_name, fresh_server
 
 
 def test_postgres_gives_each_caller_an_empty_database(fresh_postgres: FreshUrl) -> None:
@@ -53,3 +56,31 @@ def test_cassandra_runs_with_a_synced_commit_log_and_new_paxos(cassandra_url: st
         assert session.execute("SELECT v FROM t WHERE k = 1").one().v == 2
         live = dict(session.execute("SELECT name, value FROM system_views.settings"))
     assert (live["commitlog_sync"], live["paxos_variant"]) == ("batch", "v2")
+
+
+def test_kafka_gives_back_a_committed_transaction_and_makes_no_topic_by_itself(kafka_bootstrap: str) -> None:
+    topic, client = fresh_name(), {"bootstrap.servers": kafka_bootstrap}
+    admin = AdminClient(client)
+    for made in admin.create_topics([NewTopic(topic, num_partitions=1, replication_factor=1)]).values():
+        made.result(timeout=60)
+    producer = Producer(client | {"transactional.id": topic})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.produce(topic, b"water")
+    producer.commit_transaction(60)
+    consumer = Consumer(client | {"group.id": topic, "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    messages = consumer.consume(1, timeout=60)
+    consumer.close()
+    assert [message.value() for message in messages] == [b"water"]
+    assert admin.list_topics("never-made", timeout=60).topics["never-made"].error is not None
+
+
+def test_the_registry_keeps_a_schema_over_kill_9() -> None:
+    with fresh_server("registry") as server:
+        subject = f"{server.url}/subjects/{fresh_name()}/versions"
+        headers = {"Content-Type": "application/vnd.schemaregistry.v1+json"}
+        registered = httpx.post(subject, json={"schema": '{"type": "string"}'}, headers=headers, timeout=60).json()
+        server.kill9()
+        server.restart()
+        assert httpx.get(f"{subject}/latest", timeout=60).json()["id"] == registered["id"]
