@@ -1,8 +1,9 @@
 """A draft enters; whether it is now the pointer's history leaves: landed, lost, or not to be known.
 
-⚠ The order is the protocol: own row (new name: names, reserve, then the realm's fence) → objects created at or after the fence
-→ CAS on the version that was read. ⚠ "Not applied" alone proves nothing, for a driver may have sent the CAS twice: an attempt
-is lost only when the row has moved on and the entry at its first seq is not ours. Until then the identical CAS is sent again.
+⚠ The order is the protocol: own row (new name: names, reserve, then the realm's fence) → the plan, which reads the source's
+floor where one is branched from → objects created at or after the fence → CAS on the version that was read.
+⚠ "Not applied" alone proves nothing, for a driver may have sent the CAS twice: an attempt is lost only when the row has moved
+on and the entry at its first seq is not ours. Until then the identical CAS is sent again.
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ class Attempt:
 
     def run(self, draft: Draft) -> PointerRow | None:
         """The row that was written, or None for lost. `OutcomeUnknown` when time runs out before it is clear which."""
-        row = draft.head.row or self._reserve(draft.pointer)
+        row = draft.head.row
         if row is None:
-            return None
+            raise ValueError("a new pointer is reserved before anything is planned for it")
         fence = max(row.fence, read_realm_fence(self._backend, self._realm)) if not row.head else row.fence
         if fence == FENCE_CLOSED:
             raise closed(self._realm, draft.pointer)
@@ -63,12 +64,14 @@ class Attempt:
         self._objects.written(draft.new_objects, [[encoded] for encoded in rows])
         return moved
 
-    def _reserve(self, pointer: str) -> PointerRow | None:
-        """A row for a new name, or None where another one has begun its history meanwhile."""
+    def reserve(self, pointer: str) -> None:
+        """Make a row for a new name, unless another one was faster. ⚠ Only a row that exists can be fenced: so what the
+        first commit rests on is read after this."""
         self._backend.add_name(self._realm, pointer)
-        self._backend.reserve_pointer(self._realm, pointer, PointerRow(created_at=self._clock.now_micros()))
-        row = self._backend.read_pointer(self._realm, pointer)
-        return row if row is not None and not row.head else None
+        try:
+            self._backend.reserve_pointer(self._realm, pointer, PointerRow(created_at=self._clock.now_micros()))
+        except OutcomeUnknown:
+            return  # whether it is there is read next
 
     def _lands(self, draft: Draft, version: int, moved: PointerRow, rows: Sequence[ObjectRow]) -> bool:
         def cas() -> bool:

@@ -159,8 +159,12 @@ class Lane:
                     continue
                 draft = Draft(self.pointer, head, self._context.objects, self._context.ids, self._context.clock)
                 answers = [self._apply(waiting.request, draft) for waiting in batch]
+                if draft.made and head.row is None:
+                    self._attempt().reserve(self.pointer)
+                    head = None
+                    continue
                 if draft.made:
-                    if self._attempt(draft):
+                    if self._lands(draft):
                         self._held = draft.head
                         return self._landed(batch, answers, draft, contended=tries.lost > 0)
                 elif fresh or self._is_newest(head):
@@ -196,12 +200,14 @@ class Lane:
             return refusal
         return Answer(logged, draft.head.seq, draft.head.commit)
 
-    def _attempt(self, draft: Draft) -> bool:
+    def _attempt(self) -> Attempt:
         context = self._context
-        attempt = Attempt(context.backend, context.realm, context.objects, context.clock, context.policy, self.stats)
-        started = context.clock.now_micros()
-        row = attempt.run(draft)
-        self._round_trip_seconds = (context.clock.now_micros() - started) / MICROS
+        return Attempt(context.backend, context.realm, context.objects, context.clock, context.policy, self.stats)
+
+    def _lands(self, draft: Draft) -> bool:
+        started = self._context.clock.now_micros()
+        row = self._attempt().run(draft)
+        self._round_trip_seconds = (self._context.clock.now_micros() - started) / MICROS
         if row is None:
             return False
         draft.head = msgspec.structs.replace(draft.head, row=row)
