@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from headwater.persistence.backend import Abilities, Backend, DeleteResult
-from headwater.persistence.backends.sql.checks import check_objects, check_rooted, check_text
-from headwater.persistence.backends.sql.keys import KEY_COLUMNS, Key, bounds, scanned_row, splits_between
+from headwater.persistence.backends.sql.key_ranges import ranges, splits_between
+from headwater.persistence.backends.sql.keys import KEY_COLUMNS, Key, scanned_row
 from headwater.persistence.backends.sql.statements import Statement, Statements
 from headwater.persistence.backends.sql.tables import SCHEMA_VERSION
 from headwater.persistence.clock import Clock
+from headwater.persistence.limits import check_name, check_objects, check_rooted
 from headwater.persistence.rows import Anchor, ObjectRow, PointerRow, RootedRow, ScannedRow, Split, Table
 from headwater.schemas.errors import StoreNotCreated, StoreVersionMismatch
 
@@ -21,7 +22,8 @@ MOVED_GRAIN_MICROS = 1_000_000
 SCAN_PAGE_ROWS = 1_000
 DELETE_BATCH_ROWS = 500
 REALM_DELETE_BATCH_ROWS = 2_000
-SPLIT_SAMPLES_EACH = 32
+SPLIT_SAMPLES_EACH = 256
+SPLIT_SAMPLES_MAX = 16_384
 SPLITS_MAX = 1_024
 
 Row = tuple[Any, ...]
@@ -69,10 +71,11 @@ class SqlBackend(Backend):
     # ── pointers ────────────────────────────────────────────────────────────────────────────────────────────
 
     def reserve_pointer(self, realm: str, name: str, row: PointerRow) -> bool:
-        check_text("realm", realm)
-        check_text("pointer", name)
+        check_name(realm, "realm")
+        check_name(name, "pointer")
         statement = self._statements.reserve_pointer
-        values = statement.bind(realm=realm, name=name, moved_at=self._moved_at(), **pointer_values(row))
+        now = self._clock.now_micros()
+        values = statement.bind(realm=realm, name=name, moved_at=_moved_at(now), revision=now, **pointer_values(row))
         return self._write(statement, values) == 1
 
     def read_pointer(self, realm: str, name: str, *, decide: bool = False) -> PointerRow | None:
@@ -86,15 +89,14 @@ class SqlBackend(Backend):
         return self._write(self._statements.delete_pointer, (realm, name, expected_version)) == 1
 
     def pointers_moved_since(self, realm: str, since_micros: int) -> Iterator[str]:
-        since = since_micros - since_micros % MOVED_GRAIN_MICROS
-        for (name,) in self._read(self._statements.moved_pointers, (realm, since)):
+        for (name,) in self._read(self._statements.moved_pointers, (realm, _moved_at(since_micros))):
             yield name
 
     # ── names ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def add_name(self, realm: str, name: str) -> None:
-        check_text("realm", realm)
-        check_text("pointer", name)
+        check_name(realm, "realm")
+        check_name(name, "pointer")
         self._write(self._statements.add_name, (realm, name, self._clock.now_micros()))
 
     def list_names(self, realm: str, *, prefix: str = "", after: str = "", limit: int = 1_000) -> list[str]:
@@ -106,9 +108,10 @@ class SqlBackend(Backend):
     # ── rooted rows ─────────────────────────────────────────────────────────────────────────────────────────
 
     def insert_rooted(self, realm: str, row: RootedRow) -> bool:
-        check_text("realm", realm)
+        check_name(realm, "realm")
         check_rooted(row)
-        values = (realm, row.type, row.key, row.version, row.created_at, row.expires_at, row.payload)
+        now = self._clock.now_micros()
+        values = (realm, row.type, row.key, row.version, row.created_at, row.expires_at, now, row.payload)
         return self._write(self._statements.insert_rooted, values) == 1
 
     def read_rooted(self, realm: str, type: str, key: str) -> RootedRow | None:
@@ -117,7 +120,7 @@ class SqlBackend(Backend):
 
     def update_rooted(self, realm: str, expected_version: int, row: RootedRow) -> bool:
         check_rooted(row)
-        new = (row.version, row.created_at, row.expires_at, row.payload)
+        new = (row.version, row.created_at, row.expires_at, self._clock.now_micros(), row.payload)
         return self._write(self._statements.update_rooted, (*new, realm, row.type, row.key, expected_version)) == 1
 
     def delete_rooted(self, realm: str, type: str, key: str, expected_version: int) -> bool:
@@ -132,24 +135,20 @@ class SqlBackend(Backend):
 
     def splits(self, table: Table, count: int) -> list[Split]:
         count = min(count, SPLITS_MAX)
-        samples = self._sample_keys(table, count * SPLIT_SAMPLES_EACH) if count > 1 else []
+        samples = self._sample_keys(table, min(count * SPLIT_SAMPLES_EACH, SPLIT_SAMPLES_MAX)) if count > 1 else []
         return splits_between(table, samples, count)
 
     def scan(self, split: Split, *, realm: str | None = None) -> Iterator[ScannedRow]:
         """Keyset pages, each a short read of its own: keys never change, so no row is met twice and none that stays is
         missed, and no transaction stays open to hold off a checkpoint or a vacuum."""
-        within = bounds(split, realm)
-        if within is None:
-            return
-        start, end = within
-        after = False
-        while True:
-            page = self._page(split.table, start, after, end)
-            for row in page:
-                yield scanned_row(split.table, row)
-            if len(page) < SCAN_PAGE_ROWS:
-                return
-            start, after = page[-1][: len(start)], True
+        for start, end in ranges(split, realm):
+            page = self._page(split.table, start, end, after=False)
+            while page:
+                for row in page:
+                    yield scanned_row(split.table, row)
+                if len(page) < SCAN_PAGE_ROWS:
+                    break
+                page = self._page(split.table, page[-1][: len(start)], end, after=True)
 
     def delete_scanned(self, rows: Sequence[ScannedRow]) -> DeleteResult:
         deleted = 0
@@ -168,22 +167,23 @@ class SqlBackend(Backend):
 
     # ── shared steps ────────────────────────────────────────────────────────────────────────────────────────
 
-    def _moved_at(self) -> int:
-        now = self._clock.now_micros()
-        return now - now % MOVED_GRAIN_MICROS
-
     def _cas_values(self, realm: str, name: str, expected_version: int, row: PointerRow) -> Row:
         anchor_id, anchor_time = (row.anchor.entry_id, row.anchor.time_micros) if row.anchor else (None, None)
         new = (row.head, row.seq, row.floor, row.fence, row.version, anchor_id, anchor_time, row.created_at)
-        return (*new, self._moved_at(), realm, name, expected_version)
+        now = self._clock.now_micros()
+        return (*new, _moved_at(now), now, realm, name, expected_version)
 
-    def _page(self, table: Table, start: Key, after: bool, end: Key | None) -> list[Row]:
+    def _page(self, table: Table, start: Key, end: Key | None, *, after: bool) -> list[Row]:
         columns = KEY_COLUMNS[table]
         values: dict[str, object] = {f"from_{column}": value for column, value in zip(columns, start, strict=True)}
         if end is not None:
             values |= {f"to_{column}": value for column, value in zip(columns, end, strict=True)}
         statement = self._statements.page(table, after=after, bounded=end is not None)
         return self._read(statement, statement.bind(**values, limit=SCAN_PAGE_ROWS))
+
+
+def _moved_at(micros: int) -> int:
+    return micros - micros % MOVED_GRAIN_MICROS
 
 
 def check_versions(found: Sequence[int]) -> None:
@@ -204,7 +204,7 @@ def check_versions(found: Sequence[int]) -> None:
 
 
 def checked_objects(realm: str, rows: Sequence[ObjectRow]) -> Sequence[ObjectRow]:
-    check_text("realm", realm)
+    check_name(realm, "realm")
     check_objects(rows)
     return rows
 

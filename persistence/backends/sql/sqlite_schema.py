@@ -6,14 +6,11 @@ import sqlite3
 import time
 from contextlib import closing
 
-from sqlalchemy import Dialect
-from sqlalchemy.schema import CreateIndex, CreateTable
-
 from headwater.persistence.backends.sql.sql_backend import check_versions
 from headwater.persistence.backends.sql.sqlite_connections import PAGE_BYTES, SqliteConnections
 from headwater.persistence.backends.sql.sqlite_errors import sqlite_error
 from headwater.persistence.backends.sql.statements import Statements
-from headwater.persistence.backends.sql.tables import SCHEMA_VERSION, metadata, pointers_by_move, schema
+from headwater.persistence.backends.sql.tables import SCHEMA_VERSION, schema, schema_ddl
 from headwater.schemas.errors import StoreRefused
 
 WAL_SWITCH_SECONDS_MAX = 10.0
@@ -35,11 +32,6 @@ def create_sqlite_schema(connections: SqliteConnections, statements: Statements,
             check_versions(found or [SCHEMA_VERSION])
     except sqlite3.Error as error:
         raise sqlite_error(error, path) from error
-
-
-def schema_ddl(dialect: Dialect) -> list[str]:
-    tables = [CreateTable(table, if_not_exists=True).compile(dialect=dialect) for table in metadata.sorted_tables]
-    return [str(ddl) for ddl in (*tables, CreateIndex(pointers_by_move, if_not_exists=True).compile(dialect=dialect))]
 
 
 def _check_not_foreign(connection: sqlite3.Connection, path: str) -> None:

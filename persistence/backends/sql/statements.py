@@ -10,13 +10,13 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import msgspec
-from sqlalchemy import ColumnElement, Dialect, bindparam, delete, func, literal_column, select, tuple_, update
+from sqlalchemy import BigInteger, ColumnElement, Dialect, bindparam, delete, func, literal_column, select, tuple_, update
 from sqlalchemy import Table as SqlTable
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.expression import ClauseElement
 
-from headwater.persistence.backends.sql.keys import KEY_COLUMNS, REVISION_COLUMNS, scanned_columns
+from headwater.persistence.backends.sql.keys import KEY_COLUMNS, scanned_columns
 from headwater.persistence.backends.sql.tables import TABLES, names, objects, pointers, rooted, schema
 from headwater.persistence.rows import Table
 
@@ -65,14 +65,17 @@ class Statements:
         return known
 
     def delete_scanned(self, table: Table) -> Statement:
-        """One row, if it is still the revision that was scanned: parameters are the scanned columns."""
+        """One row, if it is still the revision that was scanned."""
         sql_table = TABLES[table]
-        conditions = [sql_table.c[name] == bindparam(name) for name in (*KEY_COLUMNS[table], *REVISION_COLUMNS[table])]
+        conditions = [sql_table.c[name] == bindparam(name) for name in (*KEY_COLUMNS[table], "revision")]
         return self.compiled(delete(sql_table).where(*conditions))
 
-    def greatest(self, left: ColumnElement[Any], right: ColumnElement[Any]) -> ColumnElement[Any]:
+    def _greatest(self, left: Any, right: Any) -> ColumnElement[Any]:
         function: Callable[..., ColumnElement[Any]] = func.max if self.dialect.name == "sqlite" else func.greatest
         return function(left, right)
+
+    def _next_revision(self, table: SqlTable, proposed: Any) -> ColumnElement[Any]:
+        return self._greatest(table.c.revision + _ONE, proposed)
 
     def _insert(self, table: SqlTable) -> Any:
         """An insert of all columns that knows the dialect's ON CONFLICT."""
@@ -87,8 +90,9 @@ class Statements:
         self.reserve_pointer = self.compiled(self._insert(pointers).on_conflict_do_nothing())
         self.read_pointer = self.compiled(read)
         self.read_pointer_locked = self.compiled(read.with_for_update())
-        moved_at = self.greatest(pointers.c.moved_at, bindparam("moved_at"))
-        self.cas_pointer = self.compiled(update(pointers).where(*at_version).values(**new_values, moved_at=moved_at))
+        new_values["moved_at"] = self._greatest(pointers.c.moved_at, bindparam("moved_at", type_=BigInteger))
+        new_values["revision"] = self._next_revision(pointers, bindparam("revision", type_=BigInteger))
+        self.cas_pointer = self.compiled(update(pointers).where(*at_version).values(new_values))
         self.delete_pointer = self.compiled(delete(pointers).where(*at_version))
         self.moved_pointers = self.compiled(
             select(pointers.c.name).where(pointers.c.realm == bindparam("realm"), pointers.c.moved_at >= bindparam("since"))
@@ -97,7 +101,7 @@ class Statements:
     def _compile_names(self) -> None:
         insert = self._insert(names)
         # Adding a name that is there already still changes its revision: a purge that scanned it before must spare it now.
-        revision = self.greatest(names.c.revision + _ONE, insert.excluded.revision)
+        revision = self._next_revision(names, insert.excluded.revision)
         self.add_name = self.compiled(
             insert.on_conflict_do_update(index_elements=["realm", "name"], set_={"revision": revision})
         )
@@ -120,9 +124,9 @@ class Statements:
         mutable = ("version", "created_at", "expires_at", "payload")
         self.insert_rooted = self.compiled(self._insert(rooted).on_conflict_do_nothing())
         self.read_rooted = self.compiled(select(*columns).where(*this_one))
-        self.update_rooted = self.compiled(
-            update(rooted).where(*at_version).values({name: bindparam(name) for name in mutable})
-        )
+        new_values: dict[str, Any] = {name: bindparam(name) for name in mutable}
+        new_values["revision"] = self._next_revision(rooted, bindparam("revision", type_=BigInteger))
+        self.update_rooted = self.compiled(update(rooted).where(*at_version).values(new_values))
         self.delete_rooted = self.compiled(delete(rooted).where(*at_version))
         self.list_rooted = self.compiled(
             select(*columns)
@@ -132,11 +136,9 @@ class Statements:
         )
 
     def _upsert_object(self) -> Any:
-        """A row that is written again gets a higher revision, and one that was deleted in between never an old one: the
-        revision is the time of the write, or one more than before where the clock stands still or goes back."""
         insert = self._insert(objects)
         replaced = {name: insert.excluded[name] for name in ("type", "parts", "created_at", "payload")}
-        revision = self.greatest(objects.c.revision + _ONE, insert.excluded.revision)
+        revision = self._next_revision(objects, insert.excluded.revision)
         return insert.on_conflict_do_update(index_elements=["realm", "id", "part"], set_={**replaced, "revision": revision})
 
 

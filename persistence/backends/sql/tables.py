@@ -2,11 +2,14 @@
 
 Two rules shape the columns. Text compares by code point (BINARY on SQLite, COLLATE "C" on PostgreSQL), because pages, splits
 and cursors of both rely on one order. Payloads come last, so that a scan which leaves them out never touches their pages.
+`revision` is the time of a row's last write in microseconds, or one more than before where the clock stands still or goes
+back: it changes with every write, and a row that was deleted and made anew does not get an old one again, as a counter would.
 """
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, MetaData, Table, Text
+from sqlalchemy import BigInteger, Column, Dialect, Index, Integer, LargeBinary, MetaData, Table, Text
+from sqlalchemy.schema import CreateIndex, CreateTable
 
 from headwater.persistence import rows
 
@@ -38,6 +41,7 @@ pointers = Table(
     Column("anchor_time", BigInteger),
     Column("created_at", BigInteger, nullable=False),
     Column("moved_at", BigInteger, nullable=False),
+    Column("revision", BigInteger, nullable=False),
     # With room in each page and a coarse moved_at, PostgreSQL updates a hot pointer in place, without touching its indexes.
     postgresql_with={"fillfactor": 50},
 )
@@ -74,6 +78,7 @@ rooted = Table(
     Column("version", BigInteger, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("expires_at", BigInteger, nullable=False),
+    Column("revision", BigInteger, nullable=False),
     Column("payload", LargeBinary, nullable=False),
 )
 
@@ -83,3 +88,9 @@ TABLES: dict[rows.Table, Table] = {
     rows.Table.ROOTED: rooted,
     rows.Table.NAMES: names,
 }
+
+
+def schema_ddl(dialect: Dialect) -> list[str]:
+    """What creates all that is missing."""
+    tables = [CreateTable(table, if_not_exists=True).compile(dialect=dialect) for table in metadata.sorted_tables]
+    return [str(ddl) for ddl in (*tables, CreateIndex(pointers_by_move, if_not_exists=True).compile(dialect=dialect))]

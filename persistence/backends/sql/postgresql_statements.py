@@ -1,0 +1,74 @@
+"""Nothing enters; the SQL that only PostgreSQL understands leaves: whole batches in one statement, by arrays.
+
+Each is one round trip and one transaction. Arrays travel in binary (`%b`): as text, psycopg writes every payload in hex, which
+made a commit of 64 objects four times as slow.
+"""
+
+# ruff: noqa: S608 — only names of our own tables and columns are put into the text
+
+from __future__ import annotations
+
+from headwater.persistence.backends.sql.keys import KEY_COLUMNS
+from headwater.persistence.backends.sql.statements import OBJECT_COLUMNS, POINTER_COLUMNS, Statements
+from headwater.persistence.backends.sql.tables import TABLES, names, objects, pointers, rooted
+from headwater.persistence.rows import Table
+
+WRITTEN_COLUMNS = ("id", "part", "type", "parts", "created_at", "payload")
+_ARRAYS = {"id": "bigint", "part": "bigint", "type": "text", "parts": "bigint", "created_at": "bigint", "payload": "bytea"}
+
+_ROWS = ", ".join(f"%b::{_ARRAYS[column]}[]" for column in WRITTEN_COLUMNS)
+_REVISED = f"""ON CONFLICT (realm, id, part) DO UPDATE SET type = excluded.type, parts = excluded.parts,
+ created_at = excluded.created_at, payload = excluded.payload,
+ revision = greatest({objects.name}.revision + 1, excluded.revision)"""
+
+_INSERT = f"""INSERT INTO {objects.name} (realm, revision, {", ".join(WRITTEN_COLUMNS)})
+ SELECT %s::text, %s::bigint, row.* FROM unnest({_ROWS}) AS row"""
+
+WRITE_OBJECTS = f"{_INSERT} {_REVISED}"
+"""Parameters: realm, revision, one array per written column."""
+
+FETCH_OBJECTS = f"""SELECT {", ".join(OBJECT_COLUMNS)} FROM {objects.name}
+ WHERE realm = %s AND id = ANY(%b::bigint[]) ORDER BY id, part"""
+
+READ_POINTERS = f"""SELECT name, {", ".join(POINTER_COLUMNS)} FROM {pointers.name}
+ WHERE realm = %s AND name = ANY(%b::text[])"""
+
+SAMPLE_BLOCKS = "SELECT pg_relation_size(%s::regclass) / current_setting('block_size')::bigint"
+
+LOCK_SCHEMA = "SELECT pg_advisory_xact_lock(7310584512042869)"
+"""Whoever creates the schema holds this until its transaction ends; the number means nothing but this."""
+
+DURABILITY = "SELECT name, setting FROM pg_settings WHERE name IN ('fsync', 'synchronous_commit', 'full_page_writes')"
+
+
+def commit_statement(statements: Statements) -> str:
+    """Move the pointer and, only if it was at the expected version, write the objects. Parameters: those of `cas_pointer`,
+    then those of WRITE_OBJECTS. The answer is the number of pointers moved."""
+    return f"""WITH moved AS ({statements.cas_pointer.sql} RETURNING 1),
+ written AS ({_INSERT} WHERE EXISTS (SELECT FROM moved) {_REVISED})
+ SELECT count(*) FROM moved"""
+
+
+def sample_statement(table: Table) -> str:
+    """Rows of about so many percent of the table's blocks, chosen at random; no other block is read."""
+    return f"SELECT {', '.join(KEY_COLUMNS[table])} FROM {TABLES[table].name} TABLESAMPLE SYSTEM (%s)"
+
+
+def delete_statement(table: Table) -> str:
+    """Parameters: one array per key column, and that of the revisions."""
+    sql_table = TABLES[table]
+    columns = (*KEY_COLUMNS[table], "revision")
+    integers = {"id", "part", "revision"}
+    arrays = ", ".join(f"%b::{'bigint' if column in integers else 'text'}[]" for column in columns)
+    same = " AND ".join(f"kept.{column} = scanned.{column}" for column in columns)
+    return f"DELETE FROM {sql_table.name} AS kept USING unnest({arrays}) AS scanned ({', '.join(columns)}) WHERE {same}"
+
+
+def delete_realm_statement(table: Table) -> str:
+    name = TABLES[table].name
+    return f"DELETE FROM {name} WHERE ctid = ANY(ARRAY(SELECT ctid FROM {name} WHERE realm = %s LIMIT %s))"
+
+
+def rows_of_a_block(table: Table) -> int:
+    """A low guess, so that a sample rather has too many rows than too few."""
+    return {objects: 3, pointers: 20, rooted: 4, names: 60}[TABLES[table]]
