@@ -16,12 +16,13 @@ import struct
 from collections.abc import Sequence
 
 from headwater.persistence.backends.cassandra.calls import Calls, Row
+from headwater.persistence.backends.cassandra.stamps import new_stamp
 from headwater.persistence.rows import Anchor, PointerRow
 
 _COLUMNS = "head, seq, floor, fence, version, anchor, created_at"
-_RESERVE = f"INSERT INTO {{ks}}.pointers (realm, name, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS"  # noqa: S608
+_RESERVE = f"INSERT INTO {{ks}}.pointers (realm, name, {_COLUMNS}, stamp) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS"  # noqa: S608
 _READ = f"SELECT {_COLUMNS} FROM {{ks}}.pointers WHERE realm = ? AND name = ?"  # noqa: S608
-_CAS = """UPDATE {ks}.pointers SET head = ?, seq = ?, floor = ?, fence = ?, version = ?, anchor = ?, created_at = ?
+_CAS = """UPDATE {ks}.pointers SET head = ?, seq = ?, floor = ?, fence = ?, version = ?, anchor = ?, created_at = ?, stamp = ?
           WHERE realm = ? AND name = ? IF version = ?"""
 _DELETE = "DELETE FROM {ks}.pointers WHERE realm = ? AND name = ? IF version = ?"
 
@@ -29,7 +30,7 @@ _ANCHOR_TIME = struct.Struct(">q")
 
 
 def reserve_pointer(calls: Calls, realm: str, name: str, row: PointerRow) -> bool:
-    return calls.lwt(_RESERVE, (realm, name, *_to_columns(row)))
+    return calls.lwt(_RESERVE, (realm, name, *_to_columns(row), new_stamp()))
 
 
 def read_pointer(calls: Calls, realm: str, name: str) -> PointerRow | None:
@@ -44,7 +45,7 @@ def read_pointers(calls: Calls, realm: str, names: Sequence[str]) -> dict[str, P
 
 
 def cas_pointer(calls: Calls, realm: str, name: str, expected_version: int, row: PointerRow) -> bool:
-    return calls.lwt(_CAS, (*_to_columns(row), realm, name, expected_version))
+    return calls.lwt(_CAS, (*_to_columns(row), new_stamp(), realm, name, expected_version))
 
 
 def delete_pointer(calls: Calls, realm: str, name: str, expected_version: int) -> bool:

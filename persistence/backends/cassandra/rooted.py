@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from headwater.persistence.backends.cassandra.calls import Calls, Row
 from headwater.persistence.backends.cassandra.names import bucket_of, merged
+from headwater.persistence.backends.cassandra.stamps import new_stamp
 from headwater.persistence.rows import RootedRow
 
 NAME_GRACE_MICROS = 600_000_000
@@ -25,9 +26,9 @@ _LIST_NAMES = """SELECT key, WRITETIME(created_at) FROM {ks}.rooted_names
 _REMOVE_NAME = "DELETE FROM {ks}.rooted_names USING TIMESTAMP ? WHERE realm = ? AND type = ? AND bucket = ? AND key = ?"
 
 _READ = "SELECT version, created_at, expires_at, payload FROM {ks}.rooted WHERE realm = ? AND type = ? AND key = ?"
-_INSERT = """INSERT INTO {ks}.rooted (realm, type, key, version, created_at, expires_at, payload)
-             VALUES (?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS"""
-_UPDATE = """UPDATE {ks}.rooted SET version = ?, created_at = ?, expires_at = ?, payload = ?
+_INSERT = """INSERT INTO {ks}.rooted (realm, type, key, version, created_at, expires_at, payload, stamp)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS"""
+_UPDATE = """UPDATE {ks}.rooted SET version = ?, created_at = ?, expires_at = ?, payload = ?, stamp = ?
              WHERE realm = ? AND type = ? AND key = ? IF version = ?"""
 _DELETE = "DELETE FROM {ks}.rooted WHERE realm = ? AND type = ? AND key = ? IF version = ?"
 
@@ -39,7 +40,7 @@ class Name(NamedTuple):
 
 def insert_rooted(calls: Calls, realm: str, row: RootedRow) -> bool:
     named_at = _add_name(calls, realm, row)
-    values = (realm, row.type, row.key, row.version, row.created_at, row.expires_at, row.payload)
+    values = (realm, row.type, row.key, row.version, row.created_at, row.expires_at, row.payload, new_stamp())
     applied = calls.lwt(_INSERT, values)
     if applied and calls.clock.now_micros() - named_at > NAME_GRACE_MICROS // 2:
         # This process stood still for minutes: a lister may have taken the name for a stale one in the meantime.
@@ -53,8 +54,8 @@ def read_rooted(calls: Calls, realm: str, type: str, key: str) -> RootedRow | No
 
 
 def update_rooted(calls: Calls, realm: str, expected_version: int, row: RootedRow) -> bool:
-    values = (row.version, row.created_at, row.expires_at, row.payload, realm, row.type, row.key, expected_version)
-    return calls.lwt(_UPDATE, values)
+    values = (row.version, row.created_at, row.expires_at, row.payload, new_stamp())
+    return calls.lwt(_UPDATE, (*values, realm, row.type, row.key, expected_version))
 
 
 def delete_rooted(calls: Calls, realm: str, type: str, key: str, expected_version: int) -> bool:

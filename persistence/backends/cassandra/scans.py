@@ -6,7 +6,8 @@ there throughout is seen exactly once, whatever is written meanwhile.
 Immutable rows are deleted at their scanned writetime: a rewrite since then has a larger one and survives. Within a process
 timestamps only grow. Between processes the clocks may differ, but a sweep deletes only what was created longer ago than its
 grace (5 minutes at least), so that a rewrite after the scan is newer as long as clocks differ by less than that; clients
-whose clock is off by more than a few seconds are warned when they open the store. Mutable rows go by LWT on their version.
+whose clock is off by more than a few seconds are warned when they open the store. Mutable rows go by LWT on the
+stamp of their last write.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ _KEYS = {
 # In the order of ScannedRow's fields behind `table`. The payload is never read: all cells of a row have one writetime.
 _COLUMNS = {
     Table.OBJECTS: "realm, type, id, part, created_at, WRITETIME(created_at)",
-    Table.POINTERS: "realm, name, created_at, version",
-    Table.ROOTED: "realm, type, key, created_at, version",
+    Table.POINTERS: "realm, name, created_at, stamp",
+    Table.ROOTED: "realm, type, key, created_at, stamp",
     Table.NAMES: "realm, name, created_at, WRITETIME(created_at)",
 }
 _OBJECT_REVISIONS = """SELECT id, part, WRITETIME(created_at) FROM {ks}.objects
@@ -44,9 +45,8 @@ _OBJECT_REVISIONS = """SELECT id, part, WRITETIME(created_at) FROM {ks}.objects
 _DELETE_OBJECT = "DELETE FROM {ks}.objects USING TIMESTAMP ? WHERE realm = ? AND shard = ? AND id = ? AND part = ?"
 _NAME_REVISION = "SELECT WRITETIME(created_at) FROM {ks}.names WHERE realm = ? AND bucket = ? AND name = ?"
 _DELETE_NAME = "DELETE FROM {ks}.names USING TIMESTAMP ? WHERE realm = ? AND bucket = ? AND name = ?"
-# The time of creation tells a row from one that was deleted and made again with the same version.
-_DELETE_POINTER = "DELETE FROM {ks}.pointers WHERE realm = ? AND name = ? IF version = ? AND created_at = ?"
-_DELETE_ROOTED = "DELETE FROM {ks}.rooted WHERE realm = ? AND type = ? AND key = ? IF version = ? AND created_at = ?"
+_DELETE_POINTER = "DELETE FROM {ks}.pointers WHERE realm = ? AND name = ? IF stamp = ?"
+_DELETE_ROOTED = "DELETE FROM {ks}.rooted WHERE realm = ? AND type = ? AND key = ? IF stamp = ?"
 
 
 def splits(table: Table, count: int) -> list[Split]:
@@ -90,8 +90,8 @@ def delete_scanned(calls: Calls, rows: Sequence[ScannedRow]) -> DeleteResult:
 
 def _delete_mutable(calls: Calls, row: ScannedRow) -> bool:
     if row.table is Table.POINTERS:
-        return calls.lwt(_DELETE_POINTER, (row.realm, row.key, row.revision, row.created_at))
-    return calls.lwt(_DELETE_ROOTED, (row.realm, row.type, row.key, row.revision, row.created_at))
+        return calls.lwt(_DELETE_POINTER, (row.realm, row.key, row.revision))
+    return calls.lwt(_DELETE_ROOTED, (row.realm, row.type, row.key, row.revision))
 
 
 def _delete_immutable(calls: Calls, table: Table, rows: Sequence[ScannedRow]) -> int:

@@ -1,8 +1,10 @@
 """A connected keyspace enters; it leaves with every table of this version, or with an error that says what it is instead.
 
 Two kinds of table. Mutable (`pointers`, `rooted`, `headwater_schema`): every write and delete is an LWT, whose timestamps
-come from Paxos ballots; a plain write among them would be ordered by another clock and could vanish. Immutable (`objects`,
-`names`, `rooted_names`, `moved`): no write is an LWT, timestamps are the client's, deletes carry the scanned writetime.
+come from Paxos ballots; a plain write among them would be ordered by another clock and could vanish. Each write gives the
+row a new random `stamp`, by which a scan's delete tells it from one that was deleted and made anew with the same version.
+Immutable (`objects`, `names`, `rooted_names`, `moved`): no write is an LWT, timestamps are the client's, deletes carry the
+scanned writetime.
 """
 
 from __future__ import annotations
@@ -23,10 +25,11 @@ TABLES = (
     """CREATE TABLE IF NOT EXISTS {ks}.pointers (
          realm text, name text,
          head blob, seq bigint, floor bigint, fence bigint, version bigint, anchor blob, created_at bigint,
+         stamp bigint,
          PRIMARY KEY ((realm, name)))""",
     """CREATE TABLE IF NOT EXISTS {ks}.rooted (
          realm text, type text, key text,
-         version bigint, created_at bigint, expires_at bigint, payload blob,
+         version bigint, created_at bigint, expires_at bigint, payload blob, stamp bigint,
          PRIMARY KEY ((realm, type, key)))""",
     """CREATE TABLE IF NOT EXISTS {ks}.objects (
          realm text, shard bigint, id bigint, part int,

@@ -13,7 +13,6 @@ from headwater.persistence.backends.cassandra.url import parse_url
 from headwater.persistence.clock import Clock, SystemClock
 from headwater.persistence.limits import check_name, check_objects, check_rooted
 from headwater.persistence.rows import ObjectRow, PointerRow, RootedRow, ScannedRow, Split, Table
-from headwater.schemas.errors import InvalidInput
 
 
 class CassandraBackend(Backend):
@@ -130,8 +129,4 @@ class CassandraBackend(Backend):
         return scans.delete_scanned(self._calls, rows)
 
     def delete_realms(self, realms: Sequence[str]) -> None:
-        raise InvalidInput(
-            "Cassandra cannot delete whole realms in bulk.",
-            field="realms",
-            remedy="Scan the tables and delete by realm, as maintenance does where can_delete_realms is false.",
-        )
+        raise NotImplementedError("Cassandra cannot delete whole realms in bulk: scan the tables and delete by realm.")
