@@ -7,6 +7,7 @@ import secrets
 import sqlite3
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -68,5 +69,12 @@ def pretend_version(kind: str, url: str, version: int) -> None:
 
             with psycopg.connect(url) as postgres:
                 postgres.execute("UPDATE headwater_schema SET version = %s", (version,))
+        case "cassandra":
+            from cassandra.cluster import Cluster
+
+            address = urlsplit(url)
+            with Cluster([address.hostname], port=address.port) as cluster:
+                session = cluster.connect(address.path.strip("/"))
+                session.execute("UPDATE headwater_schema SET version = %s WHERE key = 'schema' IF EXISTS", (version,))
         case _:
             raise AssertionError(f"no such kind: {kind}")
