@@ -50,7 +50,7 @@ def flush(
     levels = before[:] or [EMPTY]
     bench = Workbench(load, geometry, before)
     # Pushing comes first: what the tail is about to touch is then written once.
-    _push_down(bench, levels, geometry.push_work_per_tail * weight_of(run))
+    _push_down(bench, levels, max(1, geometry.push_work_per_tail * weight_of(run)))
     _settle(bench, levels, run)
     _fit_level_count(geometry, levels)
     return _write(bench, before, levels, new_id)
@@ -71,9 +71,9 @@ def _settle(bench: Workbench, levels: list[Level], run: Elements) -> None:
         levels[at] = EMPTY
 
 
-def _push_down(bench: Workbench, levels: list[Level], work: int) -> None:
+def _push_down(bench: Workbench, levels: list[Level], weight_enough: int) -> None:
     """At least one push where a level is over its capacity, the fullest first; more only for a big tail."""
-    while True:
+    while bench.weight_made < weight_enough:
         over = [(levels[at].weight / max(_capacity(bench.geometry, levels, at), 1), at) for at in range(len(levels) - 1)]
         fullness, at = max(over, default=(0.0, 0), key=lambda full: (full[0], -full[1]))
         if fullness <= 1:
@@ -83,9 +83,6 @@ def _push_down(bench: Workbench, levels: list[Level], work: int) -> None:
         run = elements_of(bench.stripes(level.refs[begin:end]))
         levels[at] = Level(0, level.refs[:begin] + level.refs[end:])
         levels[at + 1] = merge(bench, below, run, into_last=at + 1 == len(levels) - 1)
-        work -= sum(ref.weight for ref in levels[at + 1].refs if ref.id < 0)
-        if work <= 0:
-            return
 
 
 def _cheapest_window(level: Level, below: Level, weight_max: int) -> tuple[int, int]:
@@ -111,16 +108,22 @@ def _cheapest_window(level: Level, below: Level, weight_max: int) -> tuple[int, 
 
 def _capacity(geometry: Geometry, levels: list[Level], at: int) -> int:
     """A level that the data no longer need has none, and so empties into the last one."""
-    last = len(levels) - 1
-    needless = at == last - 1 and geometry.has_needless_level(last, levels[last].weight)
-    return 0 if needless else geometry.capacity(at)
+    return 0 if at == len(levels) - 2 and _has_needless_level(geometry, levels) else geometry.capacity(at)
+
+
+def _has_needless_level(geometry: Geometry, levels: list[Level]) -> bool:
+    """Judged by what will be left of the last level when the tombstones above have reached it."""
+    last = levels[-1]
+    to_delete = min(last.length, sum([level.deleted for level in levels[:-1]]))
+    weight_left = last.weight * (last.length - to_delete) // last.length if last.length else 0
+    return geometry.has_needless_level(len(levels) - 1, weight_left)
 
 
 def _fit_level_count(geometry: Geometry, levels: list[Level]) -> None:
     """Levels come and go just above the last one; no element moves for it."""
     while geometry.wants_new_level(len(levels) - 1, levels[-1].weight):
         levels.insert(-1, EMPTY)
-    while len(levels) > 1 and not levels[-2].weight and geometry.has_needless_level(len(levels) - 1, levels[-1].weight):
+    while len(levels) > 1 and not levels[-2].weight and _has_needless_level(geometry, levels):
         del levels[-2]
 
 

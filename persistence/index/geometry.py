@@ -22,7 +22,7 @@ class Geometry(msgspec.Struct, frozen=True, kw_only=True):
     """… and a stripe that a merge leaves below this is combined with a neighbour."""
     push_weight_max: int = 131_072
     """About how much one push takes out of a level; it rewrites a few times as much in the next."""
-    push_work_per_tail: int = 8
+    push_work_per_tail: int = 16
     """A flush goes on pushing while it has rewritten less than this many times its tail: big tails pay for themselves."""
 
     def capacity(self, level: int) -> int:
@@ -34,7 +34,7 @@ class Geometry(msgspec.Struct, frozen=True, kw_only=True):
         return weight > 2 * self.capacity(last)
 
     def has_needless_level(self, last: int, weight: int) -> bool:
-        """The last level has shrunk below the capacity of the one above: half of what `wants_new_level` made it."""
+        """What lasts of the last level is less than the capacity above it, half of what `wants_new_level` asked for."""
         return last > 0 and weight < self.capacity(last - 1)
 
 

@@ -12,7 +12,7 @@ from headwater.schemas.errors import HeadwaterError, ObjectNotFound, WrongObject
 class Level:
     """An immutable view of one level, decoded no further than asked: a flush that stops above needs its weight alone."""
 
-    __slots__ = ("_firsts", "_refs", "_source", "stripe", "top", "weight")
+    __slots__ = ("_firsts", "_refs", "_source", "deleted", "length", "stripe", "top", "weight")
 
     def __init__(self, top: int, source: IndexObject | Sequence[StripeRef]) -> None:
         self.top = top
@@ -23,17 +23,19 @@ class Level:
         self.stripe = source if isinstance(source, Stripe) else None
         """Where the level is a single stripe, and so came with its top object."""
         if isinstance(source, Stripe):
-            self.weight = source.weight
+            self.length, self.deleted, self.weight = source.count, source.deleted, source.weight
         elif isinstance(source, Directory):
-            self.weight = sum(source.weights)
+            self.length, self.deleted, self.weight = sum(source.counts), sum(source.deleted), sum(source.weights)
         else:
+            self.length = sum([ref.length for ref in source])
+            self.deleted = sum([ref.deleted for ref in source])
             self.weight = sum([ref.weight for ref in source])
 
     @property
     def refs(self) -> list[StripeRef]:
         if self._refs is None:
             if isinstance(self._source, Stripe):
-                self._refs = [StripeRef(self._source.keys[0], self.top, self._source.count, self.weight)]
+                self._refs = [StripeRef(self._source.keys[0], self.top, self.length, self.deleted, self.weight)]
             elif isinstance(self._source, Directory):
                 self._refs = self._source.refs
             else:

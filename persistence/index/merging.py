@@ -25,6 +25,7 @@ class Workbench:
         self._load = load
         self.geometry = geometry
         self.fresh: dict[int, Stripe] = {}
+        self.weight_made = 0
         self._loaded = {level.top: level.stripe for level in levels if level.stripe is not None}
 
     def stripes(self, refs: Sequence[StripeRef]) -> list[Stripe]:
@@ -44,7 +45,8 @@ class Workbench:
         stripe = make_stripe(keys, values)
         fresh_id = -1 - len(self.fresh)
         self.fresh[fresh_id] = stripe
-        return StripeRef(keys[0], fresh_id, stripe.count, stripe.weight)
+        self.weight_made += stripe.weight
+        return StripeRef(keys[0], fresh_id, stripe.count, stripe.deleted, stripe.weight)
 
 
 def elements_of(stripes: Iterable[Stripe]) -> Elements:

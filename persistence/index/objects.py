@@ -46,6 +46,8 @@ class StripeRef(NamedTuple):
     id: int
     length: int
     """Elements, tombstones included."""
+    deleted: int
+    """How many of them are tombstones."""
     weight: int
 
 
@@ -73,6 +75,7 @@ class Stripe(msgspec.Struct, frozen=True, array_like=True, dict=True):
     """Up to some thousand neighbouring elements of one level, in two compressed columns."""
 
     count: int
+    deleted: int
     weight: int
     """Bytes before compression: what capacities and splits go by, because it is the same under every zlib."""
     key_column: bytes
@@ -93,12 +96,13 @@ class Stripe(msgspec.Struct, frozen=True, array_like=True, dict=True):
 
 
 class Directory(msgspec.Struct, frozen=True, array_like=True, dict=True):
-    """The stripes of one level: first key, id, elements and weight of each."""
+    """The stripes of one level: first key, id, elements, tombstones and weight of each."""
 
     count: int
     first_column: bytes
     id_column: bytes
     counts: tuple[int, ...]
+    deleted: tuple[int, ...]
     weights: tuple[int, ...]
 
     @_Decoded
@@ -108,7 +112,7 @@ class Directory(msgspec.Struct, frozen=True, array_like=True, dict=True):
     @_Decoded
     def refs(self: Directory) -> list[StripeRef]:
         ids = [int.from_bytes(cell, "big") for cell in columns.unpack_fixed(self.id_column, self.count, 8)]
-        return [StripeRef(*ref) for ref in zip(self.firsts, ids, self.counts, self.weights, strict=True)]
+        return [StripeRef(*ref) for ref in zip(self.firsts, ids, self.counts, self.deleted, self.weights, strict=True)]
 
     @property
     def memory_bytes(self) -> int:
@@ -128,18 +132,20 @@ def make_stripe(keys: list[bytes], values: list[bytes]) -> Stripe:
     """Sorted keys, packed values. The decoded lists stay with the stripe: a flush is read from memory right after."""
     joined = columns.key_bytes(keys)
     weight = len(joined) + columns.VALUE_BYTES * len(keys)
-    stripe = Stripe(len(keys), weight, columns.pack_keys(joined), columns.pack_fixed(values, columns.VALUE_BYTES))
+    packed = columns.pack_fixed(values, columns.VALUE_BYTES)
+    stripe = Stripe(len(keys), values.count(DELETED), weight, columns.pack_keys(joined), packed)
     stripe.__dict__.update(keys=keys, values=values)
     return stripe
 
 
 def make_directory(refs: Sequence[StripeRef]) -> Directory:
-    firsts, ids, counts, weights = zip(*refs, strict=True)
+    firsts, ids, counts, deleted, weights = zip(*refs, strict=True)
     directory = Directory(
         len(refs),
         columns.pack_keys(columns.key_bytes(firsts)),
         columns.pack_fixed([stripe_id.to_bytes(8, "big") for stripe_id in ids], 8),
         counts,
+        deleted,
         weights,
     )
     directory.__dict__.update(refs=list(refs))

@@ -97,7 +97,8 @@ class Index:
 
     def count_estimate(self) -> int:
         """Never less than the number of keys; more by those that an upper level replaces or deletes. Reads no stripe."""
-        return sum([ref.length for level in self.levels for ref in level.refs]) + len(self.tail)
+        in_tail = sum(value is not None for value in self.tail.values())
+        return in_tail + sum(level.length - level.deleted for level in self.levels)
 
     def _ranges(self, lower: bytes, upper: bytes, reverse: bool) -> list[tuple[bytes, bytes]]:
         """[lower, upper) cut at the stripes of the longest level."""
