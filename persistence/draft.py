@@ -47,7 +47,7 @@ class IdSource(Protocol):
     def take(self, count: int) -> Sequence[int]: ...
 
 
-class PlannedOperation(msgspec.Struct, frozen=True, kw_only=True):
+class PlannedOperation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An operation that the head allows. `before` and `before_id` are what the head holds at the key now."""
 
     op: Op
@@ -61,7 +61,7 @@ class PlannedOperation(msgspec.Struct, frozen=True, kw_only=True):
     from_key: KeyPath | None = None
 
 
-class BaseState(msgspec.Struct, frozen=True, kw_only=True):
+class BaseState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The state that a created or assigned pointer starts from."""
 
     base: StoredBase
@@ -71,7 +71,7 @@ class BaseState(msgspec.Struct, frozen=True, kw_only=True):
     """What is reachable at the base beside its state: the new pointer does not take it over."""
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class Plan(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a request wants of the head that it was shown."""
 
     kind: Kind
@@ -92,7 +92,7 @@ class DraftMark(NamedTuple):
     spilled: int
 
 
-class _State(msgspec.Struct, frozen=True):
+class _State(msgspec.Struct, frozen=True, gc=False):
     """The index behind an entry, and what changed in it."""
 
     tail: Tail
@@ -147,8 +147,8 @@ class Draft:
 
     def add(self, plan: Plan, request_id: str) -> Logged:
         """Append the entry that the plan becomes; the draft's head moves on to it."""
-        object_id = self._ids.take(1)[0]
-        operations = self._with_contents(plan.operations)
+        object_id, *content_ids = self._ids.take(1 + sum(op.after is not None for op in plan.operations))
+        operations = self._with_contents(plan.operations, content_ids)
         spills = len(_encoded(operations)) > OPERATIONS_BYTES_MAX
         state = self._next_state(plan, operations, spills)
         back, tail_length = self._back_links()
@@ -197,15 +197,15 @@ class Draft:
         self.head = mark.head
         del self.made[mark.made :], self.new_objects[mark.new_objects :], self.spilled[mark.spilled :]
 
-    def _with_contents(self, planned: Sequence[PlannedOperation]) -> tuple[StoredOperation, ...]:
+    def _with_contents(self, planned: Sequence[PlannedOperation], content_ids: Sequence[int]) -> tuple[StoredOperation, ...]:
         """⚠ Every put and rename writes a content object of its own: a commit references only what its head reaches or what
         it wrote itself, and each object stands at one key of one state."""
-        after_ids = iter(self._ids.take(sum(op.after is not None for op in planned)))
+        unused_ids = iter(content_ids)
         stored = []
         for op in planned:
             after_id = 0
             if op.after is not None:
-                after_id = next(after_ids)
+                after_id = next(unused_ids)
                 self._add(CONTENT, after_id, Content(op.content_id, op.type, op.after))
             stored.append(
                 StoredOperation(

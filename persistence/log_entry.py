@@ -13,7 +13,7 @@ from headwater.schemas.change import Base, Change, KeyPath, Kind, Op, Operation,
 from headwater.schemas.entry_ids import EMPTY, chain_hash, content_id_text, entry_id, object_id_of, time_text
 
 
-class Content(msgspec.Struct, frozen=True, array_like=True):
+class Content(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The value of one key from one put on; its content id survives renames."""
 
     content_id: bytes
@@ -21,7 +21,7 @@ class Content(msgspec.Struct, frozen=True, array_like=True):
     value: Value
 
 
-class StoredOperation(msgspec.Struct, frozen=True, array_like=True):
+class StoredOperation(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One operation by value, with the ids of the content objects that it releases and adds."""
 
     op: Op
@@ -37,18 +37,18 @@ class StoredOperation(msgspec.Struct, frozen=True, array_like=True):
     from_key: KeyPath | None = None
 
 
-class StoredBase(msgspec.Struct, frozen=True, array_like=True):
+class StoredBase(msgspec.Struct, frozen=True, array_like=True, gc=False):
     pointer: str
     seq: int
     commit: bytes
 
 
-class StoredSource(msgspec.Struct, frozen=True, array_like=True):
+class StoredSource(msgspec.Struct, frozen=True, array_like=True, gc=False):
     pointer: str
     commit: bytes
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True):
+class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One entry of a pointer's log: what happened, how to go back from here, and the state after it."""
 
     pointer: str
@@ -93,7 +93,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     """Seq of the newest merge up to here in this segment, so that merge bases are found without reading all commits."""
 
 
-class Logged(msgspec.Struct, frozen=True):
+class Logged(msgspec.Struct, frozen=True, gc=False):
     """An entry with its id; its operations are in it, also when they are stored apart."""
 
     entry_id: bytes
