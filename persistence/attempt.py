@@ -50,7 +50,7 @@ class Attempt:
         row = draft.head.row
         if row is None:
             raise ValueError("a new pointer is reserved before anything is planned for it")
-        fence = max(row.fence, read_realm_fence(self._backend, self._realm)) if not row.head else row.fence
+        fence = row.fence if row.head else max(row.fence, read_realm_fence(self._backend, self._realm).fence)
         if fence == FENCE_CLOSED:
             raise closed(self._realm, draft.pointer)
         created_at = max(self._clock.now_micros(), fence)
@@ -67,6 +67,8 @@ class Attempt:
     def reserve(self, pointer: str) -> None:
         """Make a row for a new name, unless another one was faster. ⚠ Only a row that exists can be fenced: so what the
         first commit rests on is read after this."""
+        if read_realm_fence(self._backend, self._realm).is_closed:  # proves nothing, but spares a purged realm new rows
+            raise closed(self._realm, pointer)
         self._backend.add_name(self._realm, pointer)
         try:
             self._backend.reserve_pointer(self._realm, pointer, PointerRow(created_at=self._clock.now_micros()))

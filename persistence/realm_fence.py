@@ -1,40 +1,101 @@
-"""A realm instance enters; the time at or after which a new pointer's objects must be created leaves.
+"""A realm instance enters; the time at or after which a new pointer's objects must be created leaves, and who set it last.
 
-⚠ A pointer that is reserved while a sweep lists names has no fence of its own yet, so its first commit reads the realm's.
+⚠ A pointer that is reserved while names are listed has no fence of its own yet, so its first commit reads the realm's.
+⚠ Whoever fences pointers (closing, reopening, a sweep) first takes the realm's fence by CAS. The row's version then says whose
+fence is the newest: one who was overtaken finds out before it touches another pointer, however long it had been asleep.
+The row lies in `::system::`, so that a realm whose own rows are all purged stays closed to writers that have slept through it.
 """
 
 from __future__ import annotations
+
+import uuid
 
 import msgspec
 
 from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock
-from headwater.persistence.rows import RootedRow
+from headwater.persistence.node_leases import SYSTEM_REALM
+from headwater.persistence.rows import FENCE_CLOSED, RootedRow
 from headwater.schemas.errors import OutcomeUnknown
 
 FENCE_TYPE = "realm-fence"
-FENCE_KEY = "fence"
+
+_ASKED_MAX = 20
+_ASK_SECONDS = 0.05
 
 
-def read_realm_fence(backend: Backend, realm: str) -> int:
-    """Microseconds; 0 while there has never been a fence."""
-    row = backend.read_rooted(realm, FENCE_TYPE, FENCE_KEY)
-    return 0 if row is None else int(msgspec.msgpack.decode(row.payload, type=int))
+class _Payload(msgspec.Struct, frozen=True, array_like=True):
+    fence: int
+    holder: str
+    open_max: int
 
 
-def write_realm_fence(backend: Backend, realm: str, fence: int, clock: Clock) -> None:
-    """Set it, whatever it was: the realm's life cycle and sweeps take turns by their own leases."""
-    payload = msgspec.msgpack.encode(fence)
-    while True:
-        row = backend.read_rooted(realm, FENCE_TYPE, FENCE_KEY)
-        if row is not None and row.payload == payload:
-            return
+class RealmFence(msgspec.Struct, frozen=True, kw_only=True):
+    """A realm's fence as one writer of it left it."""
+
+    realm: str
+    fence: int = 0
+    """Microseconds; FENCE_CLOSED while the realm takes no commits; 0 while there has never been a fence."""
+    holder: str = ""
+    open_max: int = 0
+    """The latest fence that was not closed: reopening must not fall behind it."""
+    version: int = 0
+    created_at: int = 0
+
+    @property
+    def is_closed(self) -> bool:
+        return self.fence == FENCE_CLOSED
+
+
+def read_realm_fence(backend: Backend, realm: str) -> RealmFence:
+    row = backend.read_rooted(SYSTEM_REALM, FENCE_TYPE, realm)
+    if row is None:
+        return RealmFence(realm=realm)
+    payload = msgspec.msgpack.decode(row.payload, type=_Payload)
+    return RealmFence(
+        realm=realm,
+        fence=payload.fence,
+        holder=payload.holder,
+        open_max=payload.open_max,
+        version=row.version,
+        created_at=row.created_at,
+    )
+
+
+def take_realm_fence(backend: Backend, seen: RealmFence, fence: int, clock: Clock) -> RealmFence | None:
+    """Set the fence over the one that was seen; None if another one was faster."""
+    taken = RealmFence(
+        realm=seen.realm,
+        fence=fence,
+        holder=uuid.uuid4().hex,  # so that an unanswered write can be told from another's
+        open_max=max(seen.open_max, 0 if fence == FENCE_CLOSED else fence),
+        version=seen.version + 1,
+        created_at=seen.created_at or clock.now_micros(),
+    )
+    unclear: OutcomeUnknown | None = None
+    for _ in range(_ASKED_MAX):
         try:
-            if row is None:
-                new = RootedRow(type=FENCE_TYPE, key=FENCE_KEY, created_at=clock.now_micros(), payload=payload)
-                backend.insert_rooted(realm, new)
-            else:
-                moved = msgspec.structs.replace(row, version=row.version + 1, payload=payload)
-                backend.update_rooted(realm, row.version, moved)
-        except OutcomeUnknown:
-            clock.sleep(0.01)
+            if _write(backend, taken):
+                return taken
+        except OutcomeUnknown as unknown:
+            unclear = unknown
+            clock.sleep(_ASK_SECONDS)
+        now = read_realm_fence(backend, seen.realm)
+        if now == taken:
+            return taken
+        if now.version != seen.version:
+            return None
+    raise OutcomeUnknown(f"the fence of {seen.realm!r} was neither seen written nor refused.", remedy="Try again.") from unclear
+
+
+def _write(backend: Backend, taken: RealmFence) -> bool:
+    row = RootedRow(
+        type=FENCE_TYPE,
+        key=taken.realm,
+        version=taken.version,
+        created_at=taken.created_at,
+        payload=msgspec.msgpack.encode(_Payload(taken.fence, taken.holder, taken.open_max)),
+    )
+    if taken.version == 1:
+        return backend.insert_rooted(SYSTEM_REALM, row)
+    return backend.update_rooted(SYSTEM_REALM, taken.version - 1, row)
