@@ -10,6 +10,7 @@ HeadwaterError
 │   ├── RealmNotFound
 │   ├── PointerNotFound
 │   ├── ReferenceNotFound             no such catalog, branch, tag or commit
+│   ├── RecordNotFound                no such realm, catalog, principal, role or grant
 │   └── ObjectNotFound
 ├── Conflict                  409
 │   ├── CommitConflict                operations that the head refuses, each with kind and key
@@ -17,7 +18,9 @@ HeadwaterError
 │   ├── AlreadyExists
 │   │   ├── RealmExists
 │   │   ├── ReferenceExists
+│   │   ├── RecordExists
 │   │   └── DuplicateRegistration     two plug-ins claim one name
+│   ├── RecordChanged                 another one has written the record since it was read
 │   ├── RealmStateConflict            an edge that the realm life cycle does not have
 │   └── RealmNotActive                user work on a realm that does not serve
 ├── StoreRefused              500  the store can be reached but must not be used as it is
@@ -38,7 +41,7 @@ HeadwaterError
 │   ├── ChecksumMismatch
 │   ├── TornObject
 │   ├── WrongObjectType
-│   └── ChainBroken                   an entry is not the one that its neighbour names
+│   └── ChainBroken                   an entry is not the one that its neighbour names, or a feed contradicts itself
 ├── IdGenerationStopped       503  an id now could repeat one
 │   ├── NodeLeaseLost
 │   ├── ClockMovedBackwards
@@ -121,6 +124,10 @@ class ReferenceNotFound(NotFound):
     code = "REFERENCE_NOT_FOUND"
 
 
+class RecordNotFound(NotFound):
+    code = "RECORD_NOT_FOUND"
+
+
 class ObjectNotFound(NotFound):
     code = "OBJECT_NOT_FOUND"
 
@@ -142,6 +149,14 @@ class RealmExists(AlreadyExists):
 
 class ReferenceExists(AlreadyExists):
     code = "REFERENCE_EXISTS"
+
+
+class RecordExists(AlreadyExists):
+    code = "RECORD_EXISTS"
+
+
+class RecordChanged(Conflict):
+    code = "RECORD_CHANGED"
 
 
 class CommitConflict(Conflict):
