@@ -51,17 +51,23 @@ NEXT_STEP: dict[RealmStatus, str] = {
 }
 
 
+def check_is(name: str, found: RealmStatus, expected: RealmStatus) -> None:
+    """For steps that belong to one state only, where several states have the same move."""
+    if found is not expected:
+        raise _no_such_move(name, found, f", not {expected}")
+
+
 def check_move(name: str, found: RealmStatus, wanted: RealmStatus) -> None:
     if wanted not in MOVES[found]:
-        raise _no_such_move(name, found, f"cannot become {wanted}")
+        raise _no_such_move(name, found, f" and cannot become {wanted}")
 
 
 def check_deletable(name: str, found: RealmStatus) -> None:
     if found not in DELETABLE:
-        raise _no_such_move(name, found, "cannot be deleted")
+        raise _no_such_move(name, found, " and cannot be deleted")
 
 
 def _no_such_move(name: str, found: RealmStatus, what: str) -> RealmStateConflict:
     return RealmStateConflict(
-        f"{name!r} is {found} and {what}.", field="realm", remedy=NEXT_STEP[found], realm=name, status=str(found)
+        f"{name!r} is {found}{what}.", field="realm", remedy=NEXT_STEP[found], realm=name, status=str(found)
     )
