@@ -18,6 +18,7 @@ DEPTH_MAX = 32
 
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
 _encoded = msgspec.msgpack.Encoder().encode
+_canonical = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
 def check_value(value: Value, field: str) -> Value:
@@ -32,6 +33,11 @@ def check_value(value: Value, field: str) -> Value:
             remedy=f"Use at most {VALUE_BYTES_MAX} bytes; keep large metadata in files and commit their location.",
         )
     return value
+
+
+def same_value(one: Value, other: Value) -> bool:
+    """Equal as JSON: Python holds 1, 1.0 and true to be equal, nobody else does."""
+    return one == other and _canonical(one) == _canonical(other)
 
 
 def check_text(text: str, field: str, bytes_max: int, *, blank: bool = True) -> str:
