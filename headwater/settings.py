@@ -34,6 +34,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         Meta(description="What to do when the live server's settings could lose acknowledged commits"),
     ] = "warn"
     cache_bytes: Annotated[int, Meta(ge=0, description="Upper bound of the object cache, in bytes")] = 256 * 1024 * 1024
+    commit_attempts_max: Annotated[
+        int, Meta(ge=1, description="How often a commit is tried when other processes keep committing first")
+    ] = 200
+    commit_retry_seconds: Annotated[
+        float, Meta(gt=0, description="How long a commit is tried, in seconds, before its caller is told to come back")
+    ] = 15.0
+    commit_decide_seconds: Annotated[
+        float,
+        Meta(gt=0, description="How long the store is asked, in seconds, whether a commit without an answer has landed"),
+    ] = 30.0
     node_lease_seconds: Annotated[int, Meta(ge=10, description="How long a node id is leased for")] = 3600
     dev_dir: Annotated[str, Meta(description="Folder of the local servers that `headwater dev` runs")] = msgspec.field(
         default_factory=lambda: _home(".local", "share", "headwater", "dev")

@@ -56,6 +56,8 @@ class Backend(abc.ABC):
 
     name: str
     abilities: Abilities
+    schema_version: int = 1
+    """What `create_schema` writes and `check_schema` expects."""
 
     # ── life ────────────────────────────────────────────────────────────────────────────────────────────────
 

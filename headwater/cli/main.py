@@ -14,6 +14,8 @@ from headwater.settings import load_settings
 
 COMMANDS: dict[str, str] = {
     "dev": "Run real Kafka, Cassandra, PostgreSQL and schema registry on this machine.",
+    "realm": "Create, initialize, open, close, purge and delete realms.",
+    "store": "Create a store, or show what it promises.",
     "settings": "Show every setting, its value and its meaning.",
 }
 """Sub-command → one line of help; its code is `headwater.cli.<name>:command`."""

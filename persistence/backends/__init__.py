@@ -21,7 +21,7 @@ def open_backend(url: str) -> Backend:
     known = known_backends()
     if scheme not in known:
         raise InvalidStoreUrl(
-            f"no backend is installed for {url!r}." if scheme else f"{url!r} has no scheme.",
+            f"no backend is installed for {scheme}://." if scheme else f"{url!r} has no scheme.",
             field="store",
             remedy=f"Use one of: {', '.join(f'{name}://…' for name in sorted(known))}.",
         )

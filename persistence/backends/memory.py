@@ -107,6 +107,7 @@ def open_memory(url: str) -> MemoryBackend:
 class MemoryBackend(Backend):
     name = "memory"
     abilities = Abilities(commits_in_one_transaction=True, can_delete_realms=True, shared_between_processes=False)
+    schema_version = SCHEMA_VERSION
 
     def __init__(self, store: MemoryStore, clock: Clock | None = None) -> None:
         self.store = store

@@ -18,6 +18,7 @@ from headwater.persistence.rows import ObjectRow, PointerRow, RootedRow, Scanned
 class CassandraBackend(Backend):
     name = "cassandra"
     abilities = Abilities(commits_in_one_transaction=False, can_delete_realms=False, shared_between_processes=True)
+    schema_version = schema.SCHEMA_VERSION
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls

@@ -31,6 +31,7 @@ Row = tuple[Any, ...]
 
 class SqlBackend(Backend):
     abilities = Abilities(commits_in_one_transaction=True, can_delete_realms=True, shared_between_processes=True)
+    schema_version = SCHEMA_VERSION
 
     def __init__(self, statements: Statements, clock: Clock) -> None:
         self._statements = statements
