@@ -20,7 +20,7 @@ from headwater.persistence.realm_fence import read_realm_fence
 from headwater.persistence.realm_objects import RealmObjects
 from headwater.persistence.retries import RetryPolicy
 from headwater.persistence.rows import FENCE_CLOSED, ObjectRow, PointerRow
-from headwater.schemas.errors import OutcomeUnknown, RealmNotActive, StoreUnavailable
+from headwater.schemas.errors import ObjectNotFound, OutcomeUnknown, RealmNotActive, StoreUnavailable
 
 
 class AttemptStats(msgspec.Struct):
@@ -55,14 +55,20 @@ class Attempt:
             raise closed(self._realm, draft.pointer)
         created_at = max(self._clock.now_micros(), fence)
         rows = self._objects.strong_rows(draft.new_objects, created_at)
-        if draft.spilled:
-            self._objects.write_eventual(draft.spilled, created_at)
-        moved = _moved(row, draft)
+        self._write_spilled(draft, created_at)
+        moved = _moved(row, draft, fence)
         if not self._lands(draft, row.version, moved, rows):
             self._stats.lost += 1
             return None
         self._objects.written(draft.new_objects, [[encoded] for encoded in rows])
         return moved
+
+    def _write_spilled(self, draft: Draft, created_at: int) -> None:
+        try:
+            if draft.spilled:
+                self._objects.write_eventual(draft.spilled, created_at)
+        except OutcomeUnknown as unknown:  # nothing names these objects yet, so it is not the commit that is unknown
+            raise StoreUnavailable(f"operations could not be written: {unknown.message}") from unknown
 
     def reserve(self, pointer: str) -> None:
         """Make a row for a new name, unless another one was faster. ⚠ Only a row that exists can be fenced: so what the
@@ -89,7 +95,7 @@ class Attempt:
 
     def _decide(self, draft: Draft, version: int, resend: Callable[[], bool]) -> bool:
         deadline = self._clock.now_micros() + int(self._policy.decide_seconds_max * 1_000_000)
-        pause_seconds = self._policy.delay_seconds_first
+        pause_seconds, slept_seconds = self._policy.delay_seconds_first, 0.0
         while True:
             try:
                 row = self._backend.read_pointer(self._realm, draft.pointer, decide=True)
@@ -98,12 +104,14 @@ class Attempt:
                 self._stats.cas_resent += 1
                 if resend():
                     return True
+                why = "the store neither applied nor refused the commit."
             except (OutcomeUnknown, StoreUnavailable) as unclear:
-                if self._clock.now_micros() >= deadline:
-                    raise OutcomeUnknown(f"the store did not say whether the commit landed: {unclear}") from unclear
-            if self._clock.now_micros() >= deadline:
-                raise OutcomeUnknown("the store neither applied nor refused the commit.")
+                why = f"the store did not say whether the commit landed: {unclear}"
+            # Time slept counts too: a clock that was set back must not make this endless.
+            if self._clock.now_micros() >= deadline or slept_seconds >= self._policy.decide_seconds_max:
+                raise OutcomeUnknown(why)
             self._clock.sleep(pause_seconds)
+            slept_seconds += pause_seconds
             pause_seconds = min(2 * pause_seconds, self._policy.delay_seconds_max)
 
     def _is_ours(self, row: PointerRow, draft: Draft) -> bool:
@@ -112,7 +120,10 @@ class Attempt:
         if row.seq < first.entry.seq:
             return False
         walk = LogWalk(self._objects)
-        return walk.at(walk.load(row.head), first.entry.seq).entry_id == first.entry_id
+        try:
+            return walk.at(walk.load(row.head), first.entry.seq).entry_id == first.entry_id
+        except ObjectNotFound as gone:
+            raise OutcomeUnknown(f"the history that would tell was cut at {row.floor}: {gone.message}") from gone
 
 
 def closed(realm: str, pointer: str) -> RealmNotActive:
@@ -124,5 +135,6 @@ def closed(realm: str, pointer: str) -> RealmNotActive:
     )
 
 
-def _moved(row: PointerRow, draft: Draft) -> PointerRow:
-    return msgspec.structs.replace(row, head=draft.head.entry_id, seq=draft.head.seq, version=row.version + 1)
+def _moved(row: PointerRow, draft: Draft, fence: int) -> PointerRow:
+    """⚠ A new pointer takes over the realm's fence: the next commit, by a clock that is behind, reads the row alone."""
+    return msgspec.structs.replace(row, head=draft.head.entry_id, seq=draft.head.seq, fence=fence, version=row.version + 1)

@@ -6,13 +6,13 @@ that other one would leave.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from headwater.persistence.clock import Clock
-from headwater.persistence.head import Head, Tail, apply_operations, as_index_objects
+from headwater.persistence.head import Head, Tail, apply_operations, as_index_objects, tail_of
 from headwater.persistence.index import DIRECTORY, STRIPE, Index, IndexObject, IndexRoot, IndexValue, Stripe, encode_key, flush
 from headwater.persistence.log_entry import (
     CONTENT,
@@ -33,12 +33,17 @@ from headwater.persistence.realm_objects import NewObject, RealmObjects
 from headwater.persistence.spine import NO_LINK, Link
 from headwater.schemas.change import COMMITTING_KINDS, KeyPath, Kind, Op, Value
 from headwater.schemas.entry_ids import EMPTY
+from headwater.schemas.errors import InvalidInput
 
 TAIL_ENTRIES_MAX = 24
 """Entries of the tail before it is merged into the index: more make reads of state slower, fewer make writes dearer."""
 TAIL_OPERATIONS_MAX = 256
+TAG_MAX = 255
 OPERATIONS_BYTES_MAX = 200_000
 """Operations over this go into an object of their own, for an entry must fit one row."""
+
+TEXT_BYTES_UNCHECKED = 50_000
+"""Author, message and headers up to this fit a row together with the operations that are not put apart."""
 
 _encoded = msgspec.msgpack.Encoder().encode
 
@@ -138,6 +143,12 @@ class Draft:
         fresh = self._fresh.get(value.object_id)
         return fresh if isinstance(fresh, Content) else self._objects.fetch(CONTENT, value.object_id)
 
+    def contents(self, values: Iterable[IndexValue]) -> dict[int, Content]:
+        """By object id, in one bulk read."""
+        ids = [value.object_id for value in values]
+        fresh = {id: found for id in ids if isinstance(found := self._fresh.get(id), Content)}
+        return fresh | self._objects.fetch_many(CONTENT, (id for id in ids if id not in fresh))
+
     def load_index(self, ids: Sequence[int]) -> dict[int, IndexObject]:
         """Index objects of this draft or of the store."""
         fresh = {id: self._fresh[id] for id in ids if id in self._fresh}
@@ -147,9 +158,11 @@ class Draft:
 
     def add(self, plan: Plan, request_id: str) -> Logged:
         """Append the entry that the plan becomes; the draft's head moves on to it."""
+        _check(plan)
+        first_object = len(self.new_objects)
         object_id, *content_ids = self._ids.take(1 + sum(op.after is not None for op in plan.operations))
         operations = self._with_contents(plan.operations, content_ids)
-        spills = len(_encoded(operations)) > OPERATIONS_BYTES_MAX
+        spills = _stored_bytes("operations", operations) > OPERATIONS_BYTES_MAX
         state = self._next_state(plan, operations, spills)
         back, tail_length = self._back_links()
         jump, spine = self.head.spine.next(self.head.link, self._jump_of)
@@ -185,6 +198,9 @@ class Draft:
         )
         made = Logged(id_of(entry, object_id), entry)
         self._store(made.entry, object_id)
+        if spills or _stored_bytes("message", (plan.author, plan.message, plan.headers, request_id)) > TEXT_BYTES_UNCHECKED:
+            # What exceeds a row is refused here, where it fails alone, and not when the whole batch is written.
+            self._objects.strong_rows(self.new_objects[first_object:], 0)
         self.made.append(made)
         self.head = Head(self.head.row, entry, made.entry_id, state.tail, spine.starting_at(Link(entry.seq, object_id)))
         return made
@@ -216,7 +232,7 @@ class Draft:
 
     def _next_state(self, plan: Plan, operations: tuple[StoredOperation, ...], spills: bool) -> _State:
         if plan.kind not in COMMITTING_KINDS:
-            return _State({}, plan.base.levels if plan.base else (), embeds=True)
+            return _State(self._base_tail(plan.base), plan.base.levels if plan.base else (), embeds=True)
         tail = dict(self.head.tail)
         apply_operations(tail, operations)
         follows_base = self.head.entry is not None and bool(self.head.entry.base_tail)
@@ -227,6 +243,12 @@ class Draft:
         for id, value in flushed.added:
             self._add(STRIPE if isinstance(value, Stripe) else DIRECTORY, id, value)
         return _State({}, flushed.root.levels, True, tuple(id for id, _ in flushed.added), tuple(flushed.released))
+
+    def _base_tail(self, base: BaseState | None) -> Tail:
+        """The base may have been appended by this very draft."""
+        ids = base.tail_ids if base else ()
+        found = self._fresh | self._objects.fetch_many(ENTRY, [id for id in ids if id not in self._fresh])
+        return tail_of(entry for id in ids if isinstance(entry := found[id], Entry))
 
     def _entries_released(self, plan: Plan, embeds: bool) -> tuple[int, ...]:
         if plan.kind not in COMMITTING_KINDS:
@@ -278,6 +300,32 @@ class Draft:
     def _add(self, object_type: ObjectType[Any], id: int, value: msgspec.Struct) -> None:
         self._fresh[id] = value
         self.new_objects.append(NewObject(object_type, id, value))
+
+
+def _check(plan: Plan) -> None:
+    """Refuse what would only come to light when the tail is merged into the index, long after it was acknowledged."""
+    if plan.operations and plan.kind not in COMMITTING_KINDS:
+        raise InvalidInput(f"a {plan.kind} has operations.", field="operations", remedy="Commit them afterwards.")
+    if plan.base is not None and plan.kind not in (Kind.CREATE, Kind.ASSIGN):
+        raise InvalidInput(f"a {plan.kind} has a base.", field="base", remedy="Only create and assign start from one.")
+    for op in plan.operations:
+        if (op.op is Op.DELETE) != (op.after is None) or (op.op is Op.RENAME) != (op.from_key is not None):
+            raise InvalidInput(f"the {op.op} of {op.key} is incomplete.", field="operations", remedy="Give it its value.")
+        if not 0 <= op.tag <= TAG_MAX:
+            raise InvalidInput(f"{op.key} has the type tag {op.tag}.", field="tag", remedy=f"Tags are 0 to {TAG_MAX}.")
+    filled = [op.key for op in plan.operations if op.op is not Op.DELETE]
+    emptied = [op.from_key or op.key for op in plan.operations if op.op is not Op.PUT]
+    for keys in (filled, emptied):
+        if len(set(keys)) != len(keys):
+            raise InvalidInput("a key stands twice in one commit.", field="operations", remedy="Keep the last of them.")
+
+
+def _stored_bytes(field: str, value: object) -> int:
+    try:
+        return len(_encoded(value))
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        remedy = "Use JSON values, and integers of 64 bits."
+        raise InvalidInput(f"a value cannot be stored: {error}", field=field, remedy=remedy) from error
 
 
 def _commit_named_by(plan: Plan) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -76,15 +76,23 @@ def as_index_objects(objects: Mapping[int, msgspec.Struct]) -> dict[int, IndexOb
 
 
 def load_tail(objects: RealmObjects, entry: Entry, object_id: int) -> Tail:
+    return tail_of(objects.fetch_many(ENTRY, tail_ids(entry, object_id)).values())
+
+
+def tail_of(entries: Iterable[Entry]) -> Tail:
+    """What these entries, oldest first, do to the index together."""
     tail: Tail = {}
-    for older in objects.fetch_many(ENTRY, tail_ids(entry, object_id)).values():
-        apply_operations(tail, older.operations)
+    for entry in entries:
+        apply_operations(tail, entry.operations)
     return tail
 
 
-def apply_operations(tail: Tail, operations: Iterable[StoredOperation]) -> None:
-    """What one entry does to the index."""
+def apply_operations(tail: Tail, operations: Sequence[StoredOperation]) -> None:
+    """What one entry does to the index. All its operations see the state before it: keys are emptied first, then filled, so
+    that two tables may change names with each other."""
     for op in operations:
-        if op.from_key is not None:
-            tail[encode_key(op.from_key)] = None
-        tail[encode_key(op.key)] = None if op.op is Op.DELETE else IndexValue(op.after_id, op.tag)
+        if op.op is Op.DELETE or op.from_key is not None:
+            tail[encode_key(op.key if op.from_key is None else op.from_key)] = None
+    for op in operations:
+        if op.op is not Op.DELETE:
+            tail[encode_key(op.key)] = IndexValue(op.after_id, op.tag)

@@ -8,10 +8,11 @@ came. ⚠ Before a request is applied again, it is looked for in the log by its 
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Protocol
 
@@ -31,6 +32,7 @@ from headwater.schemas.errors import (
     CommitOutcomeUnknown,
     CommitRetriesExhausted,
     HeadwaterError,
+    InvalidInput,
     LaneFull,
     OutcomeUnknown,
     StoreUnavailable,
@@ -39,7 +41,11 @@ from headwater.schemas.errors import (
 BATCH_REQUESTS_MAX = 256
 WAITING_REQUESTS_MAX = 10_000
 REMEMBERED_REQUESTS_MAX = 10_000
+BATCHES_IN_A_ROW_MAX = 8
+"""Then another lane may have the thread: lanes that never rest must not keep the others from theirs."""
 MICROS = 1_000_000
+
+_log = logging.getLogger(__name__)
 
 
 class CommitRequest(Protocol):
@@ -108,11 +114,20 @@ class Lane:
         self._running = False
         self._held: Head | None = None
         self._remembered: OrderedDict[str, Logged] = OrderedDict()
+        self._looked_to: int | None = None
+        """Newest seq whose request id was looked at; it stays when the head is forgotten, so that no entry is passed over."""
         self._looked_back = False
         self._round_trip_seconds = 0.0
 
+    @property
+    def rests(self) -> bool:
+        with self._lock:
+            return not self._running
+
     def submit(self, request: CommitRequest) -> tuple[Future[Answer], bool]:
         """The answer to come, and whether the lane must be started: the caller then has `run` called on some thread."""
+        if not request.request_id:
+            raise InvalidInput("a commit has no request id.", field="request_id", remedy="Leave it out, or give it a name.")
         waiting = Waiting(request, Future(), self._context.clock.now_micros())
         with self._lock:
             if len(self._waiting) >= WAITING_REQUESTS_MAX:
@@ -123,68 +138,85 @@ class Lane:
             must_start, self._running = not self._running, True
         return waiting.future, must_start
 
-    def run(self) -> None:
-        """Work off what waits, then rest."""
-        while batch := self._take():
+    def run(self) -> bool:
+        """Work off some of what waits; whether there may be more, so that `run` must be called again."""
+        for _ in range(BATCHES_IN_A_ROW_MAX):
+            batch = self._take()
+            if batch is None:
+                return False
             try:
-                self._commit(batch)
-            except BaseException as error:  # whatever it is, nobody may wait for ever
+                if batch:
+                    self._commit(batch)
+            except BaseException as error:  # whatever it is, nobody may wait for ever, and the lane goes on
                 self._held = None
                 for waiting in batch:
                     if not waiting.future.done():
                         waiting.future.set_exception(error)
-                if not isinstance(error, Exception):
-                    raise
+        return True
 
-    def _take(self) -> list[Waiting]:
+    def _take(self) -> list[Waiting] | None:
+        """What waits, without those whose callers have gone; None to rest. From here on nobody can be called back."""
         with self._lock:
-            batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), BATCH_REQUESTS_MAX))]
-            self._running = bool(batch)
-            self.stats.batch_requests_max = max(self.stats.batch_requests_max, len(batch))
-        return batch
+            taken = [self._waiting.popleft() for _ in range(min(len(self._waiting), BATCH_REQUESTS_MAX))]
+            self._running = bool(taken)
+            self.stats.batch_requests_max = max(self.stats.batch_requests_max, len(taken))
+        return [waiting for waiting in taken if waiting.future.set_running_or_notify_cancel()] if taken else None
 
     # ── one batch ───────────────────────────────────────────────────────────────────────────────────────────
 
     def _commit(self, batch: list[Waiting]) -> None:
         tries = Tries(self._context, since=batch[0].since)
-        head, fresh = self._held, False
+        head, fresh, reserved = None if self._must_look_back(batch) else self._held, False, False
         while True:
+            fault: StoreUnavailable | None = None
             try:
                 if head is None:
-                    head, fresh = self._read_head(), True
+                    head, fresh = self._read_head(batch), True
                 if head.row is not None and head.row.fence == FENCE_CLOSED:
                     if fresh:
                         return self._refuse(batch, closed(self._context.realm, self.pointer))
                     head = None
                     continue
                 draft = Draft(self.pointer, head, self._context.objects, self._context.ids, self._context.clock)
-                answers = [self._apply(waiting.request, draft) for waiting in batch]
-                if draft.made and head.row is None:
+                answers = self._apply_all(batch, draft)
+                if not draft.made:
+                    if fresh or self._is_newest(head):
+                        return self._answer(batch, answers)
+                    head = None
+                    continue
+                if head.row is None and not reserved:
                     self._attempt().reserve(self.pointer)
-                    head = None
+                    head, reserved = None, True
                     continue
-                if draft.made:
-                    if self._lands(draft):
-                        self._held = draft.head
-                        return self._landed(batch, answers, draft, contended=tries.lost > 0)
-                elif fresh or self._is_newest(head):
-                    return self._answer(batch, answers)
-                else:
-                    head = None
-                    continue
-                fault = None
+                if head.row is not None and self._lands(batch, answers, draft, contended=tries.lost > 0):
+                    return None
             except StoreUnavailable as unavailable:
                 fault = unavailable
-            except OutcomeUnknown as unknown:
-                self._held = None
-                return self._unknown(batch, answers, unknown)
+            except OutcomeUnknown as unclear:  # of a step before the one that commits: nothing has landed
+                fault = StoreUnavailable(f"{self.pointer}: nothing was committed: {unclear.message}")
             head = None
             if exhausted := tries.wait_or_give_up(self.pointer, fault):
                 return self._refuse(batch, exhausted)
 
-    def _apply(self, request: CommitRequest, draft: Draft) -> Answer | HeadwaterError:
+    def _apply_all(self, batch: list[Waiting], draft: Draft) -> list[Answer | Exception]:
+        """⚠ A request that waits twice in one batch is applied once: the log does not know it yet, but the draft does."""
+        appended: dict[str, Answer] = {}
+        answers: list[Answer | Exception] = []
+        for waiting in batch:
+            request_id = waiting.request.request_id
+            if request_id in appended:
+                self.stats.replayed += 1
+                answers.append(msgspec.structs.replace(appended[request_id], replayed=True))
+                continue
+            answer = self._apply(waiting.request, draft)
+            if isinstance(answer, Answer) and answer.logged is not None:
+                appended[request_id] = answer
+            answers.append(answer)
+        return answers
+
+    def _apply(self, request: CommitRequest, draft: Draft) -> Answer | Exception:
         """Append the request to the draft, or say why not."""
-        before, untouched = self._recall(request, draft.head), draft.mark()
+        before, untouched = self._remembered.get(request.request_id), draft.mark()
         if before is not None:
             self.stats.replayed += 1
             return Answer(before, before.entry.seq, before.commit, replayed=True)
@@ -193,9 +225,9 @@ class Lane:
             planned = request.plan(draft)
             for plan in (planned,) if isinstance(planned, Plan) else planned or ():
                 logged = draft.add(plan, request.request_id)
-        except StoreUnavailable:
+        except (StoreUnavailable, OutcomeUnknown):
             raise
-        except HeadwaterError as refusal:
+        except Exception as refusal:  # whatever is wrong with a request, it fails alone
             draft.undo_to(untouched)
             return refusal
         return Answer(logged, draft.head.seq, draft.head.commit)
@@ -204,23 +236,29 @@ class Lane:
         context = self._context
         return Attempt(context.backend, context.realm, context.objects, context.clock, context.policy, self.stats)
 
-    def _lands(self, draft: Draft) -> bool:
+    def _lands(self, batch: list[Waiting], answers: Sequence[Answer | Exception], draft: Draft, *, contended: bool) -> bool:
+        """Whether everybody has been answered: as landed, or as unknown."""
         started = self._context.clock.now_micros()
-        row = self._attempt().run(draft)
-        self._round_trip_seconds = (self._context.clock.now_micros() - started) / MICROS
+        try:
+            row = self._attempt().run(draft)
+        except OutcomeUnknown as unknown:
+            self._held = None
+            self._unknown(batch, answers, draft, unknown)
+            return True
+        self._round_trip_seconds = max(0, self._context.clock.now_micros() - started) / MICROS
         if row is None:
             return False
         draft.head = msgspec.structs.replace(draft.head, row=row)
+        self._landed(batch, answers, draft, contended)
         return True
 
     # ── the head ────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _read_head(self) -> Head:
-        """Strongly, and remember what others have committed since the head that was held."""
+    def _read_head(self, batch: list[Waiting]) -> Head:
+        """Strongly, and remember what others have committed since the last look."""
         row = self._context.backend.read_pointer(self._context.realm, self.pointer)
         head = load_head(self._context.objects, row)
-        if self._held is not None and head.entry is not None and head.seq > self._held.seq:
-            self._remember_back(head, min(head.seq - self._held.seq, self._context.lookback_entries))
+        self._look_back(head, deep=self._must_look_back(batch))
         self._held = head
         return head
 
@@ -230,20 +268,25 @@ class Lane:
 
     # ── requests that came before ───────────────────────────────────────────────────────────────────────────
 
-    def _recall(self, request: CommitRequest, head: Head) -> Logged | None:
-        if request.request_id_is_callers and not self._looked_back:
-            self._looked_back = True
-            if head.entry is not None:
-                self._remember_back(head, self._context.lookback_entries)
-        return self._remembered.get(request.request_id)
+    def _must_look_back(self, batch: list[Waiting]) -> bool:
+        """Whether a caller brings an id along that may be in the log from before this lane began."""
+        return not self._looked_back and any(waiting.request.request_id_is_callers for waiting in batch)
 
-    def _remember_back(self, head: Head, count: int) -> None:
+    def _look_back(self, head: Head, *, deep: bool) -> None:
+        """⚠ Only along heads that were read from the store: an entry that is merely drafted proves nothing."""
         if head.entry is None or head.row is None:
-            return
-        reachable = min(count, head.seq - max(head.row.floor, 1) + 1)
-        found = list(LogWalk(self._context.objects).backward(Logged(head.entry_id, head.entry), reachable))
-        for logged in reversed(found):
-            self._remember(logged)
+            since = head.seq
+        elif deep:
+            since = head.row.floor - 1
+        else:
+            since = max(self._looked_to if self._looked_to is not None else head.seq, head.row.floor - 1)
+        count = min(head.seq - since, self._context.lookback_entries)
+        if count > 0:
+            walk = LogWalk(self._context.objects)
+            for logged in reversed(list(walk.backward(walk.load(head.entry_id), count))):
+                self._remember(logged)
+        self._looked_to = head.seq
+        self._looked_back = self._looked_back or deep
 
     def _remember(self, logged: Logged) -> None:
         self._remembered[logged.entry.request_id] = logged
@@ -252,18 +295,23 @@ class Lane:
 
     # ── answers ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _landed(self, batch: list[Waiting], answers: Sequence[Answer | HeadwaterError], draft: Draft, contended: bool) -> None:
+    def _landed(self, batch: list[Waiting], answers: Sequence[Answer | Exception], draft: Draft, contended: bool) -> None:
+        self._held = draft.head
         self.stats.batches += 1
         self.stats.commits += len(draft.made)
         for logged in draft.made:
             self._remember(logged)
-        if self._context.moved is not None:
-            self._context.moved(self.pointer, draft)
+        self._looked_to = draft.head.seq
+        try:
+            if self._context.moved is not None:
+                self._context.moved(self.pointer, draft)
+        except Exception:  # what has landed is answered as landed, whatever a listener makes of it
+            _log.exception("a listener of %s failed", self.pointer)
         self._answer(batch, answers)
         if contended:  # let the others in: who has just won over them waits one round trip
             self._context.clock.sleep(self._round_trip_seconds)
 
-    def _answer(self, batch: list[Waiting], answers: Sequence[Answer | HeadwaterError]) -> None:
+    def _answer(self, batch: list[Waiting], answers: Sequence[Answer | Exception]) -> None:
         for waiting, answer in zip(batch, answers, strict=True):
             if isinstance(answer, Answer):
                 waiting.future.set_result(answer)
@@ -274,9 +322,12 @@ class Lane:
     def _refuse(self, batch: list[Waiting], error: HeadwaterError) -> None:
         self._answer(batch, [error] * len(batch))
 
-    def _unknown(self, batch: list[Waiting], answers: Sequence[Answer | HeadwaterError], unknown: OutcomeUnknown) -> None:
-        """Every answer of the batch rested on a head that nobody knows to be real."""
-        self._answer(batch, [_as_unknown(self.pointer, answer, unknown) for answer in answers])
+    def _unknown(
+        self, batch: list[Waiting], answers: Sequence[Answer | Exception], draft: Draft, unknown: OutcomeUnknown
+    ) -> None:
+        """Every answer of the batch rests on a head that nobody knows to be real, but for entries that were there before."""
+        drafted = {logged.entry_id for logged in draft.made}
+        self._answer(batch, [_as_unknown(self.pointer, answer, drafted, unknown) for answer in answers])
 
 
 class Tries:
@@ -291,7 +342,7 @@ class Tries:
         """Sleep before the next attempt, or say why there is none."""
         self.lost += 1
         policy = self._context.policy
-        waited_seconds = (self._context.clock.now_micros() - self._since) / MICROS
+        waited_seconds = max(0, self._context.clock.now_micros() - self._since) / MICROS
         if not policy.exhausted(self.lost, waited_seconds):
             self._context.clock.sleep(policy.delay_seconds(self.lost, waited_seconds, self._context.chance))
             return None
@@ -303,8 +354,14 @@ class Tries:
         )
 
 
-def _as_unknown(pointer: str, answer: Answer | HeadwaterError, unknown: OutcomeUnknown) -> HeadwaterError:
-    entry_id = answer.logged.entry_id.hex() if isinstance(answer, Answer) and answer.logged and not answer.replayed else None
+def _as_unknown(
+    pointer: str, answer: Answer | Exception, drafted: Collection[bytes], unknown: OutcomeUnknown
+) -> Answer | Exception:
+    logged = answer.logged if isinstance(answer, Answer) else None
+    if logged is not None and logged.entry_id not in drafted:
+        return answer
     return CommitOutcomeUnknown(
-        f"{pointer}: {unknown.message}", remedy="Look for the entry id in the log before committing again.", entry_id=entry_id
+        f"{pointer}: {unknown.message}",
+        remedy="Look for the entry id in the log before committing again.",
+        entry_id=logged.entry_id.hex() if logged is not None else None,
     )

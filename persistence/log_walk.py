@@ -12,7 +12,7 @@ import msgspec
 from headwater.persistence.log_entry import ENTRY, SPILLED_OPERATIONS, Entry, Logged, id_of
 from headwater.persistence.realm_objects import RealmObjects
 from headwater.schemas.entry_ids import object_id_of
-from headwater.schemas.errors import ChainBroken
+from headwater.schemas.errors import ChainBroken, ObjectNotFound
 
 
 class LogWalk:
@@ -20,8 +20,12 @@ class LogWalk:
         self._objects = objects
 
     def load(self, entry_id: bytes) -> Logged:
-        """The entry of that id; `ObjectNotFound` where it never was or was swept."""
-        return Logged(entry_id, self._whole(self._objects.fetch(ENTRY, object_id_of(entry_id))))
+        """The entry of that id; `ObjectNotFound` where it never was or was swept. The id is recomputed: one that only begins
+        like an entry's names nothing."""
+        entry = self._whole(self._objects.fetch(ENTRY, object_id_of(entry_id)))
+        if id_of(entry, object_id_of(entry_id)) != entry_id:
+            raise ObjectNotFound(f"there is no entry {entry_id.hex()}.", field="id", object_ids=[object_id_of(entry_id)])
+        return Logged(entry_id, entry)
 
     def at(self, newest: Logged, seq: int) -> Logged:
         """The entry `seq` of the log that ends in `newest`: never steps below `seq`, so a cut history is no obstacle."""
@@ -56,6 +60,8 @@ class LogWalk:
 
     def backward(self, newest: Logged, count: int) -> Iterator[Logged]:
         """`newest` and its predecessors, `count` in all, newest first; one bulk read for each run of back links."""
+        if count <= 0:
+            return
         here, remaining = newest, count - 1
         yield here
         while remaining > 0 and here.entry.back:

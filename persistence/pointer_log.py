@@ -117,10 +117,17 @@ class PointerLog:
         if entry.seq > head.seq:
             head = self.head()
         if entry.seq < head.row.floor:
-            return entry.seq
+            return self._seq_below_floor(id, entry.seq, head)
         if entry.seq > head.seq or self._kernel.walk.at(head.newest, entry.seq).entry_id != id:
             raise self._reset(id, head)
         return entry.seq
+
+    def _seq_below_floor(self, id: bytes, seq: int, head: LogHead) -> int:
+        """Just below the floor nothing is missing yet, but there only the anchor says which entry it was."""
+        anchor = head.row.anchor
+        if seq == head.row.floor - 1 and (anchor is None or anchor.entry_id != id):
+            raise self._reset(id, head)
+        return seq
 
     def _segment_start_at(self, commit: bytes, head: LogHead, down_to: int) -> int | None:
         """The newest create, assign or delete whose head is that commit: references may come back to a commit."""
@@ -162,8 +169,11 @@ class PointerLog:
     def backward(self, from_seq: int | None = None) -> Iterator[Logged]:
         """From the head, or an older entry, down to the floor."""
         head = self.head()
-        newest = head.newest if from_seq is None else self._kernel.walk.at(head.newest, self._checked(from_seq, head))
-        yield from self._kernel.walk.backward(newest, newest.entry.seq - head.row.floor + 1)
+        seq = head.seq if from_seq is None else self._checked(from_seq, head)
+        if seq > head.seq:  # the pointer has moved since its head was read
+            head = self.head()
+        if seq >= head.row.floor:
+            yield from self._kernel.walk.backward(self._kernel.walk.at(head.newest, seq), seq - head.row.floor + 1)
 
     # ── refusals ────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -24,5 +24,6 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
     def delay_seconds(self, attempts: int, waited_seconds: float, chance: random.Random) -> float:
         """The older go first: whoever has waited a second already waits half as long as a newcomer between two attempts."""
+        waited_seconds = max(0.0, waited_seconds)  # the clock may have been set back
         ceiling = min(self.delay_seconds_max, self.delay_seconds_first * float(1 << min(attempts, 16)))
         return ceiling * chance.uniform(0.5, 1.0) / (1.0 + waited_seconds)

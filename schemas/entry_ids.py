@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from headwater.schemas.change import COMMITTING_KINDS, Change
-from headwater.schemas.errors import InvalidInput
+from headwater.schemas.errors import ChainBroken, InvalidInput
 
 ENTRY_ID_BYTES = 32
 OBJECT_ID_BYTES = 8
@@ -24,6 +24,8 @@ EMPTY = hashlib.sha256(b"empty").digest()
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _HEX_ID = re.compile(r"[0-9a-f]{64}")
+_HEX_OBJECT_ID = re.compile(r"[0-9a-f]{16}")
+_CONTENT_ID = re.compile(r"[0-9a-f-]*")
 _canonical_bytes = msgspec.msgpack.Encoder(order="deterministic").encode
 
 CanonicalOperation = tuple[str, Sequence[str], Sequence[str] | None, bytes, str, object, object]
@@ -70,32 +72,73 @@ def object_id_of(entry_id: bytes) -> int:
 
 
 def recomputed_entry_id(change: Change, previous_entry_id: str) -> str:
-    """What the Change's entry id must be behind that predecessor (empty before the first entry): how auditors check."""
-    object_id = object_id_of(bytes.fromhex(change.entry_id))
+    """What the Change's entry id must be behind that predecessor (empty before the first entry): how auditors check.
+
+    Text that means the same but is not what was written (another case, another notation of the time) is `ChainBroken`.
+    """
+    object_id = object_id_of(_id_bytes(change.entry_id))
     hash_part = chain_hash(
-        bytes.fromhex(previous_entry_id),
+        _id_bytes(previous_entry_id) if previous_entry_id else b"",
         object_id=object_id,
         pointer=change.pointer,
         seq=change.seq,
         kind=change.kind,
-        commit=b"" if change.kind in COMMITTING_KINDS else bytes.fromhex(change.commit_id),
-        parent=bytes.fromhex(change.parent_id),
-        head_before=bytes.fromhex(change.head_before),
-        time_micros=micros_of(change.time),
+        commit=_commit_bytes(change),
+        parent=_id_bytes(change.parent_id),
+        head_before=_id_bytes(change.head_before),
+        time_micros=_written_micros(change.time),
         author=change.author,
         message=change.message,
         headers=change.headers,
         request_id=change.request_id,
         operations=[
-            (op.op, op.key, op.from_key, content_id_bytes(op.content_id), op.type, op.before, op.after)
+            (op.op, op.key, op.from_key, _written_content_id(op.content_id), op.type, op.before, op.after)
             for op in change.operations
         ],
-        objects_added=[int(text, 16) for text in change.objects_added],
-        objects_released=[int(text, 16) for text in change.objects_released],
-        base=None if change.base is None else (change.base.pointer, change.base.seq, bytes.fromhex(change.base.commit_id)),
-        source=None if change.source is None else (change.source.pointer, bytes.fromhex(change.source.commit_id)),
+        objects_added=[_written_object_id(text) for text in change.objects_added],
+        objects_released=[_written_object_id(text) for text in change.objects_released],
+        base=None if change.base is None else (change.base.pointer, change.base.seq, _id_bytes(change.base.commit_id)),
+        source=None if change.source is None else (change.source.pointer, _id_bytes(change.source.commit_id)),
     )
     return entry_id(object_id, hash_part).hex()
+
+
+def _commit_bytes(change: Change) -> bytes:
+    """Empty where the entry is itself the commit; there the field repeats the entry id and nothing else covers it."""
+    if change.kind not in COMMITTING_KINDS:
+        return _id_bytes(change.commit_id)
+    if change.commit_id != change.entry_id:
+        raise ChainBroken(f"{change.pointer}: entry {change.seq} is a commit, but names {change.commit_id!r}.")
+    return b""
+
+
+def _id_bytes(text: str) -> bytes:
+    if not _HEX_ID.fullmatch(text):
+        raise ChainBroken(f"{text!r} is not an id as it was written.")
+    return bytes.fromhex(text)
+
+
+def _written_object_id(text: str) -> int:
+    if not _HEX_OBJECT_ID.fullmatch(text):
+        raise ChainBroken(f"{text!r} is not an object id as it was written.")
+    return int(text, 16)
+
+
+def _written_content_id(text: str) -> bytes:
+    raw = bytes.fromhex(text.replace("-", "")) if _CONTENT_ID.fullmatch(text) else b""
+    if content_id_text(raw) != text:
+        raise ChainBroken(f"{text!r} is not a content id as it was written.")
+    return raw
+
+
+def _written_micros(text: str) -> int:
+    try:
+        micros = micros_of(text)
+    except InvalidInput as error:
+        raise ChainBroken(f"{text!r} is not a time as it was written.") from error
+    if time_text(micros) != text:
+        raise ChainBroken(f"{text!r} is not a time as it was written.")
+    return micros
 
 
 def parse_id(text: str, *, field: str = "commit") -> bytes:
