@@ -1,0 +1,77 @@
+"""A source commit enters; one merge entry on the target leaves, holding all that the source changed since both parted."""
+
+from __future__ import annotations
+
+import msgspec
+
+from headwater.persistence.draft import Draft, Plan
+from headwater.persistence.log_entry import Logged, StoredSource
+from headwater.persistence.store import RealmKernel
+from headwater.producer.commit_meta import CommitMeta, check_meta, check_request_id
+from headwater.producer.merging.ancestry import ancestors, commit_of, merge_base
+from headwater.producer.merging.bringing import Brought, MergeRules, bring, check_expected_head, check_namespaces
+from headwater.producer.merging.changed_keys import key_changes
+from headwater.schemas.change import Kind
+from headwater.schemas.errors import MergeBaseExpired, ObjectNotFound
+
+
+class MergePreview(msgspec.Struct, frozen=True):
+    """What a merge would do to the head that it was shown."""
+
+    base: Logged | None
+    """The newest commit of both sides; None is the empty state."""
+    brought: Brought
+    already_merged: bool = False
+
+
+class MergeRequest:
+    """Squash: however many commits the source has, the target gets one. What is already merged adds nothing."""
+
+    def __init__(
+        self,
+        kernel: RealmKernel,
+        source: Logged,
+        source_pointer: str,
+        meta: CommitMeta,
+        *,
+        rules: MergeRules | None = None,
+        expected_head: bytes | None = None,
+        request_id: str | None = None,
+    ) -> None:
+        self.request_id, self.request_id_is_callers = check_request_id(request_id)
+        self._kernel = kernel
+        self._source = commit_of(kernel.walk, source)
+        self._source_pointer = source_pointer
+        self._meta = check_meta(meta)
+        self._rules = rules or MergeRules()
+        self._expected_head = expected_head
+
+    def plan(self, draft: Draft) -> Plan | None:
+        preview = self.preview(draft)
+        preview.brought.raise_conflicts()
+        if not preview.brought.operations or self._source is None:
+            return None
+        return Plan(
+            kind=Kind.MERGE,
+            author=self._meta.author,
+            message=self._meta.message,
+            headers=self._meta.headers,
+            operations=preview.brought.operations,
+            source=StoredSource(self._source_pointer, self._source.entry_id),
+        )
+
+    def preview(self, draft: Draft) -> MergePreview:
+        """The outcome for every key, conflicts included; nothing is written: a dry run is just this."""
+        check_expected_head(draft, self._expected_head)
+        walk = self._kernel.walk
+        target = None if draft.head.entry is None else commit_of(walk, Logged(draft.head.entry_id, draft.head.entry))
+        if self._source is None or ancestors(walk, target).include(self._source):
+            return MergePreview(self._source, Brought([], []), already_merged=True)
+        base = merge_base(walk, target, self._source)
+        try:
+            changes = key_changes(self._kernel, base, self._source)
+        except ObjectNotFound as gone:
+            raise MergeBaseExpired(
+                "the state that both sides share has been swept.", field="from", remedy="Copy the tables over by a commit."
+            ) from gone
+        return MergePreview(base, check_namespaces(draft, bring(draft, changes, self._rules)))

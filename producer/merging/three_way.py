@@ -1,0 +1,62 @@
+"""What base, source and target hold at one key enters, with the rule for that key; what the target shall hold leaves. Pure.
+
+A value is compared by content, never by object: copies of one content are one content.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from headwater.persistence.log_entry import Content
+
+
+class Behavior(StrEnum):
+    NORMAL = "NORMAL"
+    """Take the source's change unless the target has changed the key too."""
+    FORCE = "FORCE"
+    """Take what the source holds, whatever the target did."""
+    DROP = "DROP"
+    """Leave the target as it is."""
+
+
+class KeyRule(msgspec.Struct, frozen=True, kw_only=True):
+    """How one key is merged. `None` as content means that the key is absent."""
+
+    behavior: Behavior = Behavior.NORMAL
+    expected: Content | UnsetType | None = UNSET
+    """What the target must hold for this rule to be right."""
+    resolved: Content | UnsetType | None = UNSET
+    """What the target shall hold, in place of the source's content."""
+
+
+class Verdict(StrEnum):
+    KEEP = "keep"
+    """The target already is as it shall be."""
+    TAKE = "take"
+    CLASH = "clash"
+    """Both sides changed the key, to different contents."""
+    SURPRISE = "surprise"
+    """The target does not hold what the rule expected."""
+
+
+class Merged(msgspec.Struct, frozen=True):
+    verdict: Verdict
+    content: Content | None = None
+    """What to put, with TAKE; None deletes."""
+
+
+def merge_key(base: Content | None, source: Content | None, target: Content | None, rule: KeyRule) -> Merged:
+    if rule.expected is not UNSET and rule.expected != target:
+        return Merged(Verdict.SURPRISE)
+    if rule.behavior is Behavior.DROP:
+        return Merged(Verdict.KEEP)
+    if rule.resolved is not UNSET:
+        wanted = rule.resolved
+    elif rule.behavior is Behavior.NORMAL and target not in (base, source):
+        return Merged(Verdict.CLASH)
+    else:
+        wanted = source
+    return Merged(Verdict.KEEP) if wanted == target else Merged(Verdict.TAKE, wanted)

@@ -1,0 +1,90 @@
+"""Commits of another line enter, oldest first; each leaves as an entry of its own on the target, all of them or none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from headwater.persistence.draft import Draft, Plan
+from headwater.persistence.log_entry import Content, Logged, StoredOperation, StoredSource
+from headwater.producer.commit_meta import CommitMeta, check_meta, check_request_id
+from headwater.producer.merging.bringing import Brought, KeyChange, MergeRules, bring, check_expected_head, check_namespaces
+from headwater.schemas.change import COMMITTING_KINDS, Kind
+from headwater.schemas.errors import InvalidInput
+
+COMMITS_MAX = 10_000
+
+
+class TransplantRequest:
+    """Each commit keeps its author and message, unless the caller gives one message for all."""
+
+    def __init__(
+        self,
+        commits: Sequence[Logged],
+        meta: CommitMeta,
+        *,
+        rules: MergeRules | None = None,
+        expected_head: bytes | None = None,
+        request_id: str | None = None,
+    ) -> None:
+        self.request_id, self.request_id_is_callers = check_request_id(request_id)
+        self._commits = check_commits(commits)
+        self._meta = check_meta(meta)
+        self._rules = rules or MergeRules()
+        self._expected_head = expected_head
+
+    def plan(self, draft: Draft) -> Iterator[Plan]:
+        check_expected_head(draft, self._expected_head)
+        for commit in self._commits:
+            brought = self._bring(draft, commit)
+            brought.raise_conflicts()
+            if brought.operations:
+                yield self._entry(commit, brought)
+
+    def preview(self, draft: Draft) -> list[Brought]:
+        """The outcome for every key of every commit up to the first with a conflict; the draft is moved on, never written."""
+        check_expected_head(draft, self._expected_head)
+        outcomes = []
+        for commit in self._commits:
+            outcomes.append(brought := self._bring(draft, commit))
+            if brought.conflicts:
+                break
+            if brought.operations:
+                draft.add(self._entry(commit, brought), self.request_id)
+        return outcomes
+
+    def _bring(self, draft: Draft, commit: Logged) -> Brought:
+        changes = [change for op in commit.entry.operations for change in _changes_of(op)]
+        return check_namespaces(draft, bring(draft, changes, self._rules))
+
+    def _entry(self, commit: Logged, brought: Brought) -> Plan:
+        return Plan(
+            kind=Kind.TRANSPLANT,
+            author=commit.entry.author,
+            message=self._meta.message or commit.entry.message,
+            headers=commit.entry.headers | self._meta.headers,
+            operations=brought.operations,
+            source=StoredSource(commit.entry.pointer, commit.entry_id),
+        )
+
+
+def check_commits(commits: Sequence[Logged]) -> Sequence[Logged]:
+    if not 1 <= len(commits) <= COMMITS_MAX:
+        raise InvalidInput(f"{len(commits)} commits are given.", field="commits", remedy=f"Name 1 to {COMMITS_MAX}.")
+    for commit in commits:
+        if commit.entry.kind not in COMMITTING_KINDS:
+            raise InvalidInput(
+                f"{commit.entry_id.hex()} is a {commit.entry.kind} of {commit.entry.pointer!r}, not a commit.",
+                field="commits",
+                remedy="Name entries of kind commit, merge or transplant.",
+            )
+    return commits
+
+
+def _changes_of(op: StoredOperation) -> Iterator[KeyChange]:
+    before = None if op.before is None else Content(op.content_id, op.type, op.before)
+    after = None if op.after is None else Content(op.content_id, op.type, op.after)
+    if op.from_key is None:
+        yield KeyChange(op.key, before, after)
+    else:
+        yield KeyChange(op.from_key, before, None)
+        yield KeyChange(op.key, None, after)
