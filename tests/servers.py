@@ -1,7 +1,8 @@
 """A test asks; one real server per test run answers, and a fresh database or keyspace in it for whoever wants one.
 
-A server starts when the first test asks for it and dies with the test run, even when that is killed -9. With
-HEADWATER_TEST_SERVERS=<dev_dir>, servers that `headwater dev up` runs there are used instead, to save their start.
+A server starts when the first test asks for it and dies with the test run, even when that is killed -9. It is a container
+where a Docker engine answers, a local process elsewhere. With HEADWATER_TEST_SERVERS=<dev_dir>, servers that `headwater dev up`
+runs there are used instead, to save their start.
 """
 
 from __future__ import annotations
@@ -12,17 +13,43 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import urlsplit, urlunsplit
 
 from headwater.dev.server import Server, running
+from tests.containers import docker_answers, running_container
 
 FreshUrl = Callable[[], str]
 """Each call makes a new, empty database and gives its URL."""
 
 
+class TestServer(Protocol):
+    """What tests may do with a server: address it, kill it, freeze it by its pid, start it again on the same port."""
+
+    __test__ = False
+
+    @property
+    def url(self) -> str: ...
+    @property
+    def pid(self) -> int: ...
+    def kill9(self) -> None: ...
+    def restart(self) -> None: ...
+
+
 @contextmanager
-def fresh_server(name: str) -> Iterator[Server]:
+def fresh_server(name: str) -> Iterator[TestServer]:
     """A server of the test's own: for tests that kill it, freeze it or spoil its data."""
+    if docker_answers():
+        with running_container(name) as container:
+            yield container
+        return
+    with local_server(name) as server:
+        yield server
+
+
+@contextmanager
+def local_server(name: str) -> Iterator[Server]:
+    """Always a local process."""
     with tempfile.TemporaryDirectory(prefix="headwater-test-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)  # PostgreSQL runs as another user when we are root
         with running(name, Path(folder)) as server:

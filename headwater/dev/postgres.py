@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 from types import ModuleType
 from urllib.parse import quote
@@ -18,6 +19,8 @@ from headwater.schemas.errors import MissingDependency, ServerFailed
 UNPRIVILEGED = 65534
 """PostgreSQL refuses to run as root; root lends it this user (nobody)."""
 USER = "headwater"
+LEFTOVERS_TIMEOUT_SECONDS = 10
+VERSIONS_FOLDER = Path("/usr/lib/postgresql")
 
 CONFIG = """
 listen_addresses = '{host}'
@@ -57,6 +60,7 @@ class Postgres:
             report("making a database cluster")
             with made_whole(data) as unfinished, tempfile.TemporaryDirectory(dir=data.parent) as private:
                 self._init(record.password, unfinished, Path(private))
+        _wait_for_leftovers(data)
         settings = CONFIG.format(host=LOOPBACK, port=record.ports["main"])
         (data / "postgresql.auto.conf").write_text(settings)
 
@@ -67,13 +71,13 @@ class Postgres:
             for path in (data, private, password_file):
                 os.chown(path, UNPRIVILEGED, UNPRIVILEGED)
         options = ["--auth=scram-sha-256", f"--username={USER}", f"--pwfile={password_file}", "--encoding=UTF8", "--locale=C"]
-        command = [*_as_unprivileged(), _program("initdb"), *options, f"--pgdata={data}"]
+        command = [*_as_unprivileged(), find_program("initdb"), *options, f"--pgdata={data}"]
         done = subprocess.run(command, cwd=data.parent, capture_output=True, text=True, check=False)  # noqa: S603
         if done.returncode != 0:
             raise ServerFailed(f"initdb failed: {(done.stderr or done.stdout).strip()[-800:]}", server=self.name)
 
     def command(self, record: Record, jar_cache: Path) -> list[str]:
-        return [*_as_unprivileged(), _program("postgres"), "-D", record.data_dir]
+        return [*_as_unprivileged(), find_program("postgres"), "-D", record.data_dir]
 
     def is_ready(self, record: Record) -> bool:
         driver = _driver()
@@ -87,6 +91,27 @@ class Postgres:
         return f"postgresql://{USER}:{quote(record.password)}@{record.address}/postgres"
 
 
+def _wait_for_leftovers(data: Path) -> None:
+    """After kill -9 of the head its workers end by themselves, but until then a new one refuses to start.
+
+    It also refuses while a zombie has the pid in its lock file, which may be for ever where nobody reaps orphans.
+    """
+    deadline = time.monotonic() + LEFTOVERS_TIMEOUT_SECONDS
+    while any(_works_in(process, data) for process in Path("/proc").glob("[0-9]*")):
+        if time.monotonic() > deadline:
+            return
+        time.sleep(0.02)
+    if Path("/proc/self/cwd").exists():
+        (data / "postmaster.pid").unlink(missing_ok=True)
+
+
+def _works_in(process: Path, data: Path) -> bool:
+    try:
+        return (process / "cwd").readlink() == data
+    except OSError:
+        return False
+
+
 def _driver() -> ModuleType:
     try:
         import psycopg
@@ -95,9 +120,9 @@ def _driver() -> ModuleType:
     return psycopg
 
 
-def _program(name: str) -> str:
+def find_program(name: str) -> str:
     """On PATH, where Debian and others keep each version, or where pg_config says."""
-    versions = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda folder: folder.parent.name.zfill(4), reverse=True)
+    versions = sorted(VERSIONS_FOLDER.glob("*/bin"), key=lambda folder: folder.parent.name.zfill(4), reverse=True)
     folders = [*os.get_exec_path(), *map(str, versions)]
     if found := shutil.which(name, path=os.pathsep.join(folders)):
         return found

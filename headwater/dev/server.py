@@ -85,20 +85,29 @@ class Server:
         choose = self.kind.choose_data_dir
         record = read_record(self.folder) or make_record(self.name, self.folder, self.kind.port_names, choose)
         if self.process is None:
-            self.kind.prepare(record, self.jar_cache, report)
-            report("starting")
-            self.log_file.unlink(missing_ok=True)
-            launch_detached(
-                self.kind.command(record, self.jar_cache),
-                folder=self.folder,
-                process_file=self._process_file,
-                log_file=self.log_file,
-                owner=self.owner,
-                lock=lock,
-                scraps=[_home_of_data(record)],
-            )
-        self._wait_until_ready(record)
+            self._launch(record, lock, report)
+            self._wait_until_ready(record)
+        else:
+            try:
+                self._wait_until_ready(record)
+            except ServerFailed:  # it was dying when we found it
+                self._launch(record, lock, report)
+                self._wait_until_ready(record)
         report("running")
+
+    def _launch(self, record: Record, lock: int, report: Report) -> None:
+        self.kind.prepare(record, self.jar_cache, report)
+        report("starting")
+        self.log_file.unlink(missing_ok=True)
+        launch_detached(
+            self.kind.command(record, self.jar_cache),
+            folder=self.folder,
+            process_file=self._process_file,
+            log_file=self.log_file,
+            owner=self.owner,
+            lock=lock,
+            scraps=[_home_of_data(record)],
+        )
 
     def _wait_until_ready(self, record: Record) -> None:
         deadline = time.monotonic() + START_TIMEOUT_SECONDS
