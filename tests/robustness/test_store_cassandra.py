@@ -1,0 +1,244 @@
+"""What is true of Cassandra alone: consistency fixed in the store, names that outlive rows, hints, deletes by writetime."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+
+import pytest
+from cassandra import ConsistencyLevel
+from cassandra.policies import FallthroughRetryPolicy, NoSpeculativeExecutionPolicy
+
+from headwater.persistence.backend import DeleteResult
+from headwater.persistence.backends.cassandra import open_cassandra, rooted, scans
+from headwater.persistence.backends.cassandra.calls import Call, Calls
+from headwater.persistence.backends.cassandra.cluster import PLAIN, SERIAL
+from headwater.persistence.backends.cassandra.names import bucket_of
+from headwater.persistence.backends.cassandra.objects import write_calls
+from headwater.persistence.backends.cassandra.store import CassandraBackend
+from headwater.persistence.rows import ScannedRow, Table
+from headwater.schemas.errors import StoreNotCreated, StoreRefused, StoreUnavailable
+from tests.contract_rows import an_object, pointer, scan_all
+from tests.contract_rows import rooted as a_rooted
+from tests.manual_clock import ManualClock
+from tests.servers import FreshUrl
+
+
+@pytest.fixture(scope="module")
+def backend(cassandra_url: str) -> Iterator[CassandraBackend]:
+    opened = open_cassandra(cassandra_url)
+    opened.create_schema()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def url(cassandra_url: str, backend: CassandraBackend) -> str:
+    """With its schema."""
+    return cassandra_url
+
+
+@pytest.fixture
+def realm() -> str:
+    return f"realm-{secrets.token_hex(6)}@1"
+
+
+@pytest.fixture
+def later(url: str) -> Iterator[CassandraBackend]:
+    """The same store, seen by a process whose clock is an hour and a half ahead."""
+    opened = CassandraBackend.open(url, ManualClock(time.time_ns() // 1_000 + 5_400_000_000))
+    yield opened
+    opened.close()
+
+
+# ── life ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_store_decides_at_one_serial_level_for_ever(url: str) -> None:
+    """Two writers that decide at SERIAL and LOCAL_SERIAL do not see each other's rounds: both could win."""
+    local = open_cassandra(f"{url}?consistency=local&datacenter=datacenter1")
+    with pytest.raises(StoreRefused, match=r"SERIAL.*consistency=global"):
+        local.check_schema()
+    with pytest.raises(StoreRefused):
+        local.create_schema()
+    local.close()
+
+
+def test_a_store_may_be_made_for_one_datacenter(fresh_cassandra: FreshUrl) -> None:
+    url = fresh_cassandra() + "_local?consistency=local&datacenter=datacenter1&replication=1"
+    local = open_cassandra(url)
+    with pytest.raises(StoreNotCreated):
+        local.durability()
+    local.create_schema()
+    assert local.reserve_pointer("realm@1", "main", pointer(1))
+    assert local.cas_pointer("realm@1", "main", 1, pointer(2))
+    assert local.read_pointer("realm@1", "main") == pointer(2)
+    assert "NetworkTopologyStrategy, datacenter1: 1" in local.durability().settings["replication"]
+    local.close()
+
+
+def test_a_missing_keyspace_is_a_store_that_was_not_created(url: str) -> None:
+    missing = open_cassandra(url.replace("/test_", "/no_such_"))
+    for ask in (missing.check_schema, lambda: missing.read_pointer("realm@1", "main")):
+        with pytest.raises(StoreNotCreated, match="has no Headwater store"):
+            ask()
+    missing.close()
+
+
+def test_an_unreachable_store_is_said_to_be_so_in_one_line() -> None:
+    with pytest.raises(StoreUnavailable) as unreachable:
+        open_cassandra("cassandra://me:secret@127.0.0.1:1/lake")
+    assert "cannot be reached" in str(unreachable.value)
+    assert "secret" not in str(unreachable.value)
+    assert "\n" not in str(unreachable.value)
+
+
+def test_no_request_is_sent_twice_by_the_driver_and_decisions_are_serial(backend: CassandraBackend) -> None:
+    profiles = backend._calls.cluster.profile_manager.profiles
+    for name in (PLAIN, SERIAL):
+        assert isinstance(profiles[name].retry_policy, FallthroughRetryPolicy)
+        assert isinstance(profiles[name].speculative_execution_policy, NoSpeculativeExecutionPolicy)
+        assert profiles[name].serial_consistency_level == ConsistencyLevel.SERIAL
+        assert profiles[name].request_timeout > 10, "above the longest timeout of the server"
+    assert profiles[PLAIN].consistency_level == ConsistencyLevel.QUORUM
+    assert profiles[SERIAL].consistency_level == ConsistencyLevel.SERIAL
+
+
+def test_a_clock_that_is_far_off_is_worth_a_warning(backend: CassandraBackend, later: CassandraBackend) -> None:
+    assert backend.durability().warnings == []
+    (warning,) = later.durability().warnings
+    assert "clock is +5400 s off" in warning
+
+
+# ── rooted names ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def names_kept(backend: CassandraBackend, realm: str) -> set[str]:
+    return {name.key for name in rooted._list_names(backend._calls, realm, "lease", "", 1_000)}
+
+
+def test_a_name_outlives_its_row_for_a_while_and_is_then_removed_by_who_lists(
+    backend: CassandraBackend, later: CassandraBackend, realm: str
+) -> None:
+    for key in ("gone", "stays"):
+        assert backend.insert_rooted(realm, a_rooted(key))
+    assert backend.delete_rooted(realm, "lease", "gone", 1)
+    assert [row.key for row in backend.list_rooted(realm, "lease")] == ["stays"]
+    assert names_kept(backend, realm) == {"gone", "stays"}, "too young to be removed: its row may be on its way back"
+    assert [row.key for row in later.list_rooted(realm, "lease")] == ["stays"]
+    assert names_kept(backend, realm) == {"stays"}
+
+
+def test_a_row_that_comes_back_while_its_old_name_is_removed_is_listed(
+    backend: CassandraBackend, later: CassandraBackend, realm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The insert comes between the serial read that finds no row and the removal of the name."""
+    assert backend.insert_rooted(realm, a_rooted("k"))
+    assert backend.delete_rooted(realm, "lease", "k", 1)
+    read_many = rooted._read_many
+    came_back: list[bool] = []
+
+    def come_back_after_the_read(calls: Calls, *arguments: object, **options: object) -> object:
+        found = read_many(calls, *arguments, **options)  # type: ignore[arg-type]
+        if options.get("serially"):
+            came_back.append(backend.insert_rooted(realm, a_rooted("k", payload=b"back")))
+        return found
+
+    monkeypatch.setattr(rooted, "_read_many", come_back_after_the_read)
+    assert later.list_rooted(realm, "lease") == []
+    monkeypatch.undo()
+    assert came_back == [True]
+    assert [row.payload for row in backend.list_rooted(realm, "lease")] == [b"back"]
+
+
+def test_an_insert_that_took_too_long_names_its_row_again(
+    backend: CassandraBackend, later: CassandraBackend, realm: str
+) -> None:
+    """The process stood still between name and row; meanwhile another removed the name as stale."""
+    calls = later._calls
+    clock = calls.clock
+    assert isinstance(clock, ManualClock)
+    send_lwt = calls.lwt
+
+    def stand_still(cql: str, values: Sequence[object]) -> bool:
+        (name,) = rooted._list_names(calls, realm, "lease", "", 10)
+        clock.move(3_600)
+        rooted.remove_stale_names(calls, realm, "lease", [name])
+        assert names_kept(backend, realm) == set()
+        return send_lwt(cql, values)
+
+    calls.lwt = stand_still  # type: ignore[method-assign]
+    assert later.insert_rooted(realm, a_rooted("k"))
+    assert [row.key for row in backend.list_rooted(realm, "lease")] == ["k"]
+
+
+# ── hints of moves ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_moves_beyond_the_life_of_hints_are_answered_with_every_name(
+    backend: CassandraBackend, later: CassandraBackend, realm: str
+) -> None:
+    for name in ("moved", "still"):
+        backend.add_name(realm, name)
+    backend.reserve_pointer(realm, "moved", pointer(1))
+    now = time.time_ns() // 1_000
+    assert list(backend.pointers_moved_since(realm, now - 1_000_000)) == ["moved"]
+    assert list(later.pointers_moved_since(realm, now)) == ["moved", "still"], "an hour and a half ago, by that clock"
+
+
+def test_a_hint_is_written_before_the_pointer_and_once_per_window(
+    backend: CassandraBackend, realm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window = backend._moves._window_now()
+    monkeypatch.setattr(backend._moves, "_window_now", lambda: window)
+    assert not backend.cas_pointer(realm, "refused", 1, pointer(2)), "there is no such pointer"
+    assert list(backend.pointers_moved_since(realm, time.time_ns() // 1_000)) == ["refused"], "named all the same, before"
+    assert backend._moves.hint_call(realm, "refused") is None
+    monkeypatch.setattr(backend._moves, "_window_now", lambda: window + 1)
+    assert backend._moves.hint_call(realm, "refused") is not None
+
+
+# ── deletes by writetime ────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("table", [Table.OBJECTS, Table.NAMES])
+def test_a_rewrite_between_the_look_and_the_delete_survives(
+    backend: CassandraBackend, realm: str, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = {
+        Table.OBJECTS: lambda: backend.write_objects(realm, [an_object(7, b"again")]),
+        Table.NAMES: lambda: backend.add_name(realm, "main"),
+    }[table]
+    write()
+    rows = scan_all(backend, table, realm)
+    function = "_delete_objects" if table is Table.OBJECTS else "_delete_names"
+    make_deletes = getattr(scans, function)
+    rewritten: list[bool] = []
+
+    def rewrite_first(calls: Calls, unchanged: Sequence[ScannedRow]) -> list[Call]:
+        deletes: list[Call] = make_deletes(calls, unchanged)
+        write()
+        rewritten.append(len(deletes) == 1)
+        return deletes
+
+    monkeypatch.setattr(scans, function, rewrite_first)
+    assert backend.delete_scanned(rows) == DeleteResult(deleted=0, spared=1)
+    assert rewritten == [True]
+    assert len(scan_all(backend, table, realm)) == 1
+
+
+def test_a_commit_of_many_rows_is_few_requests_each_within_one_partition(backend: CassandraBackend, realm: str) -> None:
+    burst = [an_object((1 << 22 | 7 << 12) + n) for n in range(200)]
+    calls = write_calls(backend._calls, realm, burst)
+    assert len(calls) == 13
+    for call in calls:
+        statements = call.statement._statements_and_parameters
+        assert len(statements) <= 16
+        assert len({call.statement.routing_key}) == 1
+
+
+def test_names_of_one_bucket_are_where_its_number_says(backend: CassandraBackend, realm: str) -> None:
+    backend.add_name(realm, "main")
+    read = backend._calls.read("SELECT name FROM {ks}.names WHERE realm = ? AND bucket = ?", (realm, bucket_of("main")))
+    assert backend._calls.run(read).rows == [("main",)]
