@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import metadata
-from urllib.parse import urlsplit
 
 from headwater.persistence.backend import Backend
 from headwater.schemas.errors import DuplicateRegistration, InvalidStoreUrl
@@ -17,11 +16,12 @@ OpenBackend = Callable[[str], Backend]
 
 def open_backend(url: str) -> Backend:
     """Connect to the store that the URL names; its schema is neither created nor checked here."""
-    scheme = urlsplit(url).scheme
+    scheme, separator, _ = url.partition("://")
     known = known_backends()
-    if scheme not in known:
+    if scheme not in known or not separator:
+        # The rest of the URL is not repeated: it may hold a password.
         raise InvalidStoreUrl(
-            f"no backend is installed for {scheme}://." if scheme else f"{url!r} has no scheme.",
+            f"no backend is installed for {scheme}://." if separator else "the store URL has no scheme.",
             field="store",
             remedy=f"Use one of: {', '.join(f'{name}://…' for name in sorted(known))}.",
         )

@@ -24,11 +24,11 @@ def open_postgresql(url: str) -> Backend:
         raise MissingDependency(
             f"PostgreSQL needs a package that is not installed: {error}.", remedy="Run `pip install 'headwater[postgres]'`."
         ) from error
-    parts = urlsplit(url)
-    query = parse_qsl(parts.query, keep_blank_values=True)
-    own = {name: value for name, value in query if name in PostgresqlOptions.__struct_fields__}
-    rest = urlencode([(name, value) for name, value in query if name not in own])
     try:
+        parts = urlsplit(url)
+        query = parse_qsl(parts.query, keep_blank_values=True)
+        own = {name: value for name, value in query if name in PostgresqlOptions.__struct_fields__}
+        rest = urlencode([(name, value) for name, value in query if name not in own])
         parameters = conninfo_to_dict(urlunsplit(parts._replace(query=rest)))
         options = msgspec.convert(own, PostgresqlOptions, strict=False)
     except (ProgrammingError, ValueError):

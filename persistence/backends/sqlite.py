@@ -16,7 +16,10 @@ FORM = "Write sqlite:///relative/path.db or sqlite:////absolute/path.db."
 
 def open_sqlite(url: str) -> SqliteBackend:
     """`?synchronous=NORMAL` and `?busy_timeout_seconds=2` change the defaults of `SqliteOptions`."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise InvalidStoreUrl(f"{url!r} names no file.", field="store", remedy=FORM) from error
     path = unquote(parts.path.removeprefix("/"))
     if parts.netloc or parts.fragment or not path or "\0" in path:
         raise InvalidStoreUrl(f"{url!r} names no file.", field="store", remedy=FORM)
