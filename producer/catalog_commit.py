@@ -30,10 +30,10 @@ from headwater.producer.conflicts import (
 )
 from headwater.producer.lineage import Lineage
 from headwater.producer.operations import CatalogOperation, PreparedOperations, prepare
-from headwater.producer.pointer_names import parse_reference_pointer
+from headwater.producer.pointer_names import ReferenceType, parse_reference_pointer
 from headwater.schemas.change import COMMITTING_KINDS, Change, KeyPath, Kind, Op
 from headwater.schemas.entry_ids import EMPTY, parse_id
-from headwater.schemas.errors import CursorExpired, InvalidInput, ObjectNotFound, ReferenceNotFound
+from headwater.schemas.errors import CursorExpired, InvalidInput, ObjectNotFound, ReferenceNotFound, ReferenceProtected
 
 
 class CommitResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +74,7 @@ class CatalogCommit:
             _refuse_empty_reads(self._prepared)
 
     def plan(self, draft: Draft) -> Plan | None:
-        require_live(draft)
+        require_branch(draft)
         hash_conflicts, base = self._check_hashes(draft)
         facts = read_facts(draft, self._prepared, base)
         verdict = judge(self._prepared.operations, facts, skip_equal_puts=self._skip_equal_puts)
@@ -126,6 +126,16 @@ def require_live(draft: Draft) -> None:
     entry = draft.head.entry
     if entry is None or entry.kind is Kind.DELETE:
         raise reference_not_found(draft.pointer)
+
+
+def require_branch(draft: Draft) -> None:
+    """⚠ A tag takes no commits: it is created, assigned and deleted."""
+    require_live(draft)
+    named = parse_reference_pointer(draft.pointer)
+    if named is not None and named.type is ReferenceType.TAG:
+        raise ReferenceProtected(
+            f"{named.name!r} is a tag.", field="reference", remedy="Commit to a branch, or assign the tag."
+        )
 
 
 def read_facts(draft: Draft, prepared: PreparedOperations, base: Mapping[KeyPath, Found] | None = None) -> HeadFacts:

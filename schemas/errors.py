@@ -9,14 +9,17 @@ HeadwaterError
 ├── NotFound                  404
 │   ├── RealmNotFound
 │   ├── PointerNotFound
-│   ├── ReferenceNotFound             no such catalog, branch, tag or commit
+│   ├── CatalogNotFound
+│   ├── ReferenceNotFound             no such branch, tag or commit
 │   ├── RecordNotFound                no such realm, catalog, principal, role or grant
 │   └── ObjectNotFound
 ├── Conflict                  409
 │   ├── CommitConflict                operations that the head refuses, each with kind and key
 │   ├── MergeBaseExpired              the history that both sides share is gone
+│   ├── ReferenceProtected            the default branch is not deleted, a tag takes no commits
 │   ├── AlreadyExists
 │   │   ├── RealmExists
+│   │   ├── CatalogExists
 │   │   ├── ReferenceExists
 │   │   ├── RecordExists
 │   │   └── DuplicateRegistration     two plug-ins claim one name
@@ -120,6 +123,10 @@ class PointerNotFound(NotFound):
     code = "POINTER_NOT_FOUND"
 
 
+class CatalogNotFound(NotFound):
+    code = "CATALOG_NOT_FOUND"
+
+
 class ReferenceNotFound(NotFound):
     code = "REFERENCE_NOT_FOUND"
 
@@ -147,6 +154,10 @@ class RealmExists(AlreadyExists):
     code = "REALM_EXISTS"
 
 
+class CatalogExists(AlreadyExists):
+    code = "CATALOG_EXISTS"
+
+
 class ReferenceExists(AlreadyExists):
     code = "REFERENCE_EXISTS"
 
@@ -167,6 +178,10 @@ class CommitConflict(Conflict):
 
 class MergeBaseExpired(Conflict):
     code = "MERGE_BASE_EXPIRED"
+
+
+class ReferenceProtected(Conflict):
+    code = "REFERENCE_PROTECTED"
 
 
 class CursorGone(HeadwaterError):
