@@ -33,7 +33,10 @@ class LogWalk:
             raise ValueError(f"seq {seq} is not within 1 to {newest.entry.seq}")
         here = newest
         while here.entry.seq > seq:
-            here = self._jump(here) if here.entry.jump_seq >= seq else self._toward(here, seq)
+            if here.entry.seq - seq <= len(here.entry.back):
+                return self._back(here, here.entry.seq - seq)
+            # Not as far back as the links go: that would pass over the entries with long jumps, and cost O(n) reads.
+            here = self._jump(here) if here.entry.jump_seq >= seq else self._back(here, 1)
         return here
 
     def first_after(self, newest: Logged, time_micros: int, floor: int) -> int:
@@ -44,7 +47,7 @@ class LogWalk:
         while later.entry.seq > floor:
             step = self._jump(later) if later.entry.jump_seq >= floor else None
             if step is None or step.entry.time <= time_micros:
-                step = self._toward(later, later.entry.seq - 1)
+                step = self._back(later, 1)
             if step.entry.time <= time_micros:
                 break
             later = step
@@ -73,9 +76,8 @@ class LogWalk:
                 yield here
             remaining -= len(run)
 
-    def _toward(self, here: Logged, seq: int) -> Logged:
-        """The oldest back link at or above `seq`, by one read; its id is recomputed, for only neighbours name it."""
-        distance = min(here.entry.seq - seq, len(here.entry.back))
+    def _back(self, here: Logged, distance: int) -> Logged:
+        """By one read; the id is recomputed, for only neighbours name it."""
         return self._by_object_id(here.entry.back[-distance], here.entry.seq - distance)
 
     def _jump(self, here: Logged) -> Logged:
