@@ -142,7 +142,8 @@ def read_facts(draft: Draft, prepared: PreparedOperations, base: Mapping[KeyPath
     """Two index lookups and one bulk read of contents, however many operations there are."""
     index = draft.index
     at_keys = index.get_many(prepared.encoded.values())
-    contents = draft.contents(at_keys.values())
+    one = next(iter(at_keys.values())) if len(at_keys) == 1 else None
+    contents = draft.contents(at_keys.values()) if one is None else {one.object_id: draft.content(one)}
     found = {
         key: Found(contents[value.object_id], value.object_id, value.tag)
         for key, encoded in prepared.encoded.items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
+import os
 
 import msgspec
 
@@ -44,5 +44,5 @@ def check_meta(meta: CommitMeta) -> CommitMeta:
 def check_request_id(request_id: str | None) -> tuple[str, bool]:
     """The id, and whether the caller brought it along."""
     if request_id is None:
-        return uuid.uuid4().hex, False
+        return os.urandom(16).hex(), False
     return check_text(request_id, "request_id", REQUEST_ID_BYTES_MAX, blank=False), True

@@ -199,12 +199,12 @@ def _check_namespaces(operations: Sequence[Prepared], facts: HeadFacts, conflict
     """Every key of the state after the commit has its namespaces."""
     for namespace, left in facts.left_below.items():
         conflicts.add(ConflictKind.NAMESPACE_NOT_EMPTY, namespace, f"{_shown(namespace)} still holds {_shown(left)}.")
-    arriving = {operation.key: operation for operation in operations if operation.op in (Op.PUT, Op.RENAME)}
-    leaving = removed_keys(operations)
-    for key in arriving:
-        if key not in facts.found:
-            for ancestor in ancestors_of(key):
-                _check_ancestor(ancestor, key, arriving.get(ancestor), ancestor in leaving, facts, conflicts)
+    arriving = {op.key: op for op in operations if op.op is Op.PUT or op.op is Op.RENAME}
+    new_below = [key for key in arriving if len(key) > 1 and key not in facts.found]
+    leaving = removed_keys(operations) if new_below else set()
+    for key in new_below:
+        for ancestor in ancestors_of(key):
+            _check_ancestor(ancestor, key, arriving.get(ancestor), ancestor in leaving, facts, conflicts)
 
 
 def _check_ancestor(

@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from headwater.producer.json_safety import check_value
+from headwater.producer.json_safety import check_size, check_value
 from headwater.schemas.change import Value
 from headwater.schemas.errors import DuplicateRegistration, InvalidInput, InvalidName
 
@@ -78,7 +78,7 @@ AnyContent: TypeAlias = msgspec.Struct
 """One of the structs above, one of a plug-in, or `OtherContent`."""
 
 
-class ContentType(msgspec.Struct, frozen=True):
+class ContentType(msgspec.Struct, frozen=True, dict=True):
     name: str
     tag: int
     struct: type[msgspec.Struct]
@@ -86,6 +86,10 @@ class ContentType(msgspec.Struct, frozen=True):
     @property
     def fields(self) -> tuple[str, ...]:
         return self.struct.__struct_fields__
+
+    @functools.cached_property
+    def field_set(self) -> frozenset[str]:
+        return frozenset(self.fields)
 
 
 class ContentTypes:
@@ -203,8 +207,9 @@ def from_value(type_name: str, value: Value) -> AnyContent:
 
 
 def _checked(known: ContentType, value: Any, field: str) -> Value:
-    check_value(value, field)
-    unknown = [name for name in value if name not in known.fields]
+    if known.tag in PLUGIN_TAGS or not isinstance(value, dict):
+        check_value(value, field)
+    unknown = [] if value.keys() <= known.field_set else [name for name in value if name not in known.field_set]
     if unknown:
         raise InvalidInput(
             f"{known.name} has no field {unknown[0]!r}.", field=field, remedy=f"Its fields are {', '.join(known.fields)}."
@@ -218,7 +223,7 @@ def _checked(known: ContentType, value: Any, field: str) -> Value:
     if isinstance(typed, Udf) and typed.metadata_location is None and typed.sql_text is None:
         raise InvalidInput("a UDF needs its metadata or its text.", field=field, remedy="Set metadata_location.")
     plain: Value = msgspec.to_builtins(typed)
-    return plain
+    return check_size(plain, field)
 
 
 def _field_of(field: str, error: str) -> str:

@@ -25,7 +25,15 @@ def check_value(value: Value, field: str) -> Value:
     if not isinstance(value, dict):
         raise InvalidInput(f"a value is a JSON object, not {type(value).__name__}.", field=field, remedy="Send {…}.")
     _check(value, field, DEPTH_MAX)
-    size = len(_encoded(value))
+    return check_size(value, field)
+
+
+def check_size(value: Value, field: str) -> Value:
+    """Enough for a value whose fields have all been checked against their types."""
+    try:
+        size = len(_encoded(value))
+    except UnicodeEncodeError:
+        raise InvalidInput("it is not valid Unicode.", field=field, remedy="Remove lone surrogates.") from None
     if size > VALUE_BYTES_MAX:
         raise InvalidInput(
             f"the value takes {size} bytes.",

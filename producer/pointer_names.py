@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from enum import StrEnum
 from typing import NamedTuple
@@ -53,6 +54,7 @@ def catalog_prefix(catalog_id: int) -> str:
     return f"cat/{catalog_id}/"
 
 
+@functools.lru_cache(maxsize=10_000)
 def parse_reference_pointer(pointer: str) -> ReferencePointer | None:
     """None for a pointer that is no branch or tag."""
     match = _REFERENCE_POINTER.fullmatch(pointer)
