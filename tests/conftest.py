@@ -6,7 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.servers import FreshUrl, create_cassandra_keyspace, create_postgres_database, shared_server_url
+from tests.servers import FreshUrl, create_cassandra_keyspace, create_postgres_database, fetch_jars_meanwhile, shared_server_url
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """On a machine without the jars, they arrive while the first tests run."""
+    if len({item.path for item in session.items}) > 1 and not session.config.option.collectonly:
+        fetch_jars_meanwhile()
 
 
 @pytest.fixture(scope="session")

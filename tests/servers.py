@@ -7,16 +7,21 @@ runs there are used instead, to save their start.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit, urlunsplit
 
+from headwater.dev.jars import fetch_jars
 from headwater.dev.server import Server, running
+from headwater.schemas.errors import HeadwaterError
+from headwater.settings import load_settings
 from tests.containers import docker_answers, running_container
 
 FreshUrl = Callable[[], str]
@@ -65,6 +70,18 @@ def shared_server_url(name: str) -> Iterator[str]:
             return
     with fresh_server(name) as own:
         yield own.url
+
+
+def fetch_jars_meanwhile() -> None:
+    """In the background; a fault shows when a test asks for the server."""
+
+    def fetch(name: str) -> None:
+        with contextlib.suppress(HeadwaterError):
+            fetch_jars(name, Path(load_settings().jar_cache_dir))
+
+    if not docker_answers():
+        for name in ("cassandra", "kafka", "registry"):
+            threading.Thread(target=fetch, args=(name,), daemon=True).start()
 
 
 def with_path(url: str, path: str) -> str:
