@@ -1,0 +1,88 @@
+"""What was measured enters, one number at a time; a table for people and JSON for comparisons leave."""
+
+from __future__ import annotations
+
+import os
+import platform
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+
+class Measure(msgspec.Struct, frozen=True):
+    """`subject` names the column of a table (a backend, a size), `name` and `unit` its row."""
+
+    suite: str
+    subject: str
+    name: str
+    value: float
+    unit: str
+
+
+def rate(work: Callable[[], int], seconds: float, clock: Callable[[], float] = time.perf_counter) -> float:
+    """How much of it is done in a second; `work` does a portion and says how many that was. One portion is not counted.
+    With `time.thread_time` as the clock, it is seconds of one core, which other programs cannot take away."""
+    work()
+    done, started = 0, clock()
+    while (elapsed := clock() - started) < seconds:
+        done += work()
+    return done / elapsed
+
+
+def rate_in_threads(works: Sequence[Callable[[], int]], seconds: float) -> float:
+    """The same with one thread for each work, all at once. A fault in one is raised here."""
+    done = [0] * len(works)
+    faults: list[Exception] = []
+    deadline = time.perf_counter() + seconds
+
+    def run(n: int) -> None:
+        try:
+            while time.perf_counter() < deadline:
+                done[n] += works[n]()
+        except Exception as fault:
+            faults.append(fault)
+
+    threads = [threading.Thread(target=run, args=(n,)) for n in range(len(works))]
+    started = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if faults:
+        raise faults[0]
+    return sum(done) / (time.perf_counter() - started)
+
+
+def show(title: str, measures: Iterable[Measure], console: Console) -> None:
+    """One column for each subject, one row for each name and unit, both in order of appearance."""
+    subjects: dict[str, None] = {}
+    rows: dict[tuple[str, str], dict[str, float]] = {}
+    for measure in measures:
+        subjects.setdefault(measure.subject)
+        rows.setdefault((measure.name, measure.unit), {})[measure.subject] = measure.value
+    table = Table()
+    table.add_column("")
+    table.add_column("", style="dim")
+    for subject in subjects:
+        table.add_column(subject, justify="right")
+    for (name, unit), values in rows.items():
+        table.add_row(name, unit, *[_shown(values[subject]) if subject in values else "–" for subject in subjects])
+    console.print(f"\n[bold]{title}[/bold]")
+    console.print(table)
+
+
+def write_json(file: Path, measures: Sequence[Measure]) -> None:
+    machine = {"python": platform.python_version(), "machine": platform.machine(), "cores": os.cpu_count()}
+    content = {"machine": machine, "measures": msgspec.to_builtins(measures)}
+    file.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n")
+
+
+def _shown(value: float) -> str:
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
