@@ -61,13 +61,12 @@ class History:
         self.logs: dict[str, list[Logged]] = {}
         self._number = 0
 
-    def step(self) -> None:
+    def step(self, kind: str = "") -> None:
         pointer = self.chance.choice(POINTERS)
-        match self.chance.choices(("commit", "big", "move", "forget"), (12, 2, 3, 1))[0]:
+        match kind or self.chance.choices(("commit", "big", "move", "forget"), (12, 2, 3, 1))[0]:
             case "commit":
-                self._append(
-                    pointer, [self._write(self.chance.randint(1, 4) * self.scale) for _ in range(self.chance.randint(1, 6))]
-                )
+                sizes = [self.chance.randint(1, 4) * self.scale for _ in range(self.chance.randint(1, 6))]
+                self._append(pointer, [self._write(size) for size in sizes])
             case "big":
                 self._append(pointer, [self._write(30 * self.scale), self._write(2)])
             case "move":
@@ -120,7 +119,7 @@ class History:
 def run_history(seed: int, keys: list[str], scale: int, steps: int, tail_entries_max: int) -> History:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(draft, "TAIL_ENTRIES_MAX", tail_entries_max)
-        patch.setattr(draft, "OPERATIONS_BYTES_MAX", 1_500 * scale)  # a big commit spills
+        patch.setattr(draft, "OPERATIONS_BYTES_MAX", 700 * scale)  # a big commit spills
         history = History(seed, keys, scale)
         for _ in range(steps):
             history.step()
