@@ -2,4 +2,76 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headwater.embedded import Headwater
+    from headwater.embedded import open_embedded as open
+    from headwater.producer.content import DeltaTable, IcebergTable, IcebergView, Namespace, OtherContent, Udf
+    from headwater.producer.merging.bringing import MergeRules
+    from headwater.producer.merging.three_way import Behavior, KeyRule
+    from headwater.producer.operations import Delete, Put, Rename, Unchanged
+    from headwater.schemas.change import Base, Change, Kind, Op, Operation
+    from headwater.schemas.errors import HeadwaterError
+    from headwater.schemas.filters import Filter
+
 __version__ = "0.1.0"
+
+_HOMES = {
+    "Base": "headwater.schemas.change",
+    "Behavior": "headwater.producer.merging.three_way",
+    "Change": "headwater.schemas.change",
+    "Delete": "headwater.producer.operations",
+    "DeltaTable": "headwater.producer.content",
+    "Filter": "headwater.schemas.filters",
+    "Headwater": "headwater.embedded",
+    "HeadwaterError": "headwater.schemas.errors",
+    "IcebergTable": "headwater.producer.content",
+    "IcebergView": "headwater.producer.content",
+    "KeyRule": "headwater.producer.merging.three_way",
+    "Kind": "headwater.schemas.change",
+    "MergeRules": "headwater.producer.merging.bringing",
+    "Namespace": "headwater.producer.content",
+    "Op": "headwater.schemas.change",
+    "Operation": "headwater.schemas.change",
+    "OtherContent": "headwater.producer.content",
+    "Put": "headwater.producer.operations",
+    "Rename": "headwater.producer.operations",
+    "Udf": "headwater.producer.content",
+    "Unchanged": "headwater.producer.operations",
+    "open": "headwater.embedded:open_embedded",
+}
+"""Public name → where it lives: loaded at first use, so that a worker that needs one layer does not import them all."""
+
+__all__ = [
+    "Base",
+    "Behavior",
+    "Change",
+    "Delete",
+    "DeltaTable",
+    "Filter",
+    "Headwater",
+    "HeadwaterError",
+    "IcebergTable",
+    "IcebergView",
+    "KeyRule",
+    "Kind",
+    "MergeRules",
+    "Namespace",
+    "Op",
+    "Operation",
+    "OtherContent",
+    "Put",
+    "Rename",
+    "Udf",
+    "Unchanged",
+    "open",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'headwater' has no attribute {name!r}")
+    module, _, attribute = _HOMES[name].partition(":")
+    return getattr(importlib.import_module(module), attribute or name)

@@ -62,6 +62,11 @@ class RealmKernel:
             )
         )
 
+    @property
+    def realm_name(self) -> str:
+        """What people call the realm: its instance is the name and a creation id."""
+        return self.realm.partition("#")[0]
+
     def on_moved(self, listener: Callable[[str, Draft], None]) -> None:
         """Have it called, on the lane's thread, with every pointer name and batch that this process commits."""
         self._listeners.append(listener)
