@@ -98,7 +98,9 @@ def test_a_name_that_is_used_again_starts_empty(store: Store, realms: Realms, na
     for pointer in ("catalogs", "cat/1/heads/main", "never-there"):
         with pytest.raises(RealmNotActive):  # a server that slept through all of it
             write_note(old, pointer, "late")
-    assert next(rows_of(store.backend, first.realm.instance), None) is None
+    left = {row.table for row in rows_of(store.backend, first.realm.instance)}
+    # Without a transaction its objects come before the CAS that is refused: nothing refers to them.
+    assert left <= (set() if store.backend.abilities.commits_in_one_transaction else {Table.OBJECTS})
     assert notes(new, "catalogs") == {}
 
 
