@@ -20,6 +20,7 @@ import pytest
 from headwater.dev import fleet
 from headwater.dev.processes import wait_until_gone
 from headwater.dev.server import Server
+from tests.servers import shared_server_url
 
 HEADWATER = [sys.executable, "-m", "headwater"]
 
@@ -97,6 +98,16 @@ def test_status_shows_what_runs_and_down_stops_it_and_keeps_the_data(settled_dir
 
 def start_postgres(dev_dir: Path) -> fleet.ServerStatus:
     return fleet.up(["postgres"], dev_dir, jar_cache=dev_dir)[0]
+
+
+def test_tests_may_use_a_server_that_dev_up_runs_and_leave_it_running(
+    settled_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = start_postgres(settled_dir)
+    monkeypatch.setenv("HEADWATER_TEST_SERVERS", str(settled_dir))
+    with shared_server_url("postgres") as url:
+        assert url == Server("postgres", settled_dir).url
+    assert Server("postgres", settled_dir).pid == server.pid
 
 
 def test_up_starts_a_server_that_was_killed_behind_its_back(settled_dir: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -65,6 +67,21 @@ def test_jars_that_cannot_be_fetched_leave_no_folder_and_say_so(tmp_path: Path, 
     with pytest.raises(ServerFailed, match=r"jars of none could not be fetched.*Maven Central"):
         fetch_jars("none", tmp_path)
     assert not (tmp_path / JAR_SETS["none"].folder_name).exists()
+
+
+def test_two_callers_at_once_fetch_jars_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fetches: list[Path] = []
+
+    def slow_ivy(jar_set: object, ivy: Path, destination: Path, lock: int, report: object) -> None:
+        fetches.append(destination)
+        time.sleep(0.3)
+        (destination / "a.jar").touch()
+
+    monkeypatch.setattr(jars, "_run_ivy", slow_ivy)
+    with ThreadPoolExecutor(2) as pool:
+        folders = set(pool.map(lambda _: fetch_jars("kafka", tmp_path), range(2)))
+    assert len(fetches) == 1
+    assert [jar.name for folder in folders for jar in folder.iterdir()] == ["a.jar"]
 
 
 def test_an_unknown_server_or_jar_set_names_the_choice(tmp_path: Path) -> None:
