@@ -76,7 +76,7 @@ class Cassandra:
         jars, folder = fetch_jars("cassandra", jar_cache), Path(record.folder)
         return [
             java_program(),
-            *("-Xms256m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+            *("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
             f"-javaagent:{next(jars.glob('jamm-*.jar'))}",
             f"-Dcassandra.config=file://{folder / 'cassandra.yaml'}",
             f"-Dcassandra.storagedir={record.data_dir}",

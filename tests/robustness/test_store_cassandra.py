@@ -173,6 +173,18 @@ def test_an_insert_that_took_too_long_names_its_row_again(
     assert [row.key for row in backend.list_rooted(realm, "lease")] == ["k"]
 
 
+def test_names_go_with_the_rows_that_a_purge_deletes_once_they_are_old(
+    backend: CassandraBackend, later: CassandraBackend, realm: str
+) -> None:
+    for key in ("old", "young"):
+        assert backend.insert_rooted(realm, a_rooted(key))
+    rows = {row.key: row for row in scan_all(backend, Table.ROOTED, realm)}
+    assert later.delete_scanned([rows["old"]]).deleted == 1
+    assert backend.delete_scanned([rows["young"]]).deleted == 1
+    assert names_kept(backend, realm) == {"young"}
+    assert backend.list_rooted(realm, "lease") == []
+
+
 # ── hints of moves ──────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -23,6 +23,7 @@ LIST_PAGE = 1_000
 _ADD_NAME = "INSERT INTO {ks}.rooted_names (realm, type, bucket, key, created_at) VALUES (?, ?, ?, ?, ?)"
 _LIST_NAMES = """SELECT key, WRITETIME(created_at) FROM {ks}.rooted_names
                  WHERE realm = ? AND type = ? AND bucket = ? AND key > ?"""
+_READ_NAME = "SELECT WRITETIME(created_at) FROM {ks}.rooted_names WHERE realm = ? AND type = ? AND bucket = ? AND key = ?"
 _REMOVE_NAME = "DELETE FROM {ks}.rooted_names USING TIMESTAMP ? WHERE realm = ? AND type = ? AND bucket = ? AND key = ?"
 
 _READ = "SELECT version, created_at, expires_at, payload FROM {ks}.rooted WHERE realm = ? AND type = ? AND key = ?"
@@ -74,6 +75,13 @@ def list_rooted(calls: Calls, realm: str, type: str, *, after: str, limit: int) 
             break
         after = names[-1].key
     return found
+
+
+def remove_names_of_deleted(calls: Calls, realm: str, type: str, keys: Sequence[str]) -> None:
+    """After a purge nobody lists the realm any more, so that its names go with its rows, as far as they are old enough."""
+    pages = calls.run_all([calls.read(_READ_NAME, (realm, type, bucket_of(key), key)) for key in keys])
+    names = [Name(key, page.rows[0][0]) for key, page in zip(keys, pages, strict=True) if page.rows]
+    remove_stale_names(calls, realm, type, names)
 
 
 def remove_stale_names(calls: Calls, realm: str, type: str, names: Sequence[Name]) -> None:

@@ -13,13 +13,14 @@ stamp of their last write.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from headwater.persistence.backend import DeleteResult
 from headwater.persistence.backends.cassandra.calls import Call, Calls, Row
 from headwater.persistence.backends.cassandra.names import bucket_of
 from headwater.persistence.backends.cassandra.objects import BATCH_ROWS_MAX, batch_call, by_shard, shard_of
+from headwater.persistence.backends.cassandra.rooted import remove_names_of_deleted
 from headwater.persistence.rows import ScannedRow, Split, Table
 
 TOKEN_MIN = -(2**63)
@@ -84,7 +85,10 @@ def delete_scanned(calls: Calls, rows: Sequence[ScannedRow]) -> DeleteResult:
         if table in (Table.OBJECTS, Table.NAMES):
             deleted += _delete_immutable(calls, table, of_table)
         else:
-            deleted += sum(_delete_mutable(calls, row) for row in of_table)
+            gone = [row for row in of_table if _delete_mutable(calls, row)]
+            deleted += len(gone)
+            for (realm, type), keys in _by_type(row for row in gone if table is Table.ROOTED).items():
+                remove_names_of_deleted(calls, realm, type, keys)
     return DeleteResult(deleted=deleted, spared=len(rows) - deleted)
 
 
@@ -142,6 +146,13 @@ def _name_revisions(calls: Calls, rows: Sequence[ScannedRow]) -> dict[Place, int
 
 def _delete_names(calls: Calls, rows: Sequence[ScannedRow]) -> list[Call]:
     return [calls.write(_DELETE_NAME, (row.revision, row.realm, bucket_of(row.key), row.key)) for row in rows]
+
+
+def _by_type(rows: Iterable[ScannedRow]) -> dict[tuple[str, str], list[str]]:
+    by_type: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        by_type.setdefault((row.realm, row.type), []).append(row.key)
+    return by_type
 
 
 def _by_realm(rows: Sequence[ScannedRow]) -> Iterator[tuple[str, list[ScannedRow]]]:

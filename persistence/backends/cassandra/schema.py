@@ -50,6 +50,7 @@ TABLES = (
 
 _SCHEMA_TABLE = """CREATE TABLE IF NOT EXISTS {{ks}}.headwater_schema (
                      key text PRIMARY KEY, version int, consistency text, owner text) WITH id = {id}"""
+_IS_THERE = "SELECT id FROM system_schema.tables WHERE keyspace_name = ? AND table_name = 'headwater_schema'"
 _READ = "SELECT version, consistency FROM {ks}.headwater_schema WHERE key = 'schema'"
 _WRITE = "INSERT INTO {ks}.headwater_schema (key, version, consistency) VALUES ('schema', ?, ?) IF NOT EXISTS"
 _LOCK = "INSERT INTO {ks}.headwater_schema (key, owner) VALUES ('creating', ?) IF NOT EXISTS USING TTL ?"
@@ -103,6 +104,9 @@ def check_schema(calls: Calls) -> None:
 
 
 def _read(calls: Calls) -> Row | None:
+    # Asked first: the driver writes an error to the log, with traceback, for a statement on a table that is not there.
+    if calls.first_row(calls.read(_IS_THERE, (calls.options.keyspace,))) is None:
+        return None
     return calls.first_row(calls.read(_READ, ()))
 
 
