@@ -14,7 +14,7 @@ from bench.context import Context
 from bench.measures import Measure, show, write_json
 from bench.stores import KINDS
 
-SUITES = {"ids": "bench.ids", "persistence": "bench.persistence", "index": "bench.index_suite"}
+SUITES = {"ids": "bench.ids", "persistence": "bench.persistence", "commit": "bench.commit", "index": "bench.index_suite"}
 """In the order in which they run. A suite is a module with `TITLE` and `run`."""
 
 
