@@ -10,7 +10,7 @@ import pytest
 from cassandra import ConsistencyLevel
 from cassandra.policies import FallthroughRetryPolicy, NoSpeculativeExecutionPolicy
 
-from headwater.persistence.backend import DeleteResult
+from headwater.persistence.backend import DeleteResult, DurabilityLevel
 from headwater.persistence.backends.cassandra import open_cassandra, rooted, scans
 from headwater.persistence.backends.cassandra.calls import Call, Calls
 from headwater.persistence.backends.cassandra.cluster import PLAIN, SERIAL
@@ -105,8 +105,9 @@ def test_no_request_is_sent_twice_by_the_driver_and_decisions_are_serial(backend
     assert profiles[SERIAL].consistency_level == ConsistencyLevel.SERIAL
 
 
-def test_a_clock_that_is_far_off_is_worth_a_warning(backend: CassandraBackend, later: CassandraBackend) -> None:
+def test_a_clock_that_is_far_off_is_a_weakness(backend: CassandraBackend, later: CassandraBackend) -> None:
     assert backend.durability().warnings == []
+    assert later.durability().level is DurabilityLevel.WEAK
     (warning,) = later.durability().warnings
     assert "clock is +5400 s off" in warning
 

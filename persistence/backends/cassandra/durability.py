@@ -11,7 +11,8 @@ from headwater.persistence.backends.cassandra.calls import Call, Calls
 from headwater.persistence.backends.cassandra.failures import RequestKind
 from headwater.schemas.errors import StoreAccessDenied, StoreNotCreated, StoreRefused
 
-CLOCK_SKEW_SECONDS_MAX = 10.0
+CLOCK_SKEW_SECONDS_MAX = 30.0
+"""Far below the shortest grace of a sweep (5 minutes), which keeps rewrites newer than what a scan saw."""
 
 _SETTINGS = ("commitlog_sync", "paxos_variant")
 _READ_SETTINGS = "SELECT name, value FROM system_views.settings WHERE name IN ('commitlog_sync', 'paxos_variant')"
@@ -21,9 +22,8 @@ _READ_CLOCK = "SELECT toUnixTimestamp(now()) FROM system.local"
 
 def read_durability(calls: Calls) -> Durability:
     settings = _node_settings(calls) | _keyspace_settings(calls)
-    weak = weaknesses(settings)
-    level = DurabilityLevel.WEAK if weak else DurabilityLevel.DURABLE
-    return Durability(level=level, settings=settings, warnings=weak + _clock_warnings(calls))
+    weak = weaknesses(settings) + _clock_weaknesses(calls)
+    return Durability(level=DurabilityLevel.WEAK if weak else DurabilityLevel.DURABLE, settings=settings, warnings=weak)
 
 
 def weaknesses(settings: dict[str, str]) -> list[str]:
@@ -70,10 +70,12 @@ def _keyspace_settings(calls: Calls) -> dict[str, str]:
     return {"durable_writes": str(durable_writes).lower(), "replication": copies}
 
 
-def _clock_warnings(calls: Calls) -> list[str]:
-    """Client timestamps order rewrites and deletes of immutable rows, so a clock that is far off is worth a word."""
+def _clock_weaknesses(calls: Calls) -> list[str]:
+    """Client timestamps order rewrites and deletes of immutable rows: with a clock far behind, a rewrite could be deleted."""
     server_millis: int = calls.run(Call(SimpleStatement(_READ_CLOCK), RequestKind.READ)).rows[0][0]
     skew_seconds = (calls.clock.now_micros() / 1_000 - server_millis) / 1_000
     if abs(skew_seconds) <= CLOCK_SKEW_SECONDS_MAX:
         return []
-    return [f"this machine's clock is {skew_seconds:+.0f} s off the database's: set both by NTP"]
+    return [
+        f"this machine's clock is {skew_seconds:+.0f} s off the database's, whose order of writes follows it; set both by NTP"
+    ]

@@ -5,8 +5,8 @@ there throughout is seen exactly once, whatever is written meanwhile.
 
 Immutable rows are deleted at their scanned writetime: a rewrite since then has a larger one and survives. Within a process
 timestamps only grow. Between processes the clocks may differ, but a sweep deletes only what was created longer ago than its
-grace (5 minutes at least), so that a rewrite after the scan is newer as long as clocks differ by less than that; clients
-whose clock is off by more than a few seconds are warned when they open the store. Mutable rows go by LWT on the
+grace (5 minutes at least), so that a rewrite after the scan is newer as long as clocks differ by less than that; a
+clock that is off by more than 30 s makes the store report weak durability. Mutable rows go by LWT on the
 stamp of their last write.
 """
 
