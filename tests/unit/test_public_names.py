@@ -9,10 +9,30 @@ import pytest
 
 import headwater
 
-PUBLIC = set(
-    """Base Behavior Change Delete DeltaTable Filter Headwater HeadwaterError IcebergTable IcebergView KeyRule Kind MergeRules
-    Namespace Op Operation OtherContent Put Rename Udf Unchanged open""".split()
-)
+PUBLIC = {
+    "Base",
+    "Behavior",
+    "Change",
+    "Delete",
+    "DeltaTable",
+    "Filter",
+    "Headwater",
+    "HeadwaterError",
+    "IcebergTable",
+    "IcebergView",
+    "KeyRule",
+    "Kind",
+    "MergeRules",
+    "Namespace",
+    "Op",
+    "Operation",
+    "OtherContent",
+    "Put",
+    "Rename",
+    "Udf",
+    "Unchanged",
+    "open",
+}
 
 
 def test_the_public_names_are_just_these() -> None:
