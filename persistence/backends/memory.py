@@ -8,12 +8,12 @@ from __future__ import annotations
 import bisect
 import itertools
 import threading
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from headwater.persistence.backend import Abilities, Backend, DeleteResult, Durability, DurabilityLevel
+from headwater.persistence.backends.memory_store import BUCKETS, MemoryStore, RowKey, Shelf
 from headwater.persistence.clock import Clock, SystemClock
 from headwater.persistence.limits import check_name, check_objects, check_rooted
 from headwater.persistence.rows import ObjectRow, PointerRow, RootedRow, ScannedRow, Split, Table
@@ -21,73 +21,9 @@ from headwater.schemas.errors import StoreNotCreated, StoreVersionMismatch
 
 R = TypeVar("R")
 
+__all__ = ["MemoryBackend", "MemoryStore", "open_memory"]
+
 SCHEMA_VERSION = 1
-BUCKETS = 256
-"""A scan copies the references of one bucket at a time, so that writers wait for no more than that."""
-
-
-class RowKey(NamedTuple):
-    realm: str
-    type: str
-    key: str
-    id: int = 0
-
-
-class Kept(NamedTuple, Generic[R]):
-    row: R
-    revision: int
-
-
-class Shelf(Generic[R]):
-    """The rows of one table, spread over buckets that scans take as shares. Parts of an object lie together."""
-
-    def __init__(self) -> None:
-        self.buckets: list[dict[RowKey, dict[int, Kept[R]]]] = [{} for _ in range(BUCKETS)]
-
-    def parts(self, key: RowKey) -> dict[int, Kept[R]]:
-        return self.buckets[hash(key) % BUCKETS].get(key, {})
-
-    def get(self, key: RowKey) -> R | None:
-        kept = self.parts(key).get(0)
-        return kept.row if kept else None
-
-    def put(self, key: RowKey, row: R, revision: int, part: int = 0) -> None:
-        self.buckets[hash(key) % BUCKETS].setdefault(key, {})[part] = Kept(row, revision)
-
-    def remove(self, key: RowKey, part: int = 0) -> None:
-        bucket = self.buckets[hash(key) % BUCKETS]
-        del bucket[key][part]
-        if not bucket[key]:
-            del bucket[key]
-
-    def remove_realms(self, realms: frozenset[str]) -> None:
-        for bucket in self.buckets:
-            for key in [key for key in bucket if key.realm in realms]:
-                del bucket[key]
-
-
-class MemoryStore:
-    """What several backends of one process may share; its lock guards all of it."""
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.schema_version: int | None = None
-        self.writes = 0
-        self.pointers: Shelf[PointerRow] = Shelf()
-        self.objects: Shelf[ObjectRow] = Shelf()
-        self.rooted: Shelf[RootedRow] = Shelf()
-        self.names: Shelf[int] = Shelf()
-        """With the time when each was added."""
-        self.sorted_names: defaultdict[str, list[str]] = defaultdict(list)
-        self.sorted_keys: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-        self.moved: defaultdict[str, dict[str, int]] = defaultdict(dict)
-        """Realm → pointer → time of its newest write, the newest last."""
-        self.newest_move = 0
-
-    def next_revision(self) -> int:
-        """Never used twice, so that a row that was deleted and written again is not taken for the old one."""
-        self.writes += 1
-        return self.writes
 
 
 _SHARED: dict[str, MemoryStore] = {}
