@@ -19,6 +19,16 @@ from tests.realm_cases import notes, realms_of, write_note
 
 NAMES = st.sampled_from(["a", "b"])
 POINTERS = st.sampled_from(["catalogs", "cat/1/heads/main"])
+LIKELY: dict[str | None, list[str]] = {
+    None: ["create"],
+    "CREATED": ["init", "init", "start_loading", "delete"],
+    "LOADING": ["finish_loading", "purge"],
+    "ACTIVE": ["deactivate"],
+    "INACTIVE": ["activate", "purge"],
+    "PURGING": ["finish_purge"],
+    "PURGED": ["delete"],
+}
+STEPS = sorted({step for steps in LIKELY.values() for step in steps})
 LONG = bool(os.environ.get("HEADWATER_SOAK"))
 
 
@@ -56,7 +66,6 @@ class RealmMachine(RuleBasedStateMachine):
             step(name)
         return False
 
-    @rule(name=NAMES)
     def create(self, name: str) -> None:
         if name in self.model:
             with pytest.raises(RealmExists):
@@ -66,42 +75,57 @@ class RealmMachine(RuleBasedStateMachine):
         assert instance not in {kernel.realm for kernel in self.stale}
         self.model[name] = Model()
 
-    @rule(name=NAMES, active=st.booleans())
-    def init(self, name: str, active: bool) -> None:
+    def init(self, name: str, active: bool = True) -> None:
         becomes = "ACTIVE" if active else "INACTIVE"
         self._step(name, {"CREATED"}, lambda it: self.realms.init(it, active=active), becomes)
 
-    @rule(name=NAMES)
     def start_loading(self, name: str) -> None:
         self._step(name, {"CREATED"}, self.realms.start_loading, "LOADING")
 
-    @rule(name=NAMES, active=st.booleans())
-    def finish_loading(self, name: str, active: bool) -> None:
+    def finish_loading(self, name: str, active: bool = True) -> None:
         becomes = "ACTIVE" if active else "INACTIVE"
         self._step(name, {"LOADING"}, lambda it: self.realms.finish_loading(it, active=active), becomes)
 
-    @rule(name=NAMES)
     def activate(self, name: str) -> None:
         self._step(name, {"INACTIVE"}, self.realms.activate, "ACTIVE")
 
-    @rule(name=NAMES)
     def deactivate(self, name: str) -> None:
         self._step(name, {"ACTIVE"}, self.realms.deactivate, "INACTIVE")
 
-    @rule(name=NAMES)
     def purge(self, name: str) -> None:
         self._step(name, {"INACTIVE", "LOADING"}, self.realms.purge, "PURGING")
 
-    @rule(name=NAMES)
     def finish_purge(self, name: str) -> None:
         if self._step(name, {"PURGING"}, self.realms.finish_purge, "PURGED"):
             self.model[name].notes.clear()
             assert next(rows_of(self.store.backend, self.realms.get(name).instance), None) is None
 
-    @rule(name=NAMES)
     def delete(self, name: str) -> None:
         if self._step(name, {"CREATED", "PURGED"}, self.realms.delete, None):
             del self.model[name]
+
+    @rule(name=NAMES, choice=st.integers(0, 5))
+    def go_on(self, name: str, choice: int) -> None:
+        """A step that the life cycle has: without this rule most random steps would be refused."""
+        model = self.model.get(name)
+        steps = LIKELY[model.status if model else None]
+        getattr(self, steps[choice % len(steps)])(name)
+
+    @rule(name=NAMES, choice=st.integers(0, 5))
+    def go_on_too(self, name: str, choice: int) -> None:
+        self.go_on(name, choice)
+
+    @rule(name=NAMES, step=st.sampled_from(STEPS))
+    def try_anything(self, name: str, step: str) -> None:
+        getattr(self, step)(name)
+
+    @rule(name=NAMES)
+    def fill_but_stay_closed(self, name: str) -> None:
+        self.init(name, active=False)
+
+    @rule(name=NAMES)
+    def load_but_stay_closed(self, name: str) -> None:
+        self.finish_loading(name, active=False)
 
     @rule(name=NAMES, pointer=POINTERS)
     def write(self, name: str, pointer: str) -> None:
