@@ -110,11 +110,12 @@ def prepare(operations: Sequence[CatalogOperation], new_content_id: NewContentId
         field = f"operations[{position}]"
         one = _prepare(operation, field, new_content_id)
         for key in (one.key,) if one.from_key is None else (one.key, one.from_key):
+            raw = _encoded(key, field)
             if key in encoded:
                 raise InvalidInput(
                     f"the key {'.'.join(key)!r} occurs twice.", field=f"{field}.key", remedy="Touch each key once in a commit."
                 )
-            encoded[key] = _encoded(key, field)
+            encoded[key] = raw
         prepared.append(one)
     return PreparedOperations(tuple(prepared), encoded)
 
