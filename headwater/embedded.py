@@ -65,9 +65,12 @@ class Headwater:
         return self.realm(name)
 
     def close(self) -> None:
+        self.stop_watching()
+        self.store.close()
+
+    def stop_watching(self) -> None:
         for watch in self._watches.values():
             watch.close()
-        self.store.close()
 
     def __enter__(self) -> Headwater:
         return self
@@ -134,6 +137,16 @@ class CatalogHandle:
         """Keys at which two references or commits differ, in key order."""
         old, new = self.references.resolve(before, field="before"), self.references.resolve(after, field="after")
         return changed_keys(self.realm.kernel, old.logged, new.logged)
+
+    def log(self, at: str) -> Iterator[Change]:
+        """Commits, newest first, across the branches that a reference came from."""
+        kernel = self.realm.kernel
+        resolved = self.references.resolve(at)
+        return (change_of(commit, kernel.realm_name) for commit in Lineage(kernel).backward(resolved.logged))
+
+    @staticmethod
+    def author_or_me(author: str | None) -> str:
+        return author or _this_user()
 
     def snapshot(self, at: str) -> Snapshot:
         resolved = self.references.resolve(at, field="at")
@@ -255,8 +268,7 @@ class ReferenceHandle:
 
     def log(self, at: str | None = None) -> Iterator[Change]:
         """Commits, newest first, across the branches that this one came from."""
-        logged = self._catalog.references.resolve(at or self.name).logged
-        return (change_of(commit, self._kernel.realm_name) for commit in Lineage(self._kernel).backward(logged))
+        return self._catalog.log(at or self.name)
 
     def changes(self, after: str | int = "earliest", *, follow: bool = False, filter: Filter = NO_FILTER) -> Iterator[Change]:
         """Every entry behind the cursor, oldest first; with `follow`, those to come too."""

@@ -13,6 +13,16 @@ from headwater.schemas.errors import HeadwaterError
 from headwater.settings import load_settings
 
 COMMANDS: dict[str, str] = {
+    "catalog": "Create, list and drop the catalogs of a realm.",
+    "commit": "Commit operations to a branch, all or none.",
+    "log": "Show the commits of a branch, newest first.",
+    "changes": "Show every change behind a cursor, oldest first, and follow.",
+    "snapshot": "Show all keys and contents at a branch, tag or commit.",
+    "diff": "Show the keys at which two references differ.",
+    "branch": "Create, list, show, assign and delete branches.",
+    "tag": "Create, list, show, assign and delete tags.",
+    "merge": "Bring what one branch changed into another, as one commit.",
+    "transplant": "Bring single commits over to a branch.",
     "dev": "Run real Kafka, Cassandra, PostgreSQL and schema registry on this machine.",
     "realm": "Create, initialize, open, close, purge and delete realms.",
     "store": "Create a store, or show what it promises.",
