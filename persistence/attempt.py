@@ -20,7 +20,7 @@ from headwater.persistence.realm_fence import read_realm_fence
 from headwater.persistence.realm_objects import RealmObjects
 from headwater.persistence.retries import RetryPolicy
 from headwater.persistence.rows import FENCE_CLOSED, ObjectRow, PointerRow
-from headwater.schemas.errors import ObjectNotFound, OutcomeUnknown, RealmNotActive, StoreUnavailable
+from headwater.schemas.errors import OutcomeUnknown, RealmNotActive, StoreUnavailable
 
 
 class AttemptStats(msgspec.Struct):
@@ -107,6 +107,8 @@ class Attempt:
                 why = "the store neither applied nor refused the commit."
             except (OutcomeUnknown, StoreUnavailable) as unclear:
                 why = f"the store did not say whether the commit landed: {unclear}"
+            except Exception as fault:  # access revoked, history swept meanwhile …: no proof that it did not land
+                raise OutcomeUnknown(f"it could not be found out whether the commit landed: {fault}") from fault
             # Time slept counts too: a clock that was set back must not make this endless.
             if self._clock.now_micros() >= deadline or slept_seconds >= self._policy.decide_seconds_max:
                 raise OutcomeUnknown(why)
@@ -120,10 +122,7 @@ class Attempt:
         if row.seq < first.entry.seq:
             return False
         walk = LogWalk(self._objects)
-        try:
-            return walk.at(walk.load(row.head), first.entry.seq).entry_id == first.entry_id
-        except ObjectNotFound as gone:
-            raise OutcomeUnknown(f"the history that would tell was cut at {row.floor}: {gone.message}") from gone
+        return walk.at(walk.load(row.head), first.entry.seq).entry_id == first.entry_id
 
 
 def closed(realm: str, pointer: str) -> RealmNotActive:

@@ -194,7 +194,7 @@ class Lane:
                 fault = unavailable
             except OutcomeUnknown as unclear:  # of a step before the one that commits: nothing has landed
                 fault = StoreUnavailable(f"{self.pointer}: nothing was committed: {unclear.message}")
-            head = None
+            head, reserved = None, False
             if exhausted := tries.wait_or_give_up(self.pointer, fault):
                 return self._refuse(batch, exhausted)
 
