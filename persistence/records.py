@@ -1,7 +1,7 @@
-"""Records (realms, catalogs, principals, roles, grants …) enter a pointer by path key, each with what the caller expects there;
-the records of the pointer's head leave, one by key or pages in key order.
+"""Records (realms, principals, grants …) enter a pointer by key, each with what is expected there; those of its head leave.
 
-A record is content like a table is: a type, a value, and a content id that stays while the value changes.
+A record is content like a table is: a type, a value, and a content id that stays while the value changes. Reading is by key or
+by pages in key order, always of one state.
 """
 
 from __future__ import annotations
