@@ -21,9 +21,12 @@ def history(length: int) -> list[Change]:
     changes: list[Change] = []
     for seq in range(1, length + 1):
         previous = changes[-1].entry_id if changes else ""
-        operation = Operation(op=Op.PUT, key=("t",), content_id="0" * 32, type="ICEBERG_TABLE", after={"v": seq})
+        operation = Operation(
+            op=Op.PUT, key=("t",), content_id="00000000-0000-0000-0000-000000000000", type="ICEBERG_TABLE", after={"v": seq}
+        )
+        unhashed = f"{seq:016x}" + "0" * 48
         draft = Change(
-            realm="r", pointer=POINTER, seq=seq, entry_id=f"{seq:016x}" + "0" * 48, kind=Kind.COMMIT, commit_id="",
+            realm="r", pointer=POINTER, seq=seq, entry_id=unhashed, kind=Kind.COMMIT, commit_id=unhashed,
             parent_id=previous or EMPTY.hex(), head_before=previous or EMPTY.hex(), time=time_text(seq), author="a", message="",
             headers={}, request_id=str(seq), operations=(operation,), objects_added=(f"{seq:016x}",), objects_released=(),
         )  # fmt: skip
