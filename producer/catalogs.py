@@ -25,6 +25,7 @@ from headwater.producer.catalog_records import (
     put_catalog,
 )
 from headwater.producer.commit_meta import CommitMeta, check_meta
+from headwater.producer.content import Namespace, to_value
 from headwater.producer.json_safety import check_text
 from headwater.producer.lineage import empty_state
 from headwater.producer.pointer_names import (
@@ -101,6 +102,7 @@ class Catalogs:
         check_catalog_name(name)
         check_reference_name(default_branch, "default_branch")
         check_text(storage_root, "storage_root", STORAGE_ROOT_BYTES_MAX)
+        to_value(Namespace(properties or {}), "properties")  # text to text, of a bounded size
         wanted = Catalog(
             name=name,
             id=0,
