@@ -368,6 +368,28 @@ def test_ids_go_on_while_the_store_is_away_and_stop_when_the_lease_ends() -> Non
     assert ids() > before
 
 
+def test_a_new_lease_on_a_clock_that_was_set_back_goes_on_after_the_last_id() -> None:
+    backend, clock = FaultyMemory(), ManualClock()
+    ids = source(backend, clock, nodes=2)
+    node = node_of(ids)
+    backend.plan = ["unavailable"] * 1_000
+    clock.move(HOUR - 2)
+    ids()
+    assert backend.fired, "a renewal must have failed, or the lease would not end"
+    backend.plan = []
+    assert ids.lease is not None
+    clock.micros = (ids.lease.ends_ms + EPOCH_MS) * 1_000 - 100_000
+    before = ids()
+    clock.move(0.2)
+    assert node_of(source(backend, clock, nodes=2)) == node
+    with pytest.raises(NodeLeaseLost):
+        ids()
+    clock.move(-0.5)
+    after = ids()
+    assert node_of(ids) != node
+    assert id_parts(after).time_ms > id_parts(before).time_ms
+
+
 # ── forks ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
