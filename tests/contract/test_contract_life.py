@@ -43,7 +43,7 @@ def test_many_may_create_the_schema_at_once(new_store: Callable[[], str], realm:
         backend.close()
 
 
-@pytest.mark.parametrize("off_by", [1, 998, -1])
+@pytest.mark.parametrize("off_by", [1, -1])
 def test_a_store_of_another_version_is_refused(new_store: Callable[[], str], kind: str, off_by: int) -> None:
     url = new_store()
     backend = open_backend(url)
