@@ -83,7 +83,7 @@ class PostgresqlBackend(SqlBackend):
     # ── pointers and objects ────────────────────────────────────────────────────────────────────────────────
 
     def read_pointers(self, realm: str, names: Sequence[str]) -> dict[str, PointerRow]:
-        return {row[0]: pointer_row(row[1:]) for row in self._rows(sql.READ_POINTERS, (realm, list(names)))}
+        return {row[0]: pointer_row(row[1:]) for row in self._rows(sql.READ_POINTERS, (sorted(set(names)), realm))}
 
     def write_objects(self, realm: str, rows: Sequence[ObjectRow]) -> None:
         for batch in _batches(checked_objects(realm, rows)):
@@ -91,8 +91,9 @@ class PostgresqlBackend(SqlBackend):
 
     def fetch_objects(self, realm: str, ids: Sequence[int]) -> dict[int, list[ObjectRow]]:
         found: dict[int, list[ObjectRow]] = {}
-        for first in range(0, len(ids), FETCH_IDS_MAX):
-            rows = self._rows(sql.FETCH_OBJECTS, (realm, list(ids[first : first + FETCH_IDS_MAX])))
+        wanted = sorted(set(ids))
+        for first in range(0, len(wanted), FETCH_IDS_MAX):
+            rows = self._rows(sql.FETCH_OBJECTS, (wanted[first : first + FETCH_IDS_MAX], realm))
             found |= grouped_by_id(ObjectRow(*row) for row in rows)
         return found
 

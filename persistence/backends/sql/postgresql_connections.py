@@ -135,7 +135,8 @@ def _with_limits(parameters: ConnectionParameters, options: PostgresqlOptions) -
         "idle_in_transaction_session_timeout": 60_000,
     }
     settings = " ".join(f"-c {name}={milliseconds}" for name, milliseconds in limits.items())
-    isolation = r"-c default_transaction_isolation=read\ committed"
+    # Every statement of ours finds its rows by key: no plan through a whole table is ever right, whatever statistics say.
+    planning = r"-c default_transaction_isolation=read\ committed -c enable_seqscan=off"
     return {
         "application_name": "headwater",
         "connect_timeout": options.connect_timeout_seconds,
@@ -145,7 +146,7 @@ def _with_limits(parameters: ConnectionParameters, options: PostgresqlOptions) -
         **parameters,
         "client_encoding": "utf8",
         # What the URL says comes last and wins.
-        "options": f"{settings} {isolation} {parameters.get('options', '')}".strip(),
+        "options": f"{settings} {planning} {parameters.get('options', '')}".strip(),
     }
 
 

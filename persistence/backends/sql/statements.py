@@ -10,14 +10,14 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import msgspec
-from sqlalchemy import BigInteger, ColumnElement, Dialect, bindparam, delete, func, literal_column, select, tuple_, update
+from sqlalchemy import BigInteger, ColumnElement, Dialect, Text, bindparam, delete, func, literal_column, select, tuple_, update
 from sqlalchemy import Table as SqlTable
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.expression import ClauseElement
 
 from headwater.persistence.backends.sql.keys import KEY_COLUMNS, scanned_columns
-from headwater.persistence.backends.sql.tables import TABLES, names, objects, pointers, rooted, schema
+from headwater.persistence.backends.sql.tables import MOVE_COLLATION, TABLES, names, objects, pointers, rooted, schema
 from headwater.persistence.rows import Table
 
 POINTER_COLUMNS = ("head", "seq", "floor", "fence", "version", "anchor_id", "anchor_time", "created_at")
@@ -94,9 +94,10 @@ class Statements:
         new_values["revision"] = self._next_revision(pointers, bindparam("revision", type_=BigInteger))
         self.cas_pointer = self.compiled(update(pointers).where(*at_version).values(new_values))
         self.delete_pointer = self.compiled(delete(pointers).where(*at_version))
-        self.moved_pointers = self.compiled(
-            select(pointers.c.name).where(pointers.c.realm == bindparam("realm"), pointers.c.moved_at >= bindparam("since"))
-        )
+        on_sqlite = self.dialect.name == "sqlite"
+        realm = pointers.c.realm if on_sqlite else pointers.c.realm.collate(MOVE_COLLATION)
+        since = pointers.c.moved_at >= bindparam("since")
+        self.moved_pointers = self.compiled(select(pointers.c.name).where(realm == bindparam("realm", type_=Text), since))
 
     def _compile_names(self) -> None:
         insert = self._insert(names)
