@@ -17,8 +17,20 @@ Value: TypeAlias = dict[str, Any]
 KeyPath: TypeAlias = tuple[str, ...]
 
 
-class Kind(StrEnum):
-    """What moved the head. Readers skip kinds that they do not know."""
+class OpenStrEnum(StrEnum):
+    """Takes values that a later version added: a reader sees them as they are and may skip them."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> OpenStrEnum | None:
+        if not isinstance(value, str):
+            return None
+        unknown = str.__new__(cls, value)
+        unknown._name_ = unknown._value_ = value
+        return unknown
+
+
+class Kind(OpenStrEnum):
+    """What moved the head."""
 
     COMMIT = "commit"
     MERGE = "merge"
@@ -28,11 +40,12 @@ class Kind(StrEnum):
     DELETE = "delete"
 
 
+KNOWN_KINDS = frozenset(Kind)
 COMMITTING_KINDS = frozenset({Kind.COMMIT, Kind.MERGE, Kind.TRANSPLANT})
 """Kinds whose entry is itself a commit; the others name the commit that the head points to after them."""
 
 
-class Op(StrEnum):
+class Op(OpenStrEnum):
     PUT = "put"
     DELETE = "delete"
     RENAME = "rename"

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from headwater.schemas.change import COMMITTING_KINDS, Change
+from headwater.schemas.change import COMMITTING_KINDS, KNOWN_KINDS, Change
 from headwater.schemas.errors import ChainBroken, InvalidInput
 
 ENTRY_ID_BYTES = 32
@@ -106,7 +106,7 @@ def recomputed_entry_id(change: Change, previous_entry_id: str) -> str:
 def _commit_bytes(change: Change) -> bytes:
     """Empty where the entry is itself the commit; there the field repeats the entry id and nothing else covers it."""
     if change.kind not in COMMITTING_KINDS:
-        return _id_bytes(change.commit_id)
+        return b"" if change.kind not in KNOWN_KINDS and change.commit_id == change.entry_id else _id_bytes(change.commit_id)
     if change.commit_id != change.entry_id:
         raise ChainBroken(f"{change.pointer}: entry {change.seq} is a commit, but names {change.commit_id!r}.")
     return b""
