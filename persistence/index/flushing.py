@@ -149,7 +149,6 @@ def _write(bench: Workbench, before: list[Level], levels: list[Level], new_id: C
             tops.append(new_id())
             added.append((tops[-1], make_directory(refs)))
         reached.update(ref.id for ref in refs)
-        reached.add(tops[-1])
     replaced = [level for level in before if level.top not in kept]
     left = {level.top for level in replaced} | {ref.id for level in replaced for ref in level.refs}
     root = IndexRoot(tuple(tops) if any(tops) else ())

@@ -6,7 +6,16 @@ import os
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    invariant,
+    multiple,
+    rule,
+    run_state_machine_as_test,
+)
 
 from bench.index import IndexRows
 from headwater.persistence.index import Index, IndexRoot, IndexValue, diff, reachable
@@ -115,7 +124,6 @@ class Indexes(RuleBasedStateMachine):
             assert list(self.index(self.live[-1]).items()) == sorted(self.live[-1].model.items())
 
 
-TestIndexes = Indexes.TestCase
-TestIndexes.settings = settings(
-    max_examples=3_000 if os.environ.get("HEADWATER_SOAK") else 100, stateful_step_count=50, deadline=None
-)
+def test_branches_of_an_index_read_like_plain_dicts() -> None:
+    examples = 3_000 if os.environ.get("HEADWATER_SOAK") else 100
+    run_state_machine_as_test(Indexes, settings=settings(max_examples=examples, stateful_step_count=50, deadline=None))

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from bench.index import IndexRows, table_key
 from headwater.persistence.index import GEOMETRY, Index, IndexRoot, IndexValue, encode_key, flush
-from headwater.persistence.index.level import open_levels
+from headwater.persistence.index.level import load_stripes, open_levels
+from headwater.persistence.index.merging import Workbench, elements_of, merge
+from headwater.persistence.index.objects import DELETED
 from headwater.persistence.rows import ROW_BYTES_MAX
 from headwater.schemas.errors import IdOutOfRange, InvalidInput
 from tests.index_cases import Model, apply, assert_reads_like, assert_well_formed, flush_into, keys, tails
@@ -81,6 +83,21 @@ def test_light_stripes_are_combined_and_heavy_ones_split() -> None:
     last = open_levels(store.load, root)[-1]
     assert all(ref.weight >= TINY.stripe_weight_min for ref in last.refs)
     assert_well_formed(store, root)
+
+
+def test_a_stripe_that_deletes_leave_light_joins_a_neighbour_and_the_others_stay() -> None:
+    store = IndexRows()
+    many = {table_key(number): IndexValue(number + 1, 1) for number in range(400)}
+    last = open_levels(store.load, flush_into(store, IndexRoot(), many, TINY).root)[-1]
+    thinned = [0, 20, 21, 40, len(last.refs) - 1]
+    stripes = load_stripes(store.load, [ref.id for ref in last.refs])
+    doomed = [key for at in thinned for key in stripes[last.refs[at].id].keys[1:]]
+    bench = Workbench(store.load, TINY, [last])
+    merged = merge(bench, last, dict.fromkeys(doomed, DELETED), into_last=True)
+    assert all(ref.weight >= TINY.stripe_weight_min for ref in merged.refs)
+    assert sorted(elements_of(bench.stripes(merged.refs))) == sorted(many.keys() - set(doomed))
+    kept = {ref.id for ref in merged.refs} & {ref.id for ref in last.refs}
+    assert len(last.refs) - 2 * len(thinned) <= len(kept) < len(last.refs) - len(thinned)
 
 
 def test_the_longest_keys_still_fit_rows_and_levels() -> None:
