@@ -13,6 +13,7 @@ from headwater.schemas.errors import HeadwaterError
 from headwater.settings import load_settings
 
 COMMANDS: dict[str, str] = {
+    "demo": "Show it: several writers, one follower, one kill -9, and nothing is lost.",
     "catalog": "Create, list and drop the catalogs of a realm.",
     "commit": "Commit operations to a branch, all or none.",
     "log": "Show the commits of a branch, newest first.",
@@ -23,6 +24,7 @@ COMMANDS: dict[str, str] = {
     "tag": "Create, list, show, assign and delete tags.",
     "merge": "Bring what one branch changed into another, as one commit.",
     "transplant": "Bring single commits over to a branch.",
+    "audit": "Verify, replay, compare and export history.",
     "dev": "Run real Kafka, Cassandra, PostgreSQL and schema registry on this machine.",
     "realm": "Create, initialize, open, close, purge and delete realms.",
     "store": "Create a store, or show what it promises.",

@@ -1,0 +1,63 @@
+"""What a writer tries, and what it is told, enters line by line; both can be read after its death: the witness of the demo.
+
+A line is flushed before the next step begins. So whoever is killed has at most one commit that it tried and was not told of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from pathlib import Path
+from typing import TextIO
+
+import msgspec
+
+
+class Event(StrEnum):
+    TRIED = "tried"
+    ACKNOWLEDGED = "acknowledged"
+    REFUSED = "refused"
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    event: Event
+    step: int
+    request_id: str
+    pointer: str
+    operations: int = 0
+    """How many the tried commit holds; 0 where its writer cannot know (a merge)."""
+    seq: int = 0
+    """Where the log has it, as the writer was told."""
+    replayed: bool = False
+    """It had landed before, though its first writer was never told."""
+
+
+class Diary:
+    """One writer's file, open for writing."""
+
+    def __init__(self, path: Path) -> None:
+        self._file: TextIO = path.open("a", encoding="utf-8")
+
+    def note(self, line: Line) -> None:
+        self._file.write(msgspec.json.encode(line).decode() + "\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def read_diary(path: Path) -> list[Line]:
+    """Whole lines only: the last one may still be on its way."""
+    if not path.exists():
+        return []
+    whole, _, _ = path.read_bytes().rpartition(b"\n")
+    return [msgspec.json.decode(line, type=Line) for line in whole.splitlines()]
+
+
+def acknowledged(lines: Iterable[Line]) -> list[Line]:
+    return [line for line in lines if line.event is Event.ACKNOWLEDGED]
+
+
+def in_flight(lines: list[Line]) -> Line | None:
+    """What was tried last, if nobody has heard what became of it."""
+    return lines[-1] if lines and lines[-1].event is Event.TRIED else None

@@ -1,0 +1,136 @@
+"""A folder enters; the demo happens in it, each Change is shown as it happens, and what everybody saw of it leaves."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from headwater.demo.crew import Crew, Killed
+from headwater.demo.diary import Line
+from headwater.demo.follower import Follower, branch_pointers
+from headwater.demo.story import SHARED, table
+from headwater.demo.writer import CATALOG, REALM
+from headwater.embedded import CatalogHandle, open_embedded
+from headwater.producer.content import Namespace
+from headwater.producer.operations import Put
+from headwater.schemas.change import Change
+
+STORE_FILE = "demo.db"
+LOOK_SECONDS = 0.02
+CATCH_UP_SECONDS = 30.0
+
+Show = Callable[[Change], None]
+Say = Callable[[str], None]
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    writers: int = 4
+    steps: int = 24
+    pause_seconds: float = 0.2
+
+
+class Happened(msgspec.Struct, frozen=True, kw_only=True):
+    """The witnesses: what writers wrote down, what the follower saw, and what the log held right after the kill."""
+
+    store: str
+    seconds: float
+    writers: int
+    set_up: set[str]
+    """Request ids from before the writers began."""
+    diaries: dict[str, list[Line]]
+    failures: list[str]
+    seen: dict[str, list[str]]
+    delays_micros: list[int]
+    killed: Killed
+    found: list[Change]
+    """What the log held of the commit that was in flight."""
+
+
+def run_demo(folder: Path, plan: Plan, show: Show, say: Say) -> Happened:
+    started = time.monotonic()
+    store = f"sqlite:///{folder / STORE_FILE}"
+    with open_embedded(store, create=True) as engine:
+        lake = engine.ensure_realm(REALM).ensure_catalog(CATALOG)
+        lake.branch().commit([Put(SHARED[:1], Namespace()), Put(SHARED, table(SHARED, 1))], message="Set up")
+        set_up = {change.request_id for change in lake.branch().changes()}
+        crew = Crew(folder, store, writers=plan.writers, steps=plan.steps, pause_seconds=plan.pause_seconds)
+        follower = Follower(lake, engine.store.clock.now_micros)
+        try:
+            say(f"{plan.writers} writer processes start: {', '.join(crew.names)}")
+            crew.start()
+            killing = Killing(crew, lake, say)
+            _follow_while(lambda: killing.goes_on or crew.working, follower, show)
+            killed, found = killing.result()
+            _catch_up(lake, follower, show)
+            failures = crew.failures()
+        finally:
+            crew.stop()
+    return Happened(
+        store=store,
+        seconds=time.monotonic() - started,
+        writers=plan.writers,
+        set_up=set_up,
+        diaries=crew.diaries(),
+        failures=failures,
+        seen=follower.seen,
+        delays_micros=follower.delays_micros,
+        killed=killed,
+        found=found,
+    )
+
+
+class Killing:
+    """Beside the follower, which goes on meanwhile: kill, look what the log holds, start the successor."""
+
+    def __init__(self, crew: Crew, lake: CatalogHandle, say: Say) -> None:
+        self._crew, self._lake, self._say = crew, lake, say
+        self._result: tuple[Killed, list[Change]] | BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="killer", daemon=True)
+        self._thread.start()
+
+    @property
+    def goes_on(self) -> bool:
+        return self._thread.is_alive()
+
+    def result(self) -> tuple[Killed, list[Change]]:
+        if isinstance(self._result, tuple):
+            return self._result
+        raise self._result or RuntimeError("nobody was killed")
+
+    def _run(self) -> None:
+        try:
+            killed = self._crew.kill_one()
+            self._say(f"kill -9 {killed.writer} (process {killed.pid}), in the middle of a commit")
+            wanted = killed.in_flight.request_id if killed.in_flight else ""
+            found = [change for change in self._lake.branch().changes() if change.request_id == wanted]
+            self._crew.succeed()
+            self._say(f"a new process goes on as {killed.writer}")
+            self._result = killed, found
+        except BaseException as error:  # told to whoever asks for the result
+            self._result = error
+
+
+def _follow_while(goes_on: Callable[[], bool], follower: Follower, show: Show) -> None:
+    """Until the writers have ended, and once more for what came last."""
+    while True:
+        last_round = not goes_on()
+        for change in follower.new_changes():
+            show(change)
+        if last_round:
+            return
+        time.sleep(LOOK_SECONDS)
+
+
+def _catch_up(lake: CatalogHandle, follower: Follower, show: Show) -> None:
+    """What the last writer committed is noticed a moment later: wait until every head has been seen."""
+    kernel, deadline = lake.realm.kernel, time.monotonic() + CATCH_UP_SECONDS
+    follower.discover()
+    heads = kernel.store.backend.read_pointers(kernel.realm, branch_pointers(lake))
+    while any(len(follower.seen[name]) < row.seq for name, row in heads.items()) and time.monotonic() < deadline:
+        for change in follower.new_changes():
+            show(change)
+        time.sleep(LOOK_SECONDS)
