@@ -1,0 +1,62 @@
+"""Changes enter; the state they add up to leaves, and how it differs from another. Pure.
+
+A create or assign begins with the state of its base, which the caller looks up; a delete begins with nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import msgspec
+
+from headwater.schemas.change import COMMITTING_KINDS, Base, Change, KeyPath, Op, Value
+from headwater.schemas.errors import ChainBroken
+
+
+class Replayed(msgspec.Struct, frozen=True):
+    """What stands at a key."""
+
+    content_id: str
+    type: str
+    value: Value
+
+
+State = dict[KeyPath, Replayed]
+BaseStateOf = Callable[[Base], State]
+
+
+class Mismatch(msgspec.Struct, frozen=True):
+    key: KeyPath
+    expected: Replayed | None
+    found: Replayed | None
+
+
+def replay(changes: Iterable[Change], state_of_base: BaseStateOf, state: State | None = None) -> State:
+    """Fold the Changes, oldest first, over `state`."""
+    state = {} if state is None else dict(state)
+    for change in changes:
+        if change.kind in COMMITTING_KINDS:
+            _apply(state, change)
+        else:
+            state = {} if change.base is None else state_of_base(change.base)
+    return state
+
+
+def mismatches(expected: State, found: State) -> Iterator[Mismatch]:
+    """In key order; nothing where both are equal."""
+    for key in sorted(expected.keys() | found.keys()):
+        if expected.get(key) != found.get(key):
+            yield Mismatch(key, expected.get(key), found.get(key))
+
+
+def _apply(state: State, change: Change) -> None:
+    for op in change.operations:
+        source = op.key if op.from_key is None else op.from_key
+        before = state.pop(source, None)
+        if (before.value if before else None) != op.before:
+            raise ChainBroken(
+                f"{change.pointer}: entry {change.seq} says that {'.'.join(source)!r} held something else before it.",
+                seq=change.seq,
+            )
+        if op.op != Op.DELETE and op.after is not None:
+            state[op.key] = Replayed(op.content_id, op.type, op.after)
