@@ -36,10 +36,11 @@ class Writer:
         self.opened: list[Connection] = []
         self.current: Connection | None = None
 
-    def open(self) -> sqlite3.Connection:
+    def begin(self) -> sqlite3.Connection:
         if self.current is None:
             self.current = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, factory=Connection)
             self.opened.append(self.current)
+        self.current.execute("BEGIN IMMEDIATE")
         return self.current
 
     def abandon(self, *, in_doubt: bool) -> None:

@@ -24,7 +24,8 @@ Work = Callable[[sqlite3.Connection], T]
 class WriterConnection(Protocol):
     """The one connection of this process that writes."""
 
-    def open(self) -> sqlite3.Connection: ...
+    def begin(self) -> sqlite3.Connection:
+        """With the write lock of the file in hand."""
 
     def abandon(self, *, in_doubt: bool) -> None:
         """Roll back what is open; where the connection is in doubt, the next `open` gives a new one."""
@@ -68,8 +69,7 @@ class GroupCommit:
     def _run_group(self, jobs: list[_Job[Any]]) -> None:
         committing = False
         try:
-            connection = self._writer.open()
-            connection.execute("BEGIN IMMEDIATE")
+            connection = self._writer.begin()
             for job in jobs:
                 self._run_job(connection, job, alone=len(jobs) == 1)
             committing = True

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import random
 import sqlite3
+import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -12,7 +14,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from headwater.persistence.backends.sql.sqlite_errors import CREATE_REMEDY, sqlite_error
+from headwater.persistence.backends.sql.sqlite_errors import CREATE_REMEDY, is_busy, sqlite_error
 from headwater.schemas.errors import InvalidStoreUrl, StoreNotCreated, StoreUnavailable
 
 PAGE_BYTES = 8_192
@@ -20,6 +22,7 @@ CACHE_KIB = 8_192
 JOURNAL_BYTES_MAX = 64 * 1024 * 1024
 """The write-ahead log is cut back to this after a checkpoint, whatever it grew to in between."""
 READERS_IDLE_MAX = 16
+LOCK_POLL_SECONDS = (0.000_1, 0.001_5)
 
 
 class SqliteOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,11 +67,22 @@ class SqliteConnections:
 
     # The writer: used by one thread at a time, under the lock of GroupCommit.
 
-    def open(self) -> sqlite3.Connection:
+    def begin(self) -> sqlite3.Connection:
+        """SQLite's own wait sleeps longer and longer, up to 100 ms, while a busy process takes the lock again and again:
+        this one asks at short random intervals, so that processes take turns."""
         self._leave_parent()
         if self._writer is None:
             self._writer = self.connect()
-        return self._writer
+            self._writer.execute("PRAGMA busy_timeout = 0")
+        deadline = time.monotonic() + self._options.busy_timeout_seconds
+        while True:
+            try:
+                self._writer.execute("BEGIN IMMEDIATE")
+                return self._writer
+            except sqlite3.OperationalError as error:
+                if not is_busy(error) or time.monotonic() > deadline:
+                    raise
+            time.sleep(random.uniform(*LOCK_POLL_SECONDS))  # noqa: S311 — spreads waiters, guards nothing
 
     def abandon(self, *, in_doubt: bool) -> None:
         if self._writer is None:

@@ -23,6 +23,10 @@ _PRIMARY_CODE = 0xFF
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 
 
+def is_busy(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE in _BUSY
+
+
 def sqlite_error(error: Exception, path: str, *, committing: bool = False) -> Exception:
     """While `committing`, only "busy" is known to have changed nothing: a commit that failed to reach the disk may be found
     there by the next process that recovers the log."""

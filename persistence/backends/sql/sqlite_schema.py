@@ -8,7 +8,7 @@ from contextlib import closing
 
 from headwater.persistence.backends.sql.sql_backend import check_versions
 from headwater.persistence.backends.sql.sqlite_connections import PAGE_BYTES, SqliteConnections
-from headwater.persistence.backends.sql.sqlite_errors import sqlite_error
+from headwater.persistence.backends.sql.sqlite_errors import is_busy, sqlite_error
 from headwater.persistence.backends.sql.statements import Statements
 from headwater.persistence.backends.sql.tables import SCHEMA_VERSION, schema, schema_ddl
 from headwater.schemas.errors import StoreRefused
@@ -53,7 +53,7 @@ def _switch_to_wal(connection: sqlite3.Connection, path: str) -> None:
             connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
             mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+            if not is_busy(error) or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
             continue
