@@ -7,6 +7,7 @@ cost grows with the moves and not with the pointers. When that question fails, e
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from headwater.persistence.log_entry import Logged
 from headwater.persistence.pointer_log import LogHead, PointerLog
 from headwater.persistence.rows import PointerRow
 from headwater.persistence.store import RealmKernel
-from headwater.schemas.errors import StoreUnavailable
+from headwater.schemas.errors import HeadwaterError, StoreUnavailable
 
 POLL_SECONDS = 0.1
 LATE_SECONDS = 5.0
@@ -25,6 +26,8 @@ STALE_POLLS = 20
 """After so many intervals without a successful poll, known heads no longer count as new."""
 
 Wake = Callable[[], None]
+
+_log = logging.getLogger(__name__)
 
 
 class HeadWatch:
@@ -52,10 +55,15 @@ class HeadWatch:
         self._learn(pointer, head.row, head.newest)
         return head
 
+    def known(self, pointer: str) -> LogHead | None:
+        """The head if it is in memory and fresh. Never asks the store, so an event loop may call it."""
+        known = self._heads.get(pointer)
+        return known if known is not None and self._is_fresh() else None
+
     def wait(self, pointer: str, after_seq: int, timeout_seconds: float) -> LogHead:
         """The head as soon as it is beyond `after_seq`, or as it is when the time is over."""
         moved = threading.Event()
-        self._add_waiter(pointer, moved.set)
+        self.add_waiter(pointer, moved.set)
         try:
             head = self.head(pointer)
             deadline = time.monotonic() + timeout_seconds
@@ -64,7 +72,7 @@ class HeadWatch:
                 head = self.head(pointer)
             return head
         finally:
-            self._remove_waiter(pointer, moved.set)
+            self.remove_waiter(pointer, moved.set)
 
     async def wait_async(self, pointer: str, after_seq: int, timeout_seconds: float) -> LogHead:
         loop, moved = asyncio.get_running_loop(), asyncio.Event()
@@ -72,7 +80,7 @@ class HeadWatch:
         def wake() -> None:
             loop.call_soon_threadsafe(moved.set)
 
-        self._add_waiter(pointer, wake)
+        self.add_waiter(pointer, wake)
         try:
             head = await asyncio.to_thread(self.head, pointer) if pointer not in self._heads else self.head(pointer)
             deadline = loop.time() + timeout_seconds
@@ -85,7 +93,7 @@ class HeadWatch:
                 head = self.head(pointer)
             return head
         finally:
-            self._remove_waiter(pointer, wake)
+            self.remove_waiter(pointer, wake)
 
     def close(self) -> None:
         self._closing.set()
@@ -109,11 +117,12 @@ class HeadWatch:
         for wake in waiters:
             wake()
 
-    def _add_waiter(self, pointer: str, wake: Wake) -> None:
+    def add_waiter(self, pointer: str, wake: Wake) -> None:
+        """Have `wake` called, on whatever thread, when the pointer's row is seen to have moved."""
         with self._lock:
             self._waiters.setdefault(pointer, set()).add(wake)
 
-    def _remove_waiter(self, pointer: str, wake: Wake) -> None:
+    def remove_waiter(self, pointer: str, wake: Wake) -> None:
         with self._lock:
             self._waiters[pointer].discard(wake)
             if not self._waiters[pointer]:
@@ -141,6 +150,9 @@ class HeadWatch:
             try:
                 self._poll()
             except StoreUnavailable:
+                continue
+            except HeadwaterError:  # one bad pointer must not end the watch of all: heads count as old until it is mended
+                _log.exception("looking for moved pointers failed")
                 continue
             self._polled_at = time.monotonic()
 

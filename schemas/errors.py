@@ -5,13 +5,17 @@ HeadwaterError
 │   ├── InvalidStoreUrl
 │   ├── InvalidName
 │   ├── IdOutOfRange
-│   └── ObjectTooLarge        413  a strong write over the row limit
+│   ├── ObjectTooLarge        413  a strong write over the row limit
+│   └── RequestTooLarge       413  a request's body over what the server takes
 ├── NotFound                  404
 │   ├── RealmNotFound
 │   ├── PointerNotFound
 │   ├── CatalogNotFound
 │   ├── ReferenceNotFound             no such branch, tag or commit
 │   ├── RecordNotFound                no such realm, catalog, principal, role or grant
+│   ├── SubscriptionNotFound
+│   ├── RouteNotFound                 the server has no such path
+│   ├── MethodNotAllowed      405  the path is there, but not for this method
 │   └── ObjectNotFound
 ├── Conflict                  409
 │   ├── CommitConflict                operations that the head refuses, each with kind and key
@@ -22,8 +26,11 @@ HeadwaterError
 │   │   ├── CatalogExists
 │   │   ├── ReferenceExists
 │   │   ├── RecordExists
+│   │   ├── SubscriptionExists
 │   │   └── DuplicateRegistration     two plug-ins claim one name
 │   ├── RecordChanged                 another one has written the record since it was read
+│   ├── SubscriptionMoved             another reader has moved the subscription since it was read
+│   ├── IdempotencyKeyReused          the same key came before with another commit
 │   ├── RealmStateConflict            an edge that the realm life cycle does not have
 │   └── RealmNotActive                user work on a realm that does not serve
 ├── StoreRefused              500  the store can be reached but must not be used as it is
@@ -35,6 +42,7 @@ HeadwaterError
 │   ├── CursorExpired                 the history behind the cursor was cut
 │   └── CursorReset                   the cursor is not of this pointer's history
 ├── FeedBehind                503  retriable: the cursor is beyond the newest entry that is known here
+├── NotServing                503  retriable: the server is starting or stopping
 ├── StoreUnavailable          503  retriable: the store was not reached, nothing was changed
 ├── CommitRetriesExhausted    503  retriable: others kept winning, or the store kept failing; nothing was changed
 ├── LaneFull                  503  retriable: too many commits wait for this pointer already
@@ -109,6 +117,12 @@ class ObjectTooLarge(InvalidInput):
     http_status = 413
 
 
+class RequestTooLarge(InvalidInput):
+    code = "REQUEST_TOO_LARGE"
+    http_status = 413
+    grpc_status = "RESOURCE_EXHAUSTED"
+
+
 class NotFound(HeadwaterError):
     code = "NOT_FOUND"
     http_status = 404
@@ -133,6 +147,20 @@ class ReferenceNotFound(NotFound):
 
 class RecordNotFound(NotFound):
     code = "RECORD_NOT_FOUND"
+
+
+class SubscriptionNotFound(NotFound):
+    code = "SUBSCRIPTION_NOT_FOUND"
+
+
+class RouteNotFound(NotFound):
+    code = "ROUTE_NOT_FOUND"
+
+
+class MethodNotAllowed(NotFound):
+    code = "METHOD_NOT_ALLOWED"
+    http_status = 405
+    grpc_status = "UNIMPLEMENTED"
 
 
 class ObjectNotFound(NotFound):
@@ -164,6 +192,18 @@ class ReferenceExists(AlreadyExists):
 
 class RecordExists(AlreadyExists):
     code = "RECORD_EXISTS"
+
+
+class SubscriptionExists(AlreadyExists):
+    code = "SUBSCRIPTION_EXISTS"
+
+
+class SubscriptionMoved(Conflict):
+    code = "SUBSCRIPTION_MOVED"
+
+
+class IdempotencyKeyReused(Conflict):
+    code = "IDEMPOTENCY_KEY_REUSED"
 
 
 class RecordChanged(Conflict):
@@ -239,6 +279,13 @@ class StoreAccessDenied(StoreRefused):
 
 class StoreNotDurable(StoreRefused):
     code = "STORE_NOT_DURABLE"
+
+
+class NotServing(HeadwaterError):
+    code = "NOT_SERVING"
+    retriable = True
+    http_status = 503
+    grpc_status = "UNAVAILABLE"
 
 
 class StoreUnavailable(HeadwaterError):

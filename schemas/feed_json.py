@@ -1,0 +1,232 @@
+"""What the HTTP feed says, as types: the server encodes these, clients decode them, and the OpenAPI is generated from them.
+
+A page of one pointer has `range` and `head`. A page of several has `ranges` and `heads` by pointer name, and its `changes` are
+merged by time, each pointer's in order. An event of the stream carries the same page.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from headwater.schemas.change import Change, KeyPath, Kind, Op, Value
+
+
+class Range(msgspec.Struct, frozen=True):
+    """All of (from, to] was looked at; a reader that stands at `from` stands at `to` afterwards."""
+
+    from_: int = msgspec.field(name="from")
+    to: int
+
+
+class Head(msgspec.Struct, frozen=True):
+    """A pointer's newest entry, as far as the server knew when it answered."""
+
+    seq: int
+    entry_id: str
+    commit_id: str
+
+
+class FeedPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Changes behind a cursor, oldest first, never a part of one; without Changes it is a bookmark."""
+
+    changes: tuple[Change, ...]
+    cursor: Annotated[str, Meta(description="Goes on behind this page; send it as `after`.")]
+    range: Range | None = None
+    head: Head | None = None
+    ranges: dict[str, Range] | None = None
+    heads: dict[str, Head] | None = None
+
+
+# ── the stream ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class StreamEvent(StrEnum):
+    """What the `event` field of a server-sent event may be; `changes` and `bookmark` carry a `FeedPage`, `end` a `StreamEnd`."""
+
+    CHANGES = "changes"
+    BOOKMARK = "bookmark"
+    END = "end"
+
+
+class EndReason(StrEnum):
+    SLOW = "slow"
+    """The reader took longer than the server waits for one; come back with the cursor."""
+    SHUTDOWN = "shutdown"
+    """The server goes away; come back with the cursor, perhaps to another one."""
+    FAILED = "failed"
+    """The feed cannot go on from there: `problem` says why."""
+
+
+class StreamEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """The last event of a stream that the server ends."""
+
+    reason: EndReason
+    cursor: str
+    problem: Problem | None = None
+
+
+# ── errors ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class ParameterProblem(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    detail: str
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """RFC 9457. Tell errors apart by `code`: CURSOR_EXPIRED, CURSOR_RESET and FEED_BEHIND are three answers."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    retriable: bool
+    field: str | None = None
+    remedy: str | None = None
+    facts: dict[str, Any] = {}
+    parameters: list[ParameterProblem] = []
+    """Every parameter that cannot be meant, if it is about parameters."""
+    request_id: str | None = None
+    oldest: int | None = None
+    """With CURSOR_EXPIRED and CURSOR_RESET: the oldest seq that the feed still has,"""
+    head: int | None = None
+    """the newest one,"""
+    snapshot_url: str | None = None
+    """and where to begin anew."""
+
+
+# ── pointers, snapshots, commits ────────────────────────────────────────────────────────────────────────────
+
+
+class PointerKind(StrEnum):
+    BRANCH = "branch"
+    TAG = "tag"
+    RECORDS = "records"
+    """Catalogs, principals, grants and the like."""
+
+
+class PointerInfo(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    kind: PointerKind
+    seq: int
+    commit_id: str
+    oldest_seq: int
+    """The oldest seq that the feed still has."""
+    deleted: bool = False
+
+
+class PointersPage(msgspec.Struct, frozen=True, kw_only=True):
+    pointers: list[PointerInfo]
+    next_token: str | None = None
+
+
+class SnapshotEntry(msgspec.Struct, frozen=True, kw_only=True):
+    key: KeyPath
+    type: str
+    content_id: str
+    value: Value
+
+
+class StatePage(msgspec.Struct, frozen=True, kw_only=True):
+    """Keys of the state at one entry, in key order. Following after `cursor` leaves no seam."""
+
+    pointer: str
+    at: Head
+    entries: list[SnapshotEntry]
+    cursor: str
+    next_token: str | None = None
+
+
+class CommitBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    catalog: str
+    operations: list[dict[str, Any]]
+    branch: str | None = None
+    """The catalog's default branch, if left out."""
+    author: str | None = None
+    message: str = ""
+    headers: dict[str, str] = {}
+    expected_head: str | None = None
+    """Refuse unless the branch is at this commit."""
+    base_commit: str | None = None
+    """What the caller has read: refuse if keys of this commit have changed since."""
+
+
+class CommitAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    pointer: str
+    commit_id: str
+    """The branch's commit afterwards."""
+    seq: int
+    replayed: bool
+    """The same Idempotency-Key had been committed before: this is that commit."""
+    change: Change | None
+    """None when there was nothing to do."""
+
+
+# ── subscriptions ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+class FilterBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    kinds: tuple[Kind, ...] = ()
+    operations: tuple[Op, ...] = ()
+    types: tuple[str, ...] = ()
+    prefix: KeyPath = ()
+    content_ids: tuple[str, ...] = ()
+
+
+class SubscriptionBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pointers: Annotated[list[str], Meta(min_length=1, max_length=1_000)]
+    after: str = "latest"
+    """A seq, an id or a time too where there is one pointer."""
+    filter: FilterBody = FilterBody()
+    pin_seconds: Annotated[int, Meta(ge=0, le=90 * 24 * 3600)] = 7 * 24 * 3600
+    """How long after its last acknowledgement the subscription still keeps history from being cut."""
+
+
+class SubscriptionPosition(msgspec.Struct, frozen=True, kw_only=True):
+    seq: int
+    entry_id: str = ""
+
+
+class SubscriptionInfo(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    version: str
+    """Changes with every write; whoever acknowledges sends the one that was read."""
+    positions: dict[str, SubscriptionPosition]
+    filter: FilterBody
+    pin_seconds: int
+    pinned_until: str
+    created: str
+    updated: str
+    lag: dict[str, int]
+    """Entries that are not acknowledged, by pointer."""
+    cursor: str | None
+    """Goes on behind the positions; None where the pointers are too many for a cursor."""
+
+
+class Acknowledgement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`positions`, as a page of the subscription has them, or the `cursor` of any page."""
+
+    version: str
+    positions: dict[str, SubscriptionPosition] = {}
+    cursor: str | None = None
+
+
+class Rewind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    version: str
+    after: str
+    pointers: list[str] = []
+    """Only these; all, if left out."""
+
+
+class SubscriptionPage(msgspec.Struct, frozen=True, kw_only=True):
+    """What is behind the positions. Posting `acknowledge` back moves them behind this page."""
+
+    changes: tuple[Change, ...]
+    ranges: dict[str, Range]
+    heads: dict[str, Head]
+    acknowledge: Acknowledgement
