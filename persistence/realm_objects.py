@@ -139,7 +139,8 @@ class RealmObjects:
         self.written(objects, rows)
 
     def _keep(self, rows: Sequence[ObjectRow], value: msgspec.Struct) -> None:
-        weight = DECODED_FACTOR * sum(len(row.payload) for row in rows)
+        known = getattr(value, "memory_bytes", 0)  # index objects tell it: decoded they are far larger than stored
+        weight = known or DECODED_FACTOR * sum(len(row.payload) for row in rows)
         self._cache.put(self.realm, rows[0].id, Decoded(rows[0].type, value), weight)
 
 
