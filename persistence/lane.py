@@ -28,6 +28,7 @@ from headwater.persistence.log_walk import LogWalk
 from headwater.persistence.realm_objects import RealmObjects
 from headwater.persistence.retries import RetryPolicy
 from headwater.persistence.rows import FENCE_CLOSED
+from headwater.persistence.turns import Turns
 from headwater.schemas.errors import (
     CommitOutcomeUnknown,
     CommitRetriesExhausted,
@@ -117,7 +118,7 @@ class Lane:
         self._looked_to: int | None = None
         """Newest seq whose request id was looked at; it stays when the head is forgotten, so that no entry is passed over."""
         self._looked_back = False
-        self._round_trip_seconds = 0.0
+        self._turns = Turns()
 
     @property
     def rests(self) -> bool:
@@ -166,7 +167,7 @@ class Lane:
 
     def _commit(self, batch: list[Waiting]) -> None:
         tries = Tries(self._context, since=batch[0].since)
-        head, fresh, reserved = None if self._must_look_back(batch) else self._held, False, False
+        head, fresh, reserved = self._head_to_begin_with(batch), False, False
         while True:
             fault: StoreUnavailable | None = None
             try:
@@ -188,14 +189,14 @@ class Lane:
                     self._attempt().reserve(self.pointer)
                     head, reserved = None, True
                     continue
-                if head.row is not None and self._lands(batch, answers, draft, contended=tries.lost > 0):
+                if head.row is not None and self._lands(batch, answers, draft):
                     return None
             except StoreUnavailable as unavailable:
                 fault = unavailable
             except OutcomeUnknown as unclear:  # of a step before the one that commits: nothing has landed
                 fault = StoreUnavailable(f"{self.pointer}: nothing was committed: {unclear.message}")
             head, reserved = None, False
-            if exhausted := tries.wait_or_give_up(self.pointer, fault):
+            if exhausted := tries.wait_or_give_up(self.pointer, fault, self._turns):
                 return self._refuse(batch, exhausted)
 
     def _apply_all(self, batch: list[Waiting], draft: Draft) -> list[Answer | Exception]:
@@ -236,7 +237,7 @@ class Lane:
         context = self._context
         return Attempt(context.backend, context.realm, context.objects, context.clock, context.policy, self.stats)
 
-    def _lands(self, batch: list[Waiting], answers: Sequence[Answer | Exception], draft: Draft, *, contended: bool) -> bool:
+    def _lands(self, batch: list[Waiting], answers: Sequence[Answer | Exception], draft: Draft) -> bool:
         """Whether everybody has been answered: as landed, or as unknown."""
         started = self._context.clock.now_micros()
         try:
@@ -245,19 +246,28 @@ class Lane:
             self._held = None
             self._unknown(batch, answers, draft, unknown)
             return True
-        self._round_trip_seconds = max(0, self._context.clock.now_micros() - started) / MICROS
         if row is None:
+            self._turns.met_others(self._context.clock.now_micros())
             return False
+        step_back_seconds = self._turns.landed(started, self._context.clock.now_micros())
         draft.head = msgspec.structs.replace(draft.head, row=row)
-        self._landed(batch, answers, draft, contended)
+        self._landed(batch, answers, draft)
+        if step_back_seconds and self._context.backend.abilities.shared_between_processes:
+            self._context.clock.sleep(step_back_seconds)
         return True
 
     # ── the head ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _head_to_begin_with(self, batch: list[Waiting]) -> Head | None:
+        """The head that is held, unless it is likely that another process has moved it meanwhile."""
+        return None if self._turns.stepped_back or self._must_look_back(batch) else self._held
 
     def _read_head(self, batch: list[Waiting]) -> Head:
         """Strongly, and remember what others have committed since the last look."""
         row = self._context.backend.read_pointer(self._context.realm, self.pointer)
         head = load_head(self._context.objects, row)
+        if self._looked_to is not None and head.seq > self._looked_to:
+            self._turns.met_others(self._context.clock.now_micros())
         self._look_back(head, deep=self._must_look_back(batch))
         self._held = head
         return head
@@ -295,7 +305,7 @@ class Lane:
 
     # ── answers ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _landed(self, batch: list[Waiting], answers: Sequence[Answer | Exception], draft: Draft, contended: bool) -> None:
+    def _landed(self, batch: list[Waiting], answers: Sequence[Answer | Exception], draft: Draft) -> None:
         self._held = draft.head
         self.stats.batches += 1
         self.stats.commits += len(draft.made)
@@ -308,8 +318,6 @@ class Lane:
         except Exception:  # what has landed is answered as landed, whatever a listener makes of it
             _log.exception("a listener of %s failed", self.pointer)
         self._answer(batch, answers)
-        if contended:  # let the others in: who has just won over them waits one round trip
-            self._context.clock.sleep(self._round_trip_seconds)
 
     def _answer(self, batch: list[Waiting], answers: Sequence[Answer | Exception]) -> None:
         for waiting, answer in zip(batch, answers, strict=True):
@@ -338,13 +346,14 @@ class Tries:
         self._context = context
         self._since = since
 
-    def wait_or_give_up(self, pointer: str, fault: StoreUnavailable | None) -> HeadwaterError | None:
+    def wait_or_give_up(self, pointer: str, fault: StoreUnavailable | None, turns: Turns) -> HeadwaterError | None:
         """Sleep before the next attempt, or say why there is none."""
         self.lost += 1
         policy = self._context.policy
         waited_seconds = max(0, self._context.clock.now_micros() - self._since) / MICROS
         if not policy.exhausted(self.lost, waited_seconds):
-            self._context.clock.sleep(policy.delay_seconds(self.lost, waited_seconds, self._context.chance))
+            ceiling_seconds = policy.delay_seconds_max if fault else max(policy.delay_seconds_first, turns.retry_seconds)
+            self._context.clock.sleep(policy.delay_seconds(self.lost, waited_seconds, self._context.chance, ceiling_seconds))
             return None
         return fault or CommitRetriesExhausted(
             f"{pointer}: {self.lost} attempts in {waited_seconds:.1f} s were all overtaken by others; nothing was changed.",

@@ -22,8 +22,8 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     def exhausted(self, attempts: int, waited_seconds: float) -> bool:
         return attempts >= self.attempts_max or waited_seconds >= self.seconds_max
 
-    def delay_seconds(self, attempts: int, waited_seconds: float, chance: random.Random) -> float:
+    def delay_seconds(self, attempts: int, waited_seconds: float, chance: random.Random, ceiling_seconds: float) -> float:
         """The older go first: whoever has waited a second already waits half as long as a newcomer between two attempts."""
         waited_seconds = max(0.0, waited_seconds)  # the clock may have been set back
-        ceiling = min(self.delay_seconds_max, self.delay_seconds_first * float(1 << min(attempts, 16)))
+        ceiling = min(self.delay_seconds_max, ceiling_seconds, self.delay_seconds_first * float(1 << min(attempts, 16)))
         return ceiling * chance.uniform(0.5, 1.0) / (1.0 + waited_seconds)
