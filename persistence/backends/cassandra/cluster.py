@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
 from cassandra import ConsistencyLevel
@@ -40,6 +41,8 @@ def connect(options: CassandraOptions) -> tuple[Cluster, Session]:
         auth_provider=_credentials(options),
         protocol_version=PROTOCOL_VERSION,
         compression=False,
+        # The driver sends each request by itself: with Nagle's algorithm the second of a burst would wait for the first's ACK.
+        sockopts=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
         connect_timeout=CONNECT_TIMEOUT_SECONDS,
         reconnection_policy=ExponentialReconnectionPolicy(*RECONNECT_SECONDS),
         timestamp_generator=TIMESTAMPS,
