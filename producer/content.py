@@ -186,12 +186,18 @@ def to_value(content: AnyContent, field: str = "content") -> TypedValue:
     return TypedValue(known.name, known.tag, _checked(known, value, field))
 
 
-def typed_value(type_name: str, value: Value, field: str = "content") -> TypedValue:
-    """A type name and a JSON object, checked."""
+def check_type_name(type_name: str, field: str) -> str:
+    """One that could be registered, whether or not it is."""
     if not isinstance(type_name, str) or not _TYPE_NAME.fullmatch(type_name):
         raise InvalidInput(
             f"{type_name!r} is not a content type.", field=field, remedy="Use e.g. ICEBERG_TABLE, NAMESPACE, ICEBERG_VIEW."
         )
+    return type_name
+
+
+def typed_value(type_name: str, value: Value, field: str = "content") -> TypedValue:
+    """A type name and a JSON object, checked."""
+    check_type_name(type_name, field)
     known = all_content_types().find(type_name)
     if known is None:
         return TypedValue(type_name, OTHER_TAG, check_value(value, field))

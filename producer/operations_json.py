@@ -28,7 +28,7 @@ def parse_operations(text: str | bytes) -> list[CatalogOperation]:
     """A JSON list of operations, or an object that has it under `operations`."""
     try:
         decoded = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInput(f"it is not JSON: {error}.", field="operations", remedy=f"Send a list like [{_SHOWN}].") from None
     if isinstance(decoded, dict) and "operations" in decoded:
         decoded = decoded["operations"]

@@ -35,7 +35,7 @@ def headwater(*arguments: str, stdin: str = "") -> CliRun:
     code: Any = 0
     with (
         mock.patch.object(sys, "argv", ["headwater", *arguments]),
-        mock.patch.object(sys, "stdin", io.StringIO(stdin)),
+        mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()))),
         redirect_stdout(out),
         redirect_stderr(err),
     ):

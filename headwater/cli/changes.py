@@ -9,6 +9,7 @@ import rich_click as click
 from headwater.cli.changes_output import print_changes
 from headwater.cli.output import as_json
 from headwater.cli.place import catalog_of, in_catalog
+from headwater.producer.content import check_type_name
 from headwater.schemas.change import Kind, Op
 from headwater.schemas.filters import Filter
 from headwater.settings import Settings
@@ -48,7 +49,7 @@ def command(
     wanted = Filter(
         kinds=tuple(Kind(kind) for kind in kinds),
         operations=tuple(Op(op) for op in ops),
-        types=types,
+        types=tuple(check_type_name(name, "--type") for name in types),
         prefix=tuple(prefix.split(".")) if prefix else (),
     )
     with catalog_of(settings, realm, catalog) as lake:

@@ -8,9 +8,12 @@ import sys
 import rich_click as click
 
 from headwater import __version__
-from headwater.cli.output import fail
+from headwater.cli.output import fail, fail_line, fail_usage
 from headwater.schemas.errors import HeadwaterError
 from headwater.settings import load_settings
+
+EXIT_ABORTED = 1
+EXIT_INTERRUPTED = 130
 
 COMMANDS: dict[str, str] = {
     "demo": "Show it: several writers, one follower, one kill -9, and nothing is lost.",
@@ -67,9 +70,24 @@ def headwater(ctx: click.Context, store: str | None, config: str | None, assignm
 
 
 def main() -> None:
+    """Whatever the caller got wrong is one line on stderr and exit code 2."""
     try:
-        headwater(prog_name="headwater")
+        code = headwater(prog_name="headwater", standalone_mode=False)
     except HeadwaterError as error:
         fail(error)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    except click.UsageError as error:
+        fail_usage(error)
+    except click.ClickException as error:
+        fail_line("USAGE", error.format_message())
+    except click.Abort as aborted:
+        sys.exit(_exit_of(aborted))
+    if isinstance(code, int):
+        sys.exit(code)
+
+
+def _exit_of(aborted: click.Abort) -> int:
+    """A question that nobody said yes to, or Ctrl-C."""
+    if isinstance(aborted.__context__, KeyboardInterrupt):
+        return EXIT_INTERRUPTED
+    click.echo("Aborted.", err=True)
+    return EXIT_ABORTED

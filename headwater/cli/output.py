@@ -33,6 +33,16 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, tit
 
 def fail(error: HeadwaterError) -> NoReturn:
     """One line, no traceback."""
-    line = " ".join(str(error).split())
-    Console(stderr=True, soft_wrap=True, highlight=False).print(Text.assemble(("error", "bold red"), f" {error.code}: {line}"))
+    fail_line(error.code, str(error))
+
+
+def fail_usage(error: click.UsageError) -> NoReturn:
+    """What the command line cannot mean, and where it is explained."""
+    where = f" See `{error.ctx.command_path} --help`." if error.ctx else ""
+    fail_line("USAGE", error.format_message() + where)
+
+
+def fail_line(code: str, message: str) -> NoReturn:
+    line = " ".join(message.split())
+    Console(stderr=True, soft_wrap=True, highlight=False).print(Text.assemble(("error", "bold red"), f" {code}: {line}"))
     sys.exit(EXIT_BAD_INPUT)
