@@ -69,7 +69,12 @@ class CommitLog:
 
     def _at(self, token: str) -> Logged:
         position = read_token(token, LogPosition)
-        logged = self._kernel.walk.load(position.entry_id)
+        try:
+            logged = self._kernel.walk.load(position.entry_id)
+        except ObjectNotFound:
+            raise CursorExpired(
+                "the history behind the page token was cut.", field="page_token", remedy="Begin without a token."
+            ) from None
         named = parse_reference_pointer(logged.entry.pointer)
         if named is None or named.catalog_id != self._catalog_id:
             raise InvalidInput("the token is of another catalog.", field="page_token", remedy="Begin without a token.")

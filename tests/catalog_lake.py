@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from headwater.persistence.clock import Clock
+from headwater.persistence.draft import Draft
+from headwater.persistence.lane import Answer, CommitRequest
 from headwater.persistence.rows import Anchor
 from headwater.persistence.store import RealmKernel, Store, open_store
 from headwater.producer.catalog_commit import CatalogCommit, CommitResult, commit_result
@@ -67,6 +70,17 @@ class Lake:
         )
         return commit_result(self.kernel, self.kernel.committer.commit(self.pointer(on), request))
 
+    def together(self, branch: str, *requests: CommitRequest) -> list[Answer | Exception]:
+        """The answers to requests that wait while the lane is busy, and so are applied in one batch."""
+        blocker = _Blocker()
+        pointer = self.pointer(branch)
+        first = self.kernel.committer.submit(pointer, blocker)
+        assert blocker.reached.wait(timeout=30)
+        waiting = [self.kernel.committer.submit(pointer, request) for request in requests]
+        blocker.go_on.set()
+        first.result()
+        return [future.exception() or future.result() for future in waiting]  # type: ignore[misc]
+
     def put(self, *key: str, on: str = "main", location: str = "s3://one") -> str:
         """Commit one table; the commit id leaves."""
         return self.commit(Put(key, IcebergTable(location)), on=on).commit_id
@@ -118,6 +132,21 @@ class Lake:
         anchor = Anchor(below.entry_id, below.entry.time)
         cut = msgspec.structs.replace(row, floor=floor, anchor=anchor, version=row.version + 1)
         assert backend.cas_pointer(realm, pointer, row.version, cut)
+
+
+class _Blocker:
+    """A request that holds its lane until it is let go, and does nothing."""
+
+    request_id = "blocker"
+    request_id_is_callers = False
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self.go_on = threading.Event()
+
+    def plan(self, _: Draft) -> None:
+        self.reached.set()
+        assert self.go_on.wait(timeout=30)
 
 
 @contextlib.contextmanager

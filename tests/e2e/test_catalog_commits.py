@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from headwater.persistence.lane import Answer
 from headwater.persistence.pointer_log import PointerLog
 from headwater.producer.catalog_commit import CatalogCommit
 from headwater.producer.commit_meta import CommitMeta
 from headwater.producer.content import IcebergTable, IcebergView, Namespace, OtherContent
 from headwater.producer.operations import Delete, Put, Rename, Unchanged
+from headwater.producer.reference_moves import AssignReference, DeleteReference
 from headwater.schemas.entry_ids import EMPTY
 from headwater.schemas.errors import CommitConflict, InvalidInput, ReferenceNotFound, ReferenceProtected
 from tests.catalog_lake import EMBEDDED, META, TAG, Lake, embedded_url, kinds_and_keys, open_lake
@@ -228,3 +230,48 @@ def test_writers_of_one_key_with_expectations_lose_nothing(lake: Lake) -> None:
     (entry,) = lake.entries()
     assert entry.value["snapshot_id"] == 40
     assert len(lake.history()) == 41
+
+
+def test_commits_of_one_batch_are_each_applied_to_what_the_one_before_leaves(lake: Lake) -> None:
+    lake.put("t")
+    base = lake.refs.get("main").commit_id
+    batches = lake.kernel.committer.stats.batches
+
+    def put(name: str, location: str, **how: str) -> CatalogCommit:
+        return CatalogCommit(lake.kernel, [Put((name,), IcebergTable(location))], META, **how)  # type: ignore[arg-type]
+
+    filler = [put(f"f{number}", "s3://1") for number in range(30)]
+    *_, changed, other, same, strict, assigned, behind = lake.together(
+        "main",
+        *filler,
+        put("t", "s3://2"),
+        put("u", "s3://1", base_commit=base),
+        put("t", "s3://3", base_commit=base),
+        put("v", "s3://1", expected_head=base),
+        AssignReference(lake.kernel, lake.refs.resolve(base).logged, META),
+        put("t", "s3://4", base_commit=base),
+    )
+    assert isinstance(changed, Answer) and isinstance(other, Answer)
+    assert isinstance(same, CommitConflict) and kinds_and_keys(same) == {("VALUE_DIFFERS", ("t",))}
+    assert isinstance(strict, CommitConflict) and kinds_and_keys(strict) == {("UNEXPECTED_HASH", ())}
+    assert isinstance(assigned, Answer) and assigned.logged is not None and assigned.logged.entry.kind == "assign"
+    assert isinstance(behind, Answer)
+    assert lake.kernel.committer.stats.batches - batches <= 2
+    assert [entry.value for entry in lake.entries()] == [{"metadata_location": "s3://4"}]
+    assert lake.refs.resolve("main~1").commit_id == base
+
+
+def test_a_base_commit_that_the_same_batch_assigned_away_is_unexpected(lake: Lake) -> None:
+    first = lake.put("t")
+    second = lake.put("u")
+    assign = AssignReference(lake.kernel, lake.refs.resolve(first).logged, META)
+    late = CatalogCommit(lake.kernel, [Put(("x",), IcebergTable("s3://1"))], META, base_commit=second)
+    *_, refused = lake.together("main", assign, late)
+    assert isinstance(refused, CommitConflict) and kinds_and_keys(refused) == {("UNEXPECTED_HASH", ())}
+
+
+def test_a_commit_behind_the_delete_of_its_branch_in_one_batch_finds_no_branch(lake: Lake) -> None:
+    lake.refs.create("dev", meta=META)
+    commit = CatalogCommit(lake.kernel, [Put(("x",), IcebergTable("s3://1"))], META)
+    deleted, refused = lake.together("dev", DeleteReference(META), commit)
+    assert isinstance(deleted, Answer) and isinstance(refused, ReferenceNotFound)

@@ -9,12 +9,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from headwater.persistence.log_entry import change_of
+from headwater.persistence.log_entry import ENTRY, change_of, id_of
 from headwater.persistence.pointer_log import PointerLog
+from headwater.persistence.realm_objects import NewObject
 from headwater.persistence.rows import PointerRow
 from headwater.producer.commit_log import LogEnd
 from headwater.producer.commit_meta import CommitMeta
 from headwater.producer.content import IcebergTable, Namespace
+from headwater.producer.merging.merge import MergeRequest
 from headwater.producer.operations import Put
 from headwater.schemas.change import Kind
 from headwater.schemas.entry_ids import EMPTY, recomputed_entry_id, time_text
@@ -180,6 +182,20 @@ def test_specs_lead_over_bases_of_branches(lake: Lake) -> None:
             lake.refs.resolve(outside)
 
 
+def test_the_second_parent_is_what_was_merged_in(lake: Lake) -> None:
+    lake.put("t")
+    lake.refs.create("dev", meta=META)
+    lake.put("u", on="dev")
+    merged = lake.put("v", on="dev")
+    source = lake.refs.resolve("dev")
+    lake.kernel.committer.commit(lake.pointer("main"), MergeRequest(lake.kernel, source.logged, source.pointer, META))
+    lake.refs.create("at-the-merge", meta=META)
+    for spec in ("main^2", "at-the-merge^2", "main~0^2"):
+        assert lake.refs.resolve(spec).commit_id == merged
+    assert lake.keys("main^2~1") == [("t",), ("u",)]
+    assert lake.keys("main^1") == [("t",)]
+
+
 def test_a_time_leads_to_the_newest_ancestor_that_is_not_later(tmp_path: Path) -> None:
     clock = ManualClock()
     with open_lake(embedded_url("memory", tmp_path), clock) as lake:
@@ -204,12 +220,23 @@ def test_commits_of_deleted_branches_are_found_and_orphans_are_not(lake: Lake) -
     lake.refs.create("rescued", commit, meta=META)
     assert lake.keys("rescued") == [("t",)]
     forged = commit[:16] + "0" * 48
-    for unknown in (forged, "0" * 64):
-        with pytest.raises(ReferenceNotFound):
-            lake.refs.resolve(unknown)
+    for unknown in (forged, "0" * 64, orphan_of(lake, commit)):
+        for spec in (unknown, f"rescued@{unknown}"):
+            with pytest.raises(ReferenceNotFound):
+                lake.refs.resolve(spec)
     other = lake.catalogs.create("other", meta=META)
     with pytest.raises(ReferenceNotFound, match="in this catalog"):
         lake.catalogs.references(other).resolve(commit)
+
+
+def orphan_of(lake: Lake, commit: str) -> str:
+    """An entry like that commit, whole and of the right id, as an attempt that lost its CAS leaves behind."""
+    entry = msgspec.structs.replace(lake.refs.resolve(commit).logged.entry, message="lost")
+    (object_id,) = lake.store.take(1)
+    lake.kernel.objects.write_strong([NewObject(ENTRY, object_id, entry)], lake.store.clock.now_micros())
+    orphan = id_of(entry, object_id)
+    assert lake.kernel.walk.load(orphan).entry == entry
+    return orphan.hex()
 
 
 @pytest.mark.parametrize("name", ["", "a..b", "deadbeefcafe", "with space", "x@y", "x~1"])
