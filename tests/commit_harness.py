@@ -159,11 +159,13 @@ def whole_log(kernel: RealmKernel, pointer: str = MAIN) -> list[Logged]:
 
 
 def checked_log(kernel: RealmKernel, pointer: str = MAIN) -> list[Logged]:
-    """The log from its floor, walked both ways; dense, later and later, and each id recomputed from the Change."""
+    """The log from its floor to one head, both ways; dense, later and later, and each id recomputed from the Change."""
     log = PointerLog(kernel, pointer)
     head = log.head()
-    entries = list(log.forward())
-    assert list(log.backward()) == entries[::-1]
+    entries: list[Logged] = []
+    while head.row.floor + len(entries) <= head.seq:
+        entries += log.page(head.row.floor - 1 + len(entries), 70, head).entries
+    assert list(log.backward(head.seq)) == entries[::-1]
     assert [logged.entry.seq for logged in entries] == list(range(head.row.floor, head.seq + 1))
     assert not entries or entries[-1].entry_id == head.row.head
     previous = head.row.anchor.entry_id.hex() if head.row.anchor else ""
