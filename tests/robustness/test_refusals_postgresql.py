@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
@@ -154,3 +155,17 @@ def test_a_closed_store_says_so(url: str) -> None:
     backend.close()
     with pytest.raises(StoreUnavailable, match="closed"):
         backend.check_schema()
+
+
+def test_a_forked_child_opens_connections_of_its_own(backend: Backend) -> None:
+    backend.add_name(REALM, "parent")
+    child = os.fork()
+    if child == 0:
+        try:
+            backend.add_name(REALM, "child")
+            os._exit(0 if backend.list_names(REALM) == ["child", "parent"] else 1)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    backend.add_name(REALM, "later")
+    assert backend.list_names(REALM) == ["child", "later", "parent"]

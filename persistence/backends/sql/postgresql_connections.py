@@ -49,6 +49,10 @@ class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
         return super().wait(gen, interval, self.answer_timeout_seconds if timeout is None else timeout)
 
 
+_abandoned_after_fork: list[object] = []
+"""A child process must neither talk over its parent's connections nor end them: they are kept here, untouched, for ever."""
+
+
 class PostgresqlConnections:
     def __init__(self, parameters: ConnectionParameters, options: PostgresqlOptions) -> None:
         self._options = options
@@ -85,13 +89,14 @@ class PostgresqlConnections:
 
     def close(self) -> None:
         self._closed = True
-        self._pool.dispose()
+        if self._process == os.getpid():
+            self._pool.dispose()
 
     def _checked_out(self) -> Any:
         if self._closed:
             raise StoreUnavailable(f"the store at {self.where} has been closed.")
         if self._process != os.getpid():
-            # A child must not talk over its parent's connections, nor end them.
+            _abandoned_after_fork.append(self._pool)
             self._process, self._pool = os.getpid(), self._pool.recreate()
         try:
             pooled = self._pool.connect()

@@ -49,21 +49,26 @@ class SqliteConnections:
     def reader(self) -> Iterator[sqlite3.Connection]:
         """A connection for reads, each of them a transaction of its own; errors leave as ours."""
         self._leave_parent()
+        connection: sqlite3.Connection | None = None
         try:
-            try:
-                connection = self._readers.pop()
-            except IndexError:
-                connection = self.connect()
+            connection = self._idle_reader() or self.connect()
             yield connection
         except (sqlite3.Error, OverflowError, UnicodeError) as error:
             # Not put back: after an error its state is not worth guessing.
-            with suppress(UnboundLocalError, sqlite3.Error):
-                connection.close()
+            if connection is not None:
+                with suppress(sqlite3.Error):
+                    connection.close()
             raise sqlite_error(error, str(self.path)) from error
         if len(self._readers) < READERS_IDLE_MAX and not self._closed:
             self._readers.append(connection)
         else:
             connection.close()
+
+    def _idle_reader(self) -> sqlite3.Connection | None:
+        try:
+            return self._readers.pop()
+        except IndexError:
+            return None
 
     # The writer: used by one thread at a time, under the lock of GroupCommit.
 
