@@ -5,6 +5,7 @@ HeadwaterError
 │   ├── InvalidStoreUrl
 │   ├── InvalidName
 │   ├── IdOutOfRange
+│   ├── AddressForbidden              a webhook to a private, loopback or link-local address
 │   ├── ObjectTooLarge        413  a strong write over the row limit
 │   └── RequestTooLarge       413  a request's body over what the server takes
 ├── NotFound                  404
@@ -41,6 +42,7 @@ HeadwaterError
 ├── CursorGone                410  the feed cannot go on from there; says what is oldest and newest
 │   ├── CursorExpired                 the history behind the cursor was cut
 │   └── CursorReset                   the cursor is not of this pointer's history
+├── FeedUnreachable           503  retriable: no answer came from the server or broker, or its connection fell silent
 ├── FeedBehind                503  retriable: the cursor is beyond the newest entry that is known here
 ├── NotServing                503  retriable: the server is starting or stopping
 ├── StoreUnavailable          503  retriable: the store was not reached, nothing was changed
@@ -57,6 +59,13 @@ HeadwaterError
 │   ├── NodeLeaseLost
 │   ├── ClockMovedBackwards
 │   └── AllNodesTaken
+├── KafkaUnavailable          503  retriable: Kafka was not reached, or refused for now; commits go on
+├── PublisherStopped          500  a shard of the publisher must not go on before somebody has looked
+│   ├── HungTransaction               the progress partition cannot be read to its end
+│   ├── StoreBehindKafka              Kafka holds what the store does not: it was restored from a backup
+│   ├── LogDiverged                   another entry stands in the log where one was published
+│   └── TopicUnusable                 a topic exists with settings that would lose records
+├── ShardLost                 503  retriable: another publisher has the shard
 ├── MissingDependency         500  an optional package, Java, or a server program is not on this machine
 └── ServerFailed              500  a local development server did not start or died
 """
@@ -110,6 +119,11 @@ class InvalidName(InvalidInput):
 class IdOutOfRange(InvalidInput):
     code = "ID_OUT_OF_RANGE"
     grpc_status = "OUT_OF_RANGE"
+
+
+class AddressForbidden(InvalidInput):
+    code = "ADDRESS_FORBIDDEN"
+    grpc_status = "PERMISSION_DENIED"
 
 
 class ObjectTooLarge(InvalidInput):
@@ -250,6 +264,15 @@ class RealmNotActive(Conflict):
     code = "REALM_NOT_ACTIVE"
 
 
+class FeedUnreachable(HeadwaterError):
+    """Of a client: nothing is known to be lost; `facts["retry_after_seconds"]` where the server said when to come back."""
+
+    code = "FEED_UNREACHABLE"
+    retriable = True
+    http_status = 503
+    grpc_status = "UNAVAILABLE"
+
+
 class FeedBehind(HeadwaterError):
     code = "FEED_BEHIND"
     retriable = True
@@ -307,6 +330,41 @@ class LaneFull(HeadwaterError):
     retriable = True
     http_status = 503
     grpc_status = "RESOURCE_EXHAUSTED"
+
+
+class KafkaUnavailable(HeadwaterError):
+    code = "KAFKA_UNAVAILABLE"
+    retriable = True
+    http_status = 503
+    grpc_status = "UNAVAILABLE"
+
+
+class PublisherStopped(HeadwaterError):
+    code = "PUBLISHER_STOPPED"
+    grpc_status = "FAILED_PRECONDITION"
+
+
+class HungTransaction(PublisherStopped):
+    code = "HUNG_TRANSACTION"
+
+
+class StoreBehindKafka(PublisherStopped):
+    code = "STORE_BEHIND_KAFKA"
+
+
+class LogDiverged(PublisherStopped):
+    code = "LOG_DIVERGED"
+
+
+class TopicUnusable(PublisherStopped):
+    code = "TOPIC_UNUSABLE"
+
+
+class ShardLost(HeadwaterError):
+    code = "SHARD_LOST"
+    retriable = True
+    http_status = 503
+    grpc_status = "ABORTED"
 
 
 class MissingDependency(HeadwaterError):

@@ -1,0 +1,42 @@
+"""What every transport gives: a cursor enters; frames leave, with the cursor behind them and the heads that were known."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Protocol
+
+import msgspec
+
+from headwater.schemas.frame import Frame
+
+
+class Received(msgspec.Struct, frozen=True, kw_only=True):
+    """One answer, event or batch of records: at most one frame a pointer, in any order."""
+
+    frames: tuple[Frame, ...] = ()
+    cursor: str = ""
+    """Goes on behind the frames."""
+    heads: dict[str, int] = {}
+    """By pointer: the newest seq that was known."""
+
+
+class Transport(Protocol):
+    def receive(self, after: str, *, follow: bool) -> Iterator[Received]:
+        """From the cursor on. Without `follow` it ends at the heads; with it only by an error."""
+        ...
+
+
+class AsyncTransport(Protocol):
+    def receive(self, after: str, *, follow: bool) -> AsyncIterator[Received]: ...
+
+
+class Log(Protocol):
+    """Where a gap is repaired from."""
+
+    def frames(self, pointer: str, from_seq: int, to_seq: int) -> Iterator[Frame]:
+        """All of (from_seq, to_seq], oldest first."""
+        ...
+
+
+class AsyncLog(Protocol):
+    def frames(self, pointer: str, from_seq: int, to_seq: int) -> AsyncIterator[Frame]: ...
