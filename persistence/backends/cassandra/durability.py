@@ -46,12 +46,11 @@ def weaknesses(settings: dict[str, str]) -> list[str]:
 
 
 def _node_settings(calls: Calls) -> dict[str, str]:
-    """Each node answers for itself; where they differ, all values are named."""
+    """Each node that we talk to answers for itself; where they differ, all values are named."""
     values: dict[str, set[str]] = {}
-    for host in calls.cluster.metadata.all_hosts():
-        if host.is_up:
-            for name, value in _ask(calls, host, _READ_SETTINGS):
-                values.setdefault(name, set()).add(value)
+    for host in calls.session.get_pool_state():
+        for name, value in _ask(calls, host, _READ_SETTINGS):
+            values.setdefault(name, set()).add(value)
     return {name: ",".join(sorted(values[name])) for name in _SETTINGS if name in values}
 
 
