@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 
 import msgspec
@@ -49,12 +50,21 @@ class LocalFeed:
         self, pointer: str, after: Position, *, limit: int = 100, filter: Filter = NO_FILTER, wait_seconds: float = 0.0
     ) -> FeedPage:
         """At least one Change if there is one, never a part of one. With `wait_seconds`, waits that long for the first."""
-        if not 1 <= limit <= PAGE_CHANGES_MAX:
-            raise InvalidInput(f"{limit} is no page size.", field="limit", remedy=f"Ask for 1 to {PAGE_CHANGES_MAX}.")
+        _check_limit(limit)
         head = self._watch.head(pointer)
         if head.seq <= after.seq and wait_seconds > 0:
             head = self._watch.wait(pointer, after.seq, wait_seconds)
         return self._read(pointer, after, head, limit, filter)
+
+    async def page_async(
+        self, pointer: str, after: Position, *, limit: int = 100, filter: Filter = NO_FILTER, wait_seconds: float = 0.0
+    ) -> FeedPage:
+        """The same for asyncio: waiting takes no thread, and reading does not hold up the loop."""
+        _check_limit(limit)
+        head = await self._watch.wait_async(pointer, after.seq, wait_seconds)
+        if head.seq <= after.seq:
+            return self._read(pointer, after, head, limit, filter)
+        return await asyncio.to_thread(self._read, pointer, after, head, limit, filter)
 
     def follow(
         self, pointer: str, after: Position, *, filter: Filter = NO_FILTER, page_changes: int = 100
@@ -69,8 +79,7 @@ class LocalFeed:
         self, pointer: str, after: Position, *, filter: Filter = NO_FILTER, page_changes: int = 100
     ) -> AsyncIterator[FeedPage]:
         while True:
-            head = await self._watch.wait_async(pointer, after.seq, IDLE_SECONDS)
-            page = self._read(pointer, after, head, page_changes, filter)
+            page = await self.page_async(pointer, after, limit=page_changes, filter=filter, wait_seconds=IDLE_SECONDS)
             after = page.last
             yield page
 
@@ -125,3 +134,8 @@ class LocalFeed:
             oldest=head.row.floor,
             head=head.seq,
         )
+
+
+def _check_limit(limit: int) -> None:
+    if not 1 <= limit <= PAGE_CHANGES_MAX:
+        raise InvalidInput(f"{limit} is no page size.", field="limit", remedy=f"Ask for 1 to {PAGE_CHANGES_MAX}.")

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from headwater.embedded import Headwater
     from headwater.embedded import open_embedded as open
+    from headwater.persistence.observing.metrics import Metrics
+    from headwater.persistence.observing.spans import Spans
     from headwater.producer.content import DeltaTable, IcebergTable, IcebergView, Namespace, OtherContent, Udf
     from headwater.producer.merging.bringing import MergeRules
     from headwater.producer.merging.three_way import Behavior, KeyRule
@@ -32,12 +34,14 @@ _HOMES = {
     "KeyRule": "headwater.producer.merging.three_way",
     "Kind": "headwater.schemas.change",
     "MergeRules": "headwater.producer.merging.bringing",
+    "Metrics": "headwater.persistence.observing.metrics",
     "Namespace": "headwater.producer.content",
     "Op": "headwater.schemas.change",
     "Operation": "headwater.schemas.change",
     "OtherContent": "headwater.producer.content",
     "Put": "headwater.producer.operations",
     "Rename": "headwater.producer.operations",
+    "Spans": "headwater.persistence.observing.spans",
     "Udf": "headwater.producer.content",
     "Unchanged": "headwater.producer.operations",
     "open": "headwater.embedded:open_embedded",
@@ -58,12 +62,14 @@ __all__ = [
     "KeyRule",
     "Kind",
     "MergeRules",
+    "Metrics",
     "Namespace",
     "Op",
     "Operation",
     "OtherContent",
     "Put",
     "Rename",
+    "Spans",
     "Udf",
     "Unchanged",
     "open",

@@ -11,6 +11,7 @@ from headwater.persistence.draft import Draft
 from headwater.persistence.head import load_head
 from headwater.persistence.head_watch import HeadWatch
 from headwater.persistence.log_entry import change_of
+from headwater.persistence.observing.observer import Observer
 from headwater.persistence.realms import InitializedRealm, Realms
 from headwater.persistence.store import RealmKernel, Store, StoreOptions, open_store
 from headwater.producer.catalog_commit import CatalogCommit, CommitResult, commit_result
@@ -26,17 +27,26 @@ from headwater.producer.pointer_names import ReferenceType
 from headwater.producer.references import Reference, ReferencePage
 from headwater.producer.snapshots import Snapshots
 from headwater.schemas.change import Change
+from headwater.schemas.cursor import Position
 from headwater.schemas.entry_ids import parse_id
 from headwater.schemas.errors import RealmExists
 from headwater.schemas.filters import NO_FILTER, Filter
 from headwater.snapshot import Snapshot
 
+FOLLOW_SECONDS = 1.0
+"""How long a follower waits before it looks whether it shall still wait."""
+
 
 def open_embedded(
-    url: str, *, create: bool = False, options: StoreOptions | None = None, clock: Clock | None = None
+    url: str,
+    *,
+    create: bool = False,
+    options: StoreOptions | None = None,
+    clock: Clock | None = None,
+    observers: Sequence[Observer] = (),
 ) -> Headwater:
     """The engine in this process, on a store that is there or, with `create`, made now."""
-    return Headwater(open_store(url, options, create=create, clock=clock))
+    return Headwater(open_store(url, options, create=create, clock=clock, observers=observers))
 
 
 class Headwater:
@@ -271,23 +281,33 @@ class ReferenceHandle:
         return self._catalog.log(at or self.name)
 
     def changes(self, after: str | int = "earliest", *, follow: bool = False, filter: Filter = NO_FILTER) -> Iterator[Change]:
-        """Every entry behind the cursor, oldest first; with `follow`, those to come too."""
-        position = self._feed.start(self.pointer, after)
+        """Every entry behind the cursor, oldest first; with `follow`, those to come too. ⚠ The cursor is looked up now, not
+        when the first Change is asked for: what is committed in between is behind `latest`."""
+        return self._changes(self._feed.start(self.pointer, after), follow, filter)
+
+    def changes_async(
+        self, after: str | int = "earliest", *, follow: bool = True, filter: Filter = NO_FILTER
+    ) -> AsyncIterator[Change]:
+        return self._changes_async(self._feed.start(self.pointer, after), follow, filter)
+
+    def _changes(self, position: Position, follow: bool, filter: Filter) -> Iterator[Change]:
+        wait_seconds = FOLLOW_SECONDS if follow else 0.0
         while True:
-            page = self._feed.page(self.pointer, position, filter=filter, wait_seconds=1.0 if follow else 0.0)
+            page = self._feed.page(self.pointer, position, filter=filter, wait_seconds=wait_seconds)
             yield from page.frame.changes
             if not follow and page.last.seq >= page.head.seq:
                 return
             position = page.last
 
-    async def changes_async(
-        self, after: str | int = "earliest", *, follow: bool = True, filter: Filter = NO_FILTER
-    ) -> AsyncIterator[Change]:
-        async for page in self._feed.follow_async(self.pointer, self._feed.start(self.pointer, after), filter=filter):
+    async def _changes_async(self, position: Position, follow: bool, filter: Filter) -> AsyncIterator[Change]:
+        wait_seconds = FOLLOW_SECONDS if follow else 0.0
+        while True:
+            page = await self._feed.page_async(self.pointer, position, filter=filter, wait_seconds=wait_seconds)
             for change in page.frame.changes:
                 yield change
             if not follow and page.last.seq >= page.head.seq:
                 return
+            position = page.last
 
     def snapshot(self, at: str | None = None) -> Snapshot:
         """The state now, or at `name~n`, `name@commit`, `name*time`. Following from its entry leaves no seam."""

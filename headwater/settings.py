@@ -44,6 +44,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         float,
         Meta(gt=0, description="How long the store is asked, in seconds, whether a commit without an answer has landed"),
     ] = 30.0
+    poll_seconds: Annotated[
+        float, Meta(gt=0, le=60, description="How soon commits of other processes are noticed, in seconds")
+    ] = 0.1
     node_lease_seconds: Annotated[int, Meta(ge=10, description="How long a node id is leased for")] = 3600
     dev_dir: Annotated[str, Meta(description="Folder of the local servers that `headwater dev` runs")] = msgspec.field(
         default_factory=lambda: _home(".local", "share", "headwater", "dev")

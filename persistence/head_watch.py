@@ -1,7 +1,8 @@
 """Own commits and the moves of other processes enter; the newest known head of any pointer leaves, without touching the store.
 
-Own commits wake waiters at once. Moves of others are noticed within `poll_seconds`, by one question for the whole realm whose
-cost grows with the moves and not with the pointers. When that question fails, every answer is read strongly again.
+Own commits wake waiters at once. Moves of others are noticed within `poll_seconds`, or as soon as the database hints at them,
+by one question for the whole realm whose cost grows with the moves and not with the pointers. When that question fails, every
+answer is read strongly again.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from headwater.persistence.rows import PointerRow
 from headwater.persistence.store import RealmKernel
 from headwater.schemas.errors import HeadwaterError, StoreUnavailable
 
-POLL_SECONDS = 0.1
 LATE_SECONDS = 5.0
 """How much later than its time stamp a move may become visible: clock skew between writers and the longest single write."""
 STALE_POLLS = 20
@@ -33,9 +33,9 @@ _log = logging.getLogger(__name__)
 class HeadWatch:
     """Heads of one realm's pointers. Start it with the first question; close it with the store."""
 
-    def __init__(self, kernel: RealmKernel, *, poll_seconds: float = POLL_SECONDS) -> None:
+    def __init__(self, kernel: RealmKernel) -> None:
         self._kernel = kernel
-        self._poll_seconds = poll_seconds
+        self._poll_seconds = kernel.store.options.poll_seconds
         self._heads: dict[str, LogHead] = {}
         self._waiters: dict[str, set[Wake]] = {}
         self._lock = threading.Lock()
@@ -43,6 +43,8 @@ class HeadWatch:
         self._asked_until = 0
         self._polled_at = 0.0
         self._thread: threading.Thread | None = None
+        self._nudged = threading.Event()
+        self._stop_listening: Callable[[], None] | None = None
         kernel.on_moved(self._moved_here)
 
     def head(self, pointer: str) -> LogHead:
@@ -96,7 +98,10 @@ class HeadWatch:
             self.remove_waiter(pointer, wake)
 
     def close(self) -> None:
+        if self._stop_listening is not None:
+            self._stop_listening()
         self._closing.set()
+        self._nudged.set()
         if self._thread is not None:
             self._thread.join()
 
@@ -131,12 +136,10 @@ class HeadWatch:
     # ── other processes ─────────────────────────────────────────────────────────────────────────────────────
 
     def _is_fresh(self) -> bool:
-        if not self._kernel.store.backend.abilities.shared_between_processes:
-            return True
         return time.monotonic() - self._polled_at < STALE_POLLS * self._poll_seconds
 
     def _start(self) -> None:
-        if self._thread is not None or not self._kernel.store.backend.abilities.shared_between_processes:
+        if self._thread is not None:
             return
         with self._lock:
             if self._thread is None and not self._closing.is_set():
@@ -144,12 +147,17 @@ class HeadWatch:
                 self._polled_at = time.monotonic()
                 self._thread = threading.Thread(target=self._poll_until_closed, name="head-watch", daemon=True)
                 self._thread.start()
+                self._stop_listening = self._kernel.store.backend.listen(self._nudged.set)
 
     def _poll_until_closed(self) -> None:
-        while not self._closing.wait(self._poll_seconds):
+        while True:
+            self._nudged.wait(self._poll_seconds)
+            self._nudged.clear()
+            if self._closing.is_set():
+                return
             try:
                 self._poll()
-            except StoreUnavailable:
+            except StoreUnavailable:  # known heads grow stale, and are read strongly until it is over
                 continue
             except HeadwaterError:  # one bad pointer must not end the watch of all: heads count as old until it is mended
                 _log.exception("looking for moved pointers failed")

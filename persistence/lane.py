@@ -79,6 +79,8 @@ class LaneStats(AttemptStats):
     batches: int = 0
     refused: int = 0
     replayed: int = 0
+    retries: int = 0
+    """Attempts that had to be made again, because another process was faster or the store was not reached."""
     batch_requests_max: int = 0
 
 
@@ -198,6 +200,7 @@ class Lane:
             head, reserved = None, False
             if exhausted := tries.wait_or_give_up(self.pointer, fault, self._turns):
                 return self._refuse(batch, exhausted)
+            self.stats.retries += 1
 
     def _apply_all(self, batch: list[Waiting], draft: Draft) -> list[Answer | Exception]:
         """⚠ A request that waits twice in one batch is applied once: the log does not know it yet, but the draft does."""

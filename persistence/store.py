@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import msgspec
@@ -21,6 +21,7 @@ from headwater.persistence.lane import LaneContext
 from headwater.persistence.log_walk import LogWalk
 from headwater.persistence.node_leases import LEASE_SECONDS, NodeLeases
 from headwater.persistence.object_types import all_object_types
+from headwater.persistence.observing.observer import Observer
 from headwater.persistence.realm_objects import Decoded, RealmObjects
 from headwater.persistence.retries import RetryPolicy
 from headwater.schemas.errors import StoreNotDurable
@@ -34,6 +35,8 @@ class StoreOptions(msgspec.Struct, frozen=True, kw_only=True):
     node_lease_seconds: int = LEASE_SECONDS
     durability: Literal["warn", "refuse"] = "warn"
     retries: RetryPolicy = RetryPolicy()
+    poll_seconds: float = 0.1
+    """How soon commits of other processes are noticed."""
 
 
 class WeakDurability(UserWarning):
@@ -49,7 +52,7 @@ class RealmKernel:
         self.objects = RealmObjects(store.backend, realm, store.cache, all_object_types())
         self.walk = LogWalk(self.objects)
         self._listeners: list[Callable[[str, Draft], None]] = []
-        self.committer = Committer(
+        self.committer = store.new_committer(
             LaneContext(
                 backend=store.backend,
                 realm=realm,
@@ -79,14 +82,17 @@ class RealmKernel:
 class Store:
     """One open database, used by this process. Closing it finishes what was accepted and frees the node id."""
 
-    def __init__(self, backend: Backend, options: StoreOptions, clock: Clock) -> None:
+    def __init__(self, backend: Backend, options: StoreOptions, clock: Clock, observers: Sequence[Observer] = ()) -> None:
         self.backend = backend
         self.options = options
         self.clock = clock
+        self._observers = observers
         self.cache: ObjectCache[Decoded] = ObjectCache(options.cache_bytes)
         self._kernels: dict[str, RealmKernel] = {}
         self._ids: IdSource | None = None
         self._lock = threading.Lock()
+        for observer in observers:
+            observer.opened(self)
 
     def kernel(self, realm: str) -> RealmKernel:
         """The kernel of a realm *instance*; whether it is active is the caller's question."""
@@ -94,6 +100,20 @@ class Store:
             if realm not in self._kernels:
                 self._kernels[realm] = RealmKernel(self, realm)
             return self._kernels[realm]
+
+    @property
+    def kernels(self) -> list[RealmKernel]:
+        """Of the realms that were worked with so far."""
+        with self._lock:
+            return list(self._kernels.values())
+
+    def new_committer(self, context: LaneContext) -> Committer:
+        """Who is not observed pays nothing for it."""
+        if not self._observers:
+            return Committer(context)
+        from headwater.persistence.observing.observed_committer import ObservedCommitter
+
+        return ObservedCommitter(context, self._observers)
 
     @property
     def system(self) -> RealmKernel:
@@ -124,7 +144,14 @@ class Store:
         self.close()
 
 
-def open_store(url: str, options: StoreOptions | None = None, *, create: bool = False, clock: Clock | None = None) -> Store:
+def open_store(
+    url: str,
+    options: StoreOptions | None = None,
+    *,
+    create: bool = False,
+    clock: Clock | None = None,
+    observers: Sequence[Observer] = (),
+) -> Store:
     """Connect, create the schema if asked to, check its version and what the live server promises."""
     options = options or StoreOptions()
     backend = open_backend(url)
@@ -133,7 +160,7 @@ def open_store(url: str, options: StoreOptions | None = None, *, create: bool = 
             backend.create_schema()
         backend.check_schema()
         _check_durability(backend, options)
-        return Store(backend, options, clock or SystemClock())
+        return Store(backend, options, clock or SystemClock(), observers)
     except BaseException:
         backend.close()
         raise

@@ -40,6 +40,8 @@ class ReferenceMove:
 
 
 class CreateReference(ReferenceMove):
+    kind = Kind.CREATE
+
     def __init__(
         self,
         kernel: RealmKernel,
@@ -67,6 +69,8 @@ class CreateReference(ReferenceMove):
 
 
 class AssignReference(ReferenceMove):
+    kind = Kind.ASSIGN
+
     def __init__(
         self,
         kernel: RealmKernel,
@@ -89,6 +93,8 @@ class AssignReference(ReferenceMove):
 
 
 class DeleteReference(ReferenceMove):
+    kind = Kind.DELETE
+
     def __init__(self, meta: CommitMeta, *, expected_head: str | None = None, request_id: str | None = None) -> None:
         super().__init__(meta, request_id, expected_head)
 

@@ -20,6 +20,7 @@ def store_options(settings: Settings) -> StoreOptions:
         cache_bytes=settings.cache_bytes,
         node_lease_seconds=settings.node_lease_seconds,
         durability=settings.durability,
+        poll_seconds=settings.poll_seconds,
         retries=RetryPolicy(
             attempts_max=settings.commit_attempts_max,
             seconds_max=settings.commit_retry_seconds,

@@ -27,6 +27,8 @@ class MergePreview(msgspec.Struct, frozen=True):
 class MergeRequest:
     """Squash: however many commits the source has, the target gets one. What is already merged adds nothing."""
 
+    kind = Kind.MERGE
+
     def __init__(
         self,
         kernel: RealmKernel,

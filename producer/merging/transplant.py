@@ -17,6 +17,8 @@ COMMITS_MAX = 10_000
 class TransplantRequest:
     """Each commit keeps its author and message, unless the caller gives one message for all."""
 
+    kind = Kind.TRANSPLANT
+
     def __init__(
         self,
         commits: Sequence[Logged],
