@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import abc
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -105,6 +105,11 @@ class Backend(abc.ABC):
         """Names of pointers whose row may have been written at or after that time, at a cost that grows with the moves
         and not with the pointers. It may name too many, and never misses one whose write was sent after
         `since_micros` by the writer's clock: callers subtract clock skew and the longest write."""
+
+    def listen(self, wake: Callable[[], None]) -> Callable[[], None] | None:
+        """Have `wake` called, on some thread, soon after pointers moved in any process; returns what stops it. Only a hint:
+        it may come late, twice or never. None where the database has nothing like it."""
+        return None
 
     # ── names: written before a pointer is reserved, so they may name what is not there, never the reverse ───
 

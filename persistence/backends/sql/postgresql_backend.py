@@ -1,12 +1,12 @@
 """The SPI enters; single autocommitted statements on PostgreSQL leave, each of them one round trip and one transaction.
 
 So a write is either unsent, answered, or in doubt: there is no state in between that a lost connection could leave behind.
-A hint to listeners (NOTIFY) would go out in `commit`, after the answer and never as part of the statement.
+A hint to listeners (NOTIFY) goes out in `commit`, after the answer and never as part of the statement.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import psycopg
@@ -21,6 +21,7 @@ from headwater.persistence.backends.sql.postgresql_connections import (
     PostgresqlConnections,
     PostgresqlOptions,
 )
+from headwater.persistence.backends.sql.postgresql_hints import HintListener, HintSender
 from headwater.persistence.backends.sql.sql_backend import (
     Row,
     SqlBackend,
@@ -56,6 +57,7 @@ class PostgresqlBackend(SqlBackend):
         self._connections = PostgresqlConnections(parameters, options or PostgresqlOptions())
         self._commit = sql.commit_statement(self._statements).encode()
         self._deletes = {table: sql.delete_statement(table) for table in Table}
+        self._hints = HintSender(self._connections.connect_alone)
 
     # ── life ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -77,7 +79,11 @@ class PostgresqlBackend(SqlBackend):
         level = DurabilityLevel.WEAK if warnings else DurabilityLevel.DURABLE
         return Durability(level=level, settings=in_force, warnings=warnings)
 
+    def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
+        return HintListener(self._connections.connect_alone, wake).stop
+
     def close(self) -> None:
+        self._hints.close()
         self._connections.close()
 
     # ── pointers and objects ────────────────────────────────────────────────────────────────────────────────
@@ -104,6 +110,8 @@ class PostgresqlBackend(SqlBackend):
         pointer = self._cas_values(realm, name, expected_version, row)
         with self._connections.connection(writing=True) as connection:
             moved = connection.execute(self._commit, (*pointer, *values), binary=True).fetchone()
+        if moved == (1,):
+            self._hints.moved()
         return moved == (1,)
 
     def _object_values(self, realm: str, rows: Sequence[ObjectRow]) -> Row:

@@ -87,6 +87,10 @@ class PostgresqlConnections:
                 pooled.invalidate()
             pooled.close()
 
+    def connect_alone(self) -> BoundedConnection:
+        """Outside the pool, for who keeps a connection for itself; the caller closes it."""
+        return self._connect()
+
     def close(self) -> None:
         self._closed = True
         if self._process == os.getpid():
