@@ -364,11 +364,16 @@ def test_entries_of_one_time_are_told_apart_by_pointer(tmp_path: Path) -> None:
         clock.move(60)
         for name in ("x", "y", "z"):
             lake.refs.create(name, type=TAG, meta=META)
-        times = {move.time for move in lake.moves() if move.pointer.startswith("cat/1/tags")}
-        assert len(times) == 1
-        assert [move.pointer for move in lake.moves(limit=1)] == [
-            "cat/1/tags/z",
-            "cat/1/tags/y",
-            "cat/1/tags/x",
-            "cat/1/heads/main",
+        clock.move(60)
+        lake.put("t")
+        lake.refs.assign("x", "main", meta=META)
+        moves = lake.moves(limit=1)
+        assert len({move.time for move in moves if move.kind is Kind.CREATE and "/tags/" in move.pointer}) == 1
+        assert [(move.pointer, move.seq) for move in moves] == [
+            ("cat/1/tags/x", 2),
+            ("cat/1/heads/main", 2),
+            ("cat/1/tags/z", 1),
+            ("cat/1/tags/y", 1),
+            ("cat/1/tags/x", 1),
+            ("cat/1/heads/main", 1),
         ]
