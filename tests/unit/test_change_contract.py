@@ -14,10 +14,14 @@ import pytest
 
 from headwater.schemas.avro_codec import CHANGE_SCHEMA, from_avro, to_avro
 from headwater.schemas.change import Change, Kind
+from headwater.schemas.errors import InvalidInput
+from headwater.schemas.protobuf_codec import from_protobuf, to_protobuf
+from headwater.schemas.protobuf_schema import file_descriptor, proto_text
 from tests.changes_sample import FULL_CHANGE
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN_AVRO = ROOT / "tests" / "golden" / "change-v1.avro"
+GOLDEN_PROTOBUF = ROOT / "tests" / "golden" / "change-v1.pb"
 GOLDEN_JSON = ROOT / "tests" / "golden" / "change-v1.json"
 
 
@@ -37,6 +41,25 @@ def test_the_checked_in_schema_is_the_one_derived_from_the_structs() -> None:
 def test_avro_is_what_version_1_wrote() -> None:
     assert to_avro(FULL_CHANGE) == GOLDEN_AVRO.read_bytes()
     assert from_avro(GOLDEN_AVRO.read_bytes()) == FULL_CHANGE
+
+
+def test_the_checked_in_proto_file_is_the_one_derived_from_the_structs() -> None:
+    assert (ROOT / "schemas" / "change-v1.proto").read_text() == proto_text(file_descriptor())
+
+
+def test_protobuf_is_what_version_1_wrote() -> None:
+    assert to_protobuf(FULL_CHANGE) == GOLDEN_PROTOBUF.read_bytes()
+    assert from_protobuf(GOLDEN_PROTOBUF.read_bytes()) == FULL_CHANGE
+
+
+def test_protobuf_of_a_later_version_is_read_without_its_new_fields() -> None:
+    new_field = bytes([(100 << 3 | 2) & 0x7F | 0x80, (100 << 3 | 2) >> 7, 2]) + b"us"
+    assert from_protobuf(GOLDEN_PROTOBUF.read_bytes() + new_field) == FULL_CHANGE
+
+
+def test_bytes_that_are_no_protobuf_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="no Change"):
+        from_protobuf(b"\xff\xff\xff")
 
 
 def test_json_is_what_version_1_wrote() -> None:
@@ -70,7 +93,12 @@ def test_unknown_fields_of_json_are_skipped() -> None:
 
 
 @pytest.mark.parametrize(
-    "encode_decode", [lambda c: from_avro(to_avro(c)), lambda c: msgspec.json.decode(msgspec.json.encode(c), type=Change)]
+    "encode_decode",
+    [
+        lambda c: from_avro(to_avro(c)),
+        lambda c: from_protobuf(to_protobuf(c)),
+        lambda c: msgspec.json.decode(msgspec.json.encode(c), type=Change),
+    ],
 )
 def test_unknown_kinds_and_types_are_carried(encode_decode: Any) -> None:
     operation = msgspec.structs.replace(
