@@ -48,6 +48,27 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         float, Meta(gt=0, le=60, description="How soon commits of other processes are noticed, in seconds")
     ] = 0.1
     node_lease_seconds: Annotated[int, Meta(ge=10, description="How long a node id is leased for")] = 3600
+    feed_cache_bytes: Annotated[int, Meta(ge=0, description="Upper bound of a server's cache of encoded entries, in bytes")] = (
+        64 * 1024 * 1024
+    )
+    request_bytes_max: Annotated[int, Meta(ge=1_024, description="The largest request body that a server takes, in bytes")] = (
+        16 * 1024 * 1024
+    )
+    stream_heartbeat_seconds: Annotated[
+        float, Meta(ge=0.1, le=300, description="After how much silence a stream sends a bookmark, in seconds")
+    ] = 15.0
+    stream_stall_seconds: Annotated[
+        float, Meta(ge=0.1, le=3600, description="How long a stream waits for its reader to take a frame, in seconds")
+    ] = 30.0
+    stop_seconds: Annotated[
+        int, Meta(ge=1, le=3600, description="How long a stopping server may take to finish what it has accepted, in seconds")
+    ] = 20
+    log_requests: Annotated[
+        bool, Meta(description="Whether a server logs every request, not just slow and failed ones")
+    ] = False
+    traces: Annotated[
+        Literal["", "otlp", "stderr"], Meta(description="Where a server sends OpenTelemetry spans; nowhere if empty")
+    ] = ""
     dev_dir: Annotated[str, Meta(description="Folder of the local servers that `headwater dev` runs")] = msgspec.field(
         default_factory=lambda: _home(".local", "share", "headwater", "dev")
     )

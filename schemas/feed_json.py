@@ -45,7 +45,7 @@ class FeedPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StreamEvent(StrEnum):
-    """What the `event` field of a server-sent event may be; `changes` and `bookmark` carry a `FeedPage`, `end` a `StreamEnd`."""
+    """The `event` field of a server-sent event: `changes` and `bookmark` carry a `FeedPage`, `end` a `StreamEnd`."""
 
     CHANGES = "changes"
     BOOKMARK = "bookmark"

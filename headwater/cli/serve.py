@@ -1,0 +1,54 @@
+"""`headwater serve`: settings and flags enter; a server answers until it is told to stop."""
+
+from __future__ import annotations
+
+import rich_click as click
+
+from headwater.cli.opened import shown_url, store_options
+from headwater.schemas.errors import MissingDependency
+from headwater.settings import Settings
+
+
+@click.command()
+@click.option("--store", "store_url", metavar="URL", help="Where the catalog is kept, e.g. sqlite:///lake.db.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--port", default=8181, show_default=True, type=click.IntRange(1, 65535), help="The port to listen on.")
+@click.option("--workers", default=1, show_default=True, type=click.IntRange(1, 64), help="Processes that serve, on one store.")
+@click.option(
+    "--dev",
+    is_flag=True,
+    help="For development: creates the store, realm 'default' and catalog 'lake' if they are missing, asks for no token, and "
+    "serves this machine alone.",
+)
+@click.pass_obj
+def command(settings: Settings, store_url: str | None, host: str, port: int, workers: int, dev: bool) -> None:
+    """Serve the feed over HTTP: changes, streams, snapshots, subscriptions, commits.
+
+    Stop it with Ctrl-C or SIGTERM: it finishes what it has accepted, and readers of streams are told where to go on.
+    """
+    try:
+        from headwater.service.config import ServeConfig, check_config
+        from headwater.service.server import serve
+    except ImportError as error:
+        raise MissingDependency(
+            f"serving needs a package that is not installed: {error}.", remedy="Run `pip install 'headwater[service]'`."
+        ) from error
+    config = check_config(
+        ServeConfig(
+            store=store_url or settings.store,
+            store_options=store_options(settings),
+            host=host,
+            port=port,
+            workers=workers,
+            dev=dev,
+            feed_cache_bytes=settings.feed_cache_bytes,
+            request_bytes_max=settings.request_bytes_max,
+            heartbeat_seconds=settings.stream_heartbeat_seconds,
+            stall_seconds=settings.stream_stall_seconds,
+            stop_seconds=settings.stop_seconds,
+            log_requests=settings.log_requests,
+            traces=settings.traces,
+        )
+    )
+    click.echo(f"headwater serves {shown_url(config.store)} at http://{host}:{port}/", err=True)
+    serve(config)

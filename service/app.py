@@ -1,0 +1,140 @@
+"""A config enters, in each worker; the ASGI application leaves, with its life from opening the store to closing it.
+
+⚠ Stopping: first nobody new is told that it is ready, streams get their last event and long polls their answer; the server
+below then waits for what is in flight; at last the store is closed, which finishes every commit that was accepted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from starlette.routing import Router
+
+from headwater.persistence.observing.metrics import Metrics
+from headwater.persistence.observing.observer import Observer
+from headwater.persistence.store import Store, open_store
+from headwater.service.config import ServeConfig
+from headwater.service.dev_realm import ensure_dev_realm
+from headwater.service.feed_metrics import FeedCollector
+from headwater.service.http.answers import Message, Receive, Scope, Send
+from headwater.service.http.door import Door
+from headwater.service.http.plain_routes import plain_routes
+from headwater.service.http.service import Service
+from headwater.service.http.stream import OpenStreams
+from headwater.service.logs import set_up_logs
+from headwater.service.metrics import WorkerMetrics
+from headwater.service.operations.realm_feeds import RealmFeeds
+from headwater.service.tracing import Tracing
+
+THREADS_MAX = 16
+"""For work that may ask the store; what waits for one waits in order."""
+WRITE_METRICS_SECONDS = 2.0
+
+_log = logging.getLogger(__name__)
+
+
+class App:
+    """One worker."""
+
+    def __init__(self, config: ServeConfig) -> None:
+        self._config = config
+        self._door: Door | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif scope["type"] == "http" and self._door is not None:
+            await self._door(scope, receive, send)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        try:
+            service, store = await asyncio.to_thread(open_service, self._config)
+        except Exception as error:
+            _log.exception("the worker cannot start")
+            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            return
+        threads = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="feed")
+        asyncio.get_running_loop().set_default_executor(threads)
+        self._door = Door(service, Router(plain_routes(service)))
+        _stop_with_signals(service)
+        writing = asyncio.ensure_future(_write_metrics(service))
+        _log.info("serving", extra={"worker": os.getpid()})
+        await send(_done("startup"))
+        await receive()
+        service.stopping.set()
+        writing.cancel()
+        await asyncio.to_thread(close_service, service, store)
+        _log.info("stopped", extra={"worker": os.getpid()})
+        await send(_done("shutdown"))
+
+
+def make_app(config: ServeConfig) -> App:
+    """Called in each worker process."""
+    set_up_logs()
+    return App(config)
+
+
+def open_service(config: ServeConfig) -> tuple[Service, Store]:
+    metrics = WorkerMetrics(None if config.metrics_folder is None else Path(config.metrics_folder))
+    tracing = Tracing(config.traces) if config.traces else None
+    store = open_store(config.store, config.store_options, create=config.dev, observers=_observers(metrics, tracing))
+    try:
+        if config.dev:
+            ensure_dev_realm(store, config.store)
+        feeds = RealmFeeds(store, encoded_bytes_max=config.feed_cache_bytes)
+        streams = OpenStreams()
+        metrics.registry.register(FeedCollector(feeds, streams))
+        return Service(config, feeds, metrics, streams, tracing), store
+    except BaseException:
+        store.close()
+        raise
+
+
+def close_service(service: Service, store: Store) -> None:
+    service.feeds.close()
+    store.close()
+    service.metrics.write()
+    if service.tracing is not None:
+        service.tracing.close()
+
+
+def _observers(metrics: WorkerMetrics, tracing: Tracing | None) -> list[Observer]:
+    observers: list[Observer] = [Metrics(metrics.registry)]
+    if tracing is not None:
+        from headwater.persistence.observing.spans import Spans
+
+        observers.append(Spans(tracing.tracer))
+    return observers
+
+
+def _stop_with_signals(service: Service) -> None:
+    """The server below waits for open streams before it tells us that it stops: so we listen to the same signals, first."""
+    loop = asyncio.get_running_loop()
+    handlers = getattr(loop, "_signal_handlers", {})
+    for number in (signal.SIGTERM, signal.SIGINT):
+        theirs = handlers.get(number)
+
+        def stop(theirs: asyncio.Handle | None = theirs) -> None:
+            service.stopping.set()
+            if theirs is not None:
+                theirs._run()
+
+        with contextlib.suppress(NotImplementedError, RuntimeError):  # not the main thread: a test holds the loop
+            loop.add_signal_handler(number, stop)
+
+
+async def _write_metrics(service: Service) -> None:
+    while True:
+        await asyncio.sleep(WRITE_METRICS_SECONDS)
+        await asyncio.to_thread(service.metrics.write)
+
+
+def _done(what: str) -> Message:
+    return {"type": f"lifespan.{what}.complete"}

@@ -1,0 +1,1 @@
+"""HTTP requests enter; operations are called, and JSON, events or problems leave."""

@@ -1,0 +1,46 @@
+"""What a handler answers with: status, headers, body; and how it is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Headers = list[tuple[bytes, bytes]]
+
+JSON = (b"content-type", b"application/json")
+NO_STORE = (b"cache-control", b"no-store")
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: Headers
+    body: bytes
+
+
+def json_answer(value: object, status: int = 200, *headers: tuple[bytes, bytes]) -> Answer:
+    return Answer(status, [JSON, NO_STORE, *headers], _encode(value))
+
+
+async def send_answer(send: Send, answer: Answer, request_id: bytes) -> None:
+    headers = [*answer.headers, (b"x-request-id", request_id)]
+    if answer.status != 304:
+        headers.append((b"content-length", b"%d" % len(answer.body)))
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.body})
+
+
+def header(scope: Scope, name: bytes) -> bytes | None:
+    """The first header of that name, in lower case."""
+    for key, value in scope["headers"]:
+        if key == name:
+            found: bytes = value
+            return found
+    return None

@@ -1,0 +1,54 @@
+"""A request's body enters in pieces; its bytes leave, bounded, or as the struct that a route expects."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from headwater.schemas.errors import InvalidInput, RequestTooLarge
+from headwater.service.http.answers import Receive, Scope, header
+
+T = TypeVar("T")
+
+DRAINED_FACTOR = 4
+"""So many times the limit is read and dropped, for a caller that is still sending hears no answer."""
+
+
+async def read_body(scope: Scope, receive: Receive, bytes_max: int) -> bytes:
+    stated = header(scope, b"content-length")
+    pieces: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise InvalidInput("the request ended before its body did.", field="body", remedy="Send it again.")
+        piece: bytes = message.get("body", b"")
+        size += len(piece)
+        if size <= bytes_max:
+            pieces.append(piece)
+        elif size > DRAINED_FACTOR * bytes_max:
+            break
+        if not message.get("more_body", False):
+            break
+    if size > bytes_max:
+        raise RequestTooLarge(
+            f"the body has {stated.decode('latin-1') if stated else 'more than ' + str(bytes_max)} bytes.",
+            field="body",
+            remedy=f"Send at most {bytes_max} bytes.",
+            bytes_max=bytes_max,
+        )
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def decode_body(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
+    """The fault names the path in the body, as `$.operations[0]`."""
+    try:
+        return decoder.decode(body)
+    except msgspec.ValidationError as error:
+        what, _, where = str(error).partition(" - at `")
+        raise InvalidInput(
+            f"{what}.", field=where.rstrip("`") or "body", remedy="`/openapi.json` describes the body."
+        ) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInput(f"the body is not JSON: {error}.", field="body", remedy="Send a JSON object.") from None

@@ -1,0 +1,51 @@
+"""`POST /commit`: operations as JSON enter; the entry that they became leaves, the same one for the same Idempotency-Key."""
+
+from __future__ import annotations
+
+import msgspec
+
+from headwater.schemas.errors import InvalidInput
+from headwater.schemas.feed_json import CommitBody
+from headwater.service.http.answers import JSON, NO_STORE, Answer, Receive, Scope, header
+from headwater.service.http.bodies import decode_body, read_body
+from headwater.service.http.service import DEV_PRINCIPAL, Service
+from headwater.service.operations.commits import commit
+from headwater.service.operations.encoded_entries import encoded_entry
+
+_commit_body = msgspec.json.Decoder(CommitBody)
+_encode = msgspec.json.Encoder().encode
+
+
+async def commit_answer(service: Service, realm: str, scope: Scope, receive: Receive) -> Answer:
+    feed = await service.realm(realm)
+    body = decode_body(await read_body(scope, receive, service.config.request_bytes_max), _commit_body)
+    pointer, answer = await commit(feed, body, _request_id(scope), DEV_PRINCIPAL)
+    change = b"null"
+    if answer.logged is not None:
+        seq = answer.logged.entry.seq
+        kept = feed.encoded.get(f"{feed.kernel.realm}/{pointer}", seq)
+        if kept is None or kept.entry_id != answer.logged.entry_id:
+            kept = encoded_entry(answer.logged, feed.name)
+        change = kept.json
+    return Answer(
+        200,
+        [JSON, NO_STORE],
+        b'{"pointer":%b,"commit_id":"%b","seq":%d,"replayed":%b,"change":%b}'
+        % (
+            _encode(pointer),
+            answer.head_commit.hex().encode(),
+            answer.head_seq,
+            b"true" if answer.replayed else b"false",
+            change,
+        ),
+    )
+
+
+def _request_id(scope: Scope) -> str | None:
+    key = header(scope, b"idempotency-key")
+    if key is None:
+        return None
+    try:
+        return key.decode("ascii")
+    except UnicodeDecodeError:
+        raise InvalidInput("it is not ASCII.", field="Idempotency-Key", remedy="Use e.g. a UUID.") from None

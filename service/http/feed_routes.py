@@ -1,0 +1,132 @@
+"""Requests under `/feed/v1/{realm}` that are not hot enter; JSON leaves. Whatever may ask the store runs off the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from headwater.persistence.subscriptions import Subscription
+from headwater.schemas.errors import InvalidInput
+from headwater.schemas.feed_json import Acknowledgement, Rewind, SubscriptionBody
+from headwater.schemas.filters import NO_FILTER
+from headwater.service.http import parameters
+from headwater.service.http.answers import JSON, NO_STORE, Answer, Receive, Scope, json_answer
+from headwater.service.http.bodies import decode_body, read_body
+from headwater.service.http.changes import NO_CACHE
+from headwater.service.http.page_json import subscription_page_json
+from headwater.service.http.parameters import parse_query
+from headwater.service.http.service import Service
+from headwater.service.operations.commits import find_commit
+from headwater.service.operations.feed_pages import Page, PointerPart
+from headwater.service.operations.feed_waiting import NewsWaiter
+from headwater.service.operations.pointers import list_pointers
+from headwater.service.operations.realm_feeds import RealmFeed
+from headwater.service.operations.states import States
+from headwater.service.operations.subscribing import Subscribing
+
+T = TypeVar("T")
+Handler = Callable[[Service, RealmFeed, Scope, Receive, str], Awaitable[Answer]]
+"""What a route calls: the last argument is the rest of the path, an id or a name."""
+
+_subscription = msgspec.json.Decoder(SubscriptionBody)
+_acknowledgement = msgspec.json.Decoder(Acknowledgement)
+_rewind = msgspec.json.Decoder(Rewind)
+
+
+async def pointers(service: Service, feed: RealmFeed, scope: Scope, receive: Receive, _: str) -> Answer:
+    given = parse_query(scope["query_string"], parameters.POINTERS)
+    page = await asyncio.to_thread(
+        list_pointers,
+        feed.kernel,
+        prefix=given["prefix"] or "",
+        after=given["token"] or "",
+        limit=given["limit"],
+    )
+    return json_answer(page)
+
+
+async def snapshot(service: Service, feed: RealmFeed, scope: Scope, receive: Receive, _: str) -> Answer:
+    given = parse_query(scope["query_string"], parameters.SNAPSHOT)
+    states = States(feed.pages)
+    if given["token"] is not None:
+        return json_answer(await asyncio.to_thread(states.next, given["token"], given["limit"]))
+    if given["pointer"] is None:
+        raise InvalidInput(
+            "pointer: it is missing.",
+            field="pointer",
+            remedy="Name one, or send the token of a page.",
+            parameters=[{"name": "pointer", "detail": "it is missing."}],
+        )
+    return json_answer(await asyncio.to_thread(states.first, given["pointer"], given["at"], given["limit"]))
+
+
+async def commit_by_id(service: Service, feed: RealmFeed, scope: Scope, receive: Receive, id: str) -> Answer:
+    parse_query(scope["query_string"], parameters.NO_PARAMETERS)
+    found = await asyncio.to_thread(find_commit, feed, id)
+    return Answer(200, [JSON, NO_CACHE], found.json)
+
+
+# ── subscriptions ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def create_subscription(service: Service, feed: RealmFeed, scope: Scope, receive: Receive, name: str) -> Answer:
+    body = await _body(service, scope, receive, _subscription)
+    info, made = await asyncio.to_thread(Subscribing(feed.pages).create, name, body)
+    return json_answer(info, 201 if made else 200, _version(info.version))
+
+
+async def read_subscription(service: Service, feed: RealmFeed, scope: Scope, receive: Receive, name: str) -> Answer:
+    parse_query(scope["query_string"], parameters.NO_PARAMETERS)
+    info = await asyncio.to_thread(Subscribing(feed.pages).get, name)
+    return json_answer(info, 200, _version(info.version))
+
+
+async def delete_subscription(service: Service, feed: RealmFeed, scope: Scope, receive: Receive, name: str) -> Answer:
+    given = parse_query(scope["query_string"], parameters.DELETE_SUBSCRIPTION)
+    await asyncio.to_thread(Subscribing(feed.pages).delete, name, given["version"])
+    return Answer(204, [NO_STORE], b"")
+
+
+async def acknowledge(service: Service, feed: RealmFeed, scope: Scope, receive: Receive, name: str) -> Answer:
+    body = await _body(service, scope, receive, _acknowledgement)
+    info = await asyncio.to_thread(Subscribing(feed.pages).acknowledge, name, body)
+    return json_answer(info, 200, _version(info.version))
+
+
+async def rewind(service: Service, feed: RealmFeed, scope: Scope, receive: Receive, name: str) -> Answer:
+    body = await _body(service, scope, receive, _rewind)
+    info = await asyncio.to_thread(Subscribing(feed.pages).rewind, name, body)
+    return json_answer(info, 200, _version(info.version))
+
+
+async def subscription_changes(service: Service, feed: RealmFeed, scope: Scope, receive: Receive, name: str) -> Answer:
+    """The next page, and what to post back when it is done with. Reading it moves nothing."""
+    given: dict[str, Any] = parse_query(scope["query_string"], parameters.SUBSCRIPTION_CHANGES)
+    one = await asyncio.to_thread(Subscribing(feed.pages).read, name)
+    page = await _next_page(service, feed, one, given["limit"], given["wait"])
+    return Answer(200, [JSON, NO_STORE], subscription_page_json(page, one.version))
+
+
+async def _next_page(service: Service, feed: RealmFeed, one: Subscription, limit: int, wait_seconds: float) -> Page:
+    filter = NO_FILTER if one.record.filter == NO_FILTER else one.record.filter
+    starts = one.record.positions
+    page = await asyncio.to_thread(feed.pages.read, starts, limit, filter)
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + wait_seconds
+    with NewsWaiter(feed.watch, starts, service.stopping) as waiter:
+        while not page.entries and await waiter.wait(page.ends, max(0.0, deadline - loop.time())):
+            page = await asyncio.to_thread(feed.pages.read, page.ends, limit, filter)
+    parts = {pointer: PointerPart(starts[pointer], part.end, part.head) for pointer, part in page.parts.items()}
+    return Page(page.entries, parts)
+
+
+async def _body(service: Service, scope: Scope, receive: Receive, decoder: msgspec.json.Decoder[T]) -> T:
+    parse_query(scope["query_string"], parameters.NO_PARAMETERS)
+    return decode_body(await read_body(scope, receive, service.config.request_bytes_max), decoder)
+
+
+def _version(version: str) -> tuple[bytes, bytes]:
+    return b"etag", f'"{version}"'.encode()

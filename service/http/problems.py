@@ -1,0 +1,70 @@
+"""An error enters; problem+json (RFC 9457) leaves, the same for every route. What is not ours becomes a plain 500."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote
+
+import msgspec
+
+from headwater.schemas.errors import CursorGone, HeadwaterError
+from headwater.schemas.feed_json import ParameterProblem, Problem
+
+PROBLEM_JSON = b"application/problem+json"
+RETRY_AFTER_SECONDS = 1
+
+_WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_encode = msgspec.json.Encoder().encode
+
+
+def problem_of(error: HeadwaterError, *, request_id: str | None = None, realm: str | None = None) -> Problem:
+    facts = dict(error.facts)
+    parameters = facts.pop("parameters", None)
+    gone = isinstance(error, CursorGone)
+    oldest, head = facts.get("oldest"), facts.get("head")
+    return Problem(
+        type=f"urn:headwater:problem:{error.code.lower().replace('_', '-')}",
+        title=_WORDS.sub(" ", type(error).__name__).capitalize(),
+        status=error.http_status,
+        detail=error.message,
+        code=error.code,
+        retriable=error.retriable,
+        field=error.field,
+        remedy=error.remedy,
+        facts=facts,
+        parameters=msgspec.convert(parameters or [], list[ParameterProblem]),
+        request_id=request_id,
+        oldest=oldest if isinstance(oldest, int) else None,
+        head=head if isinstance(head, int) else None,
+        snapshot_url=_snapshot_url(realm, error) if gone and realm is not None else None,
+    )
+
+
+def internal_problem(request_id: str) -> Problem:
+    """Says nothing of the inside: the log has it, under the request id."""
+    return Problem(
+        type="urn:headwater:problem:internal",
+        title="Internal error",
+        status=500,
+        detail="the server failed at this request; its log says more under the request id.",
+        code="INTERNAL",
+        retriable=False,
+        request_id=request_id,
+    )
+
+
+def problem_body(problem: Problem) -> bytes:
+    return _encode(problem)
+
+
+def problem_headers(problem: Problem) -> list[tuple[bytes, bytes]]:
+    headers = [(b"content-type", PROBLEM_JSON), (b"cache-control", b"no-store")]
+    if problem.status == 503:
+        headers.append((b"retry-after", str(RETRY_AFTER_SECONDS).encode()))
+    return headers
+
+
+def _snapshot_url(realm: str, error: HeadwaterError) -> str:
+    pointer = error.facts.get("pointer")
+    query = f"?pointer={quote(pointer, safe='/')}" if isinstance(pointer, str) else ""
+    return f"/feed/v1/{quote(realm)}/snapshot{query}"

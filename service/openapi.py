@@ -1,0 +1,167 @@
+"""The table of routes and the structs behind it enter; the OpenAPI 3.1 that describes just them leaves."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from headwater.schemas.change import Change
+from headwater.schemas.feed_json import Problem, StreamEnd, StreamEvent
+from headwater.service.http.parameters import Parameter
+from headwater.service.http.routes import CHANGES_ROUTE, COMMIT_ROUTE, FEED_ROUTES, STREAM_ROUTE, FeedRoute
+
+_REF = "#/components/schemas/{name}"
+_PATH_PARAMETER = re.compile(r"\{(\w+)\}")
+_EVERY_ROUTE = (400, 404, 503)
+_TITLES = {
+    200: "It is there already, the same.",
+    304: "Nothing is new.",
+    400: "What was asked cannot be meant.",
+    404: "It is not there.",
+    409: "The head, or another reader, says no.",
+    410: "History is gone, or is another one: code CURSOR_EXPIRED or CURSOR_RESET.",
+    413: "The body is too large.",
+    503: "Come again: code FEED_BEHIND, STORE_UNAVAILABLE, NOT_SERVING and the like.",
+}
+_PATH_TEXTS = {
+    "realm": ("Name of a realm.", {"type": "string", "minLength": 1, "maxLength": 128}),
+    "id": ("64 hex digits.", {"type": "string", "pattern": "^[0-9a-f]{64}$"}),
+    "name": ("Name of a subscription.", {"type": "string", "pattern": "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$"}),
+}
+_PLAIN_PATHS = {
+    "/livez": "Whether the process lives.",
+    "/readyz": "Whether it can serve.",
+    "/metrics": "Prometheus' text format.",
+    "/openapi.json": "This description.",
+    "/": "A page that shows the way.",
+}
+
+
+@cache
+def openapi_bytes() -> bytes:
+    return msgspec.json.encode(openapi())
+
+
+def openapi() -> dict[str, Any]:
+    from headwater import __version__
+
+    named = [route.body for route in FEED_ROUTES] + [route.answer for route in FEED_ROUTES]
+    types = list(dict.fromkeys([Problem, StreamEnd, Change, StreamEvent, *(one for one in named if one is not None)]))
+    _, components = msgspec.json.schema_components(types, ref_template=_REF)
+    paths: dict[str, Any] = {}
+    for route in FEED_ROUTES:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+    for path, summary in _PLAIN_PATHS.items():
+        answers: dict[str, Any] = {"200": {"description": summary}}
+        if path == "/readyz":
+            answers["503"] = _problem(503)
+        paths[path] = {"get": {"summary": summary, "operationId": _operation_id("get", path), "responses": answers}}
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Headwater feed",
+            "version": __version__,
+            "description": "The change feed of a lakehouse catalog: complete, in order, once, resumable from any commit.",
+        },
+        "paths": paths,
+        "components": {"schemas": components},
+    }
+
+
+def _operation(route: FeedRoute) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "summary": route.summary,
+        "operationId": _operation_id(route.method.lower(), route.path),
+        "parameters": [
+            *(_path_parameter(name) for name in _PATH_PARAMETER.findall(route.path)),
+            *(_query_parameter(parameter) for parameter in route.parameters),
+            *_header_parameters(route),
+        ],
+        "responses": _answers(route),
+    }
+    if route.body is not None:
+        schema = {"$ref": _REF.format(name=route.body.__name__)}
+        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+    return operation
+
+
+def _answers(route: FeedRoute) -> dict[str, Any]:
+    answers: dict[str, Any] = {str(route.status): _answer(route)}
+    for status in (*_EVERY_ROUTE, *route.also):
+        if status == 304:
+            answers["304"] = {"description": _TITLES[304]}
+        elif status < 300:
+            answers[str(status)] = _answer(route, _TITLES[status])
+        else:
+            answers[str(status)] = _problem(status)
+    return answers
+
+
+def _answer(route: FeedRoute, title: str | None = None) -> dict[str, Any]:
+    answer: dict[str, Any] = {
+        "description": title or route.summary,
+        "headers": {"X-Request-ID": {"schema": {"type": "string"}}},
+    }
+    if route.answer is not None:
+        if route.answer_media == "text/event-stream":
+            schema: dict[str, Any] = {"type": "string", "description": "Events; the data of each is a FeedPage or a StreamEnd."}
+        else:
+            schema = {"$ref": _REF.format(name=route.answer.__name__)}
+        answer["content"] = {route.answer_media: {"schema": schema}}
+    return answer
+
+
+def _problem(status: int) -> dict[str, Any]:
+    schema = {"$ref": _REF.format(name="Problem")}
+    return {"description": _TITLES[status], "content": {"application/problem+json": {"schema": schema}}}
+
+
+def _query_parameter(parameter: Parameter) -> dict[str, Any]:
+    one: dict[str, Any] = {"type": parameter.type}
+    if parameter.minimum is not None:
+        one["minimum"] = parameter.minimum
+    if parameter.maximum is not None:
+        one["maximum"] = parameter.maximum
+    if parameter.choices:
+        one["enum"] = list(parameter.choices)
+    elif parameter.type == "string":
+        one |= {"minLength": 1, "maxLength": parameter.length_max}
+    if parameter.default is not None:
+        one["default"] = parameter.default
+    schema = {"type": "array", "items": one, "maxItems": parameter.items_max} if parameter.many else one
+    return {
+        "name": parameter.name,
+        "in": "query",
+        "required": parameter.required,
+        "description": parameter.description,
+        "schema": schema,
+        **({"style": "form", "explode": True} if parameter.many else {}),
+    }
+
+
+def _path_parameter(name: str) -> dict[str, Any]:
+    description, schema = _PATH_TEXTS[name]
+    return {"name": name, "in": "path", "required": True, "description": description, "schema": schema}
+
+
+def _header_parameters(route: FeedRoute) -> list[dict[str, Any]]:
+    found = [_header("X-Request-ID", "Comes back with the answer and stands in the log.")]
+    if route.path == CHANGES_ROUTE:
+        found.append(_header("If-None-Match", "The ETag of the last page: 304 when nothing is new."))
+    if route.path == STREAM_ROUTE:
+        found.append(_header("Last-Event-ID", "Go on behind this event; wins over `after`."))
+    if route.path == COMMIT_ROUTE:
+        found.append(_header("Idempotency-Key", "The same key commits once, however often it is sent."))
+    return found
+
+
+def _header(name: str, description: str) -> dict[str, Any]:
+    return {"name": name, "in": "header", "required": False, "description": description, "schema": {"type": "string"}}
+
+
+def _operation_id(method: str, path: str) -> str:
+    words = [word for word in re.split(r"[^A-Za-z0-9]+", path) if word not in ("", "feed", "v1", "realm", "name", "id")]
+    return "_".join([method, *words]) or method

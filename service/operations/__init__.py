@@ -1,0 +1,1 @@
+"""Requests that know no transport enter; what every door answers with leaves."""

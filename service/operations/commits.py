@@ -1,0 +1,106 @@
+"""A commit's fields enter; its entry leaves, once whatever the number of attempts. An id enters; the Change it names leaves."""
+
+from __future__ import annotations
+
+import asyncio
+
+from headwater.persistence.lane import Answer
+from headwater.persistence.log_entry import Logged
+from headwater.persistence.pointer_log import PointerLog
+from headwater.producer.catalog_commit import CatalogCommit
+from headwater.producer.catalog_records import Catalog
+from headwater.producer.commit_meta import CommitMeta
+from headwater.producer.operations import CatalogOperation, Delete, Put, Rename
+from headwater.producer.operations_json import operations_from_json
+from headwater.producer.pointer_names import branch_pointer
+from headwater.schemas.change import Op
+from headwater.schemas.entry_ids import EMPTY, parse_id
+from headwater.schemas.errors import (
+    CatalogNotFound,
+    HeadwaterError,
+    IdempotencyKeyReused,
+    ObjectNotFound,
+    PointerNotFound,
+    ReferenceNotFound,
+    WrongObjectType,
+)
+from headwater.schemas.feed_json import CommitBody
+from headwater.service.operations.encoded_entries import EncodedEntry
+from headwater.service.operations.realm_feeds import RealmFeed
+
+OBJECT_IDS_END = 1 << 63
+"""Ids of entries begin with an object id, of which the highest bit is never set."""
+
+
+async def commit(feed: RealmFeed, body: CommitBody, request_id: str | None, author: str) -> tuple[str, Answer]:
+    """The pointer, and what became of the commit. A catalog that is remembered wrongly costs one more look, no wrong answer."""
+    operations = operations_from_json(body.operations)
+    request = CatalogCommit(
+        feed.kernel,
+        operations,
+        CommitMeta(body.author or author, body.message, body.headers),
+        request_id=request_id,
+        expected_head=body.expected_head,
+        base_commit=body.base_commit,
+    )
+    known = feed.known_catalog(body.catalog)
+    catalog = known if known is not None else await asyncio.to_thread(feed.read_catalog, body.catalog)
+    try:
+        pointer, answer = await _commit(feed, catalog, body.branch, request)
+    except (ReferenceNotFound, CatalogNotFound):
+        found = await asyncio.to_thread(feed.read_catalog, body.catalog)
+        if known is None or found.id == known.id:
+            raise
+        pointer, answer = await _commit(feed, found, body.branch, request)
+    if answer.replayed and answer.logged is not None:
+        _check_same_request(answer.logged, operations)
+    return pointer, answer
+
+
+async def _commit(feed: RealmFeed, catalog: Catalog, branch: str | None, request: CatalogCommit) -> tuple[str, Answer]:
+    pointer = branch_pointer(catalog.id, branch or catalog.default_branch)
+    return pointer, await asyncio.wrap_future(feed.kernel.committer.submit(pointer, request))
+
+
+def _check_same_request(logged: Logged, operations: list[CatalogOperation]) -> None:
+    """⚠ A key that came before with other operations must not be answered as if these had been committed."""
+    asked = {(op, tuple(one.key)) for one in operations if (op := _op(one))}
+    if asked != {(op.op, op.key) for op in logged.entry.operations}:
+        raise IdempotencyKeyReused(
+            "the same key came before with another commit.",
+            field="Idempotency-Key",
+            remedy="Use a new key for every commit.",
+            entry_id=logged.entry_id.hex(),
+        )
+
+
+def _op(operation: CatalogOperation) -> Op | None:
+    if isinstance(operation, Put):
+        return Op.PUT
+    if isinstance(operation, Delete):
+        return Op.DELETE
+    return Op.RENAME if isinstance(operation, Rename) else None
+
+
+def find_commit(feed: RealmFeed, id: str) -> EncodedEntry:
+    """The Change of an id; ⚠ only if it is in its pointer's log, for objects of lost attempts are no commits."""
+    raw = parse_id(id, field="id")
+    if raw == EMPTY or int.from_bytes(raw[:8], "big") >= OBJECT_IDS_END:
+        raise _no_commit(id)
+    try:
+        logged = feed.kernel.walk.load(raw)
+        head = feed.watch.head(logged.entry.pointer)
+    except (ObjectNotFound, PointerNotFound, WrongObjectType):
+        raise _no_commit(id) from None
+    log, seq = PointerLog(feed.kernel, logged.entry.pointer), logged.entry.seq
+    if seq > head.seq:
+        head = log.head()
+    if seq < head.row.floor:
+        raise log.expired(seq, head)
+    if seq > head.seq or feed.kernel.walk.at(head.newest, seq).entry_id != raw:
+        raise _no_commit(id)
+    return feed.encoded.keep(f"{feed.kernel.realm}/{log.pointer}", [logged], feed.name)[0]
+
+
+def _no_commit(id: str) -> HeadwaterError:
+    return ReferenceNotFound(f"there is no commit {id}.", field="id", remedy="Read the changes to find it.")

@@ -1,0 +1,261 @@
+"""Positions in logs enter; the entries behind them leave, encoded: from memory at once, or from the store.
+
+One pointer or many make no difference to a reader: many are merged by time, each pointer's entries in order, and the range of
+each says how far the page goes. What is answered from memory is checked like what is read: the floor, the chain, the history
+that the reader has seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from heapq import merge
+from typing import NamedTuple
+
+from headwater.consumers.local_feed import SCANNED_ENTRIES_MAX, LocalFeed
+from headwater.persistence.head_watch import HeadWatch
+from headwater.persistence.log_entry import Logged, change_of
+from headwater.persistence.pointer_log import LogHead, PointerLog
+from headwater.persistence.store import RealmKernel
+from headwater.schemas.cursor import Cursor, Position, decode_cursor, is_cursor
+from headwater.schemas.errors import CursorGone, CursorReset, FeedBehind, HeadwaterError, InvalidInput
+from headwater.schemas.filters import NO_FILTER, Filter
+from headwater.service.operations.encoded_entries import EncodedEntries, EncodedEntry
+
+PAGE_BYTES_MAX = 8 * 1024 * 1024
+"""A page ends behind the Change that exceeds this, whatever its limit; it holds at least one."""
+READ_ENTRIES_MAX = 250
+"""At once from the store, so that large entries do not fill memory before the page is full."""
+
+
+class PointerPart(NamedTuple):
+    """What a page has of one pointer: (start, end] was looked at."""
+
+    start: Position
+    end: Position
+    head: LogHead
+
+
+class Page(NamedTuple):
+    entries: list[EncodedEntry]
+    """What is shown, in order."""
+    parts: dict[str, PointerPart]
+
+    @property
+    def advanced(self) -> bool:
+        return any(part.end.seq > part.start.seq for part in self.parts.values())
+
+    @property
+    def ends(self) -> dict[str, Position]:
+        return {pointer: part.end for pointer, part in self.parts.items()}
+
+
+class FeedPages:
+    """The feed of one realm instance."""
+
+    def __init__(self, kernel: RealmKernel, watch: HeadWatch, encoded: EncodedEntries) -> None:
+        self.kernel = kernel
+        self.watch = watch
+        self.local = LocalFeed(kernel, watch)
+        self.encoded = encoded
+
+    # ── where to begin ──────────────────────────────────────────────────────────────────────────────────────
+
+    def start_from_memory(self, pointer: str, after: str) -> Position | None:
+        """What the cursor means, if no store is needed to say so."""
+        head = self.watch.known(pointer)
+        if head is None:
+            return None
+        if after == "latest":
+            return Position(head.seq, head.newest.entry_id)
+        if after == "earliest":
+            return Position(head.row.floor - 1, b"")
+        position = _stated_position(pointer, after, self.kernel.realm)
+        if position is None or not head.row.floor - 1 <= position.seq <= head.seq:
+            return None
+        return position
+
+    def start(self, pointer: str, after: str) -> Position:
+        """What the cursor means, or why it means nothing here. May ask the store."""
+        with _naming(pointer):
+            if after == "latest":
+                head = self.watch.head(pointer)
+                return Position(head.seq, head.newest.entry_id)
+            return self.local.start(pointer, after)
+
+    # ── pages ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def from_memory(self, positions: Mapping[str, Position], limit: int, filter: Filter) -> Page | None:
+        """The page if heads and entries are all in memory; None if the store must be asked."""
+        heads: dict[str, LogHead] = {}
+        runs: dict[str, list[EncodedEntry]] = {}
+        for pointer, after in positions.items():
+            head = self.watch.known(pointer)
+            if head is None or not head.row.floor - 1 <= after.seq <= head.seq:
+                return None
+            heads[pointer] = head
+            if head.seq > after.seq:
+                if filter is not NO_FILTER:
+                    return None
+                run = self.encoded.run(self._log(pointer), after.seq + 1, min(head.seq, after.seq + limit))
+                if run is None or not _is_chain(run, after, head):
+                    return None
+                runs[pointer] = run
+            elif after.entry_id and after.entry_id != head.newest.entry_id:
+                return None
+        return _merged(positions, heads, runs, limit)
+
+    def read(self, positions: Mapping[str, Position], limit: int, filter: Filter) -> Page:
+        """The page, from the store where memory lacks it."""
+        heads = {pointer: self.watch.head(pointer) for pointer in positions}
+        if filter is NO_FILTER:
+            runs = {pointer: self._run(pointer, after, heads[pointer], limit) for pointer, after in positions.items()}
+            return _merged(positions, heads, runs, limit)
+        return self._filtered(positions, heads, limit, filter)
+
+    def _run(self, pointer: str, after: Position, head: LogHead, limit: int) -> list[EncodedEntry]:
+        """Entries behind `after`; empty if there are none. Refuses what is expired, reset or beyond the head."""
+        known = self.encoded.run(self._log(pointer), after.seq + 1, min(head.seq, after.seq + limit))
+        if known and after.seq >= head.row.floor - 1 and _is_chain(known, after, head):
+            return known
+        run: list[EncodedEntry] = []
+        size, seq = 0, after.seq
+        while len(run) < limit and size <= PAGE_BYTES_MAX:
+            logged = self._logged(pointer, Position(seq, after.entry_id if seq == after.seq else b""), head, limit - len(run))
+            if not logged:
+                break
+            some = self.encoded.keep(self._log(pointer), logged, self.kernel.realm_name)
+            run += some
+            size += sum(len(entry.json) for entry in some)
+            seq = some[-1].seq
+        return run
+
+    def _logged(self, pointer: str, after: Position, head: LogHead, limit: int) -> list[Logged]:
+        with _naming(pointer):
+            entries = PointerLog(self.kernel, pointer).page(after.seq, min(limit, READ_ENTRIES_MAX), head).entries
+        seen = entries[0].entry.previous if entries else head.newest.entry_id if after.seq == head.seq else after.entry_id
+        if after.entry_id and after.entry_id != seen:
+            raise self.reset(pointer, "the entry it has seen is not in this history.")
+        return entries
+
+    def _filtered(self, positions: Mapping[str, Position], heads: Mapping[str, LogHead], limit: int, filter: Filter) -> Page:
+        """Looks at a bounded number of entries of each pointer, so that it ends; ranges say how far it came."""
+        scanned = max(READ_ENTRIES_MAX, SCANNED_ENTRIES_MAX // len(positions))
+        looked: dict[str, list[EncodedEntry]] = {}
+        hidden: set[bytes] = set()
+        for pointer, after in positions.items():
+            looked[pointer] = []
+            shown = 0
+            for one in self._logged_run(pointer, after, heads[pointer], scanned):
+                looked[pointer] += self.encoded.keep(self._log(pointer), [one], self.kernel.realm_name)
+                if filter.shows(change_of(one, self.kernel.realm_name)):
+                    shown += 1
+                    if shown == limit:
+                        break
+                else:
+                    hidden.add(one.entry_id)
+        return _merged(positions, heads, looked, limit, hidden)
+
+    def _logged_run(self, pointer: str, after: Position, head: LogHead, count: int) -> list[Logged]:
+        found: list[Logged] = []
+        position = after
+        while len(found) < count:
+            some = self._logged(pointer, position, head, count - len(found))
+            if not some:
+                break
+            found += some
+            position = Position(some[-1].entry.seq, some[-1].entry_id)
+        return found
+
+    # ── refusals ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def reset(self, pointer: str, why: str) -> HeadwaterError:
+        head = self.watch.head(pointer)
+        return CursorReset(
+            f"{pointer}: {why}",
+            field="after",
+            remedy="Take a snapshot and follow from its entry.",
+            oldest=head.row.floor,
+            head=head.seq,
+            pointer=pointer,
+        )
+
+    def _log(self, pointer: str) -> str:
+        return f"{self.kernel.realm}/{pointer}"
+
+
+@contextmanager
+def _naming(pointer: str) -> Iterator[None]:
+    """A feed of many pointers says which one cannot go on."""
+    try:
+        yield
+    except (CursorGone, FeedBehind) as error:
+        error.facts["pointer"] = pointer
+        raise
+
+
+def cursor_of(after: str) -> Cursor | None:
+    """The decoded token; None for a cursor of another kind."""
+    return decode_cursor(after) if is_cursor(after) else None
+
+
+def _stated_position(pointer: str, after: str, realm: str) -> Position | None:
+    """The position that a seq or token states by itself; None where a look into the log, or a refusal, is needed."""
+    if after.isascii() and after.isdecimal() and len(after) < 20:
+        return Position(int(after), b"")
+    if not is_cursor(after):
+        return None
+    cursor = decode_cursor(after)
+    return cursor.positions.get(pointer) if cursor.realm == realm else None
+
+
+def _is_chain(run: list[EncodedEntry], after: Position, head: LogHead) -> bool:
+    """Whether the entries follow each other and the reader's, and end in the head if they reach it."""
+    previous = after.entry_id or run[0].previous
+    for entry in run:
+        if entry.previous != previous:
+            return False
+        previous = entry.entry_id
+    return run[-1].seq < head.seq or previous == head.newest.entry_id
+
+
+def _merged(
+    positions: Mapping[str, Position],
+    heads: Mapping[str, LogHead],
+    runs: Mapping[str, list[EncodedEntry]],
+    limit: int,
+    hidden: set[bytes] | None = None,
+) -> Page:
+    """Entries of all pointers by time, up to the limit and the bound in bytes; each part ends where its entries end."""
+    ends = {pointer: _known_end(after, heads[pointer]) for pointer, after in positions.items()}
+    shown: list[EncodedEntry] = []
+    size = 0
+    labelled = [[(entry.time, pointer, entry) for entry in run] for pointer, run in runs.items() if run]
+    for _, pointer, entry in labelled[0] if len(labelled) == 1 else merge(*labelled, key=_time_and_pointer):
+        if len(shown) == limit or size > PAGE_BYTES_MAX:
+            break
+        ends[pointer] = Position(entry.seq, entry.entry_id)
+        if hidden is None or entry.entry_id not in hidden:
+            shown.append(entry)
+            size += len(entry.json)
+    parts = {pointer: PointerPart(after, ends[pointer], heads[pointer]) for pointer, after in positions.items()}
+    return Page(shown, parts)
+
+
+def _time_and_pointer(labelled: tuple[int, str, EncodedEntry]) -> tuple[int, str]:
+    return labelled[:2]
+
+
+def _known_end(after: Position, head: LogHead) -> Position:
+    """A reader who stands at the head by number alone learns its id: from then on a replaced log is noticed."""
+    return Position(head.seq, head.newest.entry_id) if after.seq == head.seq else after
+
+
+def check_pointers(pointers: list[str], after: str) -> None:
+    """An id or a seq means something for one pointer only."""
+    if len(pointers) > 1 and not is_cursor(after) and after not in ("earliest", "latest") and "T" not in after:
+        raise InvalidInput(
+            f"{after[:80]!r} says nothing about {len(pointers)} pointers.",
+            field="after",
+            remedy="Use a cursor, a time, 'earliest' or 'latest'.",
+        )

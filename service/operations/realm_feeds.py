@@ -1,0 +1,131 @@
+"""Names of realms enter; what serves an ACTIVE one leaves: kernel, watch, pages, catalogs. Kept, and looked at again.
+
+A realm that is known answers without the store; it is looked up again every second, so one that was closed or made again under
+its name is noticed. What is not known is always asked for: nothing is remembered as absent.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+from headwater.persistence.draft import Draft
+from headwater.persistence.head_watch import HeadWatch
+from headwater.persistence.realms import Realms
+from headwater.persistence.store import RealmKernel, Store
+from headwater.producer.catalog_records import Catalog
+from headwater.producer.catalogs import Catalogs
+from headwater.producer.pointer_names import CATALOGS
+from headwater.schemas.errors import HeadwaterError, NotFound, RealmNotActive
+from headwater.service.operations.encoded_entries import EncodedEntries
+from headwater.service.operations.feed_pages import FeedPages
+
+LOOK_AGAIN_SECONDS = 1.0
+BELIEVED_SECONDS = 10.0
+"""How long a realm is served on when it cannot be looked up again."""
+CATALOGS_KEPT_MAX = 10_000
+
+_log = logging.getLogger(__name__)
+
+
+class RealmFeed:
+    """One realm instance, served."""
+
+    def __init__(self, kernel: RealmKernel, encoded: EncodedEntries) -> None:
+        self.kernel = kernel
+        self.encoded = encoded
+        kernel.on_moved(self._encode)  # before the watch: whoever is woken by it finds the entries encoded
+        self.watch = HeadWatch(kernel)
+        self.pages = FeedPages(kernel, self.watch, encoded)
+        self._catalogs = Catalogs(kernel)
+        self._known_catalogs: dict[str, tuple[int, Catalog]] = {}
+
+    @property
+    def name(self) -> str:
+        return self.kernel.realm_name
+
+    def known_catalog(self, name: str) -> Catalog | None:
+        """From memory, if no catalog was made or dropped since it was read."""
+        known, head = self._known_catalogs.get(name), self.watch.known(CATALOGS)
+        return known[1] if known is not None and head is not None and head.seq == known[0] else None
+
+    def read_catalog(self, name: str) -> Catalog:
+        """Strongly, and known from then on."""
+        seq = self.watch.head(CATALOGS).seq  # before the read: what changes in between is noticed by the number
+        catalog = self._catalogs.get(name)
+        if len(self._known_catalogs) >= CATALOGS_KEPT_MAX:
+            self._known_catalogs.clear()
+        self._known_catalogs[name] = (seq, catalog)
+        return catalog
+
+    def close(self) -> None:
+        self.watch.close()
+
+    def _encode(self, pointer: str, draft: Draft) -> None:
+        self.encoded.keep(f"{self.kernel.realm}/{pointer}", draft.made, self.name)
+
+
+class RealmFeeds:
+    """All realms of one store. Thread-safe."""
+
+    def __init__(self, store: Store, *, encoded_bytes_max: int) -> None:
+        self.store = store
+        self.encoded = EncodedEntries(encoded_bytes_max)
+        self._realms = Realms(store)
+        self._feeds: dict[str, RealmFeed] = {}
+        self._looked_at: dict[str, float] = {}
+        self._lock = threading.Lock()
+
+    def known(self, name: str) -> RealmFeed | None:
+        """From memory; None if it is not known or must be looked up again. Never asks the store."""
+        feed = self._feeds.get(name)
+        if feed is None or time.monotonic() - self._looked_at[name] > LOOK_AGAIN_SECONDS:
+            return None
+        return feed
+
+    def require(self, name: str) -> RealmFeed:
+        """The feed of an ACTIVE realm, looked up if that was not done lately. May ask the store."""
+        known = self.known(name)
+        if known is not None:
+            return known
+        try:
+            kernel = self._realms.require_active(name)
+        except (NotFound, RealmNotActive):
+            self._forget(name)
+            raise
+        except HeadwaterError:
+            feed = self._feeds.get(name)
+            if feed is not None and time.monotonic() - self._looked_at[name] < BELIEVED_SECONDS:
+                return feed
+            raise
+        return self._serve(name, kernel)
+
+    def check_store(self) -> None:
+        """One cheap read of what every request needs; raises if it fails."""
+        self._realms.list(limit=1)
+
+    def all_known(self) -> list[RealmFeed]:
+        return list(self._feeds.values())
+
+    def close(self) -> None:
+        for feed in self.all_known():
+            feed.close()
+
+    def _serve(self, name: str, kernel: RealmKernel) -> RealmFeed:
+        with self._lock:
+            feed = self._feeds.get(name)
+            if feed is None or feed.kernel is not kernel:
+                if feed is not None:
+                    _log.info("realm %s is another instance now", name)
+                    threading.Thread(target=feed.close, daemon=True).start()
+                feed = self._feeds[name] = RealmFeed(kernel, self.encoded)
+            self._looked_at[name] = time.monotonic()
+            return feed
+
+    def _forget(self, name: str) -> None:
+        with self._lock:
+            feed = self._feeds.pop(name, None)
+            self._looked_at.pop(name, None)
+        if feed is not None:
+            threading.Thread(target=feed.close, daemon=True).start()
