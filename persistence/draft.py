@@ -28,6 +28,7 @@ from headwater.persistence.log_entry import (
     id_of,
     reachable_only_as_head,
 )
+from headwater.persistence.log_walk import LogWalk
 from headwater.persistence.object_types import ObjectType
 from headwater.persistence.realm_objects import NewObject, RealmObjects
 from headwater.persistence.spine import NO_LINK, Link
@@ -132,6 +133,11 @@ class Draft:
         elif self._index.tail is not self.head.tail:
             self._index = self._index.with_tail(self.head.tail)
         return self._index
+
+    @property
+    def walk(self) -> LogWalk:
+        """Over the log that would be there if the draft had landed."""
+        return LogWalk(self._objects, self._fresh)
 
     def find(self, key: KeyPath) -> IndexValue | None:
         encoded = encode_key(key)

@@ -5,7 +5,7 @@ The walk trusts nothing: an entry that is not the one its neighbour names is `Ch
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -16,13 +16,15 @@ from headwater.schemas.errors import ChainBroken, ObjectNotFound
 
 
 class LogWalk:
-    def __init__(self, objects: RealmObjects) -> None:
+    def __init__(self, objects: RealmObjects, drafted: Mapping[int, msgspec.Struct] | None = None) -> None:
+        """`drafted` entries, by object id, are walked over as if they were stored: a plan sees its own batch."""
         self._objects = objects
+        self._drafted = {} if drafted is None else drafted
 
     def load(self, entry_id: bytes) -> Logged:
         """The entry of that id; `ObjectNotFound` where it never was or was swept. The id is recomputed: one that only begins
         like an entry's names nothing."""
-        entry = self._whole(self._objects.fetch(ENTRY, object_id_of(entry_id)))
+        entry = self._whole(self._fetch(object_id_of(entry_id)))
         if id_of(entry, object_id_of(entry_id)) != entry_id:
             raise ObjectNotFound(f"there is no entry {entry_id.hex()}.", field="id", object_ids=[object_id_of(entry_id)])
         return Logged(entry_id, entry)
@@ -68,7 +70,7 @@ class LogWalk:
         here, remaining = newest, count - 1
         yield here
         while remaining > 0 and here.entry.back:
-            run = self._objects.fetch_many(ENTRY, here.entry.back[-remaining:])
+            run = self._fetch_many(here.entry.back[-remaining:])
             for object_id, entry in reversed(run.items()):
                 if object_id != object_id_of(here.entry.previous) or entry.seq != here.entry.seq - 1:
                     raise ChainBroken(f"{entry.pointer}: entry {entry.seq} is not the one before entry {here.entry.seq}.")
@@ -84,13 +86,22 @@ class LogWalk:
         return self._by_object_id(here.entry.jump_id, here.entry.jump_seq)
 
     def _by_object_id(self, object_id: int, seq: int) -> Logged:
-        entry = self._whole(self._objects.fetch(ENTRY, object_id))
+        entry = self._whole(self._fetch(object_id))
         if entry.seq != seq:
             raise ChainBroken(f"{entry.pointer}: entry {object_id} has seq {entry.seq}, its link says {seq}.")
         return Logged(id_of(entry, object_id), entry)
 
+    def _fetch(self, object_id: int) -> Entry:
+        drafted = self._drafted.get(object_id)
+        return drafted if isinstance(drafted, Entry) else self._objects.fetch(ENTRY, object_id)
+
+    def _fetch_many(self, object_ids: Sequence[int]) -> dict[int, Entry]:
+        drafted = {id: entry for id in object_ids if isinstance(entry := self._drafted.get(id), Entry)}
+        stored = self._objects.fetch_many(ENTRY, [id for id in object_ids if id not in drafted])
+        return {id: drafted.get(id) or stored[id] for id in object_ids}
+
     def _whole(self, entry: Entry) -> Entry:
-        if not entry.operations_id:
+        if not entry.operations_id or entry.operations:
             return entry
         spilled = self._objects.fetch(SPILLED_OPERATIONS, entry.operations_id)
         return msgspec.structs.replace(entry, operations=spilled.operations)

@@ -7,6 +7,7 @@ import msgspec
 from headwater.persistence.draft import Draft, Plan
 from headwater.persistence.log_entry import Logged, StoredSource
 from headwater.persistence.store import RealmKernel
+from headwater.producer.catalog_commit import require_branch
 from headwater.producer.commit_meta import CommitMeta, check_meta, check_request_id
 from headwater.producer.merging.ancestry import ancestors, commit_of, merge_base
 from headwater.producer.merging.bringing import Brought, MergeRules, bring, check_expected_head, check_namespaces
@@ -64,8 +65,9 @@ class MergeRequest:
 
     def preview(self, draft: Draft) -> MergePreview:
         """The outcome for every key, conflicts included; nothing is written: a dry run is just this."""
+        require_branch(draft)
         check_expected_head(draft, self._expected_head)
-        walk = self._kernel.walk
+        walk = draft.walk
         target = None if draft.head.entry is None else commit_of(walk, Logged(draft.head.entry_id, draft.head.entry))
         if self._source is None or ancestors(walk, target).include(self._source):
             return MergePreview(self._source, Brought([], []), already_merged=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from headwater.persistence.draft import Draft, Plan
 from headwater.persistence.log_entry import Content, Logged, StoredOperation, StoredSource
+from headwater.producer.catalog_commit import require_branch
 from headwater.producer.commit_meta import CommitMeta, check_meta, check_request_id
 from headwater.producer.merging.bringing import Brought, KeyChange, MergeRules, bring, check_expected_head, check_namespaces
 from headwater.schemas.change import COMMITTING_KINDS, Kind
@@ -35,6 +36,7 @@ class TransplantRequest:
         self._expected_head = expected_head
 
     def plan(self, draft: Draft) -> Iterator[Plan]:
+        require_branch(draft)
         check_expected_head(draft, self._expected_head)
         for commit in self._commits:
             brought = self._bring(draft, commit)
@@ -44,6 +46,7 @@ class TransplantRequest:
 
     def preview(self, draft: Draft) -> list[Brought]:
         """The outcome for every key of every commit up to the first with a conflict; the draft is moved on, never written."""
+        require_branch(draft)
         check_expected_head(draft, self._expected_head)
         outcomes = []
         for commit in self._commits:
