@@ -66,6 +66,12 @@ HeadwaterError
 │   ├── LogDiverged                   another entry stands in the log where one was published
 │   └── TopicUnusable                 a topic exists with settings that would lose records
 ├── ShardLost                 503  retriable: another publisher has the shard
+├── MaintenanceRefused        409  nothing was deleted: maintenance must not go on as things are
+│   ├── MaintenanceRunning            another run is at it; names it
+│   ├── MaintenanceSuperseded         this run lost its lease to another
+│   ├── RetainedIncomplete            the retained set does not reach every head, or has a gap
+│   ├── RetainedCorrupt               a stored retained set contradicts itself
+│   └── FilterOverflow                the filter took more ids than it was made for
 ├── MissingDependency         500  an optional package, Java, or a server program is not on this machine
 └── ServerFailed              500  a local development server did not start or died
 """
@@ -365,6 +371,34 @@ class ShardLost(HeadwaterError):
     retriable = True
     http_status = 503
     grpc_status = "ABORTED"
+
+
+class MaintenanceRefused(HeadwaterError):
+    """Nothing was deleted."""
+
+    code = "MAINTENANCE_REFUSED"
+    http_status = 409
+    grpc_status = "FAILED_PRECONDITION"
+
+
+class MaintenanceRunning(MaintenanceRefused):
+    code = "MAINTENANCE_RUNNING"
+
+
+class MaintenanceSuperseded(MaintenanceRefused):
+    code = "MAINTENANCE_SUPERSEDED"
+
+
+class RetainedIncomplete(MaintenanceRefused):
+    code = "RETAINED_INCOMPLETE"
+
+
+class RetainedCorrupt(MaintenanceRefused):
+    code = "RETAINED_CORRUPT"
+
+
+class FilterOverflow(MaintenanceRefused):
+    code = "FILTER_OVERFLOW"
 
 
 class MissingDependency(HeadwaterError):

@@ -1,0 +1,1 @@
+"""The log enters; Kafka records leave: each entry once, in order per pointer, whatever dies in between."""

@@ -1,0 +1,69 @@
+"""A shard that had to stop enters; a rooted row of `::system::` and a line in the log leave, until the shard goes on."""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+
+from headwater.persistence.backend import Backend
+from headwater.persistence.clock import Clock
+from headwater.persistence.rows import RootedRow
+from headwater.persistence.store import SYSTEM_REALM
+from headwater.schemas.errors import Fact, HeadwaterError
+
+ALARM_TYPE = "publisher-alarm"
+
+_log = logging.getLogger(__name__)
+
+
+class Alarm(msgspec.Struct, frozen=True, kw_only=True):
+    realm: str
+    """The instance."""
+    shard: int
+    """-1 where it concerns all shards."""
+    code: str
+    message: str
+    raised_at: int
+    facts: dict[str, Fact] = {}
+
+
+class Alarms:
+    def __init__(self, backend: Backend, clock: Clock) -> None:
+        self._backend = backend
+        self._clock = clock
+
+    def sound(self, realm: str, shard: int, error: HeadwaterError) -> Alarm:
+        """Kept until it is cleared; the same alarm again only moves nothing."""
+        now = self._clock.now_micros()
+        alarm = Alarm(realm=realm, shard=shard, code=error.code, message=str(error), raised_at=now, facts=error.facts)
+        _log.error("%s shard %d has stopped: %s: %s", realm, shard, error.code, error)
+        before = self._backend.read_rooted(SYSTEM_REALM, ALARM_TYPE, _key(realm, shard))
+        row = RootedRow(
+            type=ALARM_TYPE,
+            key=_key(realm, shard),
+            version=before.version + 1 if before else 1,
+            created_at=before.created_at if before else now,
+            payload=msgspec.json.encode(alarm),
+        )
+        if before is None:
+            self._backend.insert_rooted(SYSTEM_REALM, row)
+        elif _alarm(before).message != alarm.message:
+            self._backend.update_rooted(SYSTEM_REALM, before.version, row)
+        return alarm
+
+    def clear(self, realm: str, shard: int) -> None:
+        row = self._backend.read_rooted(SYSTEM_REALM, ALARM_TYPE, _key(realm, shard))
+        if row is not None:
+            self._backend.delete_rooted(SYSTEM_REALM, ALARM_TYPE, row.key, row.version)
+
+    def list(self) -> list[Alarm]:
+        return [_alarm(row) for row in self._backend.list_rooted(SYSTEM_REALM, ALARM_TYPE)]
+
+
+def _key(realm: str, shard: int) -> str:
+    return f"{realm}/{shard}"
+
+
+def _alarm(row: RootedRow) -> Alarm:
+    return msgspec.json.decode(row.payload, type=Alarm)

@@ -1,0 +1,145 @@
+"""Changes and positions enter; Kafka records leave: key, partition, CloudEvents headers and framed Avro."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from urllib.parse import quote
+
+import msgspec
+
+from headwater.producer.publisher.topics import RealmTopics
+from headwater.schemas.avro_codec import to_avro
+from headwater.schemas.change import Change
+from headwater.schemas.kafka_records import (
+    CONFLUENT_MAGIC,
+    CONTENT_TYPE,
+    GENERATION_KEY,
+    SINGLE_OBJECT_PREFIX,
+    GenerationEnd,
+    Headers,
+    Progress,
+    RecordType,
+    digest_of,
+    sequence_text,
+)
+from headwater.schemas.topics import partition_of
+
+_json = msgspec.json.Encoder(order="deterministic").encode
+
+
+class KafkaRecord(NamedTuple):
+    topic: str
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+class Records:
+    """Makes the records of one realm instance in one generation."""
+
+    def __init__(
+        self,
+        realm: str,
+        generation: int,
+        topics: RealmTopics,
+        *,
+        record_bytes_max: int,
+        schema_id: int | None = None,
+        dataref_base: str = "",
+    ) -> None:
+        self.realm = realm
+        self.generation = generation
+        self.topics = topics
+        self._bytes_max = record_bytes_max
+        self._dataref_base = dataref_base.rstrip("/")
+        self._prefix = SINGLE_OBJECT_PREFIX if schema_id is None else CONFLUENT_MAGIC + schema_id.to_bytes(4, "big")
+        self._always: Headers = [
+            ("ce_specversion", b"1.0"),
+            ("ce_source", f"/realms/{quote(realm, safe='')}".encode()),
+            ("ce_generation", b"%d" % generation),
+        ]
+        self._of_changes: Headers = [
+            *self._always,
+            ("ce_type", RecordType.CHANGE.encode()),
+            ("content-type", CONTENT_TYPE),
+        ]
+
+    def change(self, change: Change) -> KafkaRecord:
+        pointer = change.pointer.encode()
+        headers: Headers = [
+            ("ce_id", change.entry_id.encode()),
+            ("ce_sequence", sequence_text(change.seq)),
+            ("ce_partitionkey", pointer),
+            ("ce_subject", pointer),
+            ("ce_time", change.time.encode()),
+            ("ce_kind", change.kind.encode()),
+            *self._of_changes,
+        ]
+        value: bytes | None = self._prefix + to_avro(change)
+        if value is not None and len(value) > self._bytes_max:
+            headers += [("ce_dataref", self._dataref(change).encode()), ("ce_datadigest", digest_of(change).encode())]
+            value = None
+        return KafkaRecord(self.topics.commits.name, self._partition(change.pointer), pointer, value, headers)
+
+    def baseline(self, pointer: str, seq: int, entry_id: str) -> KafkaRecord:
+        return self._control(RecordType.BASELINE, pointer, f"{self.generation}/{entry_id or 'empty'}", seq, [])
+
+    def truncated(self, pointer: str, from_seq: int, to_seq: int, entry_id: str) -> KafkaRecord:
+        """Entries (from_seq, to_seq] are gone; `entry_id` is that of `to_seq`."""
+        extra: Headers = [("ce_fromsequence", sequence_text(from_seq)), ("ce_entryid", entry_id.encode())]
+        return self._control(RecordType.TRUNCATED, pointer, f"{self.generation}/{from_seq}-{to_seq}", to_seq, extra)
+
+    def end(self, partition: int) -> KafkaRecord:
+        id = f"{RecordType.END}/{self.generation}/{partition}".encode()
+        headers: Headers = [("ce_id", id), ("ce_type", RecordType.END.encode()), *self._always]
+        return KafkaRecord(self.topics.commits.name, partition, None, None, headers)
+
+    def progress(self, position: Progress) -> KafkaRecord:
+        partition = partition_of(position.pointer, self.topics.progress.partitions)
+        headers: Headers = [("ce_type", RecordType.PROGRESS.encode()), ("content-type", b"application/json")]
+        return KafkaRecord(self.topics.progress.name, partition, position.pointer.encode(), _json(position), headers)
+
+    def position(self, pointer: str, seq: int, entry_id: str) -> Progress:
+        """Where nothing more is known of an entry than its id."""
+        return Progress(realm=self.realm, pointer=pointer, generation=self.generation, seq=seq, entry_id=entry_id)
+
+    def position_of(self, change: Change) -> Progress:
+        return Progress(
+            realm=self.realm,
+            pointer=change.pointer,
+            generation=self.generation,
+            seq=change.seq,
+            entry_id=change.entry_id,
+            commit_id=change.commit_id,
+            kind=change.kind,
+            time=change.time,
+        )
+
+    def gone(self, pointer: str, partition: int) -> KafkaRecord:
+        """Takes a position out of a progress partition that the pointer has left."""
+        return KafkaRecord(self.topics.progress.name, partition, pointer.encode(), None, [])
+
+    def ended(self, generation: int) -> KafkaRecord:
+        value = _json(GenerationEnd(realm=self.realm, ended=generation))
+        return KafkaRecord(self.topics.progress.name, 0, GENERATION_KEY, value, [])
+
+    def _control(self, type: RecordType, pointer: str, id: str, seq: int, extra: Headers) -> KafkaRecord:
+        key = pointer.encode()
+        headers: Headers = [
+            ("ce_id", f"{type}/{pointer}/{id}".encode()),
+            ("ce_type", type.encode()),
+            ("ce_sequence", sequence_text(seq)),
+            ("ce_partitionkey", key),
+            ("ce_subject", key),
+            *extra,
+            *self._always,
+        ]
+        return KafkaRecord(self.topics.commits.name, self._partition(pointer), key, None, headers)
+
+    def _partition(self, pointer: str) -> int:
+        return partition_of(pointer, self.topics.commits.partitions)
+
+    def _dataref(self, change: Change) -> str:
+        where = f"pointer={quote(change.pointer, safe='')}&after={change.seq - 1}&limit=1"
+        return f"{self._dataref_base}/feed/v1/{quote(change.realm, safe='')}/changes?{where}"

@@ -1,0 +1,12 @@
+"""How many shards there are and who shares them enter; how many are mine leaves. All come to the same answer. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def fair_share(shards: int, members: Sequence[str], me: str) -> int:
+    """As even as can be; what is left over goes to the first in order of id."""
+    everyone = sorted({*members, me})
+    even, left_over = divmod(shards, len(everyone))
+    return even + (everyone.index(me) < left_over)

@@ -1,0 +1,130 @@
+"""A Kafka record's headers and value enter; a typed record of the feed leaves, with its Change. And the frames around Avro.
+
+Headers are CloudEvents 1.0 in binary mode. A Change is Avro: in the single-object encoding (C3 01, fingerprint) without a
+schema registry, in Confluent's wire format (00, schema id) with one. Records that are no Change have no value: all is in the
+headers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from typing import Any
+
+import fastavro
+import fastavro.schema
+import msgspec
+
+from headwater.schemas.avro_codec import CHANGE_SCHEMA, from_avro, to_avro
+from headwater.schemas.change import Change
+from headwater.schemas.errors import ChainBroken
+
+SINGLE_OBJECT_MAGIC = b"\xc3\x01"
+CONFLUENT_MAGIC = b"\x00"
+CONTENT_TYPE = b"application/avro"
+
+_CANONICAL = fastavro.schema.to_parsing_canonical_form(CHANGE_SCHEMA)
+FINGERPRINT = bytes.fromhex(fastavro.schema.fingerprint(_CANONICAL, "CRC-64-AVRO"))
+SINGLE_OBJECT_PREFIX = SINGLE_OBJECT_MAGIC + FINGERPRINT
+
+Headers = list[tuple[str, str | bytes | None]]
+SchemaById = Callable[[int], dict[str, Any]]
+"""The writer's schema behind a registry's id."""
+
+
+class RecordType(StrEnum):
+    CHANGE = "io.headwater.change"
+    BASELINE = "io.headwater.baseline"
+    """In this generation the pointer's records begin behind this seq."""
+    TRUNCATED = "io.headwater.truncated"
+    """Entries (from, sequence] were cut from the log before they were published."""
+    END = "io.headwater.end"
+    """The last record of a generation in this partition."""
+    PROGRESS = "io.headwater.progress"
+
+
+class FeedRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One record of the commits topic. Types that a later version adds are left to the reader to skip."""
+
+    type: str
+    id: str
+    pointer: str
+    generation: int
+    seq: int
+    from_seq: int | None = None
+    change: Change | None = None
+    dataref: str = ""
+    """Where a Change is that was too large for Kafka; `digest` is that of its Avro."""
+    digest: str = ""
+
+    @property
+    def is_claim_check(self) -> bool:
+        return bool(self.dataref)
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """The value of the progress topic, as JSON: where a pointer's head is, as far as Kafka knows."""
+
+    realm: str
+    pointer: str
+    generation: int
+    seq: int
+    entry_id: str
+    """Empty before the first entry."""
+    commit_id: str = ""
+    kind: str = ""
+    time: str = ""
+
+
+GENERATION_KEY = b"::generation::"
+
+
+class GenerationEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """The value under `GENERATION_KEY` in progress partition 0: up to which generation all have ended."""
+
+    realm: str
+    ended: int
+
+
+def sequence_text(seq: int) -> bytes:
+    """CloudEvents wants an order of text: always as many digits."""
+    return b"%020d" % seq
+
+
+def decode_record(
+    headers: Iterable[tuple[str, bytes]] | None, value: bytes | None, schema_by_id: SchemaById | None = None
+) -> FeedRecord:
+    """`ChainBroken` for what no publisher writes."""
+    found = dict(headers or ())
+    try:
+        type, id = found["ce_type"].decode(), found["ce_id"].decode()
+        generation, seq = int(found["ce_generation"]), int(found.get("ce_sequence", b"0"))
+    except (KeyError, ValueError) as error:
+        raise ChainBroken(f"a record of the commits topic has no header {error}.") from error
+    return FeedRecord(
+        type=type,
+        id=id,
+        pointer=found.get("ce_subject", b"").decode(),
+        generation=generation,
+        seq=seq,
+        from_seq=int(found["ce_fromsequence"]) if "ce_fromsequence" in found else None,
+        change=None if value is None or type != RecordType.CHANGE else decode_change(value, schema_by_id),
+        dataref=found.get("ce_dataref", b"").decode(),
+        digest=found.get("ce_datadigest", b"").decode(),
+    )
+
+
+def decode_change(value: bytes, schema_by_id: SchemaById | None = None) -> Change:
+    """Whichever frame it is in. A foreign fingerprint is a version that this one does not know the schema of."""
+    if value.startswith(SINGLE_OBJECT_PREFIX):
+        return from_avro(value[len(SINGLE_OBJECT_PREFIX) :])
+    if value.startswith(CONFLUENT_MAGIC):
+        schema = None if schema_by_id is None else schema_by_id(int.from_bytes(value[1:5], "big"))
+        return from_avro(value[5:], schema)
+    raise ChainBroken(f"a Change is in no frame that is known: it begins with {value[:10].hex()}.")
+
+
+def digest_of(change: Change) -> str:
+    """What a claim check names, to be compared with what its reference gives."""
+    return f"sha256:{hashlib.sha256(to_avro(change)).hexdigest()}"

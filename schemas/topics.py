@@ -1,0 +1,50 @@
+"""A realm instance and a pointer enter; the names of Kafka topics, the partition and the transactional id leave. Pure.
+
+The names are public: a consumer computes them from the instance as the publisher does. The creation id in them keeps a realm
+that was deleted and made again out of the topics of the old one.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+
+_FOREIGN = re.compile(r"[^A-Za-z0-9._-]")
+"""What Kafka's alphabet for topics lacks: of a realm instance, the sign before its creation id."""
+
+
+def topic_stem(realm: str) -> str:
+    """`default#0123456789abcdef` → `headwater.default-0123456789abcdef`. The creation id at the end keeps it unique, also
+    where Kafka takes `.` and `_` for the same."""
+    return f"headwater.{_FOREIGN.sub('-', realm)}"
+
+
+def commits_topic(realm: str) -> str:
+    """Every Change of the realm, keyed by pointer."""
+    return f"{topic_stem(realm)}.commits"
+
+
+def progress_topic(realm: str) -> str:
+    """The newest published entry of every pointer, compacted: the heads."""
+    return f"{topic_stem(realm)}.progress"
+
+
+def tables_topic(realm: str) -> str:
+    """The newest state of every pointer and key, compacted; made by a consumer."""
+    return f"{topic_stem(realm)}.tables"
+
+
+def transactional_id(realm: str, generation: int, shard: int) -> str:
+    """Stable per realm instance, generation and shard: whoever takes it shuts out who had it before."""
+    return f"{topic_stem(realm)}.{generation}.{shard}"
+
+
+@functools.lru_cache(maxsize=65_536)
+def pointer_hash(pointer: str) -> int:
+    """The first eight bytes of SHA-256 of the name in UTF-8, big-endian: clients' own partitioners differ from each other."""
+    return int.from_bytes(hashlib.sha256(pointer.encode()).digest()[:8], "big")
+
+
+def partition_of(pointer: str, partitions: int) -> int:
+    return pointer_hash(pointer) % partitions
