@@ -63,11 +63,48 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     stop_seconds: Annotated[
         int, Meta(ge=1, le=3600, description="How long a stopping server may take to finish what it has accepted, in seconds")
     ] = 20
-    log_requests: Annotated[
-        bool, Meta(description="Whether a server logs every request, not just slow and failed ones")
-    ] = False
+    log_requests: Annotated[bool, Meta(description="Whether a server logs every request, not just slow and failed ones")] = (
+        False
+    )
     traces: Annotated[
         Literal["", "otlp", "stderr"], Meta(description="Where a server sends OpenTelemetry spans; nowhere if empty")
+    ] = ""
+    kafka_bootstrap: Annotated[str, Meta(description="Brokers to publish to, host:port,…; nothing is published if empty")] = ""
+    kafka_partitions: Annotated[int, Meta(ge=1, le=10_000, description="Partitions of a commits topic that is created")] = 4
+    kafka_shards: Annotated[
+        int,
+        Meta(ge=1, le=10_000, description="Partitions of a progress topic that is created: so many publishers share a realm"),
+    ] = 4
+    kafka_replication_factor: Annotated[
+        int, Meta(ge=-1, description="Replicas of topics that are created; -1 is what the brokers are set to")
+    ] = -1
+    kafka_retention_hours: Annotated[
+        int, Meta(ge=-1, description="How long a commits topic that is created keeps its records, in hours; -1 for ever")
+    ] = 720
+    kafka_batch_changes: Annotated[int, Meta(ge=1, le=100_000, description="The most Changes in one Kafka transaction")] = 5_000
+    kafka_record_bytes_max: Annotated[
+        int, Meta(ge=1_000, description="A Change over so many bytes is sent to Kafka as a reference with a digest")
+    ] = 900_000
+    kafka_dataref_base: Annotated[
+        str, Meta(description="What such references begin with, e.g. https://catalog.example.com")
+    ] = ""
+    kafka_registry_url: Annotated[str, Meta(description="Confluent-compatible schema registry; none if empty")] = ""
+    kafka_lease_seconds: Annotated[
+        float, Meta(ge=1, le=600, description="After how long without a sign of life a publisher's shards are taken over")
+    ] = 10.0
+    kafka_pin_hours: Annotated[
+        float, Meta(gt=0, description="How long history is kept for Kafka when nothing can be published, in hours")
+    ] = 168.0
+    kafka_security_protocol: Annotated[str, Meta(description="plaintext, ssl, sasl_plaintext or sasl_ssl")] = ""
+    kafka_sasl_mechanism: Annotated[str, Meta(description="PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER …")] = ""
+    kafka_sasl_username: Annotated[str, Meta(description="User for SASL")] = ""
+    kafka_sasl_password: Annotated[str, Meta(description="Password for SASL; never shown")] = ""
+    kafka_ssl_ca_location: Annotated[str, Meta(description="File with the certificates that brokers are checked against")] = ""
+    kafka_ssl_certificate_location: Annotated[str, Meta(description="File with this client's certificate")] = ""
+    kafka_ssl_key_location: Annotated[str, Meta(description="File with this client's private key")] = ""
+    kafka_ssl_key_password: Annotated[str, Meta(description="Password of that key; never shown")] = ""
+    kafka_client: Annotated[
+        str, Meta(description="Anything else for the Kafka clients, as librdkafka spells it: name=value;name=value")
     ] = ""
     dev_dir: Annotated[str, Meta(description="Folder of the local servers that `headwater dev` runs")] = msgspec.field(
         default_factory=lambda: _home(".local", "share", "headwater", "dev")
@@ -75,6 +112,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     jar_cache_dir: Annotated[str, Meta(description="Folder where the servers' jars are kept between checkouts")] = (
         msgspec.field(default_factory=lambda: _home(".cache", "headwater", "jars"))
     )
+    spark_master: Annotated[
+        str, Meta(description="Where Spark jobs run: local[N], local[*], spark://host:port, yarn or k8s://…")
+    ] = "local[*]"
+    spark_driver_memory: Annotated[str, Meta(description="Memory of a Spark job's driver")] = "2g"
+    spark_conf: Annotated[
+        str, Meta(description="More settings of Spark, blank between: spark.executor.memory=4g spark.executor.cores=2")
+    ] = ""
+
+
+SECRETS = ("kafka_sasl_password", "kafka_ssl_key_password")
+"""Settings whose values are never shown."""
 
 
 def load_settings(

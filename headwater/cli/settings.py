@@ -10,7 +10,7 @@ import rich_click as click
 
 from headwater.cli.opened import shown_url
 from headwater.cli.output import as_json, print_json, print_table
-from headwater.settings import ENV_PREFIX, Settings
+from headwater.settings import ENV_PREFIX, SECRETS, Settings
 
 
 @click.command()
@@ -26,7 +26,8 @@ def command(settings: Settings, markdown: bool, json_output: bool) -> None:
     if markdown:
         click.echo(settings_markdown())
         return
-    settings = msgspec.structs.replace(settings, store=shown_url(settings.store))
+    hidden = {name: "***" for name in SECRETS if getattr(settings, name)}
+    settings = msgspec.structs.replace(settings, store=shown_url(settings.store), **hidden)
     if json_output:
         print_json(settings)
         return
