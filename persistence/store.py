@@ -24,7 +24,7 @@ from headwater.persistence.object_types import all_object_types
 from headwater.persistence.observing.observer import Observer
 from headwater.persistence.realm_objects import Decoded, RealmObjects
 from headwater.persistence.retries import RetryPolicy
-from headwater.schemas.errors import StoreNotDurable
+from headwater.schemas.errors import NodeLeaseLost, StoreNotDurable
 
 SYSTEM_REALM = "::system::"
 """Holds node leases, the realm list, publisher leases and maintenance runs."""
@@ -128,7 +128,10 @@ class Store:
                     leases = NodeLeases(self.backend, self.clock, lease_seconds=self.options.node_lease_seconds)
                     self._ids = IdSource(leases)
                 ids = self._ids
-        return ids.take(count)
+        try:
+            return ids.take(count)
+        except NodeLeaseLost:  # it ran out while nobody asked for ids, and another has the node by now
+            return ids.take(count)
 
     def close(self) -> None:
         for kernel in self._kernels.values():

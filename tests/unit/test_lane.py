@@ -386,3 +386,13 @@ def test_a_clock_that_is_set_back_while_others_win_neither_fails_nor_hangs_the_c
     assert lanes.commit(MAIN, Bump(writer="w")).logged is not None
     assert all(fault.fired for fault in faults)
     assert vector_of(checked_log(lanes.kernel)) == {"others": 4, "w": 1}
+
+
+def test_a_node_lease_that_ran_out_and_went_to_another_process_costs_no_commit(backend: FaultyBackend) -> None:
+    clock = ManualClock()
+    sleeper, others = (Lanes(store_on(backend, clock=clock).kernel(REALM)) for _ in range(2))
+    sleeper.commit(MAIN, Bump(writer="sleeper"))
+    clock.move(100_000)
+    others.commit(MAIN, Bump(writer="others"))  # whose process begins with the same node
+    sleeper.commit(MAIN, Bump(writer="sleeper"))
+    assert vector_of(checked_log(sleeper.kernel)) == {"sleeper": 2, "others": 1}
