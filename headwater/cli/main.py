@@ -19,6 +19,7 @@ COMMANDS: dict[str, str] = {
     "demo": "Show it: several writers, one follower, one kill -9, and nothing is lost.",
     "serve": "Serve the feed over HTTP: changes, streams, snapshots, subscriptions, commits.",
     "publish": "Publish every change to Kafka, once and in order.",
+    "subscribe": "Print changes of a server, of Kafka or of the store, checked.",
     "catalog": "Create, list and drop the catalogs of a realm.",
     "commit": "Commit operations to a branch, all or none.",
     "log": "Show the commits of a branch, newest first.",

@@ -1,0 +1,21 @@
+"""What is read of Kafka: brokers and a realm enter, which pointers, from where, and for whom the position is kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class KafkaSource(msgspec.Struct, frozen=True, kw_only=True):
+    bootstrap: str
+    realm: str = "default"
+    """By name: the topic of its newest instance is read."""
+    pointers: tuple[str, ...] = ()
+    """Only these; all, if left out."""
+    group: str | None = None
+    """Keeps the position and shares the partitions; without one every reader begins anew."""
+    from_commit: str | None = None
+    """Begin behind this commit, where the group has no position."""
+    client: dict[str, Any] = {}
+    """Passed to aiokafka as it is: SASL, TLS."""

@@ -1,0 +1,64 @@
+"""Flags enter; where Changes are read from leaves: a server, Kafka, or the store."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING
+
+import httpx
+
+from headwater.consumers.feed_http import FeedTarget
+from headwater.consumers.http_poll import AsyncHttpPoll
+from headwater.consumers.kafka_source import KafkaSource
+from headwater.consumers.local_transport import LocalTransport
+from headwater.consumers.reader import Reader
+from headwater.embedded import RealmHandle
+from headwater.remote import RemoteRealm, connect
+from headwater.schemas.change import Change
+from headwater.schemas.errors import MissingDependency
+from headwater.server_calls import check_server_url
+
+if TYPE_CHECKING:
+    from headwater.consumers.kafka import KafkaReader
+
+ACKNOWLEDGE_SECONDS = 1.0
+
+
+@contextmanager
+def connected(server: str, realm: str) -> Iterator[RemoteRealm]:
+    with connect(server) as remote:
+        yield remote.realm(realm)
+
+
+def store_reader(realm: RealmHandle, pointers: Sequence[str], after: str) -> Reader:
+    transport = LocalTransport(realm.feed, pointers)
+    return Reader(transport, after, log=transport)
+
+
+@asynccontextmanager
+async def kafka_reader(source: KafkaSource, server: str | None) -> AsyncIterator[KafkaReader]:
+    """Gaps and Changes that were too large for Kafka are read from the server, where one is given."""
+    try:
+        from headwater.consumers.kafka import KafkaReader
+    except ImportError as error:
+        raise MissingDependency(f"reading Kafka needs {error.name}.", remedy="Install headwater[kafka].") from error
+    async with httpx.AsyncClient() as client:
+        log = None
+        if server is not None:
+            log = AsyncHttpPoll(client, FeedTarget(server=check_server_url(server), realm=source.realm))
+        async with KafkaReader(source, log=log) as reader:
+            yield reader
+
+
+async def kafka_changes(source: KafkaSource, *, follow: bool, server: str | None) -> AsyncGenerator[Change, None]:
+    """The group's position moves behind what was taken, at most a second late and when the end is reached."""
+    acknowledged = time.monotonic()
+    async with kafka_reader(source, server) as reader:
+        async for change in reader.changes(follow=follow):
+            yield change
+            if time.monotonic() - acknowledged > ACKNOWLEDGE_SECONDS:
+                await reader.acknowledge()
+                acknowledged = time.monotonic()
+        await reader.acknowledge()
