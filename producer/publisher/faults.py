@@ -1,4 +1,4 @@
-"""The named points at which a test may kill, stop or delay the publisher. In production nothing happens there."""
+"""The named points of a shard's protocol: a test may kill, stop or watch the publisher there. In production nothing happens."""
 
 from __future__ import annotations
 
@@ -7,14 +7,21 @@ from enum import StrEnum
 
 
 class FaultPoint(StrEnum):
+    """In the order in which a shard passes them."""
+
+    LEASED = "leased"
+    FENCED = "fenced"
+    RECOVERED = "recovered"
     BEFORE_SEND = "before-send"
     """A transaction is open; nothing was produced in it."""
     AFTER_SEND = "after-send"
     """Records and progress were produced; the transaction is open."""
     BEFORE_COMMIT = "before-commit"
-    """All was delivered and the lease was checked; the commit was not sent."""
+    """All has its delivery report and the lease was checked; the commit was not sent."""
     AFTER_COMMIT = "after-commit"
     """Kafka has committed; this process has not noted it yet."""
+    NOTED = "noted"
+    """The new positions count as published here."""
 
 
 At = Callable[[FaultPoint], None]

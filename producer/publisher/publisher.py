@@ -114,6 +114,17 @@ class Publisher:
     def status(self) -> list[ShardStatus]:
         return [shard.status() for _, shard in sorted(self._shards.items())]
 
+    def has_published(self, realm: str, seqs: dict[str, int]) -> bool:
+        """Whether this publisher has all shards of the realm instance, and Kafka these entries."""
+        generation = self._current.get(realm)
+        if generation is None:
+            return False
+        of_shards: dict[int, dict[str, int]] = {shard: {} for shard in range(generation.shards)}
+        for pointer, seq in seqs.items():
+            of_shards[partition_of(pointer, generation.shards)][pointer] = seq
+        shards = [self._shards.get((realm, number)) for number in of_shards]
+        return all(shard is not None and shard.is_caught_up(of_shards[shard.number]) for shard in shards)
+
     # ── one round ───────────────────────────────────────────────────────────────────────────────────────────
 
     def tick(self) -> None:

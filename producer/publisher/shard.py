@@ -167,14 +167,17 @@ class Shard:
         context = self._context
         if not context.leases.renew(self.lease):
             raise ShardLost("another publisher has the lease.")
+        context.at(FaultPoint.LEASED)
         generation = context.generation.number
         self._sender = Sender(context.options, transactional_id(self.realm, generation, self.number))
         self._move(ShardState.FENCED)
+        context.at(FaultPoint.FENCED)
         recovered = context.reader.recover(self.realm, context.generation.topics.progress.name, self.number, generation)
         for position in recovered.positions.values():
             check_against_log(context.kernel, position)
         self._published = recovered.positions
         self._move(ShardState.RECOVERED)
+        context.at(FaultPoint.RECOVERED)
         if self._alarm is not None:
             context.alarms.clear(self.realm, self.number)
             self._alarm = None
@@ -225,6 +228,7 @@ class Shard:
 
     def _note(self, batch: Batch) -> None:
         self._published |= batch.positions
+        self._context.at(FaultPoint.NOTED)
         self._changes += batch.changes
         self._transactions += 1
         # Whoever was served last comes last, so that one busy pointer does not hold up the others.
