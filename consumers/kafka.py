@@ -6,18 +6,18 @@ records are read; gaps are repaired from the log where one was given.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 from aiokafka.structs import OffsetAndMetadata
 
 from headwater.consumers.kafka_chains import KafkaChains
 from headwater.consumers.kafka_positions import parse_positions, positions_text
 from headwater.consumers.kafka_source import KafkaSource
-from headwater.consumers.kafka_topics import find_start, find_topic
+from headwater.consumers.kafka_topics import administering, find_partitions, find_start
 from headwater.consumers.transport import AsyncLog
 from headwater.schemas.change import Change
 from headwater.schemas.cursor import Position
@@ -26,6 +26,8 @@ from headwater.schemas.kafka_records import FeedRecord, RecordType, SchemaById, 
 
 POLL_MS = 500
 RECORDS_MAX = 500
+ASSIGNED_SECONDS = 0.05
+"""Between two looks whether the group has given this reader its partitions."""
 
 
 class _Given:
@@ -53,7 +55,6 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         self._given: dict[TopicPartition, _Given] = {}
         self._starts: dict[TopicPartition, int] = {}
         self._is_behind_start: Callable[[FeedRecord], bool] = lambda record: True
-        self._topic = ""
         self._consumer = AIOKafkaConsumer(
             bootstrap_servers=source.bootstrap,
             group_id=source.group,
@@ -66,11 +67,11 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
     async def __aenter__(self) -> KafkaReader:
         try:
             await self._consumer.start()
-            self._topic = await find_topic(self._consumer, self._source.realm)
+            partitions = await find_partitions(self._source)
             if self._source.from_commit is not None:
-                found = await find_start(self._source, self._topic, self._source.from_commit, self._schema_by_id)
+                found = await find_start(self._source, partitions, self._source.from_commit, self._schema_by_id)
                 self._starts, self._is_behind_start = found.offsets, found.is_behind
-            await self._begin()
+            self._begin(partitions)
         except KafkaError as error:
             await self._consumer.stop()
             raise _unavailable(self._source.bootstrap, error) from error
@@ -159,11 +160,10 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
 
     # ── partitions ──────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _begin(self) -> None:
+    def _begin(self, partitions: Sequence[TopicPartition]) -> None:
         if self._source.group is not None:
-            self._consumer.subscribe([self._topic], listener=self)
+            self._consumer.subscribe([partitions[0].topic], listener=self)
             return
-        partitions = [TopicPartition(self._topic, number) for number in self._consumer.partitions_for_topic(self._topic) or ()]
         self._consumer.assign(partitions)
         for partition in partitions:
             if partition in self._starts:
@@ -187,19 +187,15 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
                 self._chains.chains.pop(pointer, None)
 
     async def _kept(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        admin = AIOKafkaAdminClient(bootstrap_servers=self._source.bootstrap, **self._source.client)
-        await admin.start()
-        try:
+        async with administering(self._source) as admin:
             found = await admin.list_consumer_group_offsets(self._source.group)
-        finally:
-            await admin.close()
         return {partition: kept for partition, kept in found.items() if kept.offset >= 0}
 
     # ── ends ────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _ends(self) -> dict[TopicPartition, int]:
         while not self._consumer.assignment():
-            await self._consumer.getmany(timeout_ms=0)
+            await asyncio.sleep(ASSIGNED_SECONDS)
         return dict(await self._consumer.end_offsets(list(self._consumer.assignment())))
 
     async def _has_reached(self, ends: dict[TopicPartition, int]) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 
 import msgspec
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
 
 from headwater.consumers.kafka_source import KafkaSource
 from headwater.persistence.ids import id_time_micros
@@ -25,26 +27,41 @@ class Start(msgspec.Struct, frozen=True):
     is_behind: Callable[[FeedRecord], bool]
 
 
-async def find_topic(consumer: AIOKafkaConsumer, realm: str) -> str:
+@asynccontextmanager
+async def administering(source: KafkaSource) -> AsyncIterator[AIOKafkaAdminClient]:
+    admin = AIOKafkaAdminClient(bootstrap_servers=source.bootstrap, **source.client)
+    try:
+        await admin.start()
+        yield admin
+    finally:
+        await admin.close()
+
+
+async def find_partitions(source: KafkaSource) -> list[TopicPartition]:
     """⚠ A realm that was made again has a topic of its own: the newest creation id is the realm that lives."""
-    wanted = re.compile(re.escape(commits_topic(f"{realm}#ID")).replace("ID", "([0-9a-f]{16})"))
-    found: list[str] = [topic for topic in await consumer.topics() if wanted.fullmatch(topic)]
-    if not found:
-        raise RealmNotFound(
-            f"Kafka has no topic of realm {realm!r}.", field="realm", remedy="Check the name, and that a publisher runs."
-        )
-    return max(found)
+    wanted = re.compile(re.escape(commits_topic(f"{source.realm}#ID")).replace("ID", "([0-9a-f]{16})"))
+    async with administering(source) as admin:
+        found = [topic for topic in await admin.list_topics() if wanted.fullmatch(topic)]
+        if not found:
+            raise RealmNotFound(
+                f"Kafka has no topic of realm {source.realm!r}.",
+                field="realm",
+                remedy="Check the name, and that a publisher runs.",
+            )
+        (described,) = await admin.describe_topics([max(found)])
+    return [TopicPartition(max(found), number) for number in range(len(described["partitions"]))]
 
 
-async def find_start(source: KafkaSource, topic: str, commit: str, schema_by_id: SchemaById | None) -> Start:
+async def find_start(
+    source: KafkaSource, partitions: Sequence[TopicPartition], commit: str, schema_by_id: SchemaById | None
+) -> Start:
     """Behind the commit in its own pointer; in others behind its time."""
     committed_ms = id_time_micros(object_id_of(parse_id(commit, field="from_commit"))) // 1_000
     consumer = AIOKafkaConsumer(bootstrap_servers=source.bootstrap, isolation_level="read_committed", **source.client)
     await consumer.start()
     try:
-        partitions = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic) or ()]
         at_time = await consumer.offsets_for_times(dict.fromkeys(partitions, max(0, committed_ms - CLOCKS_APART_MS)))
-        ends = await consumer.end_offsets(partitions)
+        ends = await consumer.end_offsets(list(partitions))
         offsets = {one: ends[one] if at_time[one] is None else at_time[one].offset for one in partitions}
         found = await _scan(consumer, offsets, ends, commit, schema_by_id)
     finally:
