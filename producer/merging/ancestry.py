@@ -1,4 +1,4 @@
-"""Two commits enter; the newest commit that both descend from leaves, at a cost of merges and branches, not of commits.
+"""Two commits enter; the newest commits that both descend from leave, at a cost of merges and branches, not of commits.
 
 A commit's ancestors are whole stretches of logs: of its own pointer back to where that line of states began (create or
 assign), then of the base that it began from, and so on; and of every commit that was merged into one of them. So ancestors
@@ -7,6 +7,7 @@ are kept as "this segment, up to this entry", and what two commits share is the 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -60,47 +61,61 @@ def ancestors(walk: LogWalk, commit: Logged | None) -> Ancestors:
         if reached is not None and reached.entry.seq >= here.entry.seq:
             continue
         newest[segment] = here
-        try:
-            unvisited += _merged_since(walk, here, reached.entry.seq if reached else segment.start_seq)
-            unvisited += [] if reached else _base_of(walk, here)
-        except ObjectNotFound:
-            complete = False
+        older: list[Iterator[Logged]] = [_merged_since(walk, here, reached.entry.seq if reached else segment.start_seq)]
+        if not reached:
+            older.append(_base_of(walk, here))
+        for found in older:
+            try:
+                for one in found:  # not all at once: where history was cut, the newer merges before the cut still count
+                    unvisited.append(one)
+            except ObjectNotFound:
+                complete = False
     return Ancestors(newest, complete)
 
 
-def merge_base(walk: LogWalk, ours: Logged | None, theirs: Logged | None) -> Logged | None:
-    """The newest commit that both descend from; None when that is the empty state."""
+def merge_bases(walk: LogWalk, ours: Logged | None, theirs: Logged | None) -> list[Logged]:
+    """The newest commits that both descend from, the newest first; none when that is the empty state. There is more than one
+    only where both sides have merged each other crosswise: then neither of them has seen all that both share."""
     of_ours, of_theirs = ancestors(walk, ours), ancestors(walk, theirs)
     shared = [
         min(of_ours.newest[segment], of_theirs.newest[segment], key=lambda commit: commit.entry.seq)
         for segment in of_ours.newest.keys() & of_theirs.newest.keys()
     ]
-    if shared:
-        return max(shared, key=lambda commit: (commit.entry.time, commit.entry_id))
-    if of_ours.complete and of_theirs.complete:
-        return None
-    raise MergeBaseExpired(
-        "the history that both sides share has been cut.",
-        field="from",
-        remedy="Assign the branch to the commit you want, or copy the tables over by a commit.",
-    )
+    if not shared and not (of_ours.complete and of_theirs.complete):
+        raise MergeBaseExpired(
+            "the history that both sides share has been cut.",
+            field="from",
+            remedy="Assign the branch to the commit you want, or copy the tables over by a commit.",
+        )
+    return _without_ancestors(walk, sorted(shared, key=lambda commit: (commit.entry.time, commit.entry_id), reverse=True))
 
 
-def _merged_since(walk: LogWalk, here: Logged, after_seq: int) -> list[Logged]:
-    """Heads of what was merged into this segment behind `after_seq`, up to `here`."""
-    merged = []
+def _without_ancestors(walk: LogWalk, newest_first: list[Logged]) -> list[Logged]:
+    """Those that no other one descends from."""
+    kept: list[Logged] = []
+    seen: list[Ancestors] = []
+    for commit in newest_first:
+        if any(known.include(commit) for known in seen):
+            continue
+        kept.append(commit)
+        if len(newest_first) > 1:
+            seen.append(ancestors(walk, commit))
+    return kept
+
+
+def _merged_since(walk: LogWalk, here: Logged, after_seq: int) -> Iterator[Logged]:
+    """Heads of what was merged into this segment behind `after_seq`, up to `here`; newest first."""
     merge_seq = here.entry.merge_seq
     while merge_seq > after_seq:
         merge = walk.at(here, merge_seq)
         if merge.entry.source is not None and merge.entry.source.commit != EMPTY:
-            merged.append(walk.load(merge.entry.source.commit))
+            yield walk.load(merge.entry.source.commit)
         merge_seq = walk.at(merge, merge_seq - 1).entry.merge_seq if merge_seq - 1 > after_seq else 0
-    return merged
 
 
-def _base_of(walk: LogWalk, here: Logged) -> list[Logged]:
+def _base_of(walk: LogWalk, here: Logged) -> Iterator[Logged]:
     """The commit that the segment began from."""
-    if not here.entry.segment_seq:
-        return []
-    start = walk.at(here, here.entry.segment_seq)
-    return [walk.load(start.commit)] if start.entry.base is not None and start.commit != EMPTY else []
+    if here.entry.segment_seq:
+        start = walk.at(here, here.entry.segment_seq)
+        if start.entry.base is not None and start.commit != EMPTY:
+            yield walk.load(start.commit)

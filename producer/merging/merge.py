@@ -9,9 +9,9 @@ from headwater.persistence.log_entry import Logged, StoredSource
 from headwater.persistence.store import RealmKernel
 from headwater.producer.catalog_commit import require_branch
 from headwater.producer.commit_meta import CommitMeta, check_meta, check_request_id
-from headwater.producer.merging.ancestry import ancestors, commit_of, merge_base
+from headwater.producer.merging.ancestry import ancestors, commit_of, merge_bases
 from headwater.producer.merging.bringing import Brought, MergeRules, bring, check_expected_head, check_namespaces
-from headwater.producer.merging.changed_keys import key_changes
+from headwater.producer.merging.shared_state import changes_since
 from headwater.schemas.change import Kind
 from headwater.schemas.errors import MergeBaseExpired, ObjectNotFound
 
@@ -71,11 +71,11 @@ class MergeRequest:
         target = None if draft.head.entry is None else commit_of(walk, Logged(draft.head.entry_id, draft.head.entry))
         if self._source is None or ancestors(walk, target).include(self._source):
             return MergePreview(self._source, Brought([], []), already_merged=True)
-        base = merge_base(walk, target, self._source)
+        bases = merge_bases(walk, target, self._source)
         try:
-            changes = key_changes(self._kernel, base, self._source)
+            changes = changes_since(self._kernel, bases, self._source)
         except ObjectNotFound as gone:
             raise MergeBaseExpired(
                 "the state that both sides share has been swept.", field="from", remedy="Copy the tables over by a commit."
             ) from gone
-        return MergePreview(base, check_namespaces(draft, bring(draft, changes, self._rules)))
+        return MergePreview(bases[0] if bases else None, check_namespaces(draft, bring(draft, changes, self._rules)))

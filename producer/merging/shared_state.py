@@ -1,0 +1,59 @@
+"""The commits that two lines share enter, and one line's newest; what that line changed since leaves, key by key.
+
+Lines that have merged each other crosswise share several newest commits, and none of these holds all that both sides have
+seen. So they are merged first, with what *they* share as base, in memory and key by key. Taking one of them alone as the base
+would call that changed which the other side brought along, and would miss a change that was taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from headwater.persistence.index import encode_key
+from headwater.persistence.log_entry import Content, Logged
+from headwater.persistence.state import State
+from headwater.persistence.store import RealmKernel
+from headwater.producer.merging.ancestry import merge_bases
+from headwater.producer.merging.bringing import KeyChange
+from headwater.producer.merging.changed_keys import key_changes
+from headwater.schemas.change import KeyPath
+
+UNDECIDED = Content(b"", "", {})
+"""What no key ever holds: the shared commits contradict each other there, so whatever both sides made of it must agree."""
+
+
+def changes_since(kernel: RealmKernel, bases: Sequence[Logged], source: Logged) -> list[KeyChange]:
+    """Against the state that the bases make together; none is the empty state."""
+    if len(bases) < 2:
+        return key_changes(kernel, bases[0] if bases else None, source)
+    since_newest = {change.key: change for change in key_changes(kernel, bases[0], source)}
+    together = _together(kernel, bases)
+    at_newest = _contents(kernel, bases[0], together.keys() - since_newest.keys())
+    for key, base in together.items():
+        holds = since_newest[key].source if key in since_newest else at_newest.get(key)
+        since_newest[key] = KeyChange(key, base, holds)
+    differing = (change for change in since_newest.values() if change.base != change.source)
+    return sorted(differing, key=lambda change: encode_key(change.key))
+
+
+def _together(kernel: RealmKernel, bases: Sequence[Logged]) -> dict[KeyPath, Content | None]:
+    """Keys at which all bases together hold something else than the newest of them alone."""
+    newest, *others = bases
+    together: dict[KeyPath, Content | None] = {}
+    for other in others:
+        changes = changes_since(kernel, merge_bases(kernel.walk, newest, other), other)
+        at_newest = _contents(kernel, newest, [change.key for change in changes])
+        for change in changes:
+            mine = together.get(change.key, at_newest.get(change.key))
+            if mine == change.base:
+                together[change.key] = change.source
+            elif mine != change.source:
+                together[change.key] = UNDECIDED
+    return together
+
+
+def _contents(kernel: RealmKernel, at: Logged, keys: Collection[KeyPath]) -> dict[KeyPath, Content]:
+    state, encoded = State(kernel, at), {encode_key(key): key for key in keys}
+    values = state.index.get_many(encoded)
+    contents = state.contents(values.values())
+    return {encoded[raw]: contents[value.object_id] for raw, value in values.items()}
