@@ -81,8 +81,8 @@ def _message(type: RecordType) -> dict[str, Any]:
     if type is RecordType.CHANGE:
         message |= {"contentType": AVRO, "payload": {"schemaFormat": AVRO, "schema": CHANGE_SCHEMA}}
     if type is RecordType.PROGRESS:
-        schema, definitions = msgspec.json.schema_components((Progress,), "#/payload/$defs/{name}")
-        message |= {"contentType": "application/json", "payload": definitions["Progress"] if definitions else schema[0]}
+        _, definitions = msgspec.json.schema_components([Progress])
+        message |= {"contentType": "application/json", "payload": definitions["Progress"]}
     return message
 
 
