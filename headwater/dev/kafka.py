@@ -108,7 +108,8 @@ def _write_properties(record: Record, data: Path) -> None:
 
 
 def _format(record: Record, jars: Path) -> None:
-    cluster_id = base64.urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")
+    # The first byte keeps the id from beginning with "-", which the tool takes for another option.
+    cluster_id = base64.urlsafe_b64encode(b"h" + secrets.token_bytes(15)).decode().rstrip("=")
     java = [java_program(), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", QUIET, "-cp", class_path(jars)]
     format_storage = ["kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(_properties_file(record))]
     done = subprocess.run([*java, *format_storage], capture_output=True, text=True, check=False)  # noqa: S603
