@@ -117,6 +117,10 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         if not self._is_wanted(record):
             given.note(kafka_record.offset)
             return
+        if record.type == RecordType.CHANGE and not self._is_behind_start(record):
+            self._chains.pass_by(record)
+            given.note(kafka_record.offset)
+            return
         async for change in self._repaired(record):
             # The offset stays: what is given out of a gap comes before this record.
             given.note(kafka_record.offset - 1, change)
@@ -154,9 +158,8 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         raise ChainBroken(f"{record.pointer}: what stands for entry {record.seq} is not what was published.", seq=record.seq)
 
     def _is_wanted(self, record: FeedRecord) -> bool:
-        if record.type == RecordType.END or (self._source.pointers and record.pointer not in self._source.pointers):
-            return False
-        return record.type != RecordType.CHANGE or self._is_behind_start(record)
+        pointers = self._source.pointers
+        return record.type != RecordType.END and (not pointers or record.pointer in pointers)
 
     # ── partitions ──────────────────────────────────────────────────────────────────────────────────────────
 

@@ -50,6 +50,12 @@ class KafkaChains:
             self._skip(record)
         return []
 
+    def pass_by(self, record: FeedRecord) -> None:
+        """A Change before the one that the reader wants to begin behind."""
+        chain = self.chains.get(record.pointer)
+        if chain is None or chain.seq < record.seq:
+            self.chains[record.pointer] = Chain(record.pointer, record.seq, record.id)
+
     def take_frame(self, frame: Frame) -> list[Change]:
         return self._chain(frame.pointer, frame.from_seq).accept(frame)
 
