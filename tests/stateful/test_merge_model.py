@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import headwater
@@ -126,6 +126,18 @@ steps = st.one_of(
 )
 
 
+CROSSED: list[Step] = [
+    ("cross", "a", "b", "k1", "1"),
+    ("commit", "b", {"k1": 0, "k2": 2}),
+    ("merge", "b", "a", Behavior.NORMAL),
+    ("merge", "b", "a", Behavior.NORMAL),
+    ("commit", "a", {"k3": 1}),
+    ("commit", "b", {"k3": 2}),
+    ("merge", "a", "b", Behavior.NORMAL),
+]
+"""Every outcome once, whatever else is drawn."""
+
+
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Headwater]:
     with headwater.open("memory://", create=True) as engine:
@@ -141,6 +153,7 @@ def happened() -> Iterator[Counter[str]]:
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@example(history=CROSSED)
 @given(history=st.lists(steps, min_size=20, max_size=40))
 def test_random_histories_merge_like_dicts(engine: Headwater, happened: Counter[str], history: list[Step]) -> None:
     lake = engine.realm().create_catalog(f"lake-{uuid.uuid4().hex}")
@@ -187,6 +200,7 @@ def cross(
 ) -> None:
     """Each takes over what the other one was before it took over anything: so they share two newest commits."""
     commit(lake, model, one, change, ids)
+    commit(lake, model, other, {key: 7 for key in KEYS[:1] if key not in change}, ids)
     before, node = lake.branch(other).info().commit_id, model.heads[other]
     merge(lake, model, one, model.heads[one], other, Behavior.NORMAL, happened)
     merge(lake, model, before, node, one, Behavior.NORMAL, happened)
