@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple
 
 import pytest
@@ -102,7 +102,7 @@ class Model:
 
 
 Step = (
-    tuple[Literal["commit"], str, dict[str, int | None]]
+    tuple[Literal["commit"], str, Mapping[str, int | None]]
     | tuple[Literal["branch"], str, str]
     | tuple[Literal["merge"], str, str, Behavior]
     | tuple[Literal["cross"], str, str, str, str]
@@ -174,7 +174,7 @@ def test_random_histories_merge_like_dicts(engine: Headwater, happened: Counter[
         assert state(lake, branch) == head.state
 
 
-def commit(lake: CatalogHandle, model: Model, branch: str, changes: dict[str, int | None], ids: Iterator[str]) -> None:
+def commit(lake: CatalogHandle, model: Model, branch: str, changes: Mapping[str, int | None], ids: Iterator[str]) -> None:
     after, operations = dict(model.heads[branch].state), list[CatalogOperation]()
     for key, value in changes.items():
         if value is not None:
@@ -194,7 +194,7 @@ def cross(
     model: Model,
     one: str,
     other: str,
-    change: dict[str, int | None],
+    change: Mapping[str, int | None],
     ids: Iterator[str],
     happened: Counter[str],
 ) -> None:
