@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from headwater.producer.merging.bringing import MergeRules
     from headwater.producer.merging.three_way import Behavior, KeyRule
     from headwater.producer.operations import Delete, Put, Rename, Unchanged
+    from headwater.remote import connect
     from headwater.schemas.change import Base, Change, Kind, Op, Operation
     from headwater.schemas.errors import HeadwaterError
     from headwater.schemas.filters import Filter
@@ -44,6 +45,7 @@ _HOMES = {
     "Spans": "headwater.persistence.observing.spans",
     "Udf": "headwater.producer.content",
     "Unchanged": "headwater.producer.operations",
+    "connect": "headwater.remote",
     "open": "headwater.embedded:open_embedded",
 }
 """Public name → where it lives: loaded at first use, so that a worker that needs one layer does not import them all."""
@@ -72,6 +74,7 @@ __all__ = [
     "Spans",
     "Udf",
     "Unchanged",
+    "connect",
     "open",
 ]
 

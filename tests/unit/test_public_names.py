@@ -33,6 +33,7 @@ PUBLIC = {
     "Spans",
     "Udf",
     "Unchanged",
+    "connect",
     "open",
 }
 
