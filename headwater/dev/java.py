@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Collection
 from pathlib import Path
 
 from headwater.schemas.errors import MissingDependency
@@ -16,7 +17,7 @@ JAVA_VERSION = 17
 INSTALL = f"Install Java {JAVA_VERSION} (Debian: apt-get install openjdk-17-jre-headless) and put it on PATH or set JAVA_HOME."
 
 
-def java_program() -> str:
+def java_program(versions: Collection[int] = (JAVA_VERSION,)) -> str:
     """The one in JAVA_HOME, else the one on PATH."""
     home = os.environ.get("JAVA_HOME")
     found = str(Path(home, "bin", "java")) if home else shutil.which("java")
@@ -24,8 +25,8 @@ def java_program() -> str:
         where = f"in JAVA_HOME ({home})" if home else "on this machine"
         raise MissingDependency(f"Java is not {where}.", remedy=INSTALL, program="java")
     version = java_version(found)
-    if version.split(".")[0] != str(JAVA_VERSION):
-        what = f"is version {version or 'unknown'}, not {JAVA_VERSION}"
+    if version.split(".")[0] not in map(str, versions):
+        what = f"is version {version or 'unknown'}, not {' or '.join(map(str, versions))}"
         raise MissingDependency(f"{found} {what}.", remedy=INSTALL, program="java", version=version)
     return found
 

@@ -1,0 +1,45 @@
+"""What Spark raised enters; the error that a worker or the planner meant leaves, typed again, without the stack around it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from headwater.schemas import errors
+from headwater.schemas.errors import HeadwaterError
+
+_RAISED = re.compile(r"headwater\.schemas\.errors\.(\w+): (.*)")
+
+
+class SparkFailed(HeadwaterError):
+    """Something that is none of our own errors: Spark's first line says what."""
+
+    code = "SPARK_FAILED"
+
+
+def meant_by(error: BaseException) -> HeadwaterError:
+    """Workers tell an exception as text: the last line of ours in it is what was raised."""
+    if isinstance(error, HeadwaterError):
+        return error
+    found = _RAISED.findall(str(error))
+    if found:
+        name, message = found[-1]
+        known = getattr(errors, name, None)
+        if isinstance(known, type) and issubclass(known, HeadwaterError):
+            return known(message.strip())
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return SparkFailed(
+        f"the Spark job failed: {lines[0] if lines else type(error).__name__}", remedy="Spark's own log has the whole story."
+    )
+
+
+@contextmanager
+def plain_failures() -> Iterator[None]:
+    """Around actions and streams: what leaves is a `HeadwaterError`."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit, HeadwaterError):
+        raise
+    except Exception as error:
+        raise meant_by(error) from error

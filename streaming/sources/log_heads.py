@@ -1,0 +1,178 @@
+"""Options of a read enter; the offsets where it begins and where it may end leave. Runs beside the driver."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+
+from headwater.persistence.head_watch import LATE_SECONDS
+from headwater.persistence.pointer_log import PointerLog
+from headwater.persistence.rows import PointerRow
+from headwater.persistence.store import RealmKernel
+from headwater.schemas.cursor import decode_cursor, is_cursor
+from headwater.schemas.errors import CursorReset, InvalidInput, ObjectNotFound, PointerNotFound
+from headwater.streaming.sources.log_offsets import LogOffset, Position, offset_of_text, shares
+from headwater.streaming.sources.log_options import LogOptions
+from headwater.streaming.sources.open_stores import opened_store, realm_instance
+
+NAMES_PER_READ = 1_000
+REALM_CHECK_SECONDS = 10.0
+"""How soon a stream notices that its realm was deleted."""
+
+
+class LogHeads:
+    """The heads of the pointers that the options select, learned once whole and then by what has moved."""
+
+    def __init__(self, options: LogOptions) -> None:
+        self.options = options
+        self._store = opened_store(options.store)
+        self.realm = realm_instance(self._store, options.realm)
+        self._rows: dict[str, PointerRow] | None = None
+        self._asked_until = 0
+        self._asked_at = 0.0
+        self._realm_checked_at = time.monotonic()
+
+    @property
+    def kernel(self) -> RealmKernel:
+        return self._store.kernel(self.realm)
+
+    # ── where to begin ──────────────────────────────────────────────────────────────────────────────────────
+
+    def start(self) -> LogOffset:
+        """What `after` means for every pointer of now. Pointers that are made later begin at their first entry."""
+        after = self.options.after
+        if after.startswith("{"):
+            return self._given(offset_of_text(after))
+        if is_cursor(after):
+            token = decode_cursor(after)
+            return self._given(
+                LogOffset(token.realm, {name: Position(at.seq, at.entry_id.hex()) for name, at in token.positions.items()})
+            )
+        rows = self._all()
+        if len(rows) > 1 and after not in ("earliest", "latest") and not _is_time(after):
+            raise InvalidInput(
+                f"{after[:80]!r} is a place in one pointer's log, and {len(rows)} are read.",
+                field="after",
+                remedy="Name one pointer, or use earliest, latest, a time or an offset.",
+            )
+        return LogOffset(self.realm, {name: self._position(name, row, after) for name, row in rows.items()})
+
+    def _given(self, offset: LogOffset) -> LogOffset:
+        if offset.realm != self.realm:
+            raise CursorReset(
+                f"the position is of realm {offset.realm}, the log of {self.realm}.", field="after", remedy="Begin anew."
+            )
+        return offset
+
+    def _position(self, name: str, row: PointerRow, after: str) -> Position:
+        if after == "earliest":
+            return Position(row.floor - 1, _anchor_id(row))
+        if after == "latest":
+            return Position(row.seq, row.head.hex())
+        log = PointerLog(self.kernel, name)
+        return Position(log.position(after, log.head()))
+
+    # ── where to end ────────────────────────────────────────────────────────────────────────────────────────
+
+    def heads(self) -> LogOffset:
+        """Everything that is committed now, or up to `until`."""
+        if self.options.until.startswith("{"):
+            return self._given(offset_of_text(self.options.until))
+        return LogOffset(self.realm, {name: Position(row.seq, row.head.hex()) for name, row in self._all().items()})
+
+    def moved_heads(self) -> LogOffset:
+        """The same for a stream, at a cost that grows with the moves."""
+        self._look_for_moves()
+        return LogOffset(self.realm, {name: Position(row.seq, row.head.hex()) for name, row in (self._rows or {}).items()})
+
+    def bounded(self, start: LogOffset, heads: LogOffset, limit: int) -> LogOffset:
+        """As far towards the heads as one batch goes."""
+        pending = {name: at.seq - start.seq_of(name) for name, at in heads.pointers.items() if at.seq > start.seq_of(name)}
+        if sum(pending.values()) <= limit:
+            return LogOffset(self.realm, {**start.pointers, **{name: heads.pointers[name] for name in pending}})
+        ends = dict(start.pointers)
+        for name, count in shares(pending, limit).items():
+            if count:
+                ends[name] = self._at(name, start.seq_of(name) + count, heads.pointers[name])
+        return LogOffset(self.realm, ends)
+
+    def _at(self, name: str, seq: int, head: Position) -> Position:
+        if seq == head.seq:
+            return head
+        walk = self.kernel.walk
+        try:
+            return Position(seq, walk.at(walk.load(bytes.fromhex(head.entry_id)), seq).entry_id.hex())
+        except ObjectNotFound:
+            log = PointerLog(self.kernel, name)
+            raise log.expired(seq, log.head()) from None
+
+    # ── learning ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _look_for_moves(self) -> None:
+        self._wait_for_next_look()
+        self._check_realm()
+        if self._rows is None:
+            self._rows = self._all()
+            return
+        now = self._store.clock.now_micros()
+        since = self._asked_until - int(LATE_SECONDS * 1_000_000)
+        moved = {name for name in self._store.backend.pointers_moved_since(self.realm, since) if self.options.selects(name)}
+        self._rows |= self._read(sorted(moved))
+        self._asked_until = now
+
+    def _wait_for_next_look(self) -> None:
+        """Spark asks a hundred times a second."""
+        wait_seconds = self._asked_at + self.options.poll_seconds - time.monotonic()
+        if self._rows is not None and wait_seconds > 0:
+            time.sleep(wait_seconds)
+        self._asked_at = time.monotonic()
+
+    def _check_realm(self) -> None:
+        if time.monotonic() - self._realm_checked_at < REALM_CHECK_SECONDS:
+            return
+        now = realm_instance(self._store, self.options.realm)
+        if now != self.realm:
+            raise CursorReset(f"realm {self.realm} was deleted and made again as {now}.", field="realm", remedy="Begin anew.")
+        self._realm_checked_at = time.monotonic()
+
+    def _all(self) -> dict[str, PointerRow]:
+        self._asked_until = self._store.clock.now_micros()
+        rows: dict[str, PointerRow] = {}
+        for names in self._names():
+            rows |= self._read(names)
+        exact = [name for name in self.options.patterns if not name.endswith("*")]
+        missing = [name for name in exact if name not in rows]
+        if missing:
+            raise PointerNotFound(f"there is no pointer {missing[0]!r}.", field="pointers", remedy="List the pointers.")
+        return rows
+
+    def _names(self) -> Iterator[list[str]]:
+        exact = [name for name in self.options.patterns if not name.endswith("*")]
+        if exact and len(exact) == len(self.options.patterns):
+            yield exact
+            return
+        after = ""
+        while names := self._store.backend.list_names(self.realm, after=after, limit=NAMES_PER_READ):
+            yield [name for name in names if self.options.selects(name)]
+            after = names[-1]
+
+    def _read(self, names: Iterable[str]) -> dict[str, PointerRow]:
+        """Pointers that are only reserved have no log yet."""
+        rows = self._store.backend.read_pointers(self.realm, list(names))
+        return {name: row for name, row in rows.items() if row.head}
+
+
+def check_not_expired(kernel: RealmKernel, pointer: str, after_seq: int) -> None:
+    """Said before any task begins, where it costs one read."""
+    log = PointerLog(kernel, pointer)
+    head = log.head()
+    if after_seq < head.row.floor - 1:
+        raise log.expired(after_seq, head)
+
+
+def _anchor_id(row: PointerRow) -> str:
+    return row.anchor.entry_id.hex() if row.anchor is not None else ""
+
+
+def _is_time(text: str) -> bool:
+    return "T" in text or " " in text

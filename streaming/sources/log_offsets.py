@@ -1,0 +1,107 @@
+"""Positions in many logs enter and leave as the JSON that Spark keeps in its checkpoint; ranges to read leave. Pure.
+
+An offset names the realm *instance*: after a realm was deleted and made again, the old checkpoint fits nothing. Each position
+has its entry's id, so that a log that was replaced is noticed by the first entry behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from headwater.schemas.errors import CursorReset, InvalidInput
+
+
+class Position(msgspec.Struct, frozen=True, array_like=True):
+    """The last entry that was seen of a pointer."""
+
+    seq: int
+    entry_id: str = ""
+    """Empty where it is not known: below the floor, or before the first entry."""
+
+
+class LogOffset(msgspec.Struct, frozen=True):
+    realm: str
+    """The instance."""
+    pointers: dict[str, Position]
+
+    def as_json(self) -> dict[str, Any]:
+        """As Spark keeps it: pointers sorted, so that equal offsets are equal text."""
+        return {"realm": self.realm, "pointers": {name: [at.seq, at.entry_id] for name, at in sorted(self.pointers.items())}}
+
+    def as_text(self) -> str:
+        return msgspec.json.encode(self.as_json()).decode()
+
+    def seq_of(self, pointer: str) -> int:
+        """A pointer that is not named was not there yet: all of it lies behind the offset."""
+        position = self.pointers.get(pointer)
+        return 0 if position is None else position.seq
+
+    def covers(self, other: LogOffset) -> bool:
+        return self.realm == other.realm and all(self.seq_of(name) >= at.seq for name, at in other.pointers.items())
+
+
+class LogRange(msgspec.Struct, frozen=True, array_like=True):
+    """Entries (after, last] of one pointer."""
+
+    pointer: str
+    after: Position
+    last: Position
+
+    @property
+    def count(self) -> int:
+        return self.last.seq - self.after.seq
+
+
+def offset_of(json: Mapping[str, Any]) -> LogOffset:
+    try:
+        return msgspec.convert(dict(json), LogOffset)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(
+            f"the offset cannot be read: {error}.", field="after", remedy="Use one that was given out."
+        ) from error
+
+
+def offset_of_text(text: str) -> LogOffset:
+    try:
+        decoded = msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise InvalidInput(
+            f"the offset cannot be read: {error}.", field="after", remedy="Use one that was given out."
+        ) from error
+    return offset_of(decoded)
+
+
+def ranges_between(start: LogOffset, end: LogOffset) -> list[LogRange]:
+    """What lies behind `start` up to `end`; a pointer that is gone by now has nothing more to say."""
+    if start.realm != end.realm:
+        raise CursorReset(
+            f"the position is of realm {start.realm}, the log of {end.realm}: the realm was deleted and made again.",
+            field="realm",
+            remedy="Begin anew, with a new checkpoint.",
+        )
+    found = [LogRange(name, start.pointers.get(name, Position(0)), last) for name, last in sorted(end.pointers.items())]
+    return [one for one in found if one.count > 0]
+
+
+def shares(pending: Mapping[str, int], limit: int) -> dict[str, int]:
+    """How many of each pointer's waiting entries go into a batch of `limit`: small ones whole, the rest evenly, each ≥ 1
+    while it lasts. So a busy pointer cannot hold up the others."""
+    given: dict[str, int] = {}
+    left, waiting = limit, len(pending)
+    for name, count in sorted(pending.items(), key=lambda item: (item[1], item[0])):
+        given[name] = min(count, max(left // waiting, min(left, 1)))
+        left -= given[name]
+        waiting -= 1
+    return given
+
+
+def cut(range: LogRange, entries_max: int) -> Iterator[tuple[int, int]]:
+    """(after, last] in pieces for one task each."""
+    after = range.after.seq
+    while after < range.last.seq:
+        last = min(range.last.seq, after + entries_max)
+        yield after, last
+        after = last

@@ -1,0 +1,60 @@
+"""The options of `format("headwater")` enter as text; a checked struct leaves, or a line that names the one that is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from headwater.schemas.errors import InvalidInput
+
+Options = TypeVar("Options", bound=msgspec.Struct)
+Text = Annotated[str, Meta(min_length=1)]
+
+
+class LogOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    store: Text
+    """URL of the store; never printed."""
+    realm: Text = "default"
+    """A realm's name, or its instance."""
+    pointers: str = ""
+    """Names, comma between, each may end in `*`; all of the realm if left out."""
+    after: Text = "earliest"
+    """earliest, latest, a time, an offset or `hwc1_` token; of a single pointer also a seq or a commit id."""
+    until: str = ""
+    """`start`: what is committed before the read begins, and no more. An offset: up to there. Empty: a stream goes on."""
+    changes_per_batch: Annotated[int, Meta(ge=1)] = 20_000
+    """The most that one micro-batch of a stream holds."""
+    changes_per_split: Annotated[int, Meta(ge=1)] = 5_000
+    """The most that one task reads."""
+    poll_seconds: Annotated[float, Meta(gt=0, le=60)] = 0.2
+    """How often an idle stream looks for more."""
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        return tuple(name.strip() for name in self.pointers.split(",") if name.strip())
+
+    def selects(self, pointer: str) -> bool:
+        return not self.patterns or any(
+            pointer.startswith(name[:-1]) if name.endswith("*") else pointer == name for name in self.patterns
+        )
+
+
+def parse_options(given: Mapping[str, str], options: type[Options], format: str) -> Options:
+    """Spark hands options over in small letters and as text."""
+    known = options.__struct_fields__
+    for name in given:
+        if name.lower() not in known:
+            raise InvalidInput(
+                f"format {format!r} has no option {name!r}.", field=name, remedy=f"The options are {', '.join(known)}."
+            )
+    if not given.get("store"):
+        raise InvalidInput(
+            f"format {format!r} needs the option 'store'.", field="store", remedy="Give a store URL, e.g. sqlite:///lake.db."
+        )
+    try:
+        return msgspec.convert({name.lower(): value for name, value in given.items()}, options, strict=False)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"format {format!r}: {error}.", field="options", remedy="Correct the option.") from error

@@ -1,0 +1,208 @@
+"""`format("headwater")`: the log of a store enters, read in parallel by pointer and range; one row for each Change leaves.
+
+Within a pointer, rows of a batch may come from several tasks; `seq` is their order. Across pointers there is no order but time.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from headwater.persistence.log_entry import Logged
+from headwater.persistence.pointer_log import LogHead, PointerLog
+from headwater.schemas.errors import CursorReset
+from headwater.streaming.change_rows import CHANGE_DDL, arrow_batch, row_of_entry
+from headwater.streaming.sources.log_filters import NEVER, LogFilter, push
+from headwater.streaming.sources.log_heads import LogHeads, check_not_expired
+from headwater.streaming.sources.log_offsets import LogOffset, LogRange, Position, cut, offset_of, ranges_between
+from headwater.streaming.sources.log_options import LogOptions, parse_options
+from headwater.streaming.sources.open_stores import opened_kernel
+
+ENTRIES_PER_READ = 500
+"""What one bulk read and one Arrow batch hold."""
+
+
+class LogPartition(InputPartition):
+    """A share for one task, small enough to travel."""
+
+    def __init__(self, realm: str, pointer: str, after: int, last: int, after_id: str = "", last_id: str = "") -> None:
+        self.realm = realm
+        self.pointer = pointer
+        self.after = after
+        self.last = last
+        self.after_id = after_id
+        """Entry id of `after`, if this share begins where the reader stands; else empty."""
+        self.last_id = last_id
+        """Entry id of `last`, if this share ends where the batch ends; else empty."""
+
+
+class LogSource(DataSource):
+    """Options: see `LogOptions`."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        self._options = parse_options(dict(options), LogOptions, "headwater")
+
+    @classmethod
+    def name(cls) -> str:
+        return "headwater"
+
+    def schema(self) -> str:
+        return CHANGE_DDL
+
+    def reader(self, schema: StructType) -> LogReader:
+        return LogReader(self._options)
+
+    def streamReader(self, schema: StructType) -> LogStreamReader:  # noqa: N802
+        return LogStreamReader(self._options)
+
+
+class LogReader(DataSourceReader):
+    """One read up to the heads of the moment when it is planned."""
+
+    def __init__(self, options: LogOptions) -> None:
+        self._options = options
+        self._filter = LogFilter()
+
+    def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802
+        self._filter, left = push(filters)
+        yield from left
+
+    def partitions(self) -> Sequence[LogPartition]:
+        heads = LogHeads(self._options)
+        ranges = [one for one in ranges_between(heads.start(), heads.heads()) if self._filter.reads_pointer(one.pointer)]
+        narrowed = [_narrowed(heads, one, self._filter) for one in ranges]
+        return _shares(heads.realm, narrowed, self._options)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, LogPartition)  # noqa: S101
+        return read_partition(self._options.store, partition, self._filter)
+
+
+class LogStreamReader(DataSourceStreamReader):
+    """Bounded micro-batches. ⚠ Spark tells a restarted reader where it stands by planning a batch, never when it asks for the
+    newest offset: so whatever was planned last is where the next batch begins."""
+
+    def __init__(self, options: LogOptions) -> None:
+        self._options = options
+        self._planned: LogOffset | None = None
+
+    @functools.cached_property
+    def _heads(self) -> LogHeads:
+        """At first use beside the driver: the reader itself travels to the executors, and open stores do not."""
+        return LogHeads(self._options)
+
+    @functools.cached_property
+    def _until(self) -> LogOffset | None:
+        return self._heads.heads() if self._options.until else None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        self._planned = self._heads.start()
+        for name, position in self._planned.pointers.items():
+            check_not_expired(self._heads.kernel, name, position.seq)
+        return self._planned.as_json()
+
+    def latestOffset(self, *args: Any) -> dict[str, Any]:  # noqa: N802
+        """Later versions of Spark hand over where they stand, and a limit."""
+        start = offset_of(args[0]) if args and args[0] else self._planned or self._heads.start()
+        heads = self._until or self._heads.moved_heads()
+        return self._heads.bounded(start, heads, self._options.changes_per_batch).as_json()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[LogPartition]:
+        begin, stop = offset_of(start), offset_of(end)
+        if begin.realm != self._heads.realm:
+            raise CursorReset(
+                f"the checkpoint is of realm {begin.realm}, the log of {self._heads.realm}: it was deleted and made again.",
+                field="realm",
+                remedy="Begin anew, with a new checkpoint.",
+            )
+        self._planned = stop
+        ranges = ranges_between(begin, stop)
+        for one in ranges:
+            check_not_expired(self._heads.kernel, one.pointer, one.after.seq)
+        return _shares(self._heads.realm, ranges, self._options)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, LogPartition)  # noqa: S101
+        return read_partition(self._options.store, partition, LogFilter())
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Spark's checkpoint is the only record of what was read."""
+
+    def stop(self) -> None:
+        """The store stays open for the next query of this process."""
+
+
+def read_partition(store: str, share: LogPartition, wanted: LogFilter) -> Iterator[pa.RecordBatch]:
+    """Oldest first; a share whose history was cut or replaced meanwhile fails as a whole."""
+    kernel = opened_kernel(store, share.realm)
+    log = PointerLog(kernel, share.pointer)
+    head = log.head()
+    after = share.after
+    while after < share.last:
+        page = log.page(after, min(ENTRIES_PER_READ, share.last - after), head)
+        _check_same_history(share, page.entries, head)
+        rows = [row_of_entry(logged, share.realm) for logged in page.entries if wanted.shows_kind(logged.entry.kind)]
+        if rows:
+            yield arrow_batch(rows)
+        if page.to_seq == after:
+            raise _replaced(share, head)
+        after = page.to_seq
+
+
+def _check_same_history(share: LogPartition, entries: list[Logged], head: LogHead) -> None:
+    """⚠ The entries must be those between what the reader has seen and what the batch was planned to end in."""
+    if not entries:
+        return
+    first, last = entries[0], entries[-1]
+    if share.after_id and first.entry.seq == share.after + 1 and first.entry.previous.hex() != share.after_id:
+        raise _replaced(share, head)
+    if share.last_id and last.entry.seq == share.last and last.entry_id.hex() != share.last_id:
+        raise _replaced(share, head)
+
+
+def _replaced(share: LogPartition, head: LogHead) -> CursorReset:
+    return CursorReset(
+        f"{share.pointer}: the entries that were planned are not in this history; it was replaced under the reader.",
+        field="after",
+        remedy="Begin anew, with a new checkpoint.",
+        oldest=head.row.floor,
+        head=head.seq,
+    )
+
+
+def _shares(realm: str, ranges: Sequence[LogRange], options: LogOptions) -> list[LogPartition]:
+    return [
+        LogPartition(
+            realm,
+            one.pointer,
+            after,
+            last,
+            one.after.entry_id if after == one.after.seq else "",
+            one.last.entry_id if last == one.last.seq else "",
+        )
+        for one in ranges
+        for after, last in cut(one, options.changes_per_split)
+    ]
+
+
+def _narrowed(heads: LogHeads, one: LogRange, wanted: LogFilter) -> LogRange:
+    """Times become seqs by O(log n) reads: what is outside is never read."""
+    low, high = max(one.after.seq, wanted.seq_min - 1), min(one.last.seq, wanted.seq_max)
+    if wanted.has_time:
+        log = PointerLog(heads.kernel, one.pointer)
+        head = log.head()
+        walk = heads.kernel.walk
+        if wanted.time_min > 0:
+            low = max(low, walk.first_after(head.newest, wanted.time_min - 1, head.row.floor) - 1)
+        if wanted.time_max < NEVER:
+            high = min(high, walk.first_after(head.newest, wanted.time_max, head.row.floor) - 1)
+    after = one.after if low == one.after.seq else Position(low)
+    last = one.last if high == one.last.seq else Position(high)
+    return msgspec.structs.replace(one, after=after, last=last)

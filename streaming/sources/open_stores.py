@@ -1,0 +1,62 @@
+"""A store URL enters; the store that this process has open already leaves, or one that is opened now and kept.
+
+Spark reuses its Python workers, and a connection costs more than a task: each process opens a store once. Readers lease no
+node, so nothing is left behind when a worker is killed.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+
+from headwater.persistence.realm_states import RealmStatus
+from headwater.persistence.realms import Realms
+from headwater.persistence.store import SYSTEM_REALM, RealmKernel, Store, StoreOptions, WeakDurability, open_store
+from headwater.schemas.errors import InvalidInput, RealmNotActive
+
+CACHE_BYTES = 32 * 1024 * 1024
+"""Small, for there are as many workers as cores, and a log is read once."""
+READABLE = (RealmStatus.ACTIVE, RealmStatus.INACTIVE)
+
+_open: dict[tuple[int, str], Store] = {}
+_lock = threading.Lock()
+
+
+def opened_store(url: str) -> Store:
+    """Not to be closed by the caller. After a fork the child opens its own."""
+    with _lock:
+        place = (os.getpid(), url)
+        if place not in _open:
+            _open[place] = _checked_open(url)
+        return _open[place]
+
+
+def realm_instance(store: Store, realm: str) -> str:
+    """What a name means now. An instance is taken as it is: who has one has found it in a row."""
+    if realm == SYSTEM_REALM or "#" in realm:
+        return realm
+    found = Realms(store).get(realm)
+    if found.status not in READABLE:
+        raise RealmNotActive(
+            f"{realm!r} is {found.status} and its log is not read.", field="realm", remedy="Activate it, or choose another."
+        )
+    return found.instance
+
+
+def opened_kernel(url: str, instance: str) -> RealmKernel:
+    return opened_store(url).kernel(instance)
+
+
+def _checked_open(url: str) -> Store:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", WeakDurability)  # said where it is written, not by every worker that reads
+        store = open_store(url, StoreOptions(cache_bytes=CACHE_BYTES))
+    if not store.backend.abilities.shared_between_processes:
+        store.close()
+        raise InvalidInput(
+            f"{store.backend.name} is seen by one process only.",
+            field="store",
+            remedy="Spark reads from other processes: use sqlite:///…, postgresql://… or cassandra://….",
+        )
+    return store
