@@ -1,0 +1,146 @@
+"""Retention rules and pins enter; floors rise, each by one CAS with the anchor below it. What is below is garbage from then on.
+
+Nothing is deleted here: the sweep finds what no state above the floors reaches. ⚠ No floor passes a pin within its maximum age.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+
+from headwater.persistence.clock import Clock
+from headwater.persistence.log_entry import Logged
+from headwater.persistence.log_walk import LogWalk
+from headwater.persistence.rows import Anchor, PointerRow
+from headwater.persistence.store import RealmKernel
+from headwater.persistence.subscriptions import Pin
+from headwater.schemas.errors import CommitRetriesExhausted, HeadwaterError, ObjectNotFound, OutcomeUnknown
+from headwater.streaming.pins import PinSource, all_pins
+from headwater.streaming.policies import Retention, retention_of
+
+NAMES_PER_PAGE = 1_000
+CAS_TRIES_MAX = 1_000
+MICROS = 1_000_000
+
+
+class ExpiredPointer(msgspec.Struct, frozen=True, kw_only=True):
+    """What happened, or would happen, to one pointer."""
+
+    pointer: str
+    head_seq: int
+    floor_before: int
+    floor_after: int
+    held_by: str = ""
+    """Who keeps the floor below what the rule allows."""
+    failure: str = ""
+
+    @property
+    def expired(self) -> int:
+        return self.floor_after - self.floor_before
+
+
+class ExpireReport(msgspec.Struct, frozen=True, kw_only=True):
+    realm: str
+    dry_run: bool
+    pointers: list[ExpiredPointer]
+
+    @property
+    def expired(self) -> int:
+        return sum(pointer.expired for pointer in self.pointers)
+
+    @property
+    def failures(self) -> list[ExpiredPointer]:
+        return [pointer for pointer in self.pointers if pointer.failure]
+
+
+class Expiry:
+    """Of one realm instance."""
+
+    def __init__(
+        self,
+        kernel: RealmKernel,
+        rules: Sequence[Retention],
+        *,
+        clock: Clock | None = None,
+        pin_sources: Sequence[PinSource] | None = None,
+    ) -> None:
+        self._kernel = kernel
+        self._rules = rules
+        self._clock = clock or kernel.store.clock
+        self._pin_sources = pin_sources
+
+    def run(self, *, dry_run: bool = False, on_pointer: Callable[[ExpiredPointer], None] | None = None) -> ExpireReport:
+        now = self._clock.now_micros()
+        rows = dict(_rows(self._kernel))
+        heads = {pointer: self._kernel.walk.load(row.head) for pointer, row in rows.items()}
+        pins: dict[str, Pin] = {}
+        for pin in all_pins(self._kernel, now, rows, heads, self._pin_sources):
+            if pin.until > now and (pin.pointer not in pins or pin.seq < pins[pin.pointer].seq):
+                pins[pin.pointer] = pin
+        done = []
+        for pointer, row in rows.items():
+            one = self._one(pointer, row, heads[pointer], pins.get(pointer), now, dry_run)
+            done.append(one)
+            if on_pointer is not None:
+                on_pointer(one)
+        return ExpireReport(realm=self._kernel.realm, dry_run=dry_run, pointers=done)
+
+    def _one(self, pointer: str, row: PointerRow, head: Logged, pin: Pin | None, now: int, dry_run: bool) -> ExpiredPointer:
+        allowed = allowed_floor(self._kernel.walk, head, row.floor, retention_of(pointer, self._rules), now)
+        wanted, held_by = allowed, ""
+        if pin is not None and pin.seq + 1 < allowed:
+            wanted, held_by = max(pin.seq + 1, row.floor), pin.holder
+        failure = ""
+        if wanted > row.floor and not dry_run:
+            try:
+                raise_floor(self._kernel, pointer, row, head, wanted, self._clock)
+            except HeadwaterError as error:  # others go on; this one rises next time
+                wanted, failure = row.floor, str(error)
+        return ExpiredPointer(
+            pointer=pointer,
+            head_seq=row.seq,
+            floor_before=row.floor,
+            floor_after=wanted,
+            held_by=held_by,
+            failure=failure,
+        )
+
+
+def allowed_floor(walk: LogWalk, head: Logged, floor: int, rule: Retention, now: int) -> int:
+    """Where the floor may rise to by the rule alone; the head is always kept."""
+    floors = []
+    if rule.age_seconds is not None:
+        floors.append(walk.first_after(head, now - rule.age_seconds * MICROS, floor))
+    if rule.entries is not None:
+        floors.append(head.entry.seq - rule.entries + 1)
+    return max(floor, min([*floors, head.entry.seq]))
+
+
+def raise_floor(kernel: RealmKernel, pointer: str, row: PointerRow, head: Logged, floor: int, clock: Clock) -> None:
+    """By CAS, again while commits come in between; a floor that is there already is left alone."""
+    below = kernel.walk.at(head, floor - 1)
+    anchor = Anchor(below.entry_id, below.entry.time)
+    now: PointerRow | None = row
+    for _ in range(CAS_TRIES_MAX):
+        if now is None or now.floor >= floor:
+            return
+        wanted = msgspec.structs.replace(now, floor=floor, anchor=anchor, version=now.version + 1)
+        try:
+            if kernel.store.backend.cas_pointer(kernel.realm, pointer, now.version, wanted):
+                return
+        except OutcomeUnknown:
+            clock.sleep(0.02)
+        now = kernel.store.backend.read_pointer(kernel.realm, pointer, decide=True)
+        if now is not None and now.seq < head.entry.seq:
+            raise ObjectNotFound(f"{pointer} has gone back behind entry {head.entry.seq}.", field="pointer")
+    raise CommitRetriesExhausted(f"{pointer!r} was overtaken {CAS_TRIES_MAX} times.", field="pointer", remedy="Try again.")
+
+
+def _rows(kernel: RealmKernel) -> Iterator[tuple[str, PointerRow]]:
+    after = ""
+    while names := kernel.store.backend.list_names(kernel.realm, after=after, limit=NAMES_PER_PAGE):
+        after = names[-1]
+        for name, row in kernel.store.backend.read_pointers(kernel.realm, names).items():
+            if row.head:
+                yield name, row

@@ -1,0 +1,66 @@
+"""Retention rules as text enter (`cat/*/heads/main=90d, *=30d`); for any pointer, how much history is to be kept leaves.
+
+The first rule whose pattern fits a pointer holds. `30d` keeps what is younger, `100n` keeps the newest hundred entries,
+`30d+100n` keeps both: nothing goes that one of the two would keep. The newest entry is always kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+import msgspec
+
+from headwater.schemas.errors import InvalidInput
+
+DEFAULT_DAYS = 30
+DEFAULT_RETENTION = f"*={DEFAULT_DAYS}d"
+RULES_MAX = 1_000
+
+_AMOUNT = re.compile(r"(\d{1,9})([smhdn])")
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+
+class Retention(msgspec.Struct, frozen=True, kw_only=True):
+    """How much of a pointer's history is kept. What is None does not count."""
+
+    pattern: str = "*"
+    age_seconds: int | None = None
+    entries: int | None = None
+
+
+DEFAULT = Retention(age_seconds=DEFAULT_DAYS * 86_400)
+
+
+def parse_retention(text: str) -> list[Retention]:
+    """Rules in order, separated by commas; `InvalidInput` names the one that is none."""
+    rules = [_rule(part.strip()) for part in text.split(",") if part.strip()]
+    if len(rules) > RULES_MAX:
+        raise InvalidInput(f"{len(rules)} rules.", field="retention", remedy=f"Use at most {RULES_MAX}.")
+    return rules
+
+
+def retention_of(pointer: str, rules: Sequence[Retention]) -> Retention:
+    """30 days where no rule fits."""
+    return next((rule for rule in rules if fnmatchcase(pointer, rule.pattern)), DEFAULT)
+
+
+def _rule(text: str) -> Retention:
+    pattern, equals, amounts = text.rpartition("=")
+    age: int | None = None
+    entries: int | None = None
+    for amount in amounts.split("+"):
+        match = _AMOUNT.fullmatch(amount.strip())
+        if match is None or not equals or not pattern:
+            raise InvalidInput(
+                f"{text!r} is no retention rule.",
+                field="retention",
+                remedy="Write PATTERN=30d, PATTERN=100n or PATTERN=30d+100n (s, m, h, d; n for entries).",
+            )
+        number, unit = int(match.group(1)), match.group(2)
+        if unit == "n":
+            entries = number
+        else:
+            age = number * _SECONDS[unit]
+    return Retention(pattern=pattern.strip(), age_seconds=age, entries=entries)
