@@ -1,0 +1,180 @@
+"""Realm instances enter; what no kept state of them reaches, and is older than the grace, is gone; the run says what it did.
+
+⚠ Fence, floors, names, heads; then a retained set that reaches every head; then the filter, probed where it is used; and only
+then deletion. Whatever fails before leaves everything as it was; a realm that fails is left alone while the others go on.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import msgspec
+
+from headwater.persistence.clock import Clock
+from headwater.persistence.rows import Table
+from headwater.persistence.store import Store
+from headwater.schemas.errors import FilterOverflow, HeadwaterError, InvalidInput, MaintenanceSuperseded, RealmNotActive
+from headwater.streaming.executors import SweepExecutor
+from headwater.streaming.fenced import FencedRealm, fence_realm
+from headwater.streaming.identified import IdSet
+from headwater.streaming.identifiers import Identifiers
+from headwater.streaming.retained_filter import SALT_BYTES, ExactFilter, RetainedFilter, build_bloom, capacity_after
+from headwater.streaming.retained_sources import RetainedSource, require_complete
+from headwater.streaming.runs import CountsByRealm, Run, Runs
+from headwater.streaming.safeguards import ALL_ON, Safeguards
+from headwater.streaming.sweep_task import Doomed, RealmToSweep, SplitResult, SweepPlan
+
+GRACE_SECONDS = 3 * 3_600
+GRACE_SECONDS_MIN = 300
+SPLITS = 16
+MICROS = 1_000_000
+
+
+class SweepOptions(msgspec.Struct, frozen=True, kw_only=True):
+    grace_seconds: float = GRACE_SECONDS
+    filter: Literal["exact", "bloom"] = "exact"
+    splits: int = SPLITS
+    rows_per_second: float = 0.0
+    deletes_per_second: float = 0.0
+    dry_run: bool = False
+    capacity: int = 0
+    """Of the bloom filter; 0 takes it from earlier runs."""
+
+
+class SweepReport(msgspec.Struct, frozen=True, kw_only=True):
+    counts: CountsByRealm
+    sample: list[Doomed]
+    failures: list[str]
+    skipped: dict[str, str]
+    swept: list[str]
+
+
+Progress = Callable[[str, int], None]
+"""What is being done, and how many more of it were."""
+
+
+def check_grace(seconds: float) -> None:
+    if seconds < GRACE_SECONDS_MIN:
+        raise InvalidInput(
+            f"a grace of {seconds:g} seconds.",
+            field="grace",
+            remedy=f"Use at least {GRACE_SECONDS_MIN} seconds: writers that are under way need them.",
+        )
+
+
+class Sweep:
+    def __init__(
+        self,
+        store: Store,
+        source: RetainedSource,
+        executor: SweepExecutor,
+        identifiers: Identifiers,
+        options: SweepOptions,
+        *,
+        clock: Clock | None = None,
+        safeguards: Safeguards = ALL_ON,
+        on_progress: Progress = lambda _what, _count: None,
+        before_delete: Callable[[], None] = lambda: None,
+    ) -> None:
+        if safeguards.grace:
+            check_grace(options.grace_seconds)
+        self._store = store
+        self._source = source
+        self._executor = executor
+        self._identifiers = identifiers
+        self._options = options
+        self._clock = clock or store.clock
+        self._safeguards = safeguards
+        self._progress = on_progress
+        self._before_delete = before_delete
+
+    def run(self, runs: Runs, run: Run, realms: Sequence[str]) -> SweepReport:
+        fenced, retained = self._mark(run, realms)
+        if not fenced:
+            return SweepReport(counts={}, sample=[], failures=run.record.failures, skipped=run.record.skipped, swept=[])
+        run.record.retained_ids = sum(map(len, retained.values()))
+        runs.save(run.record)
+        self._executor.ship(self._filter(runs, run, retained), self._safeguards)
+        if self._safeguards.probe:
+            self._progress("probed", self._executor.probe(retained))
+        self._before_delete()
+        done = self._delete(runs, run, fenced)
+        return SweepReport(
+            counts=done.counts,
+            sample=done.sample,
+            failures=run.record.failures,
+            skipped=run.record.skipped,
+            swept=[one.realm for one in fenced],
+        )
+
+    # ── mark ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _mark(self, run: Run, realms: Sequence[str]) -> tuple[list[FencedRealm], dict[str, IdSet]]:
+        fenced: list[FencedRealm] = []
+        retained: dict[str, IdSet] = {}
+        for realm in realms:
+            run.check()
+            try:
+                one = fence_realm(self._store.backend, realm, self._clock, self._safeguards)
+                found = self._source.retained(one)
+                if self._safeguards.completeness:
+                    require_complete(one.spans, found.positions)
+            except RealmNotActive as closed:
+                run.record.skipped = {**run.record.skipped, realm: str(closed)}
+                continue
+            except MaintenanceSuperseded:
+                raise
+            except HeadwaterError as error:
+                run.record.failures = [*run.record.failures, f"{realm}: {error}"]
+                run.record.skipped = {**run.record.skipped, realm: str(error)}
+                continue
+            fenced.append(one)
+            retained[realm] = found.ids
+            self._progress("marked", len(found.ids))
+        return fenced, retained
+
+    def _filter(self, runs: Runs, run: Run, retained: dict[str, IdSet]) -> RetainedFilter:
+        run.record.filter = self._options.filter
+        if self._options.filter == "exact":
+            return ExactFilter(retained)
+        capacity = self._options.capacity or capacity_after(retained_by_last_run(runs, run.record.id))
+        try:
+            bloom = build_bloom(retained, capacity, secrets.token_bytes(SALT_BYTES))
+        except FilterOverflow as overflow:
+            run.record.false_positives = float(str(overflow.facts["false_positives"]))
+            raise
+        run.record.false_positives = bloom.measured_false_positives()
+        return bloom
+
+    # ── sweep ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _delete(self, runs: Runs, run: Run, fenced: Sequence[FencedRealm]) -> SplitResult:
+        types = self._identifiers.purgeable_types(spare_rooted=self._safeguards.spare_rooted)
+        plan = SweepPlan(
+            realms={one.realm: RealmToSweep(one.time - self._grace_micros()) for one in fenced},
+            types=types,
+            dry_run=self._options.dry_run,
+            rows_per_second=self._options.rows_per_second,
+            deletes_per_second=self._options.deletes_per_second,
+        )
+        total = SplitResult()
+
+        def add(result: SplitResult) -> None:
+            total.merge(result)
+            run.record.counts = total.counts
+            run.record.failures = [*run.record.failures, *result.failures][:100]
+            runs.save(run.record)
+
+        splits = self._store.backend.splits(Table.OBJECTS, self._options.splits)
+        self._executor.sweep(splits, plan, run.check, lambda rows: self._progress("scanned", rows), add)
+        return total
+
+    def _grace_micros(self) -> int:
+        return int(self._options.grace_seconds * MICROS) if self._safeguards.grace else -(2**62)
+
+
+def retained_by_last_run(runs: Runs, but: str) -> int:
+    """What the newest run before this one found, also one that overflowed."""
+    return next((record.retained_ids for record in runs.list() if record.id != but and record.retained_ids), 0)
