@@ -10,6 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from headwater.cli.command_docs import commands_markdown
+from headwater.cli.main import COMMANDS
 from tests.cli_runs import headwater
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -69,6 +70,11 @@ def test_the_two_commands_are_on_the_first_screen() -> None:
     first_screen = (ROOT / "README.md").read_text().splitlines()[:20]
     assert any(line.startswith("make demo") for line in first_screen)
     assert any(line.startswith("make test") for line in first_screen)
+
+
+def test_every_command_that_the_readme_shows_exists() -> None:
+    shown_commands = re.findall(r"^(?:\$ )?headwater (?:--store \S+ )?([a-z]+)", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert len(shown_commands) > 10 and set(shown_commands) <= COMMANDS.keys()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
