@@ -223,6 +223,7 @@ class CommitMachine(RuleBasedStateMachine):
     def unknown_outcome_buried(self, process: int, pointer: str, keys: set[str], landed: bool, other: int) -> None:
         if other == process:
             return
+        self.lanes[process] = self.new_process()  # with a stale head, what is sent would not land
         write, buries = self.write(keys), self.write(keys)
         fault = unknown(self.cas, landed=landed, then=lambda: self.lanes[other].landed(pointer, buries) and None)
         self.with_fault(process, pointer, write, fault, meanwhile=buries)
@@ -361,7 +362,7 @@ def test_any_order_of_events_leaves_the_log_and_the_states_of_the_model(monkeypa
     monkeypatch.setattr(draft, "OPERATIONS_BYTES_MAX", 300)
     FIRED.clear()
     settled = settings(
-        max_examples=1_500 if SOAK else 120,
+        max_examples=1_000 if SOAK else 120,
         stateful_step_count=40,
         deadline=None,
         derandomize=not SOAK,
