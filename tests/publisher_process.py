@@ -11,9 +11,11 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 
+from headwater.persistence.backend import Backend
 from headwater.persistence.store import open_store
-from headwater.producer.publisher.faults import FaultPoint, no_fault
+from headwater.producer.publisher.faults import At, FaultPoint, no_fault
 from headwater.producer.publisher.publisher import Publisher
 from tests.publisher_runs import options
 
@@ -24,8 +26,24 @@ def say(text: str) -> None:
     os.write(1, f"{text}\n".encode())
 
 
-def at_point(action: str, point: str, count: int) -> object:
-    passed, lock = 0, threading.Lock()
+def one_write_at_a_time(backend: Backend) -> threading.RLock:
+    """A process that is stopped in the middle of a write would hold the database's own lock, and stop everybody."""
+    writing = threading.RLock()
+
+    def guarded(write: Callable[..., bool]) -> Callable[..., bool]:
+        def locked(*arguments: object) -> bool:
+            with writing:
+                return write(*arguments)
+
+        return locked
+
+    for name in ("insert_rooted", "update_rooted", "delete_rooted"):
+        setattr(backend, name, guarded(getattr(backend, name)))
+    return writing
+
+
+def at_point(action: str, point: str, count: int, lock: threading.RLock) -> At:
+    passed = 0
 
     def at(here: FaultPoint) -> None:
         nonlocal passed
@@ -41,9 +59,10 @@ def at_point(action: str, point: str, count: int) -> object:
 
 
 def main(url: str, bootstrap: str, lease_seconds: str, *fault: str) -> None:
-    at = at_point(fault[0], fault[1], int(fault[2])) if fault else no_fault
     with open_store(url) as store:
-        publisher = Publisher(store, options(bootstrap, lease_seconds=float(lease_seconds)), at=at)  # type: ignore[arg-type]
+        lock = one_write_at_a_time(store.backend)
+        at = at_point(fault[0], fault[1], int(fault[2]), lock) if fault else no_fault
+        publisher = Publisher(store, options(bootstrap, lease_seconds=float(lease_seconds)), at=at)
         signal.signal(signal.SIGTERM, lambda *_: publisher.stop())
         threading.Thread(target=tell, args=(publisher,), daemon=True).start()
         publisher.run()

@@ -174,7 +174,8 @@ def publish_rest(store: Store, given: PublisherOptions) -> None:
 def assert_topic_equals_log(store: Store, bootstrap: str, realm: str, partitions: int | None = 4) -> list[TopicRecord]:
     found = read_topic(bootstrap, commits_topic(realm))
     log = log_of(store, realm)
-    assert check_feed(found, log, partitions=partitions) == []
+    faults = check_feed(found, log, partitions=partitions)
+    assert faults == [], f"{len(faults)} faults, the first: {faults[:10]}"
     assert check_generations(found) == []
     assert sum(len(changes) for changes in log.values()) > 0
     return found

@@ -10,7 +10,7 @@ from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock
 from headwater.persistence.rows import RootedRow
 from headwater.persistence.store import SYSTEM_REALM
-from headwater.schemas.errors import Fact, HeadwaterError
+from headwater.schemas.errors import HeadwaterError
 
 ALARM_TYPE = "publisher-alarm"
 
@@ -25,7 +25,7 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     code: str
     message: str
     raised_at: int
-    facts: dict[str, Fact] = {}
+    facts: dict[str, str] = {}
 
 
 class Alarms:
@@ -36,7 +36,8 @@ class Alarms:
     def sound(self, realm: str, shard: int, error: HeadwaterError) -> Alarm:
         """Kept until it is cleared; the same alarm again only moves nothing."""
         now = self._clock.now_micros()
-        alarm = Alarm(realm=realm, shard=shard, code=error.code, message=str(error), raised_at=now, facts=error.facts)
+        facts = {name: str(value) for name, value in error.facts.items()}
+        alarm = Alarm(realm=realm, shard=shard, code=error.code, message=str(error), raised_at=now, facts=facts)
         _log.error("%s shard %d has stopped: %s: %s", realm, shard, error.code, error)
         before = self._backend.read_rooted(SYSTEM_REALM, ALARM_TYPE, _key(realm, shard))
         row = RootedRow(
