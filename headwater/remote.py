@@ -239,7 +239,7 @@ class RemoteReference:
             base_commit=base_commit,
         )
         answer = self._calls.commit(body, request_id)
-        return CommitResult(change=answer.change, commit_id=answer.commit_id, seq=answer.seq, replayed=answer.replayed)
+        return CommitResult(told=answer.change, commit_id=answer.commit_id, seq=answer.seq, replayed=answer.replayed)
 
     async def commit_async(
         self,

@@ -6,6 +6,7 @@ came since are no conflict unless they touched the same keys. Both may be given;
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -36,16 +37,25 @@ from headwater.schemas.entry_ids import EMPTY, parse_id
 from headwater.schemas.errors import CursorExpired, InvalidInput, ObjectNotFound, ReferenceNotFound, ReferenceProtected
 
 
-class CommitResult(msgspec.Struct, frozen=True, kw_only=True):
+class CommitResult(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """What became of a commit or a reference move."""
 
-    change: Change | None
-    """None when there was nothing to do."""
     commit_id: str
     """The reference's commit after it."""
     seq: int
     replayed: bool = False
     """The same request id had been committed before: this is that commit."""
+    told: Change | None = None
+    """The Change as a server told it …"""
+    logged: Logged | None = None
+    """… or its entry as this process committed it …"""
+    realm: str = ""
+    """… in the realm of this name."""
+
+    @functools.cached_property
+    def change(self) -> Change | None:
+        """None when there was nothing to do. Made when it is asked for: most callers want the commit id alone."""
+        return self.told if self.logged is None else change_of(self.logged, self.realm)
 
 
 class CatalogCommit:
@@ -214,7 +224,8 @@ def realm_name(instance: str) -> str:
 
 def commit_result(kernel: RealmKernel, answer: Answer) -> CommitResult:
     return CommitResult(
-        change=None if answer.logged is None else change_of(answer.logged, realm_name(kernel.realm)),
+        logged=answer.logged,
+        realm=kernel.realm_name,
         commit_id=answer.head_commit.hex(),
         seq=answer.head_seq,
         replayed=answer.replayed,

@@ -160,7 +160,7 @@ def content_id_text(raw: bytes) -> str:
 
 def time_text(micros: int) -> str:
     """RFC 3339 in UTC with microseconds, always: so that text order is time order."""
-    return (_EPOCH + timedelta(microseconds=micros)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return (_EPOCH + timedelta(microseconds=micros)).isoformat(timespec="microseconds")[:-6] + "Z"
 
 
 def micros_of(text: str, *, field: str = "time") -> int:

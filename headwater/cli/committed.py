@@ -10,7 +10,8 @@ from headwater.producer.catalog_commit import CommitResult
 
 def print_result(result: CommitResult, json_output: bool) -> None:
     if json_output:
-        print_json(result)
+        facts = {"commit_id": result.commit_id, "seq": result.seq, "replayed": result.replayed}
+        print_json({"change": result.change, **facts})
     elif result.change is None:
         click.echo(f"nothing to do: the head stays at {result.commit_id} (seq {result.seq})")
     else:
