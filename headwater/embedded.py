@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import getpass
 from collections.abc import AsyncIterator, Iterator, Sequence
 
@@ -341,6 +342,7 @@ def _meta(author: str | None, message: str = "", headers: dict[str, str] | None 
     return CommitMeta(author or _this_user(), message, headers or {})
 
 
+@functools.cache  # without LOGNAME in the environment it is looked up in the user database, which takes 30 µs
 def _this_user() -> str:
     try:
         return getpass.getuser()
