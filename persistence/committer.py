@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import threading
 from collections import OrderedDict
@@ -10,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from headwater.persistence.lane import Answer, CommitRequest, Lane, LaneContext, LaneStats
 from headwater.persistence.limits import check_name
+from headwater.persistence.replies import FutureReply, LoopReply, Mailboxes, Reply, ThreadReply
 from headwater.schemas.errors import StoreUnavailable
 
 LANES_AT_ONCE = 16
@@ -27,24 +27,32 @@ class Committer:
         self._lock = threading.Lock()
         self._closed = False
         self._threads = ThreadPoolExecutor(LANES_AT_ONCE, thread_name_prefix="lane")
+        self._mailboxes = Mailboxes()
 
     def submit(self, pointer: str, request: CommitRequest) -> Future[Answer]:
         """The answer to come. Requests for one pointer are applied in the order in which they are submitted."""
+        reply: FutureReply[Answer] = FutureReply()
+        self._submit(pointer, request, reply)
+        return reply.future
+
+    def commit(self, pointer: str, request: CommitRequest) -> Answer:
+        reply: ThreadReply[Answer] = ThreadReply()
+        self._submit(pointer, request, reply)
+        return reply.wait()
+
+    async def commit_async(self, pointer: str, request: CommitRequest) -> Answer:
+        """Cancelling it while it waits takes the request back; once the lane has taken it, it goes through."""
+        reply: LoopReply[Answer] = LoopReply(self._mailboxes.of_running_loop())
+        self._submit(pointer, request, reply)
+        return await reply.future
+
+    def _submit(self, pointer: str, request: CommitRequest, reply: Reply[Answer]) -> None:
         with self._lock:
             if self._closed:
                 raise StoreUnavailable("the store has been closed; nothing was changed.")
             lane = self._lane(pointer)
-            future, must_start = lane.submit(request)
-            if must_start:
+            if lane.submit(request, reply):
                 self._threads.submit(self._run, lane)
-        return future
-
-    def commit(self, pointer: str, request: CommitRequest) -> Answer:
-        return self.submit(pointer, request).result()
-
-    async def commit_async(self, pointer: str, request: CommitRequest) -> Answer:
-        """Cancelling it while it waits takes the request back; once the lane has taken it, it goes through."""
-        return await asyncio.wrap_future(self.submit(pointer, request))
 
     def close(self) -> None:
         """Finish what was accepted, then stop."""

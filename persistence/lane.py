@@ -13,7 +13,6 @@ import random
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import Future
 from typing import Protocol
 
 import msgspec
@@ -26,6 +25,7 @@ from headwater.persistence.head import Head, load_head
 from headwater.persistence.log_entry import Logged
 from headwater.persistence.log_walk import LogWalk
 from headwater.persistence.realm_objects import RealmObjects
+from headwater.persistence.replies import Reply
 from headwater.persistence.retries import RetryPolicy
 from headwater.persistence.rows import FENCE_CLOSED
 from headwater.persistence.turns import Turns
@@ -102,7 +102,7 @@ class LaneContext(msgspec.Struct, frozen=True):
 
 class Waiting(msgspec.Struct):
     request: CommitRequest
-    future: Future[Answer]
+    reply: Reply[Answer]
     since: int
     """Microseconds."""
 
@@ -127,11 +127,11 @@ class Lane:
         with self._lock:
             return not self._running
 
-    def submit(self, request: CommitRequest) -> tuple[Future[Answer], bool]:
-        """The answer to come, and whether the lane must be started: the caller then has `run` called on some thread."""
+    def submit(self, request: CommitRequest, reply: Reply[Answer]) -> bool:
+        """Whether the lane must be started: the caller then has `run` called on some thread."""
         if not request.request_id:
             raise InvalidInput("a commit has no request id.", field="request_id", remedy="Leave it out, or give it a name.")
-        waiting = Waiting(request, Future(), self._context.clock.now_micros())
+        waiting = Waiting(request, reply, self._context.clock.now_micros())
         with self._lock:
             if len(self._waiting) >= WAITING_REQUESTS_MAX:
                 raise LaneFull(
@@ -139,7 +139,7 @@ class Lane:
                 )
             self._waiting.append(waiting)
             must_start, self._running = not self._running, True
-        return waiting.future, must_start
+        return must_start
 
     def run(self) -> bool:
         """Work off some of what waits; whether there may be more, so that `run` must be called again."""
@@ -153,8 +153,8 @@ class Lane:
             except BaseException as error:  # whatever it is, nobody may wait for ever, and the lane goes on
                 self._held = None
                 for waiting in batch:
-                    if not waiting.future.done():
-                        waiting.future.set_exception(error)
+                    if not waiting.reply.is_given():
+                        waiting.reply.give(error)
         return True
 
     def _take(self) -> list[Waiting] | None:
@@ -163,7 +163,7 @@ class Lane:
             taken = [self._waiting.popleft() for _ in range(min(len(self._waiting), BATCH_REQUESTS_MAX))]
             self._running = bool(taken)
             self.stats.batch_requests_max = max(self.stats.batch_requests_max, len(taken))
-        return [waiting for waiting in taken if waiting.future.set_running_or_notify_cancel()] if taken else None
+        return [waiting for waiting in taken if waiting.reply.is_wanted()] if taken else None
 
     # ── one batch ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -324,11 +324,9 @@ class Lane:
 
     def _answer(self, batch: list[Waiting], answers: Sequence[Answer | Exception]) -> None:
         for waiting, answer in zip(batch, answers, strict=True):
-            if isinstance(answer, Answer):
-                waiting.future.set_result(answer)
-            else:
+            if not isinstance(answer, Answer):
                 self.stats.refused += 1
-                waiting.future.set_exception(answer)
+            waiting.reply.give(answer)
 
     def _refuse(self, batch: list[Waiting], error: HeadwaterError) -> None:
         self._answer(batch, [error] * len(batch))

@@ -16,6 +16,7 @@ from headwater.persistence.index import IndexRoot, decode_key, walk
 from headwater.persistence.lane import Answer, CommitRequest, Lane, LaneStats
 from headwater.persistence.log_entry import Logged, change_of, objects_added, objects_released, tail_ids
 from headwater.persistence.pointer_log import PointerLog
+from headwater.persistence.replies import FutureReply
 from headwater.persistence.retries import RetryPolicy
 from headwater.persistence.rows import Anchor, PointerRow
 from headwater.persistence.state import State
@@ -281,10 +282,12 @@ class Lanes:
 
     def together(self, pointer: str, *requests: CommitRequest) -> list[Answer | BaseException]:
         lane = self.lane(pointer)
-        futures = [lane.submit(request)[0] for request in requests]
+        replies: list[FutureReply[Answer]] = [FutureReply() for _ in requests]
+        for request, reply in zip(requests, replies, strict=True):
+            lane.submit(request, reply)
         while lane.run():
             pass
-        return [future.exception() or future.result() for future in futures]
+        return [reply.future.exception() or reply.future.result() for reply in replies]
 
     def commit(self, pointer: str, request: CommitRequest) -> Answer:
         (answer,) = self.together(pointer, request)

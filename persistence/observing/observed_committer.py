@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from concurrent.futures import Future
 
@@ -36,6 +37,12 @@ class ObservedCommitter(Committer):
         for tell in told:
             future.add_done_callback(tell)
         return future
+
+    def commit(self, pointer: str, request: CommitRequest) -> Answer:
+        return self.submit(pointer, request).result()
+
+    async def commit_async(self, pointer: str, request: CommitRequest) -> Answer:
+        return await asyncio.wrap_future(self.submit(pointer, request))
 
     def _landed(self, pointer: str, draft: Draft) -> None:
         for observer in self._observers:

@@ -59,7 +59,7 @@ async def commit(feed: RealmFeed, body: CommitBody, request_id: str | None, auth
 
 async def _commit(feed: RealmFeed, catalog: Catalog, branch: str | None, request: CatalogCommit) -> tuple[str, Answer]:
     pointer = branch_pointer(catalog.id, branch or catalog.default_branch)
-    return pointer, await asyncio.wrap_future(feed.kernel.committer.submit(pointer, request))
+    return pointer, await feed.kernel.committer.commit_async(pointer, request)
 
 
 def _check_same_request(logged: Logged, operations: list[CatalogOperation]) -> None:
