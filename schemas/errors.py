@@ -73,6 +73,7 @@ HeadwaterError
 │   ├── RetainedCorrupt               a stored retained set contradicts itself
 │   └── FilterOverflow                the filter took more ids than it was made for
 ├── MissingDependency         500  an optional package, Java, or a server program is not on this machine
+├── SparkFailed               500  a Spark job failed by an error that is none of these
 └── ServerFailed              500  a local development server did not start or died
 """
 
@@ -404,6 +405,10 @@ class FilterOverflow(MaintenanceRefused):
 class MissingDependency(HeadwaterError):
     code = "MISSING_DEPENDENCY"
     grpc_status = "FAILED_PRECONDITION"
+
+
+class SparkFailed(HeadwaterError):
+    code = "SPARK_FAILED"
 
 
 class ServerFailed(HeadwaterError):

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from headwater.streaming.failures import meant_by, plain_failures
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 Progress = dict[str, Any]
 Report = Callable[[Progress], None]
@@ -62,5 +63,5 @@ def _report_all(query: StreamingQuery, report: Report, seen: int) -> tuple[int, 
         if progress["batchId"] > seen and progress["numInputRows"]:
             seen = progress["batchId"]
             rows += progress["numInputRows"]
-            report(dict(progress.items()) if not isinstance(progress, dict) else progress)
+            report(dict(progress))
     return seen, rows

@@ -7,15 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from headwater.schemas import errors
-from headwater.schemas.errors import HeadwaterError
+from headwater.schemas.errors import HeadwaterError, SparkFailed
 
 _RAISED = re.compile(r"headwater\.schemas\.errors\.(\w+): (.*)")
-
-
-class SparkFailed(HeadwaterError):
-    """Something that is none of our own errors: Spark's first line says what."""
-
-    code = "SPARK_FAILED"
 
 
 def meant_by(error: BaseException) -> HeadwaterError:
