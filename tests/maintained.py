@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from headwater.persistence.backend import Backend
-from headwater.persistence.draft import Draft
 from headwater.persistence.log_entry import CONTENT, Content, Logged
 from headwater.persistence.realm_objects import NewObject
+from headwater.persistence.retries import RetryPolicy
 from headwater.persistence.rows import PointerRow, ScannedRow, Table
 from headwater.persistence.state import base_state
 from headwater.persistence.store import Store
@@ -29,17 +29,18 @@ from tests.manual_clock import ManualClock
 POINTERS = ("cat/1/heads/main", "cat/1/heads/dev", "cat/1/tags/t", "principals")
 MAIN, DEV, TAG, PRINCIPALS = POINTERS
 HOUR = 3_600
-GRACE_HOURS = 3
+SLEEPY = RetryPolicy(attempts_max=1_000, seconds_max=1e7, delay_seconds_first=0.0005, delay_seconds_max=0.002)
+"""For writers whose clock jumps by hours while they wait."""
 
 
 class Maintained:
     """A realm whose clock the test moves. Each step takes an hour."""
 
-    def __init__(self, backend: Backend, *, seed: int = 0, realm: str = REALM) -> None:
-        self.clock = ManualClock()
+    def __init__(self, backend: Backend, *, seed: int = 0, realm: str = REALM, clock: ManualClock | None = None) -> None:
+        self.clock = clock or ManualClock()
         self.backend = backend
         self.realm = realm
-        self.store: Store = store_on(backend, clock=self.clock)
+        self.store: Store = store_on(backend, clock=self.clock, retries=SLEEPY)
         self.kernel = self.store.kernel(realm)
         self.lanes = Lanes(self.kernel)
         self.chance = random.Random(seed)
@@ -187,17 +188,3 @@ def sweep_store(
     record = runs.find(run.record.id)
     assert record is not None
     return report, record
-
-
-class PlanHook(msgspec.Struct, frozen=True, kw_only=True):
-    """A request that lets others act between its plan and its CAS."""
-
-    request: Write | MoveTo
-    between: Callable[[], None]
-    request_id: str
-    request_id_is_callers: bool = False
-
-    def plan(self, draft: Draft) -> object:
-        plan = self.request.plan(draft)
-        self.between()
-        return plan
