@@ -14,9 +14,19 @@ from headwater.persistence.log_entry import ENTRY, Logged
 from headwater.persistence.rows import PointerRow
 from headwater.persistence.store import RealmKernel
 from headwater.schemas.entry_ids import EMPTY, micros_of, object_id_of, parse_id
-from headwater.schemas.errors import CursorExpired, CursorReset, FeedBehind, InvalidInput, ObjectNotFound, PointerNotFound
+from headwater.schemas.errors import (
+    CursorExpired,
+    CursorReset,
+    FeedBehind,
+    InvalidInput,
+    ObjectNotFound,
+    PointerNotFound,
+    WrongObjectType,
+)
 
 PAGE_ENTRIES_MAX = 1_000
+OBJECT_ID_MAX = 2**63 - 1
+"""The highest bit of an id is reserved: one that has it set names nothing."""
 
 
 class LogHead(msgspec.Struct, frozen=True):
@@ -105,8 +115,12 @@ class PointerLog:
 
     def _entry_of(self, id: bytes, head: LogHead) -> int | None:
         """The seq of this pointer's own entry of that id; None if it belongs to another pointer."""
+        if object_id_of(id) > OBJECT_ID_MAX:
+            raise self._reset(id, head)
         try:
             entry = self._kernel.objects.fetch(ENTRY, object_id_of(id))
+        except WrongObjectType:  # whoever asks made the id up: it begins like that of a content or a stripe
+            raise self._reset(id, head) from None
         except ObjectNotFound:
             anchor = head.row.anchor
             if anchor is not None and object_id_of(id) <= object_id_of(anchor.entry_id):

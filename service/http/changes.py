@@ -10,7 +10,7 @@ from headwater.schemas.cursor import Position
 from headwater.service.http.answers import JSON, Answer
 from headwater.service.http.feed_query import FeedQuery, changes_query, start_positions
 from headwater.service.http.page_json import page_etag, page_json
-from headwater.service.operations.feed_pages import FeedPages, Page, PointerPart
+from headwater.service.operations.feed_pages import PAGE_BYTES_MAX, FeedPages, Page, PointerPart
 from headwater.service.operations.feed_waiting import NewsWaiter, Stopping
 from headwater.service.operations.realm_feeds import RealmFeed
 
@@ -88,6 +88,10 @@ def _not_modified(etag: bytes) -> Answer:
     return Answer(NOT_MODIFIED, [(b"etag", etag), NO_CACHE], b"")
 
 
-async def read_page(pages: FeedPages, positions: dict[str, Position], query: FeedQuery) -> Page:
-    page = pages.from_memory(positions, query.limit, query.filter)
-    return page if page is not None else await asyncio.to_thread(pages.read, positions, query.limit, query.filter)
+async def read_page(
+    pages: FeedPages, positions: dict[str, Position], query: FeedQuery, bytes_max: int = PAGE_BYTES_MAX
+) -> Page:
+    page = pages.from_memory(positions, query.limit, query.filter, bytes_max)
+    if page is not None:
+        return page
+    return await asyncio.to_thread(pages.read, positions, query.limit, query.filter, bytes_max)

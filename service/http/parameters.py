@@ -14,7 +14,7 @@ from headwater.schemas.change import Kind, Op
 from headwater.schemas.cursor import POINTERS_MAX
 from headwater.schemas.errors import Fact, InvalidInput
 
-QUERY_BYTES_MAX = 64 * 1024
+QUERY_BYTES_MAX = 48 * 1024
 FIELDS_MAX = 1_000
 
 

@@ -30,6 +30,8 @@ EVENT_STREAM = [
     (b"x-accel-buffering", b"no"),
 ]
 RETRY_MILLISECONDS = 1_000
+FRAME_BYTES_MAX = 1024 * 1024
+"""Smaller than a page: some frames lie in buffers below us before a slow reader is noticed."""
 LAST_EVENT_ID_BYTES_MAX = 20_000
 
 _encode = msgspec.json.Encoder().encode
@@ -72,10 +74,10 @@ class Stream:
         """Frames without end: Changes as they come, and a bookmark whenever nothing else was to be said for a while."""
         with NewsWaiter(self.feed.watch, self.positions, self._stopping) as waiter:
             line.when_gone(waiter.interrupt)
-            page = await read_page(self.feed.pages, self.positions, self.query)
+            page = await self._next()
             if not page.entries:
                 await self._send(line, page)  # a reader learns at once where it stands
-                page = await read_page(self.feed.pages, self.positions, self.query)
+                page = await self._next()
             while not self._stopping.is_set:
                 line.check()
                 if page.entries or page.advanced:
@@ -83,8 +85,11 @@ class Stream:
                 elif not await waiter.wait(self.positions, heartbeat_seconds) and not self._stopping.is_set:
                     line.check()
                     await self._send(line, page)
-                page = await read_page(self.feed.pages, self.positions, self.query)
+                page = await self._next()
         return EndReason.SHUTDOWN
+
+    async def _next(self) -> Page:
+        return await read_page(self.feed.pages, self.positions, self.query, FRAME_BYTES_MAX)
 
     async def _send(self, line: Line, page: Page) -> None:
         event = StreamEvent.CHANGES if page.entries else StreamEvent.BOOKMARK

@@ -6,7 +6,7 @@ import asyncio
 
 from headwater.persistence.lane import Answer
 from headwater.persistence.log_entry import Logged
-from headwater.persistence.pointer_log import PointerLog
+from headwater.persistence.pointer_log import OBJECT_ID_MAX, PointerLog
 from headwater.producer.catalog_commit import CatalogCommit
 from headwater.producer.catalog_records import Catalog
 from headwater.producer.commit_meta import CommitMeta
@@ -14,7 +14,7 @@ from headwater.producer.operations import CatalogOperation, Delete, Put, Rename
 from headwater.producer.operations_json import operations_from_json
 from headwater.producer.pointer_names import branch_pointer
 from headwater.schemas.change import Op
-from headwater.schemas.entry_ids import EMPTY, parse_id
+from headwater.schemas.entry_ids import EMPTY, object_id_of, parse_id
 from headwater.schemas.errors import (
     CatalogNotFound,
     HeadwaterError,
@@ -27,9 +27,6 @@ from headwater.schemas.errors import (
 from headwater.schemas.feed_json import CommitBody
 from headwater.service.operations.encoded_entries import EncodedEntry
 from headwater.service.operations.realm_feeds import RealmFeed
-
-OBJECT_IDS_END = 1 << 63
-"""Ids of entries begin with an object id, of which the highest bit is never set."""
 
 
 async def commit(feed: RealmFeed, body: CommitBody, request_id: str | None, author: str) -> tuple[str, Answer]:
@@ -85,7 +82,7 @@ def _op(operation: CatalogOperation) -> Op | None:
 def find_commit(feed: RealmFeed, id: str) -> EncodedEntry:
     """The Change of an id; ⚠ only if it is in its pointer's log, for objects of lost attempts are no commits."""
     raw = parse_id(id, field="id")
-    if raw == EMPTY or int.from_bytes(raw[:8], "big") >= OBJECT_IDS_END:
+    if raw == EMPTY or object_id_of(raw) > OBJECT_ID_MAX:
         raise _no_commit(id)
     try:
         logged = feed.kernel.walk.load(raw)

@@ -85,7 +85,9 @@ class FeedPages:
 
     # ── pages ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def from_memory(self, positions: Mapping[str, Position], limit: int, filter: Filter) -> Page | None:
+    def from_memory(
+        self, positions: Mapping[str, Position], limit: int, filter: Filter, bytes_max: int = PAGE_BYTES_MAX
+    ) -> Page | None:
         """The page if heads and entries are all in memory; None if the store must be asked."""
         heads: dict[str, LogHead] = {}
         runs: dict[str, list[EncodedEntry]] = {}
@@ -103,24 +105,26 @@ class FeedPages:
                 runs[pointer] = run
             elif after.entry_id and after.entry_id != head.newest.entry_id:
                 return None
-        return _merged(positions, heads, runs, limit)
+        return _merged(positions, heads, runs, limit, bytes_max)
 
-    def read(self, positions: Mapping[str, Position], limit: int, filter: Filter) -> Page:
+    def read(self, positions: Mapping[str, Position], limit: int, filter: Filter, bytes_max: int = PAGE_BYTES_MAX) -> Page:
         """The page, from the store where memory lacks it."""
         heads = {pointer: self.watch.head(pointer) for pointer in positions}
         if filter is NO_FILTER:
-            runs = {pointer: self._run(pointer, after, heads[pointer], limit) for pointer, after in positions.items()}
-            return _merged(positions, heads, runs, limit)
-        return self._filtered(positions, heads, limit, filter)
+            runs = {
+                pointer: self._run(pointer, after, heads[pointer], limit, bytes_max) for pointer, after in positions.items()
+            }
+            return _merged(positions, heads, runs, limit, bytes_max)
+        return self._filtered(positions, heads, limit, filter, bytes_max)
 
-    def _run(self, pointer: str, after: Position, head: LogHead, limit: int) -> list[EncodedEntry]:
+    def _run(self, pointer: str, after: Position, head: LogHead, limit: int, bytes_max: int) -> list[EncodedEntry]:
         """Entries behind `after`; empty if there are none. Refuses what is expired, reset or beyond the head."""
         known = self.encoded.run(self._log(pointer), after.seq + 1, min(head.seq, after.seq + limit))
         if known and after.seq >= head.row.floor - 1 and _is_chain(known, after, head):
             return known
         run: list[EncodedEntry] = []
         size, seq = 0, after.seq
-        while len(run) < limit and size <= PAGE_BYTES_MAX:
+        while len(run) < limit and size <= bytes_max:
             logged = self._logged(pointer, Position(seq, after.entry_id if seq == after.seq else b""), head, limit - len(run))
             if not logged:
                 break
@@ -138,7 +142,14 @@ class FeedPages:
             raise self.reset(pointer, "the entry it has seen is not in this history.")
         return entries
 
-    def _filtered(self, positions: Mapping[str, Position], heads: Mapping[str, LogHead], limit: int, filter: Filter) -> Page:
+    def _filtered(
+        self,
+        positions: Mapping[str, Position],
+        heads: Mapping[str, LogHead],
+        limit: int,
+        filter: Filter,
+        bytes_max: int,
+    ) -> Page:
         """Looks at a bounded number of entries of each pointer, so that it ends; ranges say how far it came."""
         scanned = max(READ_ENTRIES_MAX, SCANNED_ENTRIES_MAX // len(positions))
         looked: dict[str, list[EncodedEntry]] = {}
@@ -154,7 +165,7 @@ class FeedPages:
                         break
                 else:
                     hidden.add(one.entry_id)
-        return _merged(positions, heads, looked, limit, hidden)
+        return _merged(positions, heads, looked, limit, bytes_max, hidden)
 
     def _logged_run(self, pointer: str, after: Position, head: LogHead, count: int) -> list[Logged]:
         found: list[Logged] = []
@@ -224,6 +235,7 @@ def _merged(
     heads: Mapping[str, LogHead],
     runs: Mapping[str, list[EncodedEntry]],
     limit: int,
+    bytes_max: int,
     hidden: set[bytes] | None = None,
 ) -> Page:
     """Entries of all pointers by time, up to the limit and the bound in bytes; each part ends where its entries end."""
@@ -232,7 +244,7 @@ def _merged(
     size = 0
     labelled = [[(entry.time, pointer, entry) for entry in run] for pointer, run in runs.items() if run]
     for _, pointer, entry in labelled[0] if len(labelled) == 1 else merge(*labelled, key=_time_and_pointer):
-        if len(shown) == limit or size > PAGE_BYTES_MAX:
+        if len(shown) == limit or size > bytes_max:
             break
         ends[pointer] = Position(entry.seq, entry.entry_id)
         if hidden is None or entry.entry_id not in hidden:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 import msgspec
 
 from headwater.persistence.subscriptions import Subscription, SubscriptionRecord, Subscriptions, moved
+from headwater.schemas.change import Kind, Op
 from headwater.schemas.cursor import POINTERS_MAX, Cursor, Position, decode_cursor, encode_cursor
 from headwater.schemas.entry_ids import parse_id, time_text
 from headwater.schemas.errors import HeadwaterError, InvalidInput, InvalidName, PointerNotFound, SubscriptionExists
@@ -157,6 +158,13 @@ class Subscribing:
 
 
 def _filter(body: FilterBody) -> Filter:
+    """Kinds and operations that nobody knows would match nothing for ever: readers may meet them, but not ask for them."""
+    for field, asked, known in (("kinds", body.kinds, frozenset(Kind)), ("operations", body.operations, frozenset(Op))):
+        for one in asked:
+            if one not in known:
+                raise InvalidInput(
+                    f"{one!s:.40} is none of {', '.join(sorted(known))}.", field=f"filter.{field}", remedy="Use one of those."
+                )
     return msgspec.convert(body, Filter, from_attributes=True)
 
 

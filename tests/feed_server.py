@@ -1,0 +1,112 @@
+"""A store URL enters; a real `headwater serve` process answers on a free loopback port, and is stopped like a service is."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+
+START_SECONDS = 60.0
+STOP_SECONDS = 30.0
+
+
+class FeedServer:
+    def __init__(self, process: subprocess.Popen[bytes], port: int, store_url: str, log_file: Path) -> None:
+        self.process = process
+        self.port = port
+        self.store_url = store_url
+        self.url = f"http://127.0.0.1:{port}"
+        self.feed = f"{self.url}/feed/v1/default"
+        self._log_file = log_file
+
+    @property
+    def log(self) -> list[dict[str, Any]]:
+        """The lines that are JSON; the first line of the command is for people."""
+        lines = self._log_file.read_text().splitlines()
+        return [json.loads(line) for line in lines if line.startswith("{")]
+
+    def client(self, **options: Any) -> httpx.Client:
+        return httpx.Client(base_url=self.feed, timeout=30, **options)
+
+    def stop(self) -> int:
+        """Like a service manager does; the exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(STOP_SECONDS)
+
+    def wait_until_ready(self) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                raise AssertionError(f"the server ended with {self.process.returncode}: {self._log_file.read_text()}")
+            try:
+                if httpx.get(f"{self.url}/readyz", timeout=5).status_code == 200:
+                    return
+            except httpx.TransportError:
+                pass
+            time.sleep(0.05)
+        raise AssertionError(f"the server is not ready after {START_SECONDS} s: {self._log_file.read_text()}")
+
+
+@contextmanager
+def feed_server(
+    store_url: str, *arguments: str, settings: Mapping[str, object] | None = None, environ: Mapping[str, str] | None = None
+) -> Iterator[FeedServer]:
+    port = free_port()
+    sets = [part for name, value in (settings or {}).items() for part in ("--set", f"{name}={value}")]
+    with tempfile.TemporaryDirectory(prefix="headwater-feed-") as folder:
+        log_file = Path(folder) / "log"
+        with log_file.open("wb") as log:
+            process = subprocess.Popen(
+                [
+                    sys.executable, "-m", "headwater", *sets, "serve", "--dev", "--store", store_url, "--port", str(port),
+                    *arguments,
+                ],
+                stdout=log, stderr=log, cwd=folder, env={**os.environ, **(environ or {})},
+            )  # fmt: skip
+        server = FeedServer(process, port, store_url, log_file)
+        try:
+            server.wait_until_ready()
+            yield server
+        finally:
+            if process.poll() is None and server.stop() != 0:
+                raise AssertionError(f"the server ended with {process.returncode}: {log_file.read_text()}")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+# ── events ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Event(NamedTuple):
+    event: str
+    id: str
+    data: Any
+
+
+def events(lines: Iterator[str]) -> Iterator[Event]:
+    """Server-sent events as the standard reads them: fields up to an empty line."""
+    fields: dict[str, str] = {}
+    for line in lines:
+        if line:
+            name, _, value = line.partition(": ")
+            fields[name] = value
+            continue
+        if "data" in fields:
+            yield Event(fields["event"], fields["id"], json.loads(fields["data"]))
+        fields = {}
