@@ -178,9 +178,8 @@ class Shard:
         self._published = recovered.positions
         self._move(ShardState.RECOVERED)
         context.at(FaultPoint.RECOVERED)
-        if self._alarm is not None:
-            context.alarms.clear(self.realm, self.number)
-            self._alarm = None
+        context.alarms.clear(self.realm, self.number)  # also one that a publisher before this one has raised
+        self._alarm = None
 
     def _publish(self) -> None:
         self._behind |= self._inbox.take()
