@@ -12,6 +12,7 @@ from headwater.persistence.log_entry import Logged
 from headwater.persistence.rows import PointerRow
 from headwater.persistence.store import RealmKernel
 from headwater.persistence.subscriptions import Pin, subscription_pins
+from headwater.producer.publisher.pins import publisher_pins
 from headwater.streaming.branch_pins import BranchPins
 from headwater.streaming.readers import RegisteredReaders
 
@@ -21,9 +22,15 @@ PinSource = Callable[[RealmKernel, int], Iterable[Pin]]
 
 
 def pin_sources() -> list[PinSource]:
-    """Of subscriptions and of all plug-ins."""
+    """Of subscriptions, publishers and all plug-ins."""
     plugged: list[PinSource] = [found.load() for found in metadata.entry_points(group=ENTRY_POINT_GROUP)]
-    return [subscription_pins, *plugged]
+    return [subscription_pins, published_pins, *plugged]
+
+
+def published_pins(kernel: RealmKernel, now: int) -> Iterator[Pin]:
+    """What Kafka has not got yet."""
+    for pointer, seq in publisher_pins(kernel.store.backend, kernel.realm, now).items():
+        yield Pin(pointer=pointer, seq=seq, until=now + 1, holder="publisher")
 
 
 def all_pins(
