@@ -5,6 +5,9 @@ The killed one gets a successor, which begins with the step that its predecessor
 
 from __future__ import annotations
 
+import os
+import random
+import signal
 import subprocess
 import sys
 import time
@@ -24,6 +27,7 @@ VICTIM_STEPS = 1_000
 """It works until it is killed."""
 SUCCESSOR_STEPS = 4
 LOOK_SECONDS = 0.0005
+HOLD_SECONDS_MAX = 0.006
 KILL_WAIT_SECONDS = 60.0
 
 
@@ -64,12 +68,27 @@ class Crew:
         if process is None:
             raise ValueError("the crew has not started")
         path, deadline = self.diary(VICTIM), time.monotonic() + KILL_WAIT_SECONDS
-        while not self._in_mid_commit(read_diary(path)) and process.poll() is None and time.monotonic() < deadline:
+        while process.poll() is None and time.monotonic() < deadline:
+            if self._in_mid_commit(read_diary(path)) and self._is_held_in_mid_commit(process):
+                break
             time.sleep(LOOK_SECONDS)
         process.kill()
         code = process.wait()
         lines = read_diary(path)
         return Killed(VICTIM, process.pid, code, len(acknowledged(lines)), in_flight(lines))
+
+    def _is_held_in_mid_commit(self, process: subprocess.Popen[str]) -> bool:
+        """Stop the process and look again: what a stopped process has not written down it has not heard. Else let it go on."""
+        time.sleep(random.uniform(0, HOLD_SECONDS_MAX))  # noqa: S311 - sometimes before it lands, sometimes behind
+        process.send_signal(signal.SIGSTOP)
+        _, status = os.waitpid(process.pid, os.WUNTRACED)
+        if not os.WIFSTOPPED(status):
+            process.returncode = os.waitstatus_to_exitcode(status)
+            return False
+        if self._in_mid_commit(read_diary(self.diary(VICTIM))):
+            return True
+        process.send_signal(signal.SIGCONT)
+        return False
 
     def succeed(self) -> None:
         """The victim's successor: begins anew with the step that was not finished."""
