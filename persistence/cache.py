@@ -60,17 +60,22 @@ class ObjectCache(Generic[V]):
 
     def put(self, realm: str, object_id: int, value: V, value_bytes: int) -> None:
         """Keep the value as the newest; one that alone exceeds the bound is not kept and pushes nothing out."""
-        key, weight = (realm, object_id), value_bytes + ENTRY_BYTES
+        self.put_many(realm, ((object_id, value, value_bytes),))
+
+    def put_many(self, realm: str, values: Iterable[tuple[int, V, int]]) -> None:
+        """Ids with their values and bytes, under one lock."""
+        entries = self._entries
         with self._lock:
-            replaced = self._entries.pop(key, None)
-            if replaced is not None:
-                self.bytes_used -= replaced[1]
-            if weight > self.bytes_max:
-                return
-            self._entries[key] = (value, weight)
-            self.bytes_used += weight
+            for object_id, value, value_bytes in values:
+                key, weight = (realm, object_id), value_bytes + ENTRY_BYTES
+                replaced = entries.pop(key, None)
+                if replaced is not None:
+                    self.bytes_used -= replaced[1]
+                if weight <= self.bytes_max:
+                    entries[key] = (value, weight)
+                    self.bytes_used += weight
             while self.bytes_used > self.bytes_max:
-                self.bytes_used -= self._entries.popitem(last=False)[1][1]
+                self.bytes_used -= entries.popitem(last=False)[1][1]
 
     def clear(self) -> None:
         """Forget every entry; the counts stay."""

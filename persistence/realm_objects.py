@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -22,7 +22,7 @@ DECODED_FACTOR = 3
 """Bytes of memory per stored byte: a string of 30 bytes takes 87 as a Python object, a small integer 36."""
 
 
-class NewObject(NamedTuple, Generic[T]):
+class NewObject(msgspec.Struct, Generic[T], frozen=True, gc=False):
     """What a write takes: the value, under which id, as which type."""
 
     object_type: ObjectType[T]
@@ -30,8 +30,9 @@ class NewObject(NamedTuple, Generic[T]):
     value: T
 
 
-class Decoded(NamedTuple):
-    """What the cache keeps: the type's name is checked on every read, cached or not."""
+class Decoded(msgspec.Struct, frozen=True, gc=False):
+    """What the cache keeps: the type's name is checked on every read, cached or not. ⚠ Nothing in here may be seen by the
+    garbage collector: it would walk a million cached objects again and again, and find no garbage."""
 
     type: str
     value: msgspec.Struct
@@ -121,8 +122,8 @@ class RealmObjects:
 
     def written(self, objects: Sequence[NewObject[Any]], rows: Sequence[Sequence[ObjectRow]]) -> None:
         """Count and cache what was acknowledged; also for callers that wrote `strong_rows` by themselves."""
-        for new, rows_of_new in zip(objects, rows, strict=True):
-            self._keep(rows_of_new, new.value)
+        pairs = zip(objects, rows, strict=True)
+        self._cache.put_many(self.realm, [_to_keep(rows_of_new, new.value) for new, rows_of_new in pairs])
         with self._counting:
             self.objects_written += len(objects)
             self.bytes_written += sum(len(row.payload) for rows_of_new in rows for row in rows_of_new)
@@ -139,9 +140,14 @@ class RealmObjects:
         self.written(objects, rows)
 
     def _keep(self, rows: Sequence[ObjectRow], value: msgspec.Struct) -> None:
-        known = getattr(value, "memory_bytes", 0)  # index objects tell it: decoded they are far larger than stored
-        weight = known or DECODED_FACTOR * sum(len(row.payload) for row in rows)
-        self._cache.put(self.realm, rows[0].id, Decoded(rows[0].type, value), weight)
+        self._cache.put(self.realm, *_to_keep(rows, value))
+
+
+def _to_keep(rows: Sequence[ObjectRow], value: msgspec.Struct) -> tuple[int, Decoded, int]:
+    """Id, value and the bytes that it takes in memory."""
+    known: int = getattr(value, "memory_bytes", 0)  # index objects tell it: decoded they are far larger than stored
+    weight = known or DECODED_FACTOR * sum([len(row.payload) for row in rows])
+    return rows[0].id, Decoded(rows[0].type, value), weight
 
 
 def _as_type(object_type: ObjectType[T], object_id: int, decoded: Decoded) -> T:

@@ -44,7 +44,7 @@ class PointerRow(msgspec.Struct, frozen=True, kw_only=True):
     """Microseconds."""
 
 
-class ObjectRow(msgspec.Struct, frozen=True, array_like=True):
+class ObjectRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One row of an immutable object. Big objects have several with the same id; part 0 carries their number."""
 
     id: int

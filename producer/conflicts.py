@@ -44,7 +44,7 @@ class ConflictDetail(msgspec.Struct, frozen=True):
     message: str
 
 
-class Found(msgspec.Struct, frozen=True):
+class Found(msgspec.Struct, frozen=True, gc=False):
     """What stands at a key: the content, under which object id and tag."""
 
     content: Content
@@ -52,7 +52,7 @@ class Found(msgspec.Struct, frozen=True):
     tag: int
 
 
-class HeadFacts(msgspec.Struct, frozen=True, kw_only=True):
+class HeadFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """All that the rules need to know of the head."""
 
     found: Mapping[KeyPath, Found]
@@ -65,7 +65,7 @@ class HeadFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What the keys held at the commit that the caller has read; None if the caller did not say."""
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class Verdict(msgspec.Struct, frozen=True, gc=False):
     """Either operations or conflicts; both are empty when nothing is to be done."""
 
     planned: list[PlannedOperation]

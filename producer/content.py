@@ -163,7 +163,7 @@ def all_content_types() -> ContentTypes:
 # ── struct ⇄ value ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-class TypedValue(msgspec.Struct, frozen=True):
+class TypedValue(msgspec.Struct, frozen=True, gc=False):
     """A content as it is stored: checked, and plain."""
 
     type: str

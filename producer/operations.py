@@ -65,7 +65,7 @@ class Unchanged(msgspec.Struct, frozen=True):
 CatalogOperation: TypeAlias = Put | Delete | Rename | Unchanged
 
 
-class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+class Prepared(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One operation, checked. `op` is None for a read that must still hold."""
 
     op: Op | None
@@ -90,7 +90,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
         return self.must_not_exist or self.expected is not None or bool(self.expected_content_id)
 
 
-class PreparedOperations(msgspec.Struct, frozen=True):
+class PreparedOperations(msgspec.Struct, frozen=True, gc=False):
     operations: tuple[Prepared, ...]
     encoded: dict[KeyPath, bytes]
     """Every key that an operation names, with its encoding."""
