@@ -64,7 +64,7 @@ class CommitRequest(Protocol):
         none, and sees the draft move on to each before it is asked for the next."""
 
 
-class Answer(msgspec.Struct, frozen=True):
+class Answer(msgspec.Struct, frozen=True, gc=False):
     """What became of a request: its entry, or None when there was nothing to do, and the head that says so."""
 
     logged: Logged | None
@@ -116,7 +116,8 @@ class Lane:
         self._lock = threading.Lock()
         self._running = False
         self._held: Head | None = None
-        self._remembered: OrderedDict[str, Logged] = OrderedDict()
+        self._remembered: OrderedDict[str, bytes] = OrderedDict()
+        """Entry ids by request id: entries themselves would hold gigabytes for a thousand lanes."""
         self._looked_to: int | None = None
         """Newest seq whose request id was looked at; it stays when the head is forgotten, so that no entry is passed over."""
         self._looked_back = False
@@ -220,12 +221,11 @@ class Lane:
 
     def _apply(self, request: CommitRequest, draft: Draft) -> Answer | Exception:
         """Append the request to the draft, or say why not."""
-        before, untouched = self._remembered.get(request.request_id), draft.mark()
-        if before is not None:
-            self.stats.replayed += 1
-            return Answer(before, before.entry.seq, before.commit, replayed=True)
+        entry_id, untouched = self._remembered.get(request.request_id), draft.mark()
         logged: Logged | None = None
         try:
+            if entry_id is not None:
+                return self._replayed(entry_id)
             planned = request.plan(draft)
             for plan in (planned,) if isinstance(planned, Plan) else planned or ():
                 logged = draft.add(plan, request.request_id)
@@ -235,6 +235,11 @@ class Lane:
             draft.undo_to(untouched)
             return refusal
         return Answer(logged, draft.head.seq, draft.head.commit)
+
+    def _replayed(self, entry_id: bytes) -> Answer:
+        before = LogWalk(self._context.objects).load(entry_id)
+        self.stats.replayed += 1
+        return Answer(before, before.entry.seq, before.commit, replayed=True)
 
     def _attempt(self) -> Attempt:
         context = self._context
@@ -302,7 +307,7 @@ class Lane:
         self._looked_back = self._looked_back or deep
 
     def _remember(self, logged: Logged) -> None:
-        self._remembered[logged.entry.request_id] = logged
+        self._remembered[logged.entry.request_id] = logged.entry_id
         while len(self._remembered) > REMEMBERED_REQUESTS_MAX:
             self._remembered.popitem(last=False)
 
@@ -346,13 +351,15 @@ class Tries:
         self.lost = 0
         self._context = context
         self._since = since
+        self._began = context.clock.now_micros()
 
     def wait_or_give_up(self, pointer: str, fault: StoreUnavailable | None, turns: Turns) -> HeadwaterError | None:
         """Sleep before the next attempt, or say why there is none."""
         self.lost += 1
         policy = self._context.policy
-        waited_seconds = max(0, self._context.clock.now_micros() - self._since) / MICROS
-        if not policy.exhausted(self.lost, waited_seconds):
+        now = self._context.clock.now_micros()
+        waited_seconds, tried_seconds = max(0, now - self._since) / MICROS, max(0, now - self._began) / MICROS
+        if not policy.exhausted(self.lost, tried_seconds):  # what was spent in the queue is no attempt
             ceiling_seconds = policy.delay_seconds_max if fault else max(policy.delay_seconds_first, turns.retry_seconds)
             self._context.clock.sleep(policy.delay_seconds(self.lost, waited_seconds, self._context.chance, ceiling_seconds))
             return None
