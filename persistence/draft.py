@@ -242,7 +242,7 @@ class Draft:
         tail = dict(self.head.tail)
         apply_operations(tail, operations)
         follows_base = self.head.entry is not None and bool(self.head.entry.base_tail)
-        tail_is_full = len(self.head.tail_ids) + 1 >= TAIL_ENTRIES_MAX or len(tail) >= TAIL_OPERATIONS_MAX
+        tail_is_full = self.head.tail_entries + 1 >= TAIL_ENTRIES_MAX or len(tail) >= TAIL_OPERATIONS_MAX
         if not (spills or follows_base or tail_is_full):
             return _State(tail, self.head.levels, embeds=False)
         flushed = flush(self.load_index, IndexRoot(self.head.levels), tail, lambda: self._ids.take(1)[0])
@@ -319,6 +319,8 @@ def _check(plan: Plan) -> None:
             raise InvalidInput(f"the {op.op} of {op.key} is incomplete.", field="operations", remedy="Give it its value.")
         if not 0 <= op.tag <= TAG_MAX:
             raise InvalidInput(f"{op.key} has the type tag {op.tag}.", field="tag", remedy=f"Tags are 0 to {TAG_MAX}.")
+    if len(plan.operations) < 2:
+        return
     filled = [op.key for op in plan.operations if op.op is not Op.DELETE]
     emptied = [op.from_key or op.key for op in plan.operations if op.op is not Op.PUT]
     for keys in (filled, emptied):

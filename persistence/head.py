@@ -53,6 +53,13 @@ class Head(msgspec.Struct, frozen=True):
         return () if self.entry is None else tail_ids(self.entry, self.object_id)
 
     @property
+    def tail_entries(self) -> int:
+        """How many `tail_ids` there are."""
+        if self.entry is None:
+            return 0
+        return len(self.entry.base_tail) if self.entry.embeds else self.entry.tail_length + 1
+
+    @property
     def link(self) -> Link:
         return NO_LINK if self.entry is None else Link(self.entry.seq, self.object_id)
 

@@ -27,6 +27,20 @@ _AFTER_SEPARATOR = b"\1"
 
 def encode_key(path: Sequence[str]) -> bytes:
     """`InvalidInput` names what is wrong; everything else has exactly one encoding."""
+    try:
+        key = "\0".join(path).encode()
+    except (TypeError, UnicodeEncodeError):
+        return _encode_checked(path)
+    if len(key) > ELEMENT_BYTES_MAX or isinstance(path, str) or key.count(_SEPARATOR) != len(path) - 1:
+        return _encode_checked(path)
+    # Short, and with a NUL at each seam and nowhere else: nothing but an empty element can still be wrong.
+    if not all(path) or not 1 <= len(path) <= ELEMENTS_MAX:
+        return _encode_checked(path)
+    return key
+
+
+def _encode_checked(path: Sequence[str]) -> bytes:
+    """Element by element, so that an error can say which."""
     if isinstance(path, str):
         raise InvalidInput("a key is a list of names, not one string.", field="key", remedy=f"Send [{path!r}].")
     if not 1 <= len(path) <= ELEMENTS_MAX:

@@ -142,8 +142,11 @@ def _search(level: Level, keys: list[bytes], stripes: dict[int, Stripe], found: 
     """Adds what the level knows to `found`; the keys of which it knows nothing leave."""
     unknown: list[bytes] = []
     for key in keys:
-        at = level.position(key)
-        packed = find(level.stripe or stripes[level.refs[at].id], key) if at >= 0 else None
+        if level.stripe is not None:
+            packed = find(level.stripe, key)
+        else:
+            at = level.position(key)
+            packed = find(stripes[level.refs[at].id], key) if at >= 0 else None
         if packed is None:
             unknown.append(key)
         elif packed != DELETED:
