@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,9 @@ from headwater.persistence.rows import ObjectRow, PointerRow, ScannedRow, Table
 FETCH_IDS_MAX = 512
 """Ids in one query; lists are filled up to a power of two, so that ten prepared statements serve all lengths."""
 
+UPSERT_ROWS_MAX = 256
+"""Objects in one statement; also by powers of two."""
+
 _SYNCHRONOUS = {"0": "OFF", "1": "NORMAL", "2": "FULL", "3": "EXTRA"}
 
 
@@ -35,6 +39,7 @@ class SqliteBackend(SqlBackend):
         self._connections = SqliteConnections(path, options or SqliteOptions())
         self._commits = GroupCommit(self._connections)
         self._fetches: dict[int, str] = {}
+        self._upserts = _upserts_by_rows(self._statements.upsert_object)
 
     # ── life ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -71,8 +76,7 @@ class SqliteBackend(SqlBackend):
     def write_objects(self, realm: str, rows: Sequence[ObjectRow]) -> None:
         values = self._object_values(realm, rows)
         if values:
-            sql = self._statements.upsert_object.sql
-            self._commits.run(lambda connection: connection.executemany(sql, values))
+            self._commits.run(lambda connection: self._upsert(connection, values))
 
     def fetch_objects(self, realm: str, ids: Sequence[int]) -> dict[int, list[ObjectRow]]:
         found: dict[int, list[ObjectRow]] = {}
@@ -84,12 +88,12 @@ class SqliteBackend(SqlBackend):
         """The pointer first: if it has moved, nothing else is written."""
         pointer = self._cas_values(realm, name, expected_version, row)
         values = self._object_values(realm, objects)
-        move, upsert = self._statements.cas_pointer.sql, self._statements.upsert_object.sql
+        move = self._statements.cas_pointer.sql
 
         def apply(connection: sqlite3.Connection) -> bool:
             if connection.execute(move, pointer).rowcount != 1:
                 return False
-            connection.executemany(upsert, values)
+            self._upsert(connection, values)
             return True
 
         return self._commits.run(apply)
@@ -98,6 +102,15 @@ class SqliteBackend(SqlBackend):
         now = self._clock.now_micros()
         checked = checked_objects(realm, rows)
         return [(realm, row.id, row.part, row.type, row.parts, row.created_at, now, row.payload) for row in checked]
+
+    def _upsert(self, connection: sqlite3.Connection, values: Sequence[Row]) -> None:
+        """Few statements for many rows: at each of them the driver lets the other threads of this process run, and under
+        load waits until it is its turn again."""
+        at = 0
+        while at < len(values):
+            count = min(1 << (len(values) - at).bit_length() - 1, UPSERT_ROWS_MAX)
+            connection.execute(self._upserts[count], list(chain.from_iterable(values[at : at + count])))
+            at += count
 
     def _fetch(self, realm: str, ids: Sequence[int]) -> Iterator[ObjectRow]:
         length = 1 << (len(ids) - 1).bit_length()
@@ -152,3 +165,11 @@ class SqliteBackend(SqlBackend):
         source = TABLES[table].name
         sql = f"DELETE FROM {source} WHERE rowid IN (SELECT rowid FROM {source} WHERE realm = ? LIMIT ?)"  # noqa: S608
         return self._commits.run(lambda connection: connection.execute(sql, (realm, limit)).rowcount)
+
+
+def _upserts_by_rows(upsert: Statement) -> dict[int, str]:
+    """The statement for 1, 2, 4 … rows at once."""
+    row = f"({', '.join('?' * len(upsert.parameters))})"
+    before, after = upsert.sql.split(row)
+    counts = [1 << n for n in range(UPSERT_ROWS_MAX.bit_length())]
+    return {count: before + ", ".join([row] * count) + after for count in counts}
