@@ -16,11 +16,11 @@ from pathlib import Path
 
 from starlette.routing import Router
 
-from headwater.persistence.observing.metrics import Metrics
 from headwater.persistence.observing.observer import Observer
 from headwater.persistence.store import Store, open_store
 from headwater.service.config import ServeConfig
 from headwater.service.dev_realm import ensure_dev_realm
+from headwater.service.engine_metrics import CommitCounts, EngineCollector
 from headwater.service.feed_metrics import FeedCollector
 from headwater.service.http.answers import Message, Receive, Scope, Send
 from headwater.service.http.door import Door
@@ -84,14 +84,16 @@ def make_app(config: ServeConfig) -> App:
 def open_service(config: ServeConfig) -> tuple[Service, Store]:
     metrics = WorkerMetrics(None if config.metrics_folder is None else Path(config.metrics_folder))
     tracing = Tracing(config.traces) if config.traces else None
-    store = open_store(config.store, config.store_options, create=config.dev, observers=_observers(metrics, tracing))
+    store = open_store(config.store, config.store_options, create=config.dev, observers=_observers(tracing))
     try:
         if config.dev:
             ensure_dev_realm(store, config.store)
-        feeds = RealmFeeds(store, encoded_bytes_max=config.feed_cache_bytes)
+        commits = CommitCounts()
+        feeds = RealmFeeds(store, encoded_bytes_max=config.feed_cache_bytes, on_landed=commits.landed)
+        metrics.registry.register(EngineCollector(store, commits))
         streams = OpenStreams()
         metrics.registry.register(FeedCollector(feeds, streams))
-        return Service(config, feeds, metrics, streams, tracing), store
+        return Service(config, feeds, metrics, streams, commits, tracing), store
     except BaseException:
         store.close()
         raise
@@ -105,13 +107,12 @@ def close_service(service: Service, store: Store) -> None:
         service.tracing.close()
 
 
-def _observers(metrics: WorkerMetrics, tracing: Tracing | None) -> list[Observer]:
-    observers: list[Observer] = [Metrics(metrics.registry)]
-    if tracing is not None:
-        from headwater.persistence.observing.spans import Spans
+def _observers(tracing: Tracing | None) -> list[Observer]:
+    if tracing is None:
+        return []
+    from headwater.persistence.observing.spans import Spans
 
-        observers.append(Spans(tracing.tracer))
-    return observers
+    return [Spans(tracing.tracer)]
 
 
 def _stop_with_signals(service: Service) -> None:

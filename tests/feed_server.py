@@ -29,12 +29,20 @@ class FeedServer:
         self.url = f"http://127.0.0.1:{port}"
         self.feed = f"{self.url}/feed/v1/default"
         self._log_file = log_file
+        self._log_text = ""
 
     @property
     def log(self) -> list[dict[str, Any]]:
         """The lines that are JSON; the first line of the command is for people."""
-        lines = self._log_file.read_text().splitlines()
+        lines = self.log_text.splitlines()
         return [json.loads(line) for line in lines if line.startswith("{")]
+
+    @property
+    def log_text(self) -> str:
+        """Also when the server is gone and its folder with it."""
+        if self._log_file.exists():
+            self._log_text = self._log_file.read_text()
+        return self._log_text
 
     def client(self, **options: Any) -> httpx.Client:
         return httpx.Client(base_url=self.feed, timeout=30, **options)
@@ -80,7 +88,8 @@ def feed_server(
             yield server
         finally:
             if process.poll() is None and server.stop() != 0:
-                raise AssertionError(f"the server ended with {process.returncode}: {log_file.read_text()}")
+                raise AssertionError(f"the server ended with {process.returncode}: {server.log_text}")
+            server.log_text  # noqa: B018 - kept for after
 
 
 def free_port() -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from headwater.schemas.errors import InvalidInput
+from headwater.schemas.errors import CommitConflict, InvalidInput
 from headwater.schemas.feed_json import CommitBody
 from headwater.service.http.answers import JSON, NO_STORE, Answer, Receive, Scope, header
 from headwater.service.http.bodies import decode_body, read_body
@@ -19,7 +19,11 @@ _encode = msgspec.json.Encoder().encode
 async def commit_answer(service: Service, realm: str, scope: Scope, receive: Receive) -> Answer:
     feed = await service.realm(realm)
     body = decode_body(await read_body(scope, receive, service.config.request_bytes_max), _commit_body)
-    pointer, answer = await commit(feed, body, _request_id(scope), DEV_PRINCIPAL)
+    try:
+        pointer, answer = await commit(feed, body, _request_id(scope), DEV_PRINCIPAL)
+    except CommitConflict:
+        service.commits.conflict(feed.name)
+        raise
     change = b"null"
     if answer.logged is not None:
         seq = answer.logged.entry.seq

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from headwater.service.config import ServeConfig
+from headwater.service.engine_metrics import CommitCounts
 from headwater.service.http.changes import Changes
 from headwater.service.http.stream import OpenStreams, StreamLimits
 from headwater.service.metrics import WorkerMetrics
@@ -18,11 +19,18 @@ DEV_PRINCIPAL = "dev"
 
 class Service:
     def __init__(
-        self, config: ServeConfig, feeds: RealmFeeds, metrics: WorkerMetrics, streams: OpenStreams, tracing: Tracing | None
+        self,
+        config: ServeConfig,
+        feeds: RealmFeeds,
+        metrics: WorkerMetrics,
+        streams: OpenStreams,
+        commits: CommitCounts,
+        tracing: Tracing | None,
     ) -> None:
         self.config = config
         self.feeds = feeds
         self.metrics = metrics
+        self.commits = commits
         self.stopping = Stopping()
         self.streams = streams
         self.changes = Changes(self.stopping)

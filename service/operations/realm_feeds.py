@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
 
 from headwater.persistence.draft import Draft
 from headwater.persistence.head_watch import HeadWatch
@@ -26,15 +27,20 @@ BELIEVED_SECONDS = 10.0
 """How long a realm is served on when it cannot be looked up again."""
 CATALOGS_KEPT_MAX = 10_000
 
+Landed = Callable[[str, Draft], None]
+"""Told of every batch that this process commits."""
+
 _log = logging.getLogger(__name__)
 
 
 class RealmFeed:
     """One realm instance, served."""
 
-    def __init__(self, kernel: RealmKernel, encoded: EncodedEntries) -> None:
+    def __init__(self, kernel: RealmKernel, encoded: EncodedEntries, on_landed: Landed | None = None) -> None:
         self.kernel = kernel
         self.encoded = encoded
+        if on_landed is not None:
+            kernel.on_moved(on_landed)
         kernel.on_moved(self._encode)  # before the watch: whoever is woken by it finds the entries encoded
         self.watch = HeadWatch(kernel)
         self.pages = FeedPages(kernel, self.watch, encoded)
@@ -69,8 +75,9 @@ class RealmFeed:
 class RealmFeeds:
     """All realms of one store. Thread-safe."""
 
-    def __init__(self, store: Store, *, encoded_bytes_max: int) -> None:
+    def __init__(self, store: Store, *, encoded_bytes_max: int, on_landed: Landed | None = None) -> None:
         self.store = store
+        self._on_landed = on_landed
         self.encoded = EncodedEntries(encoded_bytes_max)
         self._realms = Realms(store)
         self._feeds: dict[str, RealmFeed] = {}
@@ -119,7 +126,7 @@ class RealmFeeds:
                 if feed is not None:
                     _log.info("realm %s is another instance now", name)
                     threading.Thread(target=feed.close, daemon=True).start()
-                feed = self._feeds[name] = RealmFeed(kernel, self.encoded)
+                feed = self._feeds[name] = RealmFeed(kernel, self.encoded, self._on_landed)
             self._looked_at[name] = time.monotonic()
             return feed
 
