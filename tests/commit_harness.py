@@ -14,7 +14,15 @@ from headwater.persistence.clock import Clock, SystemClock
 from headwater.persistence.draft import BaseState, Draft, Plan, PlannedOperation
 from headwater.persistence.index import IndexRoot, decode_key, walk
 from headwater.persistence.lane import Answer, CommitRequest, Lane, LaneStats
-from headwater.persistence.log_entry import Logged, change_of, objects_added, objects_released, tail_ids
+from headwater.persistence.log_entry import (
+    Logged,
+    change_of,
+    head_before,
+    objects_added,
+    objects_released,
+    parent,
+    tail_ids,
+)
 from headwater.persistence.pointer_log import PointerLog
 from headwater.persistence.replies import FutureReply
 from headwater.persistence.retries import RetryPolicy
@@ -176,7 +184,21 @@ def checked_log(kernel: RealmKernel, pointer: str = MAIN) -> list[Logged]:
         assert change.entry_id == recomputed_entry_id(change, previous), f"entry {change.seq} does not follow {previous}"
         assert logged.entry.time > before
         previous, before = change.entry_id, logged.entry.time
+    for earlier, later in itertools.pairwise([None, *entries] if head.row.floor == 1 else entries):
+        check_links(earlier, later)
     return entries
+
+
+def check_links(earlier: Logged | None, later: Logged | None) -> None:
+    """What an entry says of those before it."""
+    assert later is not None
+    entry, commits = later.entry, later.entry.kind in COMMITTING_KINDS
+    assert head_before(entry) == parent(entry) == (EMPTY if earlier is None else earlier.commit)
+    named = later.entry_id if commits else entry.base.commit if entry.base else EMPTY
+    assert later.commit == named
+    segment_seq, merge_seq = (0, 0) if earlier is None else (earlier.entry.segment_seq, earlier.entry.merge_seq)
+    assert entry.segment_seq == (segment_seq if commits else entry.seq)
+    assert entry.merge_seq == (entry.seq if entry.kind is Kind.MERGE else merge_seq if commits else 0)
 
 
 def request_ids(entries: Iterable[Logged]) -> list[str]:

@@ -78,7 +78,8 @@ class History:
         keys = self.chance.sample(self.keys, count)
         puts = keys[: self.chance.randint(0, count)]
         self._number += 1
-        return Write(puts={key: {"v": self._number, "of": key} for key in puts}, deletes=tuple(keys[len(puts) :]))
+        kind = self.chance.choice((Kind.COMMIT, Kind.COMMIT, Kind.MERGE, Kind.TRANSPLANT))
+        return Write(puts={key: {"v": self._number, "of": key} for key in puts}, deletes=tuple(keys[len(puts) :]), kind=kind)
 
     def _move(self, pointer: str) -> MoveTo:
         kind = self.chance.choice((Kind.CREATE, Kind.ASSIGN, Kind.ASSIGN, Kind.DELETE))
