@@ -1,0 +1,140 @@
+"""The topic of the newest state per pointer and table, on real Kafka: it equals the snapshots, over kills too."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+
+import headwater
+from headwater.consumers.store_history import StoreHistory
+from headwater.consumers.table_state import TableKeeper
+from headwater.embedded import Headwater
+from headwater.producer.publisher.generations import Generations
+from headwater.schemas.change import KeyPath
+from headwater.schemas.topics import tables_topic
+from tests.publisher_runs import instance_of, new_lake, options, publish_rest, put, wait_until, write_history
+
+KEEPER = """
+import sys
+from headwater.consumers.store_history import StoreHistory
+from headwater.consumers.table_state import TableKeeper
+from headwater.persistence.store import open_store
+url, bootstrap, realm = sys.argv[1:]
+with open_store(url) as store:
+    TableKeeper(bootstrap, realm, StoreHistory(store.kernel(realm))).run()
+"""
+
+Tables = dict[tuple[str, KeyPath], str]
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Headwater]:
+    with headwater.open(f"sqlite:///{tmp_path}/lake.db", create=True) as opened:
+        yield opened
+
+
+def keep(engine: Headwater, bootstrap: str) -> None:
+    TableKeeper(bootstrap, instance_of(engine), StoreHistory(engine.realm().kernel)).run_once()
+
+
+def compacted(bootstrap: str, realm: str) -> Tables:
+    """What compaction leaves: the last value of every key, none for a tombstone."""
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "group.id": "t",
+        "isolation.level": "read_committed",
+        "enable.partition.eof": True,
+    }
+    consumer = Consumer(settings)
+    topic, found, at_end = tables_topic(realm), dict[bytes, bytes | None](), set[int]()
+    try:
+        partitions = list(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
+        consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in partitions])
+        deadline = time.monotonic() + 30
+        while len(at_end) < len(partitions):
+            assert time.monotonic() < deadline
+            for message in consumer.consume(1_000, 0.2):
+                if message.error() is not None:
+                    assert message.error().code() == KafkaError._PARTITION_EOF
+                    at_end.add(message.partition())
+                else:
+                    found[message.key()] = message.value()
+    finally:
+        consumer.close()
+    tables: Tables = {}
+    for key, value in found.items():
+        where = msgspec.json.decode(key)
+        if len(where) == 2 and value is not None:
+            tables[where[0], tuple(where[1])] = msgspec.json.decode(value)["value"]["metadata_location"]
+    return tables
+
+
+def snapshots(engine: Headwater) -> Tables:
+    lake = new_lake(engine)
+    references = [*lake.list_references(limit=1_000).references]
+    return {
+        (reference.pointer, entry.key): entry.value["metadata_location"]
+        for reference in references
+        for entry in lake.snapshot(reference.name)
+    }
+
+
+def test_the_tables_topic_equals_the_snapshots_and_dropped_tables_leave_tombstones(
+    engine: Headwater, kafka_bootstrap: str
+) -> None:
+    given = options(kafka_bootstrap)
+    lake = new_lake(engine)
+    realm = instance_of(engine)
+    write_history(lake, 0, 2)
+    publish_rest(engine.store, given)
+    keep(engine, kafka_bootstrap)
+    assert compacted(kafka_bootstrap, realm) == snapshots(engine) != {}
+    lake.branch().commit([headwater.Delete(("t0",))])
+    lake.create_branch("kept")
+    write_history(lake, 1, 1)
+    publish_rest(engine.store, given)
+    keep(engine, kafka_bootstrap)
+    found = compacted(kafka_bootstrap, realm)
+    assert (lake.branch().pointer, ("t0",)) not in found
+    assert found == snapshots(engine)
+    Generations(engine.store.backend, engine.store.clock).restart(realm)
+    publish_rest(engine.store, given)
+    keep(engine, kafka_bootstrap)
+    assert compacted(kafka_bootstrap, realm) == snapshots(engine)
+
+
+def test_a_keeper_that_is_killed_neither_loses_nor_repeats_a_state(
+    engine: Headwater, tmp_path: Path, kafka_bootstrap: str
+) -> None:
+    given = options(kafka_bootstrap)
+    lake = new_lake(engine)
+    realm = instance_of(engine)
+    lake.branch().commit([put("t", 0)])
+    publish_rest(engine.store, given)
+    command = [sys.executable, "-c", KEEPER, f"sqlite:///{tmp_path}/lake.db", kafka_bootstrap, realm]
+    keeper = subprocess.Popen(command)
+    try:
+        wait_until(lambda: _is_there(kafka_bootstrap, realm), "the keeper works")
+        write_history(lake, 0, 2)
+        publish_rest(engine.store, given)
+    finally:
+        keeper.kill()
+        assert keeper.wait() == -9, "the fault did not fire"
+    write_history(lake, 1, 1)
+    publish_rest(engine.store, given)
+    keep(engine, kafka_bootstrap)
+    assert compacted(kafka_bootstrap, realm) == snapshots(engine)
+
+
+def _is_there(bootstrap: str, realm: str) -> bool:
+    try:
+        return compacted(bootstrap, realm) != {}
+    except KeyError:
+        return False
