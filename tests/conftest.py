@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.servers import FreshUrl, create_cassandra_keyspace, create_postgres_database, fetch_jars_meanwhile, shared_server_url
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -65,3 +70,14 @@ def registry_url() -> Iterator[str]:
     """The Confluent-compatible API of the shared schema registry; name your own subjects."""
     with shared_server_url("registry") as url:
         yield url
+
+
+@pytest.fixture
+def spark(request: pytest.FixtureRequest) -> SparkSession:
+    """The one session of this process, with two cores; it ends with the process."""
+    from tests.spark_session import shared_spark
+
+    # PySpark leaves sockets to its JVM for the garbage collector, whenever that comes.
+    request.config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
+    warnings.filterwarnings("ignore", "unclosed <socket", ResourceWarning)
+    return shared_spark()

@@ -1,0 +1,124 @@
+"""Changes from the log or from Kafka enter as a stream; an archive leaves that holds each exactly once and without a gap.
+
+⚠ What decides is the archive's own position, not a batch id: a batch that comes again is recognized whole or in part, one that
+does not begin where the archive ends is refused.
+"""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import tempfile
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from pyspark.sql import functions as sql
+
+from headwater.schemas.errors import ChainBroken
+from headwater.streaming.archive_targets import ArchiveTarget, ParquetArchive
+from headwater.streaming.catching_up import Report, run_until_caught_up, run_until_stopped, silent
+from headwater.streaming.sources.log_offsets import LogOffset, Position
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class PointerBatch(msgspec.Struct, frozen=True):
+    """What a batch holds of one pointer."""
+
+    realm: str
+    pointer: str
+    first: int
+    last: int
+    rows: int
+    last_id: str
+
+
+def archive_log(
+    spark: SparkSession,
+    target: ArchiveTarget,
+    *,
+    store: str,
+    realm: str = "default",
+    changes_per_batch: int = 100_000,
+    is_stopping: Callable[[], bool] | None = None,
+    report: Report = silent,
+) -> int:
+    """Bring the archive up to the log; with `is_stopping`, go on until it says so. The number of rows read leaves."""
+    position = target.position()
+    if isinstance(target, ParquetArchive):
+        target.remove_unfinished()
+    options = {"store": store, "realm": realm, "changes_per_batch": str(changes_per_batch)}
+    options |= {"after": position.as_text() if position else "earliest"}
+    options |= {} if is_stopping else {"until": "start"}
+    changes = spark.readStream.format("headwater").options(**options).load()
+    # The archive knows its position, so Spark's own record need not outlive the run.
+    checkpoint = tempfile.mkdtemp(prefix="headwater-archive-")
+    try:
+        writer = changes.writeStream.foreachBatch(functools.partial(_archive_batch, target))
+        writer = writer.option("checkpointLocation", f"file://{checkpoint}")
+        if is_stopping:
+            return run_until_stopped(writer, is_stopping=is_stopping, report=report)
+        return run_until_caught_up(writer, report=report)
+    finally:
+        shutil.rmtree(checkpoint, ignore_errors=True)
+
+
+def archive_stream(changes: DataFrame, target: ArchiveTarget, checkpoint: str) -> Any:
+    """The writer of any stream with these columns, e.g. from Kafka, whose offsets only the checkpoint knows."""
+    target.position()
+    return changes.writeStream.foreachBatch(functools.partial(_archive_batch, target)).option("checkpointLocation", checkpoint)
+
+
+def _archive_batch(target: ArchiveTarget, batch: DataFrame, batch_id: int) -> None:
+    """Kept while it is counted and written: the log is read once."""
+    batch = batch.persist()
+    try:
+        found = pointer_batches(batch)
+        if not found:
+            return
+        archived = target.position() or LogOffset(found[0].realm, {})
+        if any(one.realm != archived.realm for one in found):
+            raise ChainBroken(f"the archive is of realm {archived.realm}, the batch of {found[0].realm}.")
+        new = _behind(batch, archived) if any(one.first <= archived.seq_of(one.pointer) for one in found) else batch
+        reached = reached_by(archived, found)
+        if reached != archived:
+            target.append(new, reached)
+    finally:
+        batch.unpersist()
+
+
+def pointer_batches(batch: DataFrame) -> list[PointerBatch]:
+    """One row for each pointer of the batch; a seq that occurs twice is found here."""
+    grouped = batch.groupBy("realm_instance", "pointer").agg(
+        sql.min("seq"), sql.max("seq"), sql.count_distinct("seq"), sql.max_by("entry_id", "seq"), sql.count("seq").alias("rows")
+    )
+    found = []
+    for realm, pointer, first, last, distinct, last_id, rows in grouped.collect():
+        if distinct != rows:
+            raise ChainBroken(f"{pointer}: a batch holds {rows} rows for {distinct} entries.")
+        found.append(PointerBatch(realm, pointer, first, last, rows, last_id))
+    return found
+
+
+def reached_by(archived: LogOffset, found: list[PointerBatch]) -> LogOffset:
+    """Where the archive stands with this batch; `ChainBroken` if something is missing in between. Pure."""
+    reached = dict(archived.pointers)
+    for one in found:
+        known = archived.pointers.get(one.pointer)
+        if one.rows != one.last - one.first + 1:
+            raise ChainBroken(f"{one.pointer}: of entries {one.first} to {one.last} only {one.rows} are there.")
+        if known is not None and one.first > known.seq + 1:
+            raise ChainBroken(f"{one.pointer}: the archive ends at {known.seq}, the batch begins at {one.first}.")
+        if known is None or one.last > known.seq:
+            reached[one.pointer] = Position(one.last, one.last_id)
+    return LogOffset(archived.realm, reached)
+
+
+def _behind(batch: DataFrame, archived: LogOffset) -> DataFrame:
+    positions = batch.sparkSession.createDataFrame(
+        [(name, at.seq) for name, at in archived.pointers.items()], "pointer string, archived bigint"
+    )
+    joined = batch.join(sql.broadcast(positions), "pointer", "left")
+    return joined.where(sql.col("seq") > sql.coalesce("archived", sql.lit(0))).select(*batch.columns)
