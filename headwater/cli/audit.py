@@ -12,6 +12,7 @@ import rich_click as click
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
+from headwater.cli.audit_sources import verify_kafka, verify_server
 from headwater.cli.output import as_json, print_json, print_table
 from headwater.cli.place import in_realm, key_text, realm_of
 from headwater.consumers.audit.files import read_changes, write_changes
@@ -29,6 +30,8 @@ EXIT_NOT_WHOLE = 1
 
 pointers = click.option("--pointer", "pointers", multiple=True, metavar="NAME", help="Only this one, e.g. cat/1/heads/main.")
 from_file = click.option("--file", metavar="FILE", help="Of an exported file instead of the store.")
+from_server = click.option("--server", metavar="URL", help="Of a server instead of the store.")
+from_kafka = click.option("--kafka", metavar="BOOTSTRAP", help="Of Kafka instead of the store; --server helps with large ones.")
 
 
 @click.group()
@@ -39,13 +42,27 @@ def command() -> None:
 @command.command("verify")
 @pointers
 @from_file
+@from_server
+@from_kafka
 @in_realm
 @as_json
 @click.pass_obj
-def verify_command(settings: Settings, pointers: tuple[str, ...], file: str | None, realm: str, json_output: bool) -> None:
+def verify_command(
+    settings: Settings,
+    pointers: tuple[str, ...],
+    file: str | None,
+    server: str | None,
+    kafka: str | None,
+    realm: str,
+    json_output: bool,
+) -> None:
     """Recompute the hash chain of every entry; a single flipped bit is found and named. Exit code 1 if there is one."""
     if file is not None:
         found = list(_verify_file(Path(file), pointers))
+    elif kafka is not None:
+        found = verify_kafka(kafka, realm, pointers, server)
+    elif server is not None:
+        found = verify_server(server, realm, pointers)
     else:
         with realm_of(settings, realm) as handle:
             history = StoreHistory(handle.kernel)

@@ -30,6 +30,7 @@ COMMANDS: dict[str, str] = {
     "tag": "Create, list, show, assign and delete tags.",
     "merge": "Bring what one branch changed into another, as one commit.",
     "transplant": "Bring single commits over to a branch.",
+    "webhook": "Send changes to an address, signed, and again until they are taken.",
     "audit": "Verify, replay, compare and export history.",
     "dev": "Run real Kafka, Cassandra, PostgreSQL and schema registry on this machine.",
     "realm": "Create, initialize, open, close, purge and delete realms.",

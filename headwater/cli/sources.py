@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
 ACKNOWLEDGE_SECONDS = 1.0
 
 
+def quiet_kafka() -> None:
+    """What goes wrong is said once, by the error that comes of it."""
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+
+
 @contextmanager
 def connected(server: str, realm: str) -> Iterator[RemoteRealm]:
     with connect(server) as remote:
@@ -40,6 +46,7 @@ def store_reader(realm: RealmHandle, pointers: Sequence[str], after: str) -> Rea
 @asynccontextmanager
 async def kafka_reader(source: KafkaSource, server: str | None) -> AsyncIterator[KafkaReader]:
     """Gaps and Changes that were too large for Kafka are read from the server, where one is given."""
+    quiet_kafka()
     try:
         from headwater.consumers.kafka import KafkaReader
     except ImportError as error:
