@@ -112,9 +112,9 @@ class _LogMarker:
         for first in range(span.floor, span.seq + 1, ENTRIES_PER_PAGE):
             last = min(first + ENTRIES_PER_PAGE - 1, span.seq)
             for logged in self._realm.walk.between(newest, first, last):
-                self._mark_entry(logged, whole_state=logged.entry.seq == span.floor)
+                self.mark_entry(logged, whole_state=logged.entry.seq == span.floor)
 
-    def _mark_entry(self, logged: Logged, *, whole_state: bool) -> None:
+    def mark_entry(self, logged: Logged, *, whole_state: bool) -> None:
         """Contents are read in full where a line of states begins; behind that each entry tells what it put."""
         entry = logged.entry
         self._marks.mark(ENTRY.name, (logged.object_id, *tail_ids(entry, logged.object_id)))
@@ -153,6 +153,13 @@ class _LogMarker:
 
     def _load(self, ids: Sequence[int]) -> dict[int, IndexObject]:
         return as_index_objects(self._realm.objects.fetch_any(ids))
+
+
+def reachable_ids(realm: WalkedRealm, logged: Logged) -> set[int]:
+    """What the state after one entry reaches."""
+    marks = Marks(realm, {})
+    _LogMarker(realm, marks).mark_entry(logged, whole_state=True)
+    return set(marks.finish())
 
 
 class Identifiers:
