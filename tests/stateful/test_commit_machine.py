@@ -362,7 +362,7 @@ def test_any_order_of_events_leaves_the_log_and_the_states_of_the_model(monkeypa
     monkeypatch.setattr(draft, "OPERATIONS_BYTES_MAX", 300)
     FIRED.clear()
     settled = settings(
-        max_examples=1_000 if SOAK else 120,
+        max_examples=1_000 if SOAK else 80,
         stateful_step_count=40,
         deadline=None,
         derandomize=not SOAK,
