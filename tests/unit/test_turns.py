@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import msgspec
+
+from headwater.persistence.retries import RetryPolicy
 from headwater.persistence.turns import MET_TURN_ROUND_TRIPS, STEP_BACK_ROUND_TRIPS, TURN_MAX, TURN_MIN, Turns
 
 ROUND_TRIP = 2_000
@@ -50,3 +55,9 @@ def test_a_clock_that_is_set_makes_no_pause_negative_or_endless() -> None:
         assert 0.0 <= turns.landed(now, now - 5) <= 1.0
         assert 0.0 <= turns.landed(now, now + ROUND_TRIP) <= 1.0
         assert turns.retry_seconds >= 0.0
+
+
+def test_the_retry_policy_is_documented_as_it_is() -> None:
+    costs = (Path(__file__).parents[2] / "docs" / "costs.md").read_text()
+    for field in msgspec.structs.fields(RetryPolicy):
+        assert f"| `{field.name}` | {field.default} |" in costs
