@@ -171,6 +171,23 @@ def test_what_cannot_be_decided_is_told_with_its_entry_id_and_not_applied_twice_
     check_history(bench, before, write)
 
 
+def test_each_of_a_batch_that_cannot_be_decided_is_told_its_own_entry_id(inner: MemoryBackend, in_two_steps: bool) -> None:
+    bench = Bench(inner, in_two_steps=in_two_steps, retries=QUICK)
+    bench.others_commit(3)
+    bench.lanes.commit(MAIN, Write(puts={"b": {"v": 1}}))
+    bench.arm(unknown(bench.cas, landed=True))
+    bench.faulty.arm(*[unavailable("decide_pointer") for _ in range(200)])
+    writes = [Write(puts={"a": {"v": n}}) for n in range(3)]
+    refused = Write(puts={"a": {"v": 9}}, expected={"a": {"v": 0}})
+    *answers, unconfirmed = bench.lanes.together(MAIN, *writes, refused)
+    entries = checked_log(bench.kernel)[-3:]
+    assert request_ids(entries) == [write.request_id for write in writes]
+    assert all(isinstance(answer, CommitOutcomeUnknown) for answer in answers)
+    told = [answer.facts["entry_id"] for answer in answers if isinstance(answer, CommitOutcomeUnknown)]
+    assert told == [logged.entry_id.hex() for logged in entries]
+    assert isinstance(unconfirmed, CommitOutcomeUnknown), "a conflict with what nobody knows to be there"
+
+
 def test_an_unanswered_commit_whose_history_was_swept_meanwhile_is_unknown_and_never_called_lost(bench: Bench) -> None:
     def bury_and_sweep() -> None:
         bench.others_commit(60)

@@ -171,6 +171,18 @@ def test_a_request_of_several_entries_lands_whole_or_not_at_all(store: Store) ->
     assert len(checked_log(lanes.kernel)) == len(entries)
 
 
+def test_a_pointer_whose_store_is_slow_does_not_hold_up_another(store: Store, backend: FaultyBackend) -> None:
+    committer = store.kernel(REALM).committer
+    pause = Pause("commit")
+    backend.arm(pause.fault)
+    slow = committer.submit("slow", Bump(writer="w"))
+    assert pause.reached.wait(10)
+    assert committer.submit("quick", Bump(writer="w")).result(10).logged is not None
+    assert not slow.done()
+    pause.wake()
+    assert slow.result(10).logged is not None
+
+
 # ── bounds ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
