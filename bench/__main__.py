@@ -14,7 +14,13 @@ from bench.context import Context
 from bench.measures import Measure, show, write_json
 from bench.stores import KINDS
 
-SUITES = {"ids": "bench.ids", "persistence": "bench.persistence", "commit": "bench.commit", "index": "bench.index_suite"}
+SUITES = {
+    "ids": "bench.ids",
+    "persistence": "bench.persistence",
+    "commit": "bench.commit",
+    "index": "bench.index_suite",
+    "feed": "bench.feed",
+}
 """In the order in which they run. A suite is a module with `TITLE` and `run`."""
 
 

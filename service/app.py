@@ -34,7 +34,7 @@ from headwater.service.tracing import Tracing
 
 THREADS_MAX = 16
 """For work that may ask the store; what waits for one waits in order."""
-WRITE_METRICS_SECONDS = 2.0
+TEND_SECONDS = 1.0
 
 _log = logging.getLogger(__name__)
 
@@ -64,12 +64,12 @@ class App:
         asyncio.get_running_loop().set_default_executor(threads)
         self._door = Door(service, Router(plain_routes(service)))
         _stop_with_signals(service)
-        writing = asyncio.ensure_future(_write_metrics(service))
+        tending = asyncio.ensure_future(_tend(service, os.getppid()))
         _log.info("serving", extra={"worker": os.getpid()})
         await send(_done("startup"))
         await receive()
         service.stopping.set()
-        writing.cancel()
+        tending.cancel()
         await asyncio.to_thread(close_service, service, store)
         _log.info("stopped", extra={"worker": os.getpid()})
         await send(_done("shutdown"))
@@ -131,10 +131,15 @@ def _stop_with_signals(service: Service) -> None:
             loop.add_signal_handler(number, stop)
 
 
-async def _write_metrics(service: Service) -> None:
+async def _tend(service: Service, parent: int) -> None:
+    """Numbers for the other workers. ⚠ A worker whose main process was killed ends too, or it would hold the port for ever."""
     while True:
-        await asyncio.sleep(WRITE_METRICS_SECONDS)
+        await asyncio.sleep(TEND_SECONDS)
         await asyncio.to_thread(service.metrics.write)
+        if os.getppid() != parent:
+            _log.error("the main process is gone", extra={"worker": os.getpid()})
+            os.kill(os.getpid(), signal.SIGTERM)
+            return
 
 
 def _done(what: str) -> Message:

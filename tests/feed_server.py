@@ -68,7 +68,11 @@ class FeedServer:
 
 @contextmanager
 def feed_server(
-    store_url: str, *arguments: str, settings: Mapping[str, object] | None = None, environ: Mapping[str, str] | None = None
+    store_url: str,
+    *arguments: str,
+    settings: Mapping[str, object] | None = None,
+    environ: Mapping[str, str] | None = None,
+    exit_code: int = 0,
 ) -> Iterator[FeedServer]:
     port = free_port()
     sets = [part for name, value in (settings or {}).items() for part in ("--set", f"{name}={value}")]
@@ -87,7 +91,10 @@ def feed_server(
             server.wait_until_ready()
             yield server
         finally:
-            if process.poll() is None and server.stop() != 0:
+            if process.poll() is None:
+                server.stop()
+            process.wait(STOP_SECONDS)
+            if process.returncode != exit_code:
                 raise AssertionError(f"the server ended with {process.returncode}: {server.log_text}")
             server.log_text  # noqa: B018 - kept for after
 

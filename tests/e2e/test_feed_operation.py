@@ -231,15 +231,22 @@ def metric_line(server: FeedServer, start: str) -> float:
     return next((float(line.rpartition(" ")[2]) for line in lines if line.startswith(start)), 0.0)
 
 
-def test_a_killed_worker_is_replaced_and_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
-    with feed_server(f"sqlite:///{tmp_path}/lake.db") as server:
+def test_a_killed_worker_is_replaced_and_workers_of_a_killed_server_end(tmp_path: Path) -> None:
+    with feed_server(f"sqlite:///{tmp_path}/lake.db", exit_code=-signal.SIGKILL) as server:
         with server.client() as http:
             operations = [{"op": "put", "key": ["db"], "type": "NAMESPACE", "content": {}}]
             made = http.post("/commit", json={"catalog": "lake", "operations": operations}).json()["commit_id"]
-            workers = [line["worker"] for line in server.log if line["message"] == "serving"]
-        os.kill(workers[0], signal.SIGKILL)
-        assert wait_for(lambda: len([line for line in server.log if line["message"] == "serving"]), 2)
+        os.kill(workers_of(server)[0], signal.SIGKILL)
+        assert wait_for(lambda: len(workers_of(server)), 2)
         server.wait_until_ready()
         assert httpx.get(f"{server.feed}/commits/{made}").json()["commit_id"] == made
+        worker = workers_of(server)[1]
+        server.process.kill()
+        assert wait_for(lambda: Path(f"/proc/{worker}").exists(), False), "it would hold the port for ever"
+        assert server.log[-1]["message"] == "stopped", "and it ends in order"
     with headwater.open(server.store_url) as engine:
         assert engine.realm().catalog("lake").branch().info().commit_id == made
+
+
+def workers_of(server: FeedServer) -> list[int]:
+    return [line["worker"] for line in server.log if line["message"] == "serving"]
