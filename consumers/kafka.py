@@ -26,6 +26,8 @@ from headwater.schemas.kafka_records import FeedRecord, RecordType, SchemaById, 
 
 POLL_MS = 500
 RECORDS_MAX = 500
+SESSION_MS = 6_000
+"""After so long a reader that died has lost its partitions to others of its group; brokers take no less by default."""
 ASSIGNED_SECONDS = 0.05
 """Between two looks whether the group has given this reader its partitions."""
 
@@ -54,6 +56,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         self._chains = KafkaChains()
         self._given: dict[TopicPartition, _Given] = {}
         self._starts: dict[TopicPartition, int] = {}
+        self._generation = 0
         self._is_behind_start: Callable[[FeedRecord], bool] = lambda record: True
         self._consumer = AIOKafkaConsumer(
             bootstrap_servers=source.bootstrap,
@@ -61,7 +64,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
             isolation_level="read_committed",
             enable_auto_commit=False,
             auto_offset_reset="earliest",
-            **source.client,
+            **{"session_timeout_ms": SESSION_MS, "heartbeat_interval_ms": SESSION_MS // 4, **source.client},
         )
 
     async def __aenter__(self) -> KafkaReader:
@@ -91,10 +94,12 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
                 batches = await self._consumer.getmany(timeout_ms=POLL_MS, max_records=RECORDS_MAX)
             except KafkaError as error:
                 raise _unavailable(self._source.bootstrap, error) from error
-            for partition, records in batches.items():
-                for record in records:
-                    async for change in self._new(partition, record):
-                        yield change
+            generation = self._generation
+            for partition, record in ((partition, one) for partition, records in batches.items() for one in records):
+                if self._generation != generation:
+                    break  # the partitions were dealt out anew while this batch was worked on: it comes again
+                async for change in self._new(partition, record):
+                    yield change
 
     async def acknowledge(self) -> None:
         """Keep the position behind all that was given out: offsets and our own numbers in one request."""
@@ -113,7 +118,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
 
     async def _new(self, partition: TopicPartition, kafka_record: Any) -> AsyncIterator[Change]:
         record = decode_record(kafka_record.headers, kafka_record.value, self._schema_by_id)
-        given = self._given.setdefault(partition, _Given({}))
+        given = self._given.get(partition) or await self._take_over(partition)
         if not self._is_wanted(record):
             given.note(kafka_record.offset)
             return
@@ -172,24 +177,30 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
             if partition in self._starts:
                 self._consumer.seek(partition, self._starts[partition])
 
+    async def _take_over(self, partition: TopicPartition) -> _Given:
+        """With a partition's first record, its positions come from where its offset came from. ⚠ Not when it is assigned: the
+        fetcher does not wait for that call, and records that came earlier would be forgotten."""
+        kept = (await self._kept()).get(partition)
+        positions = {} if kept is None else parse_positions(kept.metadata or "")
+        self._chains.begin(positions)
+        self._given[partition] = _Given(positions)
+        return self._given[partition]
+
     async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        """Called before anything is fetched: positions come from where the offsets come from."""
-        kept = await self._kept()
+        kept = await self._kept() if self._starts else {}
         for partition in assigned:
-            positions = parse_positions(kept[partition].metadata or "") if partition in kept else {}
-            self._given[partition] = _Given(positions)
-            self._chains.begin(positions)
-            if partition not in kept and partition in self._starts:
+            if partition in self._starts and partition not in kept and partition not in self._given:
                 self._consumer.seek(partition, self._starts[partition])
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        """Another reader goes on from what was acknowledged; what this one knew may be old when they return."""
-        for partition in revoked:
-            given = self._given.pop(partition, None)
-            for pointer in given.positions if given is not None else ():
-                self._chains.chains.pop(pointer, None)
+        """All go back at once. Whoever has them next goes on from what was acknowledged, and so does this reader."""
+        self._generation += 1
+        self._given.clear()
+        self._chains = KafkaChains()
 
     async def _kept(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        if self._source.group is None:
+            return {}
         async with administering(self._source) as admin:
             found = await admin.list_consumer_group_offsets(self._source.group)
         return {partition: kept for partition, kept in found.items() if kept.offset >= 0}
