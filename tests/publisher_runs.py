@@ -39,6 +39,7 @@ def options(bootstrap: str, **changed: object) -> PublisherOptions:
         "recovery_seconds": 3.0,
         "kafka_timeout_seconds": 10.0,
         "pin_write_seconds": 0.2,
+        "readable_check_seconds": 1.0,
     }
     return PublisherOptions(**{**quick, **changed})  # type: ignore[arg-type]
 

@@ -9,6 +9,7 @@ from headwater.persistence.pointer_log import LogHead, PointerLog
 from headwater.persistence.rows import PointerRow
 from headwater.persistence.store import RealmKernel
 from headwater.producer.publisher.records import KafkaRecord, Records
+from headwater.schemas.change import Change
 from headwater.schemas.errors import CursorExpired, LogDiverged, StoreBehindKafka
 from headwater.schemas.kafka_records import Progress
 
@@ -28,6 +29,7 @@ class Batch:
         bytes_max: int,
     ) -> None:
         self._kernel = kernel
+        self._realm_name = kernel.realm_name
         self._records = records
         self._published = published
         self._changes_left = changes_max
@@ -36,8 +38,6 @@ class Batch:
         """Where the pointers are once this batch is committed."""
         self.changes = 0
         self.bytes = 0
-        self.oldest_micros = 0
-        """Time of the oldest entry in it."""
 
     @property
     def is_full(self) -> bool:
@@ -86,22 +86,20 @@ class Batch:
             yield from self._truncated(pointer, position, newest.row)
             return newest
         self._check_follows(pointer, position, entries)
-        for logged in entries:
-            record = self._record(logged)
-            yield record
-            if self.bytes >= self._bytes_left:
-                break
+        change: Change | None = None
+        try:
+            for logged in entries:
+                change = change_of(logged, self._realm_name)
+                record = self._records.change(change)
+                self.changes += 1
+                self.bytes += len(record[3] or b"")
+                yield record
+                if self.bytes >= self._bytes_left:
+                    break
+        finally:
+            if change is not None:
+                self.positions[pointer] = self._records.position_of(change)
         return None
-
-    def _record(self, logged: Logged) -> KafkaRecord:
-        change = change_of(logged, self._kernel.realm_name)
-        record = self._records.change(change)
-        self.changes += 1
-        self.bytes += len(record.value or b"")
-        if not self.oldest_micros:
-            self.oldest_micros = logged.entry.time
-        self.positions[change.pointer] = self._records.position_of(change)
-        return record
 
     def _truncated(self, pointer: str, position: Progress, row: PointerRow) -> Iterator[KafkaRecord]:
         anchor = "" if row.anchor is None else row.anchor.entry_id.hex()

@@ -23,6 +23,7 @@ FENCED_CODES = frozenset(
     }
 )
 RECONNECT_MS_MAX = 500
+PURGE_SECONDS = 1.0
 
 
 def make_producer(options: PublisherOptions, transactional_id: str) -> Producer:
@@ -80,7 +81,8 @@ def translated(error: KafkaException, what: str) -> HeadwaterError:
 def discard(producer: Producer) -> None:
     """Without a word to the broker: the next `init_transactions` decides what becomes of an open transaction."""
     try:
-        producer.purge(in_queue=True, in_flight=True, blocking=False)
+        producer.purge(in_queue=True, in_flight=True)
+        producer.flush(PURGE_SECONDS)  # serves the reports of what was purged: they keep the producer alive
     except KafkaException as error:
         _log.debug("a producer was discarded with %s", error)
 

@@ -40,6 +40,8 @@ class PublisherOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Of one call to Kafka; also how long a record may wait for its acknowledgement."""
     recovery_seconds: float = 30.0
     """How long the progress partition may stand still before its end is read: longer is a hung transaction."""
+    readable_check_seconds: float = 30.0
+    """How often an idle shard looks whether all that was committed can be read."""
     retry_seconds_max: float = 5.0
     alarm_retry_seconds: float = 30.0
     pin_max_age_seconds: float = 7 * 24 * 3_600.0

@@ -7,7 +7,7 @@ end that is read here.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 from confluent_kafka import OFFSET_BEGINNING, Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
@@ -19,6 +19,7 @@ from headwater.schemas.errors import HungTransaction, KafkaUnavailable, LogDiver
 from headwater.schemas.kafka_records import GENERATION_KEY, GenerationEnd, Progress
 
 POLL_SECONDS = 0.2
+LOOK_AGAIN_SECONDS = 0.05
 
 
 class Recovered(msgspec.Struct, frozen=True):
@@ -44,7 +45,7 @@ class ProgressReader:
 
     def read(self, realm: str, topic: str, partition: int, generation: int) -> Recovered:
         """The same, whatever later generations there are."""
-        end = self._uncommitted_end(topic, partition)
+        end = self._ends(topic, [partition], IsolationLevel.READ_UNCOMMITTED)[partition]
         positions: dict[str, Progress] = {}
         ended = newest = 0
         for message in self._committed(topic, partition, end) if end else ():
@@ -59,19 +60,31 @@ class ProgressReader:
                 _note(positions, found, realm, generation)
         return Recovered(positions, ended, newest)
 
-    def _uncommitted_end(self, topic: str, partition: int) -> int:
-        wanted = TopicPartition(topic, partition)
-        futures = self._admin.list_offsets(
-            {wanted: OffsetSpec.latest()},  # type: ignore[no-untyped-call]
-            isolation_level=IsolationLevel.READ_UNCOMMITTED,
-            request_timeout=self._options.kafka_timeout_seconds,
-        )
+    def check_readable(self, topic: str, partitions: int) -> None:
+        """⚠ What readers of committed records can reach must come up to what is there now: records behind something that is
+        never decided would be published, and seen by nobody."""
+        wanted = self._ends(topic, range(partitions), IsolationLevel.READ_UNCOMMITTED)
+        deadline = time.monotonic() + self._options.recovery_seconds
+        while True:
+            reached = self._ends(topic, wanted, IsolationLevel.READ_COMMITTED)
+            wanted = {partition: end for partition, end in wanted.items() if reached[partition] < end}
+            if not wanted:
+                return
+            if time.monotonic() > deadline:
+                partition, end = next(iter(wanted.items()))
+                raise _hung(topic, partition, reached[partition], end)
+            time.sleep(LOOK_AGAIN_SECONDS)
+
+    def _ends(self, topic: str, partitions: Iterable[int], isolation: IsolationLevel) -> dict[int, int]:
+        wanted = {TopicPartition(topic, n): OffsetSpec.latest() for n in partitions}  # type: ignore[no-untyped-call]
+        timeout_seconds = self._options.kafka_timeout_seconds
+        futures = self._admin.list_offsets(wanted, isolation_level=isolation, request_timeout=timeout_seconds)
         try:
-            return int(futures[wanted].result(self._options.kafka_timeout_seconds * 2).offset)
+            return {where.partition: int(future.result(timeout_seconds * 2).offset) for where, future in futures.items()}
         except KafkaException as error:
-            raise translated(error, f"asking for the end of {topic}/{partition}") from error
+            raise translated(error, f"asking for the end of {topic}") from error
         except TimeoutError as error:
-            raise KafkaUnavailable(f"asking for the end of {topic}/{partition}: no answer.") from error
+            raise KafkaUnavailable(f"asking for the end of {topic}: no answer.") from error
 
     def _committed(self, topic: str, partition: int, end: int) -> Iterator[Message]:
         consumer = make_reader(self._options)
@@ -127,7 +140,7 @@ def behind(realm: str, found: int, generation: int) -> StoreBehindKafka:
 def _hung(topic: str, partition: int, position: int, end: int) -> HungTransaction:
     return HungTransaction(
         f"{topic}/{partition} can be read up to {position}, but something undecided reaches to {end}.",
-        remedy="Find the open transaction (kafka-transactions.sh find-hanging) and abort it.",
+        remedy="Find the open transaction (kafka-transactions.sh find-hanging) and abort it, or delete both topics.",
         topic=topic,
         partition=partition,
         position=position,

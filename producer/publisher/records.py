@@ -35,6 +35,16 @@ class KafkaRecord(NamedTuple):
     headers: Headers
 
 
+class Place(NamedTuple):
+    topic: str
+    partition: int
+    key: bytes
+    headers: Headers
+
+
+PLACES_MAX = 10_000
+
+
 class Records:
     """Makes the records of one realm instance in one generation."""
 
@@ -54,6 +64,7 @@ class Records:
         self._bytes_max = record_bytes_max
         self._dataref_base = dataref_base.rstrip("/")
         self._prefix = SINGLE_OBJECT_PREFIX if schema_id is None else CONFLUENT_MAGIC + schema_id.to_bytes(4, "big")
+        self._places: dict[str, Place] = {}
         self._always: Headers = [
             ("ce_specversion", b"1.0"),
             ("ce_source", f"/realms/{quote(realm, safe='')}".encode()),
@@ -66,21 +77,29 @@ class Records:
         ]
 
     def change(self, change: Change) -> KafkaRecord:
-        pointer = change.pointer.encode()
+        place = self._places.get(change.pointer) or self._place(change.pointer)
         headers: Headers = [
-            ("ce_id", change.entry_id.encode()),
-            ("ce_sequence", sequence_text(change.seq)),
-            ("ce_partitionkey", pointer),
-            ("ce_subject", pointer),
-            ("ce_time", change.time.encode()),
-            ("ce_kind", change.kind.encode()),
-            *self._of_changes,
+            ("ce_id", change.entry_id),
+            ("ce_sequence", b"%020d" % change.seq),
+            ("ce_time", change.time),
+            ("ce_kind", change.kind.value),
+            *place.headers,
         ]
         value: bytes | None = self._prefix + to_avro(change)
         if value is not None and len(value) > self._bytes_max:
-            headers += [("ce_dataref", self._dataref(change).encode()), ("ce_datadigest", digest_of(change).encode())]
+            headers += [("ce_dataref", self._dataref(change)), ("ce_datadigest", digest_of(change))]
             value = None
-        return KafkaRecord(self.topics.commits.name, self._partition(change.pointer), pointer, value, headers)
+        return KafkaRecord(place.topic, place.partition, place.key, value, headers)
+
+    def _place(self, pointer: str) -> Place:
+        """What all Changes of a pointer have in common."""
+        key = pointer.encode()
+        headers: Headers = [("ce_partitionkey", key), ("ce_subject", key), *self._of_changes]
+        place = Place(self.topics.commits.name, self._partition(pointer), key, headers)
+        if len(self._places) >= PLACES_MAX:
+            self._places.clear()
+        self._places[pointer] = place
+        return place
 
     def baseline(self, pointer: str, seq: int, entry_id: str) -> KafkaRecord:
         return self._control(RecordType.BASELINE, pointer, f"{self.generation}/{entry_id or 'empty'}", seq, [])

@@ -15,6 +15,17 @@ from headwater.schemas.errors import KafkaUnavailable
 QUEUE_FULL_SECONDS = 0.05
 
 
+class _Reports:
+    """Only failures are reported. Apart from the sender, whose producer would else be kept alive by its own reports."""
+
+    def __init__(self) -> None:
+        self.failure: KafkaError | None = None
+
+    def delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.failure = error
+
+
 class Sender:
     """One transactional producer. ⚠ Making it fences whoever had its transactional id before."""
 
@@ -22,7 +33,7 @@ class Sender:
         self._options = options
         self._id = transactional_id
         self._timeout_seconds = options.kafka_timeout_seconds
-        self._failure: KafkaError | None = None
+        self._reports = _Reports()
         self._producer = make_producer(options, transactional_id)
         try:
             self._producer.init_transactions(self._timeout_seconds)
@@ -41,7 +52,7 @@ class Sender:
         produce = self._producer.produce
         for topic, partition, key, value, headers in records:
             try:
-                produce(topic, value, key, partition, self._delivered, headers=headers)
+                produce(topic, value, key, partition, self._reports.delivered, headers=headers)
             except BufferError:
                 self._wait_for_room(KafkaRecord(topic, partition, key, value, headers))
             except KafkaException as error:
@@ -51,8 +62,8 @@ class Sender:
     def flush(self) -> None:
         """⚠ Every record has its delivery report before the lease is looked at for the last time."""
         left = self._producer.flush(self._timeout_seconds)
-        if self._failure is not None:
-            raise translated(KafkaException(self._failure), "delivering records")
+        if self._reports.failure is not None:
+            raise translated(KafkaException(self._reports.failure), "delivering records")
         if left:
             raise KafkaUnavailable(f"{left} records were not acknowledged in {self._timeout_seconds:g} s.")
 
@@ -63,11 +74,9 @@ class Sender:
             raise translated(error, "committing a transaction") from error
 
     def discard(self) -> None:
+        """⚠ With its connections: nothing of it may reach a broker behind the next fence."""
         discard(self._producer)
-
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None:
-            self._failure = error
+        del self._producer
 
     def _wait_for_room(self, record: KafkaRecord) -> None:
         deadline = time.monotonic() + self._timeout_seconds
@@ -75,7 +84,7 @@ class Sender:
             self._producer.poll(QUEUE_FULL_SECONDS)
             try:
                 self._producer.produce(
-                    record.topic, record.value, record.key, record.partition, self._delivered, headers=record.headers
+                    record.topic, record.value, record.key, record.partition, self._reports.delivered, headers=record.headers
                 )
             except BufferError:
                 continue

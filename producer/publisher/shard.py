@@ -87,6 +87,7 @@ class Shard:
         self._failure = ""
         self._alarm: Alarm | None = None
         self._pinned_at = float("-inf")
+        self._readable_at = time.monotonic()
         store = context.kernel.store
         self._pins = ShardPins(
             store.backend, store.clock, self.realm, number, context.generation.number, context.options.pin_max_age_seconds
@@ -172,7 +173,10 @@ class Shard:
         self._sender = Sender(context.options, transactional_id(self.realm, generation, self.number))
         self._move(ShardState.FENCED)
         context.at(FaultPoint.FENCED)
-        recovered = context.reader.recover(self.realm, context.generation.topics.progress.name, self.number, generation)
+        topics = context.generation.topics
+        recovered = context.reader.recover(self.realm, topics.progress.name, self.number, generation)
+        context.reader.check_readable(topics.commits.name, topics.commits.partitions)
+        self._readable_at = time.monotonic()
         for position in recovered.positions.values():
             check_against_log(context.kernel, position)
         self._published = recovered.positions
@@ -194,6 +198,7 @@ class Shard:
             if self._context.heads.ready.is_set():
                 self._caught_up_at = time.monotonic()
             self._pin()
+            self._check_readable()
             if not self._context.leases.is_safe(self.lease):
                 raise ShardLost("its lease ran out.")
             self._inbox.wait(IDLE_SECONDS)
@@ -246,6 +251,14 @@ class Shard:
                 check_against_log(self._context.kernel, position)
             if row.seq <= position.seq:
                 del self._behind[pointer]
+
+    def _check_readable(self) -> None:
+        """A broker that died behind its word to commit may have left the transaction undecided: nobody else would notice."""
+        if time.monotonic() - self._readable_at >= self._context.options.readable_check_seconds:
+            topics = self._context.generation.topics
+            self._context.reader.check_readable(topics.commits.name, topics.commits.partitions)
+            self._context.reader.check_readable(topics.progress.name, topics.progress.partitions)
+            self._readable_at = time.monotonic()
 
     def _pin(self) -> None:
         if time.monotonic() - self._pinned_at >= self._context.options.pin_write_seconds:

@@ -14,8 +14,10 @@ from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[att
 import headwater
 from headwater.embedded import Headwater
 from headwater.producer.publisher.generations import Generations
+from headwater.producer.publisher.kafka_clients import make_admin
+from headwater.producer.publisher.progress import ProgressReader
 from headwater.producer.publisher.publisher import Publisher
-from headwater.schemas.errors import PublisherStopped
+from headwater.schemas.errors import HungTransaction, PublisherStopped
 from headwater.schemas.kafka_records import RecordType
 from headwater.schemas.topics import commits_topic, partition_of, progress_topic
 from tests.feed_validators import check_feed, check_generations, newest_generation
@@ -49,7 +51,7 @@ def test_commits_go_on_while_the_broker_is_away_and_are_published_when_it_is_bac
     lake = new_lake(engine)
     realm = instance_of(engine)
     with fresh_server("kafka") as broker:
-        given = options(broker.url, kafka_timeout_seconds=5.0)
+        given = options(broker.url, kafka_timeout_seconds=8.0)
         with publishing(engine.store, given) as publisher:
             write_history(lake, 0, 1)
             wait_until(lambda: is_caught_up(publisher, engine.store, realm), "all is published")
@@ -57,7 +59,7 @@ def test_commits_go_on_while_the_broker_is_away_and_are_published_when_it_is_bac
             broker.kill9()
             write_history(lake, 2, 2)
             broker.restart()
-            wait_until(lambda: is_caught_up(publisher, engine.store, realm), "all is published after the kill")
+            settle(engine, publisher, broker.url, realm)
             broker.kill9()
             write_history(lake, 3, 2)
             wait_until(lambda: sum(shard.lag_commits for shard in publisher.status()) > 0, "the lag is shown")
@@ -65,9 +67,29 @@ def test_commits_go_on_while_the_broker_is_away_and_are_published_when_it_is_bac
             assert sum(shard.failures for shard in publisher.status()) > 0, "the fault did not fire"
             write_history(lake, 4, 1)
             broker.restart()
-            wait_until(lambda: is_caught_up(publisher, engine.store, realm), "all is published after the outage")
-            assert max(shard.lag_seconds for shard in publisher.status()) < AWAY_SECONDS
-        assert_topic_equals_log(engine.store, broker.url, realm)
+            settle(engine, publisher, broker.url, realm)
+        found = newest_generation(read_topic(broker.url, commits_topic(realm)))
+        assert check_feed(found, log_of(engine.store, realm), partitions=4) == []
+        assert check_generations(found) == []
+
+
+def settle(engine: Headwater, publisher: Publisher, bootstrap: str, realm: str) -> None:
+    """All is published; if the broker forgot to end a transaction, then by the way out that the alarm names.
+
+    A single broker that is killed between deciding to commit and writing its markers does not write them when it is back: the
+    partition stays unreadable behind that transaction, and the publisher says so.
+    """
+    wait_until(lambda: is_caught_up(publisher, engine.store, realm) or bool(publisher.alarms.list()), "it goes on, or says why")
+    if is_caught_up(publisher, engine.store, realm) and _is_readable(bootstrap, realm):
+        return
+    wait_until(lambda: bool(publisher.alarms.list()), "an alarm is raised")
+    assert {alarm.code for alarm in publisher.alarms.list()} == {"HUNG_TRANSACTION"}
+    before = _generation(engine, realm)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for future in admin.delete_topics([commits_topic(realm), progress_topic(realm)]).values():
+        future.result(20)
+    wait_until(lambda: _generation(engine, realm) > before, "a new generation is opened")
+    wait_until(lambda: is_caught_up(publisher, engine.store, realm), "all is published anew")
 
 
 def test_a_hung_transaction_on_the_progress_partition_stops_the_shard_until_it_is_gone(
@@ -190,6 +212,17 @@ def _copy(source: Path, target: Path) -> None:
         live.backup(copy)
     live.close()
     copy.close()
+
+
+def _is_readable(bootstrap: str, realm: str) -> bool:
+    given = options(bootstrap)
+    reader = ProgressReader(make_admin(given), given)
+    try:
+        reader.check_readable(commits_topic(realm), 4)
+        reader.check_readable(progress_topic(realm), 4)
+    except HungTransaction:
+        return False
+    return True
 
 
 def _generation(engine: Headwater, realm: str) -> int:
