@@ -78,7 +78,7 @@ MakeRequest = Callable[[int, int], bytes]
 
 def get(target: str, *headers: str) -> MakeRequest:
     lines = "".join(f"{header}\r\n" for header in headers)
-    request = f"GET {target} HTTP/1.1\r\nHost: bench\r\n{lines}\r\n".encode()
+    request = f"GET {target} HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n".encode()
     return lambda client, number: request
 
 
@@ -86,7 +86,7 @@ def post(client: int, number: int) -> bytes:
     content = {"metadata_location": f"s3://lake/t{client}/{number}.json", "snapshot_id": number, "schema_id": 0}
     operation = {"op": "put", "key": [f"t{client}"], "type": "ICEBERG_TABLE", "content": content}
     body = json.dumps({"catalog": "lake", "operations": [operation], "author": "bench", "message": "m"}).encode()
-    return b"POST /feed/v1/default/commit HTTP/1.1\r\nHost: bench\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+    return b"POST /feed/v1/default/commit HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
 
 
 def load(server: FeedServer, make: MakeRequest, seconds: float) -> tuple[float, int]:

@@ -97,6 +97,10 @@ class HeadWatch:
         finally:
             self.remove_waiter(pointer, wake)
 
+    @property
+    def is_closed(self) -> bool:
+        return self._closing.is_set()
+
     def close(self) -> None:
         if self._stop_listening is not None:
             self._stop_listening()

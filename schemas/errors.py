@@ -6,6 +6,10 @@ HeadwaterError
 │   ├── InvalidName
 │   ├── IdOutOfRange
 │   ├── AddressForbidden              a webhook to a private, loopback or link-local address
+│   ├── LocationForbidden             a file that would lie outside of its catalog's warehouse
+│   ├── MalformedMetadata             a table's or view's metadata, or an update of it, contradicts itself
+│   ├── Unsupported           406  known and well-formed, but not done here
+│   ├── Contradiction         422  two parts of one request exclude each other
 │   ├── ObjectTooLarge        413  a strong write over the row limit
 │   └── RequestTooLarge       413  a request's body over what the server takes
 ├── NotFound                  404
@@ -13,6 +17,9 @@ HeadwaterError
 │   ├── PointerNotFound
 │   ├── CatalogNotFound
 │   ├── ReferenceNotFound             no such branch, tag or commit
+│   ├── NamespaceNotFound
+│   ├── TableNotFound
+│   ├── ViewNotFound
 │   ├── RecordNotFound                no such realm, catalog, principal, role or grant
 │   ├── SubscriptionNotFound
 │   ├── RouteNotFound                 the server has no such path
@@ -20,12 +27,15 @@ HeadwaterError
 │   └── ObjectNotFound
 ├── Conflict                  409
 │   ├── CommitConflict                operations that the head refuses, each with kind and key
+│   ├── RequirementFailed             what a commit asserts of a table or view does not hold (any more)
+│   ├── NamespaceNotEmpty             what is inside must go first
 │   ├── MergeBaseExpired              the history that both sides share is gone
 │   ├── ReferenceProtected            the default branch is not deleted, a tag takes no commits
 │   ├── AlreadyExists
 │   │   ├── RealmExists
 │   │   ├── CatalogExists
 │   │   ├── ReferenceExists
+│   │   ├── ContentExists                 a namespace, table or view of that name
 │   │   ├── RecordExists
 │   │   ├── SubscriptionExists
 │   │   └── DuplicateRegistration     two plug-ins claim one name
@@ -44,6 +54,7 @@ HeadwaterError
 │   └── CursorReset                   the cursor is not of this pointer's history
 ├── FeedUnreachable           503  retriable: no answer came from the server or broker, or its connection fell silent
 ├── FeedBehind                503  retriable: the cursor is beyond the newest entry that is known here
+├── ForeignOrigin             403  a page from elsewhere in a browser calls a server that asks for no token
 ├── NotServing                503  retriable: the server is starting or stopping
 ├── StoreUnavailable          503  retriable: the store was not reached, nothing was changed
 ├── CommitRetriesExhausted    503  retriable: others kept winning, or the store kept failing; nothing was changed
@@ -138,10 +149,35 @@ class ObjectTooLarge(InvalidInput):
     http_status = 413
 
 
+class LocationForbidden(InvalidInput):
+    code = "LOCATION_FORBIDDEN"
+
+
+class MalformedMetadata(InvalidInput):
+    code = "MALFORMED_METADATA"
+
+
+class Unsupported(InvalidInput):
+    code = "UNSUPPORTED"
+    http_status = 406
+    grpc_status = "UNIMPLEMENTED"
+
+
+class Contradiction(InvalidInput):
+    code = "CONTRADICTION"
+    http_status = 422
+
+
 class RequestTooLarge(InvalidInput):
     code = "REQUEST_TOO_LARGE"
     http_status = 413
     grpc_status = "RESOURCE_EXHAUSTED"
+
+
+class ForeignOrigin(HeadwaterError):
+    code = "FOREIGN_ORIGIN"
+    http_status = 403
+    grpc_status = "PERMISSION_DENIED"
 
 
 class NotFound(HeadwaterError):
@@ -184,6 +220,18 @@ class MethodNotAllowed(NotFound):
     grpc_status = "UNIMPLEMENTED"
 
 
+class NamespaceNotFound(NotFound):
+    code = "NAMESPACE_NOT_FOUND"
+
+
+class TableNotFound(NotFound):
+    code = "TABLE_NOT_FOUND"
+
+
+class ViewNotFound(NotFound):
+    code = "VIEW_NOT_FOUND"
+
+
 class ObjectNotFound(NotFound):
     code = "OBJECT_NOT_FOUND"
 
@@ -197,6 +245,10 @@ class Conflict(HeadwaterError):
 class AlreadyExists(Conflict):
     code = "ALREADY_EXISTS"
     grpc_status = "ALREADY_EXISTS"
+
+
+class ContentExists(AlreadyExists):
+    code = "CONTENT_EXISTS"
 
 
 class RealmExists(AlreadyExists):
@@ -221,6 +273,14 @@ class SubscriptionExists(AlreadyExists):
 
 class SubscriptionMoved(Conflict):
     code = "SUBSCRIPTION_MOVED"
+
+
+class RequirementFailed(Conflict):
+    code = "REQUIREMENT_FAILED"
+
+
+class NamespaceNotEmpty(Conflict):
+    code = "NAMESPACE_NOT_EMPTY"
 
 
 class IdempotencyKeyReused(Conflict):

@@ -34,7 +34,7 @@ from headwater.service.tracing import Tracing
 
 THREADS_MAX = 16
 """For work that may ask the store; what waits for one waits in order."""
-TEND_SECONDS = 1.0
+TEND_SECONDS = 0.5
 
 _log = logging.getLogger(__name__)
 
@@ -132,9 +132,13 @@ def _stop_with_signals(service: Service) -> None:
 
 
 async def _tend(service: Service, parent: int) -> None:
-    """Numbers for the other workers. ⚠ A worker whose main process was killed ends too, or it would hold the port for ever."""
+    """Looks at realms again and writes numbers for the other workers.
+
+    ⚠ A worker whose main process was killed ends too, or it would hold the port for ever.
+    """
     while True:
         await asyncio.sleep(TEND_SECONDS)
+        await asyncio.to_thread(service.feeds.look_again)
         await asyncio.to_thread(service.metrics.write)
         if os.getppid() != parent:
             _log.error("the main process is gone", extra={"worker": os.getpid()})

@@ -17,6 +17,7 @@ from starlette.routing import Router
 from headwater.schemas.errors import HeadwaterError, MethodNotAllowed, NotServing, RouteNotFound
 from headwater.service.http.answers import Answer, Message, Receive, Scope, Send, header, send_answer
 from headwater.service.http.commit_route import commit_answer
+from headwater.service.http.origins import check_origin
 from headwater.service.http.problems import internal_problem, problem_body, problem_headers, problem_of
 from headwater.service.http.routes import CHANGES_ROUTE, COMMIT_ROUTE, STREAM_ROUTE, Found, find_route
 from headwater.service.http.service import Service
@@ -43,6 +44,8 @@ class Door:
         call = _Call(scope, send, request_id)
         tracing = self._service.tracing
         try:
+            if self._service.config.dev:
+                check_origin(scope)
             if tracing is None:
                 await self._serve(call, receive)
             else:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from headwater.persistence.head_watch import HeadWatch
 from headwater.schemas.cursor import Position
+from headwater.schemas.errors import RealmNotActive
 
 LOOK_AGAIN_SECONDS = 1.0
 """A watch that lost the store wakes nobody: heads are then asked for again at this interval."""
@@ -70,6 +71,8 @@ class NewsWaiter:
         return False
 
     async def _has_news(self, positions: Mapping[str, Position]) -> bool:
+        if self._watch.is_closed:
+            raise RealmNotActive("the realm is no longer served here.", field="realm", remedy="Look at its status.")
         for pointer in self._pointers:
             head = self._watch.known(pointer)
             if head is None:

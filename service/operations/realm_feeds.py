@@ -6,6 +6,7 @@ its name is noticed. What is not known is always asked for: nothing is remembere
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -94,8 +95,9 @@ class RealmFeeds:
     def require(self, name: str) -> RealmFeed:
         """The feed of an ACTIVE realm, looked up if that was not done lately. May ask the store."""
         known = self.known(name)
-        if known is not None:
-            return known
+        return known if known is not None else self._look_up(name)
+
+    def _look_up(self, name: str) -> RealmFeed:
         try:
             kernel = self._realms.require_active(name)
         except (NotFound, RealmNotActive):
@@ -111,6 +113,12 @@ class RealmFeeds:
     def check_store(self) -> None:
         """One cheap read of what every request needs; raises if it fails."""
         self._realms.list(limit=1)
+
+    def look_again(self) -> None:
+        """At all that are served: one that was closed ends, with those who wait at it, though nobody asks for it."""
+        for name in list(self._feeds):
+            with contextlib.suppress(HeadwaterError):
+                self._look_up(name)
 
     def all_known(self) -> list[RealmFeed]:
         return list(self._feeds.values())

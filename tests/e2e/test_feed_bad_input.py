@@ -11,7 +11,7 @@ import pytest
 import headwater
 from headwater.schemas.cursor import Cursor, Position, encode_cursor
 from tests.e2e.conftest import FeedBranch
-from tests.feed_server import FeedServer
+from tests.feed_server import FeedServer, events
 
 BAD = [
     ("changes", {"limit": 0}, "limit"),
@@ -158,7 +158,12 @@ def test_a_realm_that_is_closed_serves_nobody_and_a_new_instance_resets(shared_f
     with headwater.open(shared_feed.store_url) as engine, httpx.Client(base_url=f"{shared_feed.url}/feed/v1/other") as http:
         engine.create_realm("other")
         cursor = http.get("/changes", params={"pointer": "principals"}).json()["cursor"]
-        engine.realms.deactivate("other")
+        with http.stream("GET", "/stream", params={"after": cursor}, timeout=30) as stream:
+            coming = events(stream.iter_lines())
+            assert next(coming).event == "bookmark"
+            engine.realms.deactivate("other")
+            *_, end = coming
+            assert (end.event, end.data["problem"]["code"]) == ("end", "REALM_NOT_ACTIVE")
         closed = poll_until(http, 409)
         assert closed["code"] == "REALM_NOT_ACTIVE"
         engine.realms.purge("other")
@@ -168,6 +173,20 @@ def test_a_realm_that_is_closed_serves_nobody_and_a_new_instance_resets(shared_f
         engine.create_realm("other")
         reset = http.get("/changes", params={"pointer": "principals", "after": cursor})
         assert (reset.status_code, reset.json()["code"]) == (410, "CURSOR_RESET")
+
+
+def test_pages_of_elsewhere_that_run_in_a_browser_here_are_refused(shared_feed: FeedServer) -> None:
+    for headers in (
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Host": "evil.example:8181"},
+        {"Host": "127.0.0.1.evil.example"},
+        {"Host": "[::1"},
+    ):
+        answer = httpx.get(f"{shared_feed.feed}/pointers", headers=headers)
+        assert (answer.status_code, answer.json()["code"]) == (403, "FOREIGN_ORIGIN"), headers
+    for headers in ({"Origin": "http://localhost:3000"}, {"Host": "localhost:8181"}, {"Host": "[::1]:8181"}):
+        assert httpx.get(f"{shared_feed.feed}/pointers", headers=headers).status_code == 200, headers
 
 
 def poll_until(http: httpx.Client, status: int) -> Any:

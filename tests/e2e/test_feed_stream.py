@@ -139,7 +139,7 @@ def test_a_reader_that_does_not_keep_up_gets_a_typed_last_event_with_its_cursor(
         sleeper = socket.socket()
         sleeper.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
         sleeper.connect(("127.0.0.1", server.port))
-        sleeper.sendall(f"GET /feed/v1/default/stream?pointer={pointer} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        sleeper.sendall(f"GET /feed/v1/default/stream?pointer={pointer} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         time.sleep(1.5)
         found = list(events(iter(unchunked(sleeper).decode().splitlines())))
         assert found[-1].event == "end", [event.event for event in found]
@@ -184,7 +184,7 @@ def test_a_cut_under_a_stream_ends_it_with_the_way_out(tmp_path: Path) -> None:
         sleeper = socket.socket()
         sleeper.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
         sleeper.connect(("127.0.0.1", server.port))
-        sleeper.sendall(f"GET /feed/v1/default/stream?pointer={main.pointer} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        sleeper.sendall(f"GET /feed/v1/default/stream?pointer={main.pointer} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         time.sleep(0.5)
         cut(main._kernel, main.pointer, 55)
         time.sleep(0.5)
