@@ -18,7 +18,8 @@ def append_in_bulk(kernel: RealmKernel, count: int, pointer: str = MAIN) -> Logg
     """The newest entry of a new pointer; entry n was made n milliseconds after the first."""
     backend, time = kernel.store.backend, kernel.store.clock.now_micros()
     jumps: dict[int, Link] = {}
-    spine, head, previous, back = Spine(), NO_LINK, b"", ()
+    spine, head, previous = Spine(), NO_LINK, b""
+    back: tuple[int, ...] = ()
     pending: list[NewObject[Entry]] = []
     for seq, object_id in enumerate(kernel.store.take(count), start=1):
         jump, spine = spine.next(head, lambda link: jumps[link.object_id])

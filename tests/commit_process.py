@@ -23,8 +23,9 @@ def main(url: str, writer: str, count: int, with_others: int) -> None:
         for n in range(count) if count else itertools.count():
             bump = Bump(writer=writer)
             extras = [Write(puts={f"{writer}-{n % 50}-{extra}": {"v": n, "text": "x" * 200}}) for extra in range(with_others)]
-            futures = [committer.submit(MAIN, request) for request in (bump, *extras)]
-            for request, future in zip((bump, *extras), futures, strict=True):
+            requests: list[Bump | Write] = [bump, *extras]
+            futures = [committer.submit(MAIN, request) for request in requests]
+            for request, future in zip(requests, futures, strict=True):
                 future.result()
                 print(request.request_id, flush=True)
     print("done", flush=True)

@@ -49,7 +49,7 @@ def crash_after(method: str, *, skip: int = 0) -> Fault:
     return Fault(method, act, skip=skip, name=f"crash after {method}")
 
 
-def unknown(method: str, *, landed: bool, then: Callable[[], None] = lambda: None, skip: int = 0) -> Fault:
+def unknown(method: str, *, landed: bool, then: Callable[[], object] = lambda: None, skip: int = 0) -> Fault:
     """The answer is lost; `then` is what others do before the writer asks again."""
 
     def act(call: Callable[[], Any]) -> Any:
@@ -68,7 +68,7 @@ def unavailable(method: str, *, skip: int = 0) -> Fault:
     return Fault(method, act, skip=skip, name=f"{method} unavailable")
 
 
-def twice(method: str, *, between: Callable[[], None] = lambda: None, skip: int = 0) -> Fault:
+def twice(method: str, *, between: Callable[[], object] = lambda: None, skip: int = 0) -> Fault:
     """The driver sends it again by itself: the caller hears the second answer alone."""
 
     def act(call: Callable[[], Any]) -> Any:
@@ -79,7 +79,7 @@ def twice(method: str, *, between: Callable[[], None] = lambda: None, skip: int 
     return Fault(method, act, skip=skip, name=f"{method} sent twice")
 
 
-def first(method: str, others: Callable[[], None], *, skip: int = 0) -> Fault:
+def first(method: str, others: Callable[[], object], *, skip: int = 0) -> Fault:
     """Others act just before the call goes out."""
 
     def act(call: Callable[[], Any]) -> Any:

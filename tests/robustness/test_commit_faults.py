@@ -82,7 +82,7 @@ def inner() -> MemoryBackend:
     return backend
 
 
-@pytest.fixture(params=STEPS.values(), ids=STEPS.keys())
+@pytest.fixture(params=list(STEPS.values()), ids=list(STEPS))
 def in_two_steps(request: pytest.FixtureRequest) -> bool:
     return bool(request.param)
 

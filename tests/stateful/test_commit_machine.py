@@ -199,7 +199,8 @@ class CommitMachine(RuleBasedStateMachine):
     def crash_of_a_new_pointer(self, process: int, big: bool, point: str) -> None:
         pointer = f"new-{self.number}"
         self.logs[pointer], self.floors[pointer], self.fences[pointer] = [], 1, 0
-        self.crash_at(process, pointer, big, *point.split(), 0)
+        when, method = point.split()
+        self.crash_at(process, pointer, big, when, method, 0)
 
     def crash_at(self, process: int, pointer: str, big: bool, when: str, method: str, skip: int) -> None:
         fault = (crash_before if when == "before" else crash_after)(method, skip=skip)
@@ -225,7 +226,7 @@ class CommitMachine(RuleBasedStateMachine):
             return
         self.lanes[process] = self.new_process()  # with a stale head, what is sent would not land
         write, buries = self.write(keys), self.write(keys)
-        fault = unknown(self.cas, landed=landed, then=lambda: self.lanes[other].landed(pointer, buries) and None)
+        fault = unknown(self.cas, landed=landed, then=lambda: self.lanes[other].landed(pointer, buries))
         self.with_fault(process, pointer, write, fault, meanwhile=buries)
         FIRED[f"buried, {'landed' if landed else 'not landed'}"] += 1
 
@@ -369,6 +370,6 @@ def test_any_order_of_events_leaves_the_log_and_the_states_of_the_model(monkeypa
         suppress_health_check=list(HealthCheck),
         phases=(Phase.explicit, Phase.generate, Phase.shrink),
     )
-    run_state_machine_as_test(CommitMachine, settings=settled)  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(CommitMachine, settings=settled)
     never = every_kind_of_event() - {kind for kind, count in FIRED.items() if count}
     assert not never, f"never happened: {sorted(never)}"

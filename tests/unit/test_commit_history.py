@@ -17,7 +17,7 @@ from headwater.persistence.log_entry import Logged
 from headwater.persistence.rows import Table
 from headwater.persistence.state import State, base_state
 from headwater.persistence.store import RealmKernel
-from headwater.schemas.change import Kind, Value
+from headwater.schemas.change import Kind, Op, Value
 from headwater.schemas.errors import InvalidInput, ObjectNotFound, ObjectTooLarge
 from tests.commit_harness import (
     MAIN,
@@ -199,7 +199,7 @@ def swap_of(seen: draft.Draft, one: str, other: str) -> draft.Plan:
         assert found is not None
         content = seen.content(found)
         return draft.PlannedOperation(
-            op=draft.Op.RENAME, key=(target,), from_key=(source,), content_id=content.content_id, type=content.type, tag=7,
+            op=Op.RENAME, key=(target,), from_key=(source,), content_id=content.content_id, type=content.type, tag=7,
             before=content.value, before_id=found.object_id, after=content.value,
         )  # fmt: skip
 

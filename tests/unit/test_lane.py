@@ -207,7 +207,7 @@ def test_running_out_of_attempts_is_its_own_error_and_never_a_conflict(backend: 
     policy = RetryPolicy(attempts_max=5, seconds_max=60, delay_seconds_first=0.0001, delay_seconds_max=0.001)
     others = Lanes(store_on(backend.inner).kernel(REALM))
     others.commit(MAIN, Bump(writer="others"))
-    always = [first("commit", lambda: others.landed(MAIN, Bump(writer="others")) and None) for _ in range(5)]
+    always = [first("commit", lambda: others.landed(MAIN, Bump(writer="others"))) for _ in range(5)]
     backend.arm(*always)
     lanes = Lanes(store_on(backend, retries=policy).kernel(REALM))
     refused, exhausted = lanes.together(MAIN, Write(expected={"vector": None}), Bump(writer="unlucky"))
@@ -334,7 +334,7 @@ def test_one_request_id_twice_is_one_entry_in_one_process_in_two_and_after_a_res
 def test_an_entry_that_was_only_drafted_is_not_taken_for_one_that_landed(backend: FaultyBackend) -> None:
     others = Lanes(store_on(backend.inner).kernel(REALM))
     others.commit(MAIN, Bump(writer="others"))
-    fault = backend.arm(first("commit", lambda: others.landed(MAIN, Bump(writer="others")) and None))
+    fault = backend.arm(first("commit", lambda: others.landed(MAIN, Bump(writer="others"))))
     cold = Lanes(store_on(backend).kernel(REALM))
     own, callers = Write(puts={"b": {"v": 1}}), callers_write()
     cold.together(MAIN, own, callers)
@@ -347,7 +347,7 @@ def test_a_request_that_another_process_is_committing_right_now_is_one_entry(bac
     write = callers_write()
     others = Lanes(store_on(backend.inner).kernel(REALM))
     others.commit(MAIN, Bump(writer="others"))
-    fault = backend.arm(first("commit", lambda: others.landed(MAIN, write) and None))
+    fault = backend.arm(first("commit", lambda: others.landed(MAIN, write)))
     answer = Lanes(store_on(backend).kernel(REALM)).commit(MAIN, write)
     assert fault.fired == 1 and answer.replayed
     assert request_ids(checked_log(others.kernel)).count(write.request_id) == 1
