@@ -130,4 +130,3 @@ def stated_costs(kind: str) -> dict[str, range]:
     header = next(row for row in rows if kind in row)
     cells = {row[0]: re.fullmatch(r"(\d+)(?: to (\d+))?", row[header.index(kind)]) for row in rows if len(row) == len(header)}
     return {name: range(int(cell[1]), int(cell[2] or cell[1]) + 1) for name, cell in cells.items() if cell}
-
