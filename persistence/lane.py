@@ -21,6 +21,7 @@ from headwater.persistence.attempt import Attempt, AttemptStats, closed
 from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock
 from headwater.persistence.draft import Draft, IdSource, Plan
+from headwater.persistence.gathering import Gathering
 from headwater.persistence.head import Head, load_head
 from headwater.persistence.log_entry import Logged
 from headwater.persistence.log_walk import LogWalk
@@ -122,6 +123,7 @@ class Lane:
         """Newest seq whose request id was looked at; it stays when the head is forgotten, so that no entry is passed over."""
         self._looked_back = False
         self._turns = Turns()
+        self._gathering = Gathering(context.clock)
 
     @property
     def rests(self) -> bool:
@@ -145,8 +147,10 @@ class Lane:
     def run(self) -> bool:
         """Work off some of what waits; whether there may be more, so that `run` must be called again."""
         for _ in range(BATCHES_IN_A_ROW_MAX):
+            self._gathering.wait(lambda: len(self._waiting))
             batch = self._take()
             if batch is None:
+                self._gathering.rest()
                 return False
             try:
                 if batch:
@@ -257,7 +261,9 @@ class Lane:
         if row is None:
             self._turns.met_others(self._context.clock.now_micros())
             return False
-        step_back_seconds = self._turns.landed(started, self._context.clock.now_micros())
+        landed = self._context.clock.now_micros()
+        step_back_seconds = self._turns.landed(started, landed)
+        self._gathering.landed(len(batch) + len(self._waiting), landed - started)
         draft.head = msgspec.structs.replace(draft.head, row=row)
         self._landed(batch, answers, draft)
         if step_back_seconds and self._context.backend.abilities.shared_between_processes:

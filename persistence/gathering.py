@@ -1,0 +1,47 @@
+"""A batch that landed enters; how long the lane lets its callers come back before it takes the next one leaves.
+
+Callers that commit one after the other come back right after they were answered. A lane that goes on at once finds half of
+them: two groups then take turns, and each CAS serves half of what it could. So a lane that has just served several callers
+waits for them, for a part of the time that the store takes anyway, and no longer than they keep coming. A single caller is
+never waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headwater.persistence.clock import Clock
+
+SHARE_MAX = 0.5
+"""Of the time that the last batch took in the store."""
+LOOKS = 8
+"""How often it is looked, within that time, whether somebody has come; when nobody has, the wait is over."""
+MICROS = 1_000_000
+
+
+class Gathering:
+    """Of one lane; used by the thread that runs it."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._expected = 0
+        self._micros = 0
+
+    def landed(self, callers: int, store_micros: int) -> None:
+        """So many callers are there, answered or waiting, and the store took so long for a batch."""
+        self._expected = callers
+        self._micros = store_micros
+
+    def rest(self) -> None:
+        self._expected = 0
+
+    def wait(self, waiting: Callable[[], int]) -> None:
+        """Until all are back, or nobody comes, or the time is over."""
+        if self._expected < 2:
+            return
+        there = -1
+        for _ in range(LOOKS):
+            there, before = waiting(), there
+            if there >= self._expected or there == before:
+                return
+            self._clock.sleep(self._micros * SHARE_MAX / LOOKS / MICROS)
