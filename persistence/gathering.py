@@ -30,7 +30,7 @@ class Gathering:
     def landed(self, callers: int, store_micros: int) -> None:
         """So many callers are there, answered or waiting, and the store took so long for a batch."""
         self._expected = callers
-        self._micros = store_micros
+        self._micros = max(0, store_micros)  # a clock that was set back must not make the wait negative
 
     def rest(self) -> None:
         self._expected = 0
