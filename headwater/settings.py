@@ -112,6 +112,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     jar_cache_dir: Annotated[str, Meta(description="Folder where the servers' jars are kept between checkouts")] = (
         msgspec.field(default_factory=lambda: _home(".cache", "headwater", "jars"))
     )
+    retention: Annotated[
+        str, Meta(description="How much history expiry keeps, by pointer pattern: cat/*/heads/main=90d, *=30d+100n")
+    ] = "*=30d"
+    maintenance_dir: Annotated[str, Meta(description="Folder of the streamed retained sets; all executors must reach it")] = (
+        msgspec.field(default_factory=lambda: _home(".local", "share", "headwater", "maintenance"))
+    )
     spark_master: Annotated[
         str, Meta(description="Where Spark jobs run: local[N], local[*], spark://host:port, yarn or k8s://…")
     ] = "local[*]"

@@ -44,6 +44,7 @@ class Maintained:
         self.kernel = self.store.kernel(realm)
         self.lanes = Lanes(self.kernel)
         self.chance = random.Random(seed)
+        self.pointers: tuple[str, ...] = POINTERS
         self.logs: dict[str, list[Logged]] = {}
         self.states: dict[tuple[str, int], dict[str, Value]] = {}
         self._number = 0
@@ -60,7 +61,7 @@ class Maintained:
         return self._land(pointer, MoveTo(kind=kind, base=None if base is None else base_state(base)))
 
     def step(self) -> None:
-        pointer = self.chance.choice(POINTERS)
+        pointer = self.chance.choice(self.pointers)
         match self.chance.choices(("write", "big", "move", "orphan"), (10, 2, 4, 1))[0]:
             case "write":
                 self.write(pointer, self.chance.randint(1, 4))

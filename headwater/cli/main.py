@@ -32,6 +32,7 @@ COMMANDS: dict[str, str] = {
     "transplant": "Bring single commits over to a branch.",
     "webhook": "Send changes to an address, signed, and again until they are taken.",
     "audit": "Verify, replay, compare and export history.",
+    "maintain": "Expire history, sweep what nothing reaches, purge realms, archive and replay.",
     "dev": "Run real Kafka, Cassandra, PostgreSQL and schema registry on this machine.",
     "realm": "Create, initialize, open, close, purge and delete realms.",
     "store": "Create a store, or show what it promises.",

@@ -1,0 +1,57 @@
+"""What the commands of `headwater maintain` share: their flags, a bar that counts on stderr, and how failures are told."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import rich_click as click
+from rich.console import Console
+from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+
+EXIT_FAILURES = 1
+FAILURES_SHOWN = 20
+
+in_realms = click.option(
+    "--realm",
+    "realms",
+    multiple=True,
+    metavar="NAME",
+    help="Only this realm; may be repeated. All of them if left out.",
+)
+dry_run = click.option("--dry-run", is_flag=True, help="Change nothing; show what would be done.")
+supersede = click.option("--supersede", metavar="RUN", help="Take over from this run, which seems to live.")
+
+
+class Bar:
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._tasks: dict[str, TaskID] = {}
+
+    def add(self, what: str, count: int) -> None:
+        if what not in self._tasks:
+            self._tasks[what] = self._progress.add_task(what, total=None)
+        self._progress.advance(self._tasks[what], count)
+
+
+@contextmanager
+def progress_bar() -> Iterator[Bar]:
+    """Only on a terminal: logs are spared."""
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as progress:
+        yield Bar(progress)
+
+
+def merged_failures(failures: Sequence[str]) -> None:
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    for line in failures[:FAILURES_SHOWN]:
+        console.print(f"failed: {line}", markup=False)
+
+
+def failed_if(failures: Sequence[str]) -> None:
+    """Exit code 1: something was left for the next run."""
+    if failures:
+        merged_failures(failures)
+        sys.exit(EXIT_FAILURES)

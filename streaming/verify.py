@@ -1,0 +1,123 @@
+"""A realm instance enters; whether every object that must stay is there leaves, and where walk and stream say different things.
+
+Nothing is changed. The walk starts at the heads of now; the scan comes after it: whatever the walk has seen must be there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from headwater.persistence.backend import Backend
+from headwater.persistence.clock import Clock
+from headwater.persistence.rows import Table
+from headwater.schemas.errors import ObjectNotFound, RetainedIncomplete
+from headwater.streaming.fenced import FencedRealm, pointer_rows
+from headwater.streaming.identified import IdSet
+from headwater.streaming.identifiers import Identifiers, Span
+from headwater.streaming.retained_sources import Retained, RetainedSource, WalkedSource, require_complete
+
+SAMPLE_IDS = 20
+SPLITS = 8
+
+
+class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
+    realm: str
+    pointers: int
+    walked: int
+    """Objects that must stay, by walking."""
+    scanned: int
+    """Rows that are there."""
+    missing: list[int] = []
+    """Must stay and are not there; the first twenty."""
+    missing_count: int = 0
+    unreached: int = 0
+    """Rows that nothing reaches: what the next sweeps take, when they are old enough."""
+    streamed: int | None = None
+    """Objects that must stay, by the streamed set; None if it was not asked."""
+    only_walked: list[int] = []
+    only_streamed: list[int] = []
+    failure: str = ""
+
+    @property
+    def holds(self) -> bool:
+        return not (self.missing_count or self.only_walked or self.only_streamed or self.failure)
+
+
+def verify_realm(
+    backend: Backend, realm: str, clock: Clock, identifiers: Identifiers, streamed: RetainedSource | None = None
+) -> VerifyReport:
+    now = current(backend, realm, clock)
+    try:
+        walked = WalkedSource(backend, identifiers).retained(now)
+    except ObjectNotFound as gone:
+        ids = [int(str(id)) for id in _listed(gone.facts.get("object_ids"))]
+        return VerifyReport(
+            realm=realm,
+            pointers=len(now.spans),
+            walked=0,
+            scanned=0,
+            missing=ids[:SAMPLE_IDS],
+            missing_count=len(ids),
+            failure=str(gone),
+        )
+    scanned, unreached, missing = _scan(backend, realm, walked.ids)
+    report = VerifyReport(
+        realm=realm,
+        pointers=len(now.spans),
+        walked=len(walked.ids),
+        scanned=scanned,
+        missing=missing[:SAMPLE_IDS],
+        missing_count=len(missing),
+        unreached=unreached,
+    )
+    return report if streamed is None else _compared(report, now, walked, streamed)
+
+
+def current(backend: Backend, realm: str, clock: Clock) -> FencedRealm:
+    """Floors and heads of now; no fence, for nothing is deleted."""
+    rows = pointer_rows(backend, realm)
+    spans = {name: Span(floor=row.floor, head=row.head, seq=row.seq) for name, row in rows if row.head}
+    return FencedRealm(realm=realm, time=clock.now_micros(), spans=spans)
+
+
+def _compared(report: VerifyReport, now: FencedRealm, walked: Retained, source: RetainedSource) -> VerifyReport:
+    try:
+        found = source.retained(now)
+        require_complete(now.spans, found.positions)
+    except RetainedIncomplete as behind:
+        return msgspec.structs.replace(report, streamed=0, failure=str(behind))
+    return msgspec.structs.replace(
+        report,
+        streamed=len(found.ids),
+        only_walked=_first(id for id in walked.ids if id not in found.ids),
+        only_streamed=_first(id for id in found.ids if id not in walked.ids),
+    )
+
+
+def _scan(backend: Backend, realm: str, retained: IdSet) -> tuple[int, int, list[int]]:
+    """Rows, rows that nothing reaches, and retained ids without a row."""
+    scanned = unreached = 0
+    seen: set[int] = set()
+    for split in backend.splits(Table.OBJECTS, SPLITS):
+        for row in backend.scan(split, realm=realm):
+            scanned += 1
+            if row.id in retained:
+                seen.add(row.id)
+            else:
+                unreached += 1
+    return scanned, unreached, [] if len(seen) == len(retained) else [id for id in retained if id not in seen]
+
+
+def _first(ids: Iterable[int]) -> list[int]:
+    found = []
+    for object_id in ids:
+        found.append(object_id)
+        if len(found) == SAMPLE_IDS:
+            break
+    return found
+
+
+def _listed(value: object) -> Sequence[object]:
+    return value if isinstance(value, list) else []

@@ -1,0 +1,156 @@
+"""The retained set that a stream makes is the one that a walk finds, object by object: over branches, assigns, deletes, cuts,
+restarts and compaction; and a sweep on Spark's workers by that set leaves exactly what kept states reach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from headwater.persistence import draft
+from headwater.persistence.backends import open_backend
+from headwater.schemas.errors import RetainedCorrupt
+from headwater.streaming.executors import SparkExecutor
+from headwater.streaming.fenced import fence_realm
+from headwater.streaming.identifiers import Identifiers
+from headwater.streaming.readers import RegisteredReaders
+from headwater.streaming.retained_job import RetainedJob, lag
+from headwater.streaming.retained_rows import StreamedSource, compact
+from headwater.streaming.retained_sources import WalkedSource, require_complete
+from headwater.streaming.retained_store import RetainedStore
+from headwater.streaming.safeguards import Safeguards
+from tests.maintained import HOUR, Maintained
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+INSTANCE = "lake#0000000000000001"
+
+
+class Streamed:
+    """A realm in SQLite, and its retained set."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark = spark
+        self.url = f"sqlite:///{folder}/lake.db"
+        self.folder = str(folder / "retained")
+        backend = open_backend(self.url)
+        backend.create_schema()
+        self.realm = Maintained(backend, seed=11, realm=INSTANCE)
+        self.store = RetainedStore(self.folder, INSTANCE)
+
+    def steps(self, count: int) -> None:
+        for _ in range(count):
+            self.realm.step()
+
+    def job(self) -> RetainedJob:
+        return RetainedJob(self.spark, self.realm.store, self.url, self.store)
+
+    def compare(self) -> None:
+        fenced = fence_realm(self.realm.backend, INSTANCE, self.realm.clock)
+        streamed = StreamedSource(self.spark, self.folder).retained(fenced)
+        require_complete(fenced.spans, streamed.positions)
+        walked = WalkedSource(self.realm.backend, Identifiers()).retained(fenced)
+        assert set(streamed.ids) == set(walked.ids)
+
+
+@pytest.fixture
+def streamed(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Streamed]:
+    monkeypatch.setattr(draft, "TAIL_ENTRIES_MAX", 4)
+    monkeypatch.setattr(draft, "OPERATIONS_BYTES_MAX", 700)
+    made = Streamed(spark, tmp_path)
+    yield made
+    made.realm.backend.close()
+
+
+def test_the_streamed_set_is_the_walked_set_through_a_realms_whole_life(streamed: Streamed) -> None:
+    realm = streamed.realm
+    streamed.steps(30)
+    streamed.job().run()
+    assert lag(realm.store, streamed.job().state()) == {}
+    streamed.compare()
+    streamed.steps(30)
+    state = streamed.job().run(changes_per_batch=20)
+    assert state.number == 3  # it was seeded, and went on by two batches
+    assert realm.expire("*=6n").expired > 0
+    streamed.compare()
+
+    realm.clock.move(4 * HOUR)
+    reachable = realm.reachable()
+    executor = SparkExecutor(streamed.spark, streamed.url, realm.backend)
+    source = StreamedSource(streamed.spark, streamed.folder)
+    report = realm.sweep(source=source, executor=executor, filter="bloom", splits=4)
+    assert not report.failures and realm.ids() == reachable
+    assert sum(counts.purged for counts in report.counts[INSTANCE].values()) > 20
+    realm.check_states()
+
+    rows_before = streamed.job().state().rows
+    floors = {pointer: realm.floor(pointer) for pointer in realm.logs}
+    state = compact(streamed.spark, streamed.store, floors)
+    assert state.rows < rows_before
+    streamed.compare()
+    streamed.steps(20)
+    streamed.job().run()
+    streamed.compare()
+
+
+def test_a_set_that_is_behind_deletes_nothing_and_one_that_ignores_bases_would_lose_objects(streamed: Streamed) -> None:
+    """The mutants "completeness check off" and "base ignored" on the streamed set."""
+    realm = streamed.realm
+    streamed.steps(40)
+    streamed.job().run()
+    streamed.steps(20)
+    realm.clock.move(4 * HOUR)
+    before = realm.ids()
+    source = StreamedSource(streamed.spark, streamed.folder)
+    assert "must stay" in realm.sweep(source=source).failures[0]
+    assert realm.ids() == before
+    streamed.job().run()
+    realm.expire("*=3n")
+    realm.clock.move(4 * HOUR)
+    reachable = realm.reachable()
+    ignoring = StreamedSource(streamed.spark, streamed.folder, follow_base=False)
+    realm.sweep(source=ignoring, safeguards=Safeguards(follow_base=False))
+    assert not realm.ids() >= reachable
+
+
+def test_a_corrupt_or_overtaken_set_is_seeded_again_by_walking_never_trusted(streamed: Streamed) -> None:
+    realm = streamed.realm
+    streamed.steps(30)
+    streamed.job().run()
+    newest = sorted(streamed.store.folder.glob("step-*"))[-1]
+    meta = newest / "step.json"
+    meta.write_bytes(meta.read_bytes().replace(b'"rows":', b'"rows":1'))
+    with pytest.raises(RetainedCorrupt):
+        streamed.store.load()
+    streamed.job().run()
+    streamed.compare()
+
+    RegisteredReaders(realm.backend, INSTANCE, realm.clock).forget("retained")
+    streamed.steps(30)
+    realm.expire("*=2n")
+    realm.clock.move(4 * HOUR)
+    realm.sweep()  # by walking: the stream's history is gone now
+    streamed.job().run()
+    streamed.compare()
+    realm.check_states()
+
+
+def test_a_batch_that_was_cut_short_is_written_again(streamed: Streamed, monkeypatch: pytest.MonkeyPatch) -> None:
+    streamed.steps(10)
+    streamed.job().run()
+    streamed.steps(10)
+    rename, died = Path.rename, []
+
+    def dies_once(self: Path, target: Path) -> Path:
+        if self.name.startswith("unfinished-") and not died:
+            died.append(self.name)
+            raise OSError("killed here")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", dies_once)
+    streamed.job().run()
+    assert died
+    streamed.compare()
