@@ -12,3 +12,7 @@ class Context(NamedTuple):
     """How long each rate is measured."""
     kinds: tuple[str, ...]
     console: Console
+    tables: tuple[int, ...] = (100_000,)
+    """Sizes of the catalogs that are compared with a small one."""
+    entries: int = 100_000
+    """Of the long log."""

@@ -6,7 +6,7 @@ import os
 import platform
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -29,7 +29,7 @@ def rate(work: Callable[[], int], seconds: float, clock: Callable[[], float] = t
     With `time.thread_time` as the clock, it is seconds of one core, which other programs cannot take away."""
     work()
     done, started = 0, clock()
-    while (elapsed := clock() - started) < seconds:
+    while (elapsed := clock() - started) < seconds or not done:
         done += work()
     return done / elapsed
 
@@ -42,7 +42,7 @@ def rate_in_threads(works: Sequence[Callable[[], int]], seconds: float) -> float
 
     def run(n: int) -> None:
         try:
-            while time.perf_counter() < deadline:
+            while time.perf_counter() < deadline or not done[n]:
                 done[n] += works[n]()
         except Exception as fault:
             faults.append(fault)
@@ -58,27 +58,33 @@ def rate_in_threads(works: Sequence[Callable[[], int]], seconds: float) -> float
     return sum(done) / (time.perf_counter() - started)
 
 
-def show(title: str, measures: Iterable[Measure], console: Console) -> None:
-    """One column for each subject, one row for each name and unit, both in order of appearance."""
+def show(title: str, measures: Iterable[Measure], console: Console, missed: Collection[Measure] = ()) -> None:
+    """One column for each subject, one row for each name and unit, both in order of appearance. Missed goals stand out."""
     subjects: dict[str, None] = {}
-    rows: dict[tuple[str, str], dict[str, float]] = {}
+    rows: dict[tuple[str, str], dict[str, str]] = {}
     for measure in measures:
         subjects.setdefault(measure.subject)
-        rows.setdefault((measure.name, measure.unit), {})[measure.subject] = measure.value
+        shown = f"[red]✗ {_shown(measure.value)}[/red]" if measure in missed else _shown(measure.value)
+        rows.setdefault((measure.name, measure.unit), {})[measure.subject] = shown
     table = Table()
     table.add_column("")
     table.add_column("", style="dim")
     for subject in subjects:
         table.add_column(subject, justify="right")
     for (name, unit), values in rows.items():
-        table.add_row(name, unit, *[_shown(values[subject]) if subject in values else "–" for subject in subjects])
+        table.add_row(name, unit, *[values.get(subject, "–") for subject in subjects])
     console.print(f"\n[bold]{title}[/bold]")
     console.print(table)
 
 
-def write_json(file: Path, measures: Sequence[Measure]) -> None:
-    machine = {"python": platform.python_version(), "machine": platform.machine(), "cores": os.cpu_count()}
-    content = {"machine": machine, "measures": msgspec.to_builtins(measures)}
+def write_json(file: Path, measures: Sequence[Measure], missed: Sequence[str] = ()) -> None:
+    machine = {
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+        "load": os.getloadavg(),
+    }
+    content = {"machine": machine, "measures": msgspec.to_builtins(measures), "missed": list(missed)}
     file.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n")
 
 

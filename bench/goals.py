@@ -1,0 +1,49 @@
+"""Measures enter; those that miss what the project promises leave. The one place where goals are written down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from bench.measures import Measure
+
+
+class Goal(NamedTuple):
+    least: float = float("-inf")
+    most: float = float("inf")
+
+    def is_met(self, value: float) -> bool:
+        return self.least <= value <= self.most
+
+    def __str__(self) -> str:
+        return f"at least {self.least:,.0f}" if self.most == float("inf") else f"at most {self.most:,.10g}"
+
+
+def _commits(kind: str, callers_8: float, callers_64: float) -> dict[tuple[str, str, str, str], Goal]:
+    return {
+        ("commit", kind, "8 callers", "commits/s"): Goal(least=callers_8),
+        ("commit", kind, "64 callers", "commits/s"): Goal(least=callers_64),
+    }
+
+
+GOALS: dict[tuple[str, str, str, str], Goal] = {
+    **_commits("sqlite", 3_500, 8_000),
+    **_commits("postgresql", 1_500, 5_000),
+    **_commits("cassandra", 300, 1_000),
+    ("commit", "sqlite", "8 callers", "ms, p99"): Goal(most=50),
+    ("commit", "postgresql", "8 callers", "ms, p99"): Goal(most=50),
+    ("ids", "one thread", "one by one", "ids/s of one core"): Goal(least=500_000),
+    ("index", "500,000 keys", "written", "bytes/update"): Goal(most=2_500),
+    ("scale", "100,000 tables", "written", "bytes/commit"): Goal(most=2_000),
+    ("scale", "500,000 tables", "against the smallest", "× CPU time"): Goal(most=1.5),
+    ("scale", "1,000,000 entries", "middle against newest page", "× time"): Goal(most=3),
+}
+"""By suite, subject, name and unit of the measure."""
+
+
+def goal_of(measure: Measure) -> Goal | None:
+    return GOALS.get((measure.suite, measure.subject, measure.name, measure.unit))
+
+
+def missed(measures: Iterable[Measure]) -> list[tuple[Measure, Goal]]:
+    return [(measure, goal) for measure in measures if (goal := goal_of(measure)) and not goal.is_met(measure.value)]
