@@ -102,6 +102,7 @@ class IcebergArchive:
     def position(self) -> LogOffset | None:
         if not self._spark.catalog.tableExists(self._table):
             return None
+        self._refresh()
         # Snapshots without a position rewrote files and added nothing.
         found = self._spark.sql(
             f"SELECT max_by(summary['{POSITION_PROPERTY}'], committed_at) AS position FROM {self._table}.snapshots "  # noqa: S608
@@ -115,7 +116,12 @@ class IcebergArchive:
         changes.writeTo(self._table).option(f"snapshot-property.{POSITION_PROPERTY}", position.as_text()).append()
 
     def changes(self) -> DataFrame:
+        self._refresh()
         return self._spark.table(self._table)
+
+    def _refresh(self) -> None:
+        """⚠ Batches are written by a copy of the session, and each session keeps tables as it last saw them."""
+        self._spark.catalog.refreshTable(self._table)
 
     def _create(self) -> None:
         namespace = self._table.rpartition(".")[0]

@@ -7,6 +7,7 @@ that the driver binds to, the working folder on the workers' path, the package o
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -87,8 +88,11 @@ def session_conf(options: SparkOptions) -> dict[str, str]:
 
 
 def parse_conf(text: str) -> dict[str, str]:
-    """`NAME=VALUE NAME=VALUE …` to a map; a value holds no blanks."""
-    pairs = [pair.partition("=") for pair in text.split()]
+    """`NAME=VALUE NAME=VALUE …` to a map; a value with blanks is quoted as in a shell."""
+    try:
+        pairs = [pair.partition("=") for pair in shlex.split(text)]
+    except ValueError as error:
+        raise InvalidInput(f"a quote is not closed: {text!r}.", field="spark_conf", remedy="Close it.") from error
     bad = next((name for name, equals, _ in pairs if not equals or not name.startswith("spark.")), None)
     if bad is not None:
         raise InvalidInput(f"{bad!r} is no Spark setting.", field="spark_conf", remedy="Write spark.name=value, blank between.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import shlex
 from typing import TYPE_CHECKING
 
 from headwater.settings import load_settings
@@ -11,12 +12,22 @@ from headwater.spark import open_spark
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+QUICK = {
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    # A few rows are not worth a compiler's time.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 SMALL = {
     "spark_master": "local[2]",
     "spark_driver_memory": "1g",
-    "spark_conf": "spark.sql.shuffle.partitions=2 spark.ui.enabled=false spark.sql.adaptive.enabled=false "
-    "spark.sql.streaming.noDataMicroBatches.enabled=false",
+    "spark_conf": shlex.join(f"{name}={value}" for name, value in QUICK.items()),
 }
+"""Settings for little data on a busy machine."""
 
 
 @functools.cache
