@@ -9,7 +9,6 @@ from headwater.persistence.pointer_log import LogHead, PointerLog
 from headwater.persistence.rows import PointerRow
 from headwater.persistence.store import RealmKernel
 from headwater.producer.publisher.records import KafkaRecord, Records
-from headwater.schemas.change import Change
 from headwater.schemas.errors import CursorExpired, LogDiverged, StoreBehindKafka
 from headwater.schemas.kafka_records import Progress
 
@@ -86,19 +85,18 @@ class Batch:
             yield from self._truncated(pointer, position, newest.row)
             return newest
         self._check_follows(pointer, position, entries)
-        change: Change | None = None
+        last: Logged | None = None
         try:
-            for logged in entries:
-                change = change_of(logged, self._realm_name)
-                record = self._records.change(change)
+            for last in entries:
+                record = self._records.change(last)
                 self.changes += 1
                 self.bytes += len(record[3] or b"")
                 yield record
                 if self.bytes >= self._bytes_left:
                     break
         finally:
-            if change is not None:
-                self.positions[pointer] = self._records.position_of(change)
+            if last is not None:
+                self.positions[pointer] = self._records.position_of(change_of(last, self._realm_name))
         return None
 
     def _truncated(self, pointer: str, position: Progress, row: PointerRow) -> Iterator[KafkaRecord]:

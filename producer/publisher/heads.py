@@ -43,6 +43,11 @@ class Inbox:
             self._filled.clear()
             return taken
 
+    def waiting(self) -> dict[str, PointerRow]:
+        """What was not taken yet."""
+        with self._lock:
+            return dict(self._dirty)
+
     def wait(self, seconds: float) -> None:
         self._filled.wait(seconds)
 

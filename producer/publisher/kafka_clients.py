@@ -13,6 +13,7 @@ from headwater.schemas.errors import HeadwaterError, KafkaUnavailable, ShardLost
 
 _log = logging.getLogger(__name__)
 _quiet = logging.getLogger(__name__ + ".librdkafka")
+_quiet.setLevel(logging.CRITICAL)  # what it reports comes to us as errors, with less noise while a broker is away
 
 FENCED_CODES = frozenset(
     {

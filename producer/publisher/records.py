@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import NamedTuple
 from urllib.parse import quote
 
 import msgspec
 
+from headwater.persistence.log_entry import Logged
+from headwater.producer.publisher.fast_avro import encode_entry
 from headwater.producer.publisher.topics import RealmTopics
-from headwater.schemas.avro_codec import to_avro
 from headwater.schemas.change import Change
 from headwater.schemas.kafka_records import (
     CONFLUENT_MAGIC,
@@ -19,7 +21,6 @@ from headwater.schemas.kafka_records import (
     Headers,
     Progress,
     RecordType,
-    digest_of,
     sequence_text,
 )
 from headwater.schemas.topics import partition_of
@@ -59,6 +60,7 @@ class Records:
         dataref_base: str = "",
     ) -> None:
         self.realm = realm
+        self._realm_name = realm.partition("#")[0]
         self.generation = generation
         self.topics = topics
         self._bytes_max = record_bytes_max
@@ -76,18 +78,21 @@ class Records:
             ("content-type", CONTENT_TYPE),
         ]
 
-    def change(self, change: Change) -> KafkaRecord:
-        place = self._places.get(change.pointer) or self._place(change.pointer)
+    def change(self, logged: Logged) -> KafkaRecord:
+        entry = logged.entry
+        place = self._places.get(entry.pointer) or self._place(entry.pointer)
+        encoded = encode_entry(logged, self._realm_name)
         headers: Headers = [
-            ("ce_id", change.entry_id),
-            ("ce_sequence", b"%020d" % change.seq),
-            ("ce_time", change.time),
-            ("ce_kind", change.kind.value),
+            ("ce_id", encoded.entry_id),
+            ("ce_sequence", b"%020d" % entry.seq),
+            ("ce_time", encoded.time),
+            ("ce_kind", entry.kind.value),
             *place.headers,
         ]
-        value: bytes | None = self._prefix + to_avro(change)
+        value: bytes | None = self._prefix + encoded.datum
         if value is not None and len(value) > self._bytes_max:
-            headers += [("ce_dataref", self._dataref(change)), ("ce_datadigest", digest_of(change))]
+            digest = f"sha256:{hashlib.sha256(encoded.datum).hexdigest()}"
+            headers += [("ce_dataref", self._dataref(entry.pointer, entry.seq)), ("ce_datadigest", digest)]
             value = None
         return KafkaRecord(place.topic, place.partition, place.key, value, headers)
 
@@ -159,6 +164,6 @@ class Records:
     def _partition(self, pointer: str) -> int:
         return partition_of(pointer, self.topics.commits.partitions)
 
-    def _dataref(self, change: Change) -> str:
-        where = f"pointer={quote(change.pointer, safe='')}&after={change.seq - 1}&limit=1"
-        return f"{self._dataref_base}/feed/v1/{quote(change.realm, safe='')}/changes?{where}"
+    def _dataref(self, pointer: str, seq: int) -> str:
+        where = f"pointer={quote(pointer, safe='')}&after={seq - 1}&limit=1"
+        return f"{self._dataref_base}/feed/v1/{quote(self._realm_name, safe='')}/changes?{where}"

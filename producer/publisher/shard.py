@@ -81,6 +81,8 @@ class Shard:
         self._closing = threading.Event()
         self._sender: Sender | None = None
         self._published: dict[str, Progress] = {}
+        self._seqs: dict[str, int] = {}
+        """What was published as far as was ever known here: only for the lag."""
         self._behind: dict[str, PointerRow] = {}
         self._changes = self._transactions = self._failures = self._failures_in_a_row = 0
         self._caught_up_at = time.monotonic()
@@ -121,9 +123,9 @@ class Shard:
         return all(pointer in published and published[pointer].seq >= seq for pointer, seq in seqs.items())
 
     def status(self) -> ShardStatus:
-        behind = dict(self._behind)
-        lag = sum(row.seq - (self._published[name].seq if name in self._published else 0) for name, row in behind.items())
-        caught_up = self.state is ShardState.IDLE and not behind
+        known = {**self._behind, **self._inbox.waiting()}
+        lag = sum(max(0, row.seq - self._seqs.get(pointer, row.floor - 1)) for pointer, row in known.items())
+        caught_up = self.state is ShardState.IDLE and not lag
         return ShardStatus(
             realm=self.realm,
             shard=self.number,
@@ -133,7 +135,7 @@ class Shard:
             changes=self._changes,
             transactions=self._transactions,
             failures=self._failures,
-            lag_commits=max(0, lag),
+            lag_commits=lag,
             lag_seconds=0.0 if caught_up else time.monotonic() - self._caught_up_at,
             failure=self._failure,
             alarm=self._alarm,
@@ -180,6 +182,7 @@ class Shard:
         for position in recovered.positions.values():
             check_against_log(context.kernel, position)
         self._published = recovered.positions
+        self._seqs |= {pointer: position.seq for pointer, position in recovered.positions.items()}
         self._move(ShardState.RECOVERED)
         context.at(FaultPoint.RECOVERED)
         context.alarms.clear(self.realm, self.number)  # also one that a publisher before this one has raised
@@ -232,6 +235,7 @@ class Shard:
 
     def _note(self, batch: Batch) -> None:
         self._published |= batch.positions
+        self._seqs |= {pointer: position.seq for pointer, position in batch.positions.items()}
         self._context.at(FaultPoint.NOTED)
         self._changes += batch.changes
         self._transactions += 1

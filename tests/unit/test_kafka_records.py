@@ -8,9 +8,12 @@ import fastavro
 import msgspec
 import pytest
 
+from headwater.persistence.log_entry import Entry, Logged, StoredOperation, change_of
 from headwater.producer.publisher.records import KafkaRecord, Records
 from headwater.producer.publisher.topics import RealmTopics, Topic
 from headwater.schemas.avro_codec import CHANGE_SCHEMA, to_avro
+from headwater.schemas.change import Op
+from headwater.schemas.entry_ids import micros_of
 from headwater.schemas.errors import ChainBroken
 from headwater.schemas.kafka_records import FINGERPRINT, Progress, RecordType, decode_change, decode_record
 from headwater.schemas.topics import commits_topic, partition_of, progress_topic, tables_topic, transactional_id
@@ -21,6 +24,35 @@ TOPICS = RealmTopics(
     commits=Topic(name=commits_topic(REALM), id="c", partitions=7),
     progress=Topic(name=progress_topic(REALM), id="p", partitions=3),
 )
+
+
+LOGGED = Logged(
+    bytes.fromhex(FULL_CHANGE.entry_id),
+    Entry(
+        pointer=FULL_CHANGE.pointer,
+        seq=FULL_CHANGE.seq,
+        kind=FULL_CHANGE.kind,
+        previous=b"p" * 32,
+        commit=b"",
+        parent=b"",
+        head_before=b"",
+        time=micros_of(FULL_CHANGE.time),
+        author="ada",
+        message="m",
+        headers={},
+        request_id="r",
+        operations=(StoredOperation(Op.PUT, ("db", "orders"), bytes(16), "ICEBERG_TABLE", 1, None, {"a": "x" * 100}),),
+        index_added=(),
+        index_released=(),
+        levels=(),
+        embeds=False,
+        back=(),
+        tail_length=0,
+        jump_id=0,
+        jump_seq=0,
+    ),
+)
+CHANGE = change_of(LOGGED, "default")
 
 
 def on_wire(record: KafkaRecord) -> list[tuple[str, bytes]]:
@@ -47,24 +79,24 @@ def test_the_partition_is_the_documented_hash_and_never_changes() -> None:
 
 
 def test_without_a_registry_a_change_is_single_object_avro() -> None:
-    record = records().change(FULL_CHANGE)
+    record = records().change(LOGGED)
     assert record.value is not None
     assert record.value[:2] == b"\xc3\x01"
     fingerprint = fastavro.schema.fingerprint(fastavro.schema.to_parsing_canonical_form(CHANGE_SCHEMA), "CRC-64-AVRO")
     assert record.value[2:10] == FINGERPRINT == bytes.fromhex(fingerprint)
-    assert decode_change(record.value) == FULL_CHANGE
+    assert decode_change(record.value) == CHANGE
 
 
 def test_with_a_registry_a_change_is_in_confluents_wire_format() -> None:
-    record = records(schema_id=77).change(FULL_CHANGE)
+    record = records(schema_id=77).change(LOGGED)
     assert record.value is not None
     assert record.value[:5] == b"\x00\x00\x00\x00\x4d"
-    assert decode_change(record.value) == FULL_CHANGE
-    assert decode_change(record.value, {77: CHANGE_SCHEMA}.__getitem__) == FULL_CHANGE
+    assert decode_change(record.value) == CHANGE
+    assert decode_change(record.value, {77: CHANGE_SCHEMA}.__getitem__) == CHANGE
 
 
 def test_headers_are_cloudevents_in_binary_mode() -> None:
-    record = records().change(FULL_CHANGE)
+    record = records().change(LOGGED)
     headers = dict(on_wire(record))
     assert headers["ce_specversion"] == b"1.0"
     assert headers["ce_id"] == FULL_CHANGE.entry_id.encode()
@@ -79,12 +111,12 @@ def test_headers_are_cloudevents_in_binary_mode() -> None:
 
 
 def test_a_change_over_the_limit_is_a_reference_with_a_digest() -> None:
-    record = records(record_bytes_max=100).change(FULL_CHANGE)
+    record = records(record_bytes_max=100).change(LOGGED)
     assert record.value is None
     found = decode_record(on_wire(record), record.value)
     assert found.is_claim_check and found.change is None and found.id == FULL_CHANGE.entry_id
     assert found.dataref == "/feed/v1/default/changes?pointer=cat%2F1%2Fheads%2Fmain&after=6&limit=1"
-    assert found.digest == "sha256:" + hashlib.sha256(to_avro(FULL_CHANGE)).hexdigest()
+    assert found.digest == "sha256:" + hashlib.sha256(to_avro(CHANGE)).hexdigest()
 
 
 def test_records_that_are_no_change_have_no_value_and_say_all_in_their_headers() -> None:
