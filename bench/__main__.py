@@ -23,6 +23,7 @@ SUITES = {
     "index": "bench.index_suite",
     "scale": "bench.scale",
     "feed": "bench.feed",
+    "publish": "bench.publish",
 }
 """In the order in which they run. A suite is a module with `TITLE` and `run`."""
 
