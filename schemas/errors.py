@@ -82,6 +82,7 @@ HeadwaterError
 │   ├── MaintenanceSuperseded         this run lost its lease to another
 │   ├── RetainedIncomplete            the retained set does not reach every head, or has a gap
 │   ├── RetainedCorrupt               a stored retained set contradicts itself
+│   ├── RetainedMoved                 another process has written the retained set meanwhile
 │   └── FilterOverflow                the filter took more ids than it was made for
 ├── MissingDependency         500  an optional package, Java, or a server program is not on this machine
 ├── SparkFailed               500  a Spark job failed by an error that is none of these
@@ -456,6 +457,11 @@ class RetainedIncomplete(MaintenanceRefused):
 
 class RetainedCorrupt(MaintenanceRefused):
     code = "RETAINED_CORRUPT"
+
+
+class RetainedMoved(MaintenanceRefused):
+    code = "RETAINED_MOVED"
+    retriable = True
 
 
 class FilterOverflow(MaintenanceRefused):

@@ -18,7 +18,7 @@ import msgspec
 from pyspark.sql import functions as sql
 
 from headwater.persistence.store import Store
-from headwater.schemas.errors import ChainBroken, CursorGone, RetainedCorrupt, RetainedIncomplete
+from headwater.schemas.errors import ChainBroken, CursorGone, RetainedCorrupt, RetainedIncomplete, RetainedMoved
 from headwater.streaming.catching_up import Report, run_until_caught_up, run_until_stopped, silent
 from headwater.streaming.readers import RegisteredReaders
 from headwater.streaming.retained_seed import ROW_DDL, current_spans, seed
@@ -75,6 +75,9 @@ class RetainedJob:
             try:
                 self._stream(state, changes_per_batch, is_stopping, report)
                 return self.state()
+            except RetainedMoved:  # compacted meanwhile: go on from there
+                if attempt == SEEDS_MAX - 1:
+                    raise
             except (CursorGone, RetainedIncomplete, RetainedCorrupt):  # overtaken, or not what the log goes on from
                 if attempt == SEEDS_MAX - 1:
                     raise

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from headwater.schemas.errors import RetainedCorrupt
+from headwater.schemas.errors import RetainedCorrupt, RetainedMoved
 from headwater.streaming.segments import Bounds, Position
 
 META = "step.json"
@@ -94,7 +94,16 @@ class RetainedStore:
             file.write(msgspec.json.encode(msgspec.structs.replace(meta, check=_check(meta))))
             file.flush()
             os.fsync(file.fileno())
-        unfinished.rename(final)
+        try:
+            unfinished.rename(final)
+        except OSError as error:
+            if not final.exists():
+                raise
+            raise RetainedMoved(
+                f"another process has written step {number} of the retained set of {self.realm!r}.",
+                field="retained",
+                remedy="Go on from what it wrote.",
+            ) from error
         state = self.load()
         if state is None:
             raise self._corrupt("the step that was just written is not there")

@@ -77,6 +77,7 @@ class Sweep:
         safeguards: Safeguards = ALL_ON,
         on_progress: Progress = lambda _what, _count: None,
         before_delete: Callable[[], None] = lambda: None,
+        on_swept: Callable[[FencedRealm], None] = lambda _: None,
     ) -> None:
         if safeguards.grace:
             check_grace(options.grace_seconds)
@@ -89,6 +90,8 @@ class Sweep:
         self._safeguards = safeguards
         self._progress = on_progress
         self._before_delete = before_delete
+        self._on_swept = on_swept
+        """Called with each realm whose set was proved complete, when its garbage is gone: now the set may be compacted."""
 
     def run(self, runs: Runs, run: Run, realms: Sequence[str]) -> SweepReport:
         fenced, retained = self._mark(run, realms)
@@ -101,6 +104,9 @@ class Sweep:
             self._progress("probed", self._executor.probe(retained))
         self._before_delete()
         done = self._delete(runs, run, fenced)
+        if not self._options.dry_run:
+            for one in fenced:
+                self._on_swept(one)
         return SweepReport(
             counts=done.counts,
             sample=done.sample,

@@ -94,9 +94,9 @@ def purge_realms_command(
     json_output: bool,
 ) -> None:
     """Delete the data of realms that are PURGING, all or the named ones; they are PURGED when a scan finds nothing."""
-    from headwater.persistence.store import SYSTEM_REALM
     from headwater.streaming.purge import CatalogPurge, PurgedRealm, purge_realms, purge_unlisted, unlisted_instances
     from headwater.streaming.realm_sets import realm_sets, realms_to_purge
+    from headwater.streaming.retained_store import RetainedStore
     from headwater.streaming.runs import Runs
 
     purged: list[PurgedRealm] = []
@@ -115,7 +115,9 @@ def purge_realms_command(
                 purge = CatalogPurge(store.kernel(realm.instance), age_seconds=int(catalog_age * 86_400))
                 dropped += purge.run(dry_run=dry_run)
             run.record.failures = [f"{it.instance}: {it.failure}" for it in purged if it.failure]
-            run.record.skipped = {SYSTEM_REALM: "never purged"} if SYSTEM_REALM in names else {}
+            for gone in purged if not dry_run else []:
+                if not gone.failure:
+                    RetainedStore(settings.maintenance_dir, gone.instance).clear()
     if json_output:
         print_json({"run": run.record.id, "dry_run": dry_run, "realms": purged, "catalogs": dropped})
     else:

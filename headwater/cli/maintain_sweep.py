@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,6 +17,7 @@ from headwater.settings import Settings
 if TYPE_CHECKING:
     from headwater.persistence.store import Store
     from headwater.streaming.executors import SweepExecutor
+    from headwater.streaming.fenced import FencedRealm
     from headwater.streaming.retained_sources import RetainedSource
     from headwater.streaming.runs import CountsByRealm
 
@@ -85,6 +87,7 @@ def sweep_command(
                 identifiers,
                 options,
                 on_progress=bar.add,
+                on_swept=_compacting(settings, spark) if stream else lambda _: None,
             )
             runs = Runs(store.backend, store.clock)
             with runs.run("sweep", dry_run=dry_run, supersede=supersede) as run:
@@ -219,6 +222,20 @@ def _source(settings: Settings, store: Store, spark: Any, identifiers: Any) -> R
     from headwater.streaming.retained_rows import StreamedSource
 
     return StreamedSource(spark, settings.maintenance_dir)
+
+
+def _compacting(settings: Settings, spark: Any) -> Callable[[FencedRealm], None]:
+    """What the sweep has proved complete is made smaller; a set that grew meanwhile is left for the next time."""
+    from headwater.schemas.errors import RetainedMoved
+    from headwater.streaming.retained_rows import compact
+    from headwater.streaming.retained_store import RetainedStore
+
+    def compact_one(fenced: FencedRealm) -> None:
+        floors = {pointer: span.floor for pointer, span in fenced.spans.items()}
+        with contextlib.suppress(RetainedMoved):
+            compact(spark, RetainedStore(settings.maintenance_dir, fenced.realm), floors)
+
+    return compact_one
 
 
 def _executor(settings: Settings, store: Store, spark: Any, threads: int) -> SweepExecutor:

@@ -10,7 +10,7 @@ import pytest
 
 from headwater.persistence import draft
 from headwater.persistence.backends.memory import MemoryBackend, MemoryStore
-from headwater.schemas.errors import RetainedCorrupt
+from headwater.schemas.errors import RetainedCorrupt, RetainedMoved
 from headwater.streaming.fenced import fence_realm
 from headwater.streaming.identifiers import Identifiers
 from headwater.streaming.retained_seed import seed
@@ -102,3 +102,12 @@ def test_a_set_that_does_not_add_up_is_corrupt(tmp_path: Path, damage: str) -> N
 
 def test_there_is_no_set_before_the_first_step(tmp_path: Path) -> None:
     assert RetainedStore(tmp_path, REALM).load() is None
+
+
+def test_of_two_writers_of_one_step_the_second_is_told(tmp_path: Path) -> None:
+    store = seeded(tmp_path)
+    state = store.load()
+    assert state is not None
+    store.append(state, {}, [], lambda _: 0)
+    with pytest.raises(RetainedMoved):
+        store.append(state, {}, [], lambda _: 0)
