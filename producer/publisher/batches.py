@@ -88,7 +88,7 @@ class Batch:
         last: Logged | None = None
         try:
             for last in entries:
-                record = self._records.change(last)
+                record = self._records.entry(last)
                 self.changes += 1
                 self.bytes += len(record[3] or b"")
                 yield record

@@ -11,6 +11,7 @@ import msgspec
 from headwater.persistence.log_entry import Logged
 from headwater.producer.publisher.fast_avro import encode_entry
 from headwater.producer.publisher.topics import RealmTopics
+from headwater.schemas.avro_codec import to_avro
 from headwater.schemas.change import Change
 from headwater.schemas.kafka_records import (
     CONFLUENT_MAGIC,
@@ -78,21 +79,27 @@ class Records:
             ("content-type", CONTENT_TYPE),
         ]
 
-    def change(self, logged: Logged) -> KafkaRecord:
-        entry = logged.entry
-        place = self._places.get(entry.pointer) or self._place(entry.pointer)
-        encoded = encode_entry(logged, self._realm_name)
+    def entry(self, logged: Logged) -> KafkaRecord:
+        """The Change of an entry, without building it."""
+        entry, encoded = logged.entry, encode_entry(logged, self._realm_name)
+        return self._of(entry.pointer, entry.seq, encoded.entry_id, encoded.time, entry.kind.value, encoded.datum)
+
+    def change(self, change: Change) -> KafkaRecord:
+        return self._of(change.pointer, change.seq, change.entry_id, change.time, change.kind.value, to_avro(change))
+
+    def _of(self, pointer: str, seq: int, entry_id: str | bytes, time: str, kind: str, datum: bytes) -> KafkaRecord:
+        place = self._places.get(pointer) or self._place(pointer)
         headers: Headers = [
-            ("ce_id", encoded.entry_id),
-            ("ce_sequence", b"%020d" % entry.seq),
-            ("ce_time", encoded.time),
-            ("ce_kind", entry.kind.value),
+            ("ce_id", entry_id),
+            ("ce_sequence", b"%020d" % seq),
+            ("ce_time", time),
+            ("ce_kind", kind),
             *place.headers,
         ]
-        value: bytes | None = self._prefix + encoded.datum
+        value: bytes | None = self._prefix + datum
         if value is not None and len(value) > self._bytes_max:
-            digest = f"sha256:{hashlib.sha256(encoded.datum).hexdigest()}"
-            headers += [("ce_dataref", self._dataref(entry.pointer, entry.seq)), ("ce_datadigest", digest)]
+            digest = f"sha256:{hashlib.sha256(datum).hexdigest()}"
+            headers += [("ce_dataref", self._dataref(pointer, seq)), ("ce_datadigest", digest)]
             value = None
         return KafkaRecord(place.topic, place.partition, place.key, value, headers)
 

@@ -79,7 +79,7 @@ def test_the_partition_is_the_documented_hash_and_never_changes() -> None:
 
 
 def test_without_a_registry_a_change_is_single_object_avro() -> None:
-    record = records().change(LOGGED)
+    record = records().entry(LOGGED)
     assert record.value is not None
     assert record.value[:2] == b"\xc3\x01"
     fingerprint = fastavro.schema.fingerprint(fastavro.schema.to_parsing_canonical_form(CHANGE_SCHEMA), "CRC-64-AVRO")
@@ -88,7 +88,7 @@ def test_without_a_registry_a_change_is_single_object_avro() -> None:
 
 
 def test_with_a_registry_a_change_is_in_confluents_wire_format() -> None:
-    record = records(schema_id=77).change(LOGGED)
+    record = records(schema_id=77).entry(LOGGED)
     assert record.value is not None
     assert record.value[:5] == b"\x00\x00\x00\x00\x4d"
     assert decode_change(record.value) == CHANGE
@@ -96,7 +96,7 @@ def test_with_a_registry_a_change_is_in_confluents_wire_format() -> None:
 
 
 def test_headers_are_cloudevents_in_binary_mode() -> None:
-    record = records().change(LOGGED)
+    record = records().entry(LOGGED)
     headers = dict(on_wire(record))
     assert headers["ce_specversion"] == b"1.0"
     assert headers["ce_id"] == FULL_CHANGE.entry_id.encode()
@@ -111,7 +111,7 @@ def test_headers_are_cloudevents_in_binary_mode() -> None:
 
 
 def test_a_change_over_the_limit_is_a_reference_with_a_digest() -> None:
-    record = records(record_bytes_max=100).change(LOGGED)
+    record = records(record_bytes_max=100).entry(LOGGED)
     assert record.value is None
     found = decode_record(on_wire(record), record.value)
     assert found.is_claim_check and found.change is None and found.id == FULL_CHANGE.entry_id
@@ -150,3 +150,9 @@ def test_a_value_in_no_known_frame_is_refused(value: bytes) -> None:
 def test_a_record_without_our_headers_is_refused(headers: list[tuple[str, bytes]] | None) -> None:
     with pytest.raises(ChainBroken):
         decode_record(headers, None)
+
+
+def test_an_entry_and_its_change_make_the_same_record() -> None:
+    by_entry, by_change = records().entry(LOGGED), records().change(CHANGE)
+    assert by_entry._replace(headers=[]) == by_change._replace(headers=[])
+    assert on_wire(by_entry) == on_wire(by_change)
