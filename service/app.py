@@ -27,6 +27,7 @@ from headwater.service.http.door import Door
 from headwater.service.http.plain_routes import plain_routes
 from headwater.service.http.service import Service
 from headwater.service.http.stream import OpenStreams
+from headwater.service.iceberg.door import iceberg_routes
 from headwater.service.logs import set_up_logs
 from headwater.service.metrics import WorkerMetrics
 from headwater.service.operations.realm_feeds import RealmFeeds
@@ -62,7 +63,7 @@ class App:
             return
         threads = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="feed")
         asyncio.get_running_loop().set_default_executor(threads)
-        self._door = Door(service, Router(plain_routes(service)))
+        self._door = Door(service, Router([*plain_routes(service), *iceberg_routes(service)]))
         _stop_with_signals(service)
         tending = asyncio.ensure_future(_tend(service, os.getppid()))
         _log.info("serving", extra={"worker": os.getpid()})

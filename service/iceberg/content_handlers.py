@@ -1,0 +1,196 @@
+"""Calls about tables and views enter; answers in the specification's shapes leave."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from headwater.schemas.errors import InvalidInput
+from headwater.service.http.answers import JSON, NO_STORE, Answer, json_answer
+from headwater.service.iceberg.call import Call, Identifier, key_of
+from headwater.service.iceberg.operations import table_commits, tables, views
+from headwater.service.iceberg.operations.lake_branch import TABLE, VIEW
+from headwater.service.iceberg.operations.metadata_files import MetadataFile
+from headwater.service.iceberg.operations.namespaces import list_names
+from headwater.service.iceberg.operations.tables import TableCreation
+from headwater.service.iceberg.operations.views import ViewCreation
+from headwater.service.iceberg.plain_handlers import NO_CONTENT, identifiers
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Registration(msgspec.Struct, frozen=True, rename="kebab"):
+    name: str
+    metadata_location: str
+    overwrite: bool = False
+
+
+class Renaming(msgspec.Struct, frozen=True):
+    source: Identifier
+    destination: Identifier
+
+
+class ContentUpdate(msgspec.Struct, frozen=True):
+    """CommitTableRequest and CommitViewRequest."""
+
+    updates: list[dict[str, Any]]
+    requirements: list[dict[str, Any]] = []
+    identifier: Identifier | None = None
+
+
+class Transaction(msgspec.Struct, frozen=True, rename="kebab"):
+    table_changes: list[ContentUpdate]
+
+
+# ── tables ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def list_tables(call: Call) -> Answer:
+    return identifiers(list_names(call.branch, call.namespace, TABLE, *call.page()))
+
+
+def create_table(call: Call) -> Answer:
+    body = call.read(TableCreation)
+    key = key_of(call.namespace, body.name)
+    if body.stage_create:
+        return _loaded(tables.stage_table(call.branch, key, body), None)
+    return _with_etag(tables.create_table(call.branch, call.caller, key, body))
+
+
+def register_table(call: Call) -> Answer:
+    body = call.read(Registration)
+    key = key_of(call.namespace, body.name)
+    return _with_etag(tables.register_table(call.branch, call.caller, key, body.metadata_location, body.overwrite))
+
+
+def load_table(call: Call) -> Answer:
+    snapshots = call.query.get("snapshots", "all")
+    if snapshots not in ("all", "refs"):
+        raise InvalidInput(f"{snapshots[:40]!r} is neither all nor refs.", field="snapshots")
+    file = tables.load_table(call.branch, call.table)
+    etag = f'"{file.etag}-{snapshots}"'
+    if etag in [one.strip().removeprefix("W/") for one in call.header(b"if-none-match").split(",")]:
+        return Answer(304, [(b"etag", etag.encode()), NO_STORE], b"")
+    json = file.json if snapshots == "all" else file.json_with_refs_alone
+    return _loaded(json, file.location, (b"etag", etag.encode()))
+
+
+def table_exists(call: Call) -> Answer:
+    tables.table_exists(call.branch, call.table)
+    return NO_CONTENT
+
+
+def update_table(call: Call) -> Answer:
+    body = call.read(ContentUpdate)
+    change = table_commits.table_change(call.branch, call.table, body.requirements, body.updates)
+    file = table_commits.update_table(call.branch, call.caller, change)
+    return Answer(200, [JSON, NO_STORE], b'{"metadata-location":%b,"metadata":%b}' % (_encode(file.location), file.json))
+
+
+def drop_table(call: Call) -> Answer:
+    tables.drop_table(call.branch, call.caller, call.table, purge=call.flag("purgeRequested"))
+    return NO_CONTENT
+
+
+def unregister_table(call: Call) -> Answer:
+    location = tables.drop_table(call.branch, call.caller, call.table)
+    file = call.branch.metadata.load(location or "")
+    return Answer(200, [JSON, NO_STORE], b'{"metadata-location":%b,"metadata":%b}' % (_encode(file.location), file.json))
+
+
+def rename_table(call: Call) -> Answer:
+    body = call.read(Renaming)
+    tables.rename_table(call.branch, call.caller, body.source.key, body.destination.key)
+    return NO_CONTENT
+
+
+def commit_transaction(call: Call) -> Answer:
+    changes = []
+    for change in call.read(Transaction).table_changes:
+        if change.identifier is None:
+            raise InvalidInput("A table change says no table.", field="identifier")
+        changes.append(table_commits.table_change(call.branch, change.identifier.key, change.requirements, change.updates))
+    table_commits.update_tables(call.branch, call.caller, changes)
+    return NO_CONTENT
+
+
+def load_credentials(call: Call) -> Answer:
+    """None are given out: clients use their own."""
+    tables.table_exists(call.branch, call.table)
+    return json_answer({"storage-credentials": []})
+
+
+def report_metrics(call: Call) -> Answer:
+    """Accepted, and not kept."""
+    if not isinstance(_object(call.body), dict):
+        raise InvalidInput("A report is a JSON object.", field="body")
+    tables.table_exists(call.branch, call.table)
+    return NO_CONTENT
+
+
+# ── views ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def list_views(call: Call) -> Answer:
+    return identifiers(list_names(call.branch, call.namespace, VIEW, *call.page()))
+
+
+def create_view(call: Call) -> Answer:
+    body = call.read(ViewCreation)
+    file = views.create_view(call.branch, call.caller, key_of(call.namespace, body.name), body)
+    return _loaded(file.json, file.location)
+
+
+def register_view(call: Call) -> Answer:
+    body = call.read(Registration)
+    key = key_of(call.namespace, body.name)
+    file = views.register_view(call.branch, call.caller, key, body.metadata_location)
+    return _loaded(file.json, file.location)
+
+
+def load_view(call: Call) -> Answer:
+    file = views.load_view(call.branch, call.view)
+    return _loaded(file.json, file.location)
+
+
+def view_exists(call: Call) -> Answer:
+    views.view_exists(call.branch, call.view)
+    return NO_CONTENT
+
+
+def replace_view(call: Call) -> Answer:
+    body = call.read(ContentUpdate)
+    file = views.replace_view(call.branch, call.caller, call.view, body.requirements, body.updates)
+    return _loaded(file.json, file.location)
+
+
+def drop_view(call: Call) -> Answer:
+    views.drop_view(call.branch, call.caller, call.view)
+    return NO_CONTENT
+
+
+def rename_view(call: Call) -> Answer:
+    body = call.read(Renaming)
+    views.rename_view(call.branch, call.caller, body.source.key, body.destination.key)
+    return NO_CONTENT
+
+
+# ── answers ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _with_etag(file: MetadataFile) -> Answer:
+    return _loaded(file.json, file.location, (b"etag", f'"{file.etag}-all"'.encode()))
+
+
+def _loaded(metadata: bytes, location: str | None, *headers: tuple[bytes, bytes]) -> Answer:
+    """The metadata as it stands in its file: it was read before, and is not read again."""
+    where = b"" if location is None else b'"metadata-location":%b,' % _encode(location)
+    return Answer(200, [JSON, NO_STORE, *headers], b'{%b"metadata":%b,"config":{}}' % (where, metadata))
+
+
+def _object(body: bytes) -> object:
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInput(f"The body is not JSON: {error}.", field="body") from None

@@ -1,0 +1,94 @@
+"""Requests under `/iceberg` enter; answers leave, and whatever is refused leaves in the specification's error shape."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from starlette.routing import BaseRoute, Mount
+
+from headwater.schemas.errors import CommitConflict, HeadwaterError, InvalidInput, MethodNotAllowed, RouteNotFound
+from headwater.service.dev_realm import DEV_REALM
+from headwater.service.http.answers import Answer, Receive, Scope, Send
+from headwater.service.http.bodies import read_body
+from headwater.service.http.service import Service
+from headwater.service.iceberg.call import Call
+from headwater.service.iceberg.error_shape import error_answer, internal_error
+from headwater.service.iceberg.lakes import Lakes
+from headwater.service.iceberg.routes import IcebergRoute, find_route, refused
+
+PREFIX = "/iceberg"
+_log = logging.getLogger(__name__)
+
+
+class Counted(NamedTuple):
+    """Under which name the request is counted."""
+
+    path: str
+
+
+class IcebergDoor:
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._lakes = Lakes()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["route"] = Counted(f"{PREFIX}/unknown")
+        try:
+            answer = await self._answer(scope, receive)
+        except HeadwaterError as error:
+            if isinstance(error, CommitConflict):
+                self._service.commits.conflict(DEV_REALM)
+            if error.http_status >= 500:
+                _log.warning("an iceberg request failed: %s", error)
+            answer = error_answer(error)
+        except Exception:
+            _log.exception("an iceberg request failed", extra={"path": scope["path"]})
+            answer = internal_error()
+        await _send(send, answer, with_body=scope["method"] != "HEAD")
+
+    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
+        segments = _segments(scope)
+        found = find_route(segments)
+        if found is None:
+            raise RouteNotFound(f"There is nothing at {scope['path'][:200]!r}.", remedy="See /iceberg/v1/config.")
+        route = found.by_method.get(scope["method"])
+        if route is None:
+            raise MethodNotAllowed(f"{scope['method']} is not for this path.", remedy=f"Use {', '.join(found.by_method)}.")
+        scope["route"] = Counted(PREFIX + route.path)
+        if route.handler is None:
+            raise refused(route)
+        body = await read_body(scope, receive, self._service.config.request_bytes_max)
+        feed = await self._service.realm(DEV_REALM)
+        call = Call(feed, self._lakes, scope, found.names, body)
+        return await asyncio.to_thread(_handle, route, call)
+
+
+def iceberg_routes(service: Service) -> list[BaseRoute]:
+    return [Mount(PREFIX, app=IcebergDoor(service))]
+
+
+def _handle(route: IcebergRoute, call: Call) -> Answer:
+    if route.handler is None:
+        raise refused(route)
+    return route.handler(call)
+
+
+def _segments(scope: Scope) -> list[str]:
+    """⚠ From the raw path: a name may hold an encoded slash, which the decoded path cannot tell from a real one."""
+    raw: bytes = scope.get("raw_path") or scope["path"].encode()
+    try:
+        path = raw.partition(b"?")[0].decode("ascii").removeprefix(PREFIX)
+        return [unquote(segment, errors="strict") for segment in path.strip("/").split("/")]
+    except UnicodeDecodeError:
+        raise InvalidInput("The path is not percent-encoded UTF-8.", field="path") from None
+
+
+async def _send(send: Send, answer: Answer, *, with_body: bool) -> None:
+    headers = list(answer.headers)
+    if answer.status not in (204, 304):
+        headers.append((b"content-length", b"%d" % len(answer.body)))
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.body if with_body else b""})

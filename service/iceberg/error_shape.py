@@ -1,0 +1,78 @@
+"""An error enters; the specification's error object leaves: message, type, code, with the status of the answer."""
+
+from __future__ import annotations
+
+from headwater.schemas.errors import (
+    AlreadyExists,
+    CatalogNotFound,
+    CommitConflict,
+    Contradiction,
+    CursorGone,
+    HeadwaterError,
+    IdempotencyKeyReused,
+    InvalidInput,
+    NamespaceNotEmpty,
+    NamespaceNotFound,
+    NotFound,
+    OutcomeUnknown,
+    RealmNotFound,
+    ReferenceNotFound,
+    RequestTooLarge,
+    RequirementFailed,
+    TableNotFound,
+    Unsupported,
+    ViewNotFound,
+)
+from headwater.service.http.answers import Answer, json_answer
+
+TYPES: tuple[tuple[type[HeadwaterError], str, int], ...] = (
+    (NamespaceNotFound, "NoSuchNamespaceException", 404),
+    (TableNotFound, "NoSuchTableException", 404),
+    (ViewNotFound, "NoSuchViewException", 404),
+    (CatalogNotFound, "NoSuchWarehouseException", 404),
+    (ReferenceNotFound, "NoSuchWarehouseException", 404),
+    (RealmNotFound, "NoSuchWarehouseException", 404),
+    (NamespaceNotEmpty, "NamespaceNotEmptyException", 409),
+    (IdempotencyKeyReused, "UnprocessableEntityException", 422),
+    (RequirementFailed, "CommitFailedException", 409),
+    (CommitConflict, "CommitFailedException", 409),
+    (AlreadyExists, "AlreadyExistsException", 409),
+    (Unsupported, "UnsupportedOperationException", 406),
+    (Contradiction, "UnprocessableEntityException", 422),
+    (RequestTooLarge, "BadRequestException", 413),
+    (InvalidInput, "BadRequestException", 400),
+    (CursorGone, "GoneException", 410),
+    (OutcomeUnknown, "CommitStateUnknownException", 500),
+)
+"""The first that fits. ⚠ 500 for an unknown outcome: clients take a 503 as "not committed" and would undo their files."""
+RETRY_AFTER = (b"retry-after", b"1")
+
+
+def error_answer(error: HeadwaterError) -> Answer:
+    name, status = _type_of(error)
+    headers = (RETRY_AFTER,) if status == 503 else ()
+    return _answer(_told(error), name, status, *headers)
+
+
+def internal_error() -> Answer:
+    return _answer("The server failed at this request; its log says more.", "InternalServerError", 500)
+
+
+def _type_of(error: HeadwaterError) -> tuple[str, int]:
+    for kind, name, status in TYPES:
+        if isinstance(error, kind):
+            return name, status
+    if isinstance(error, NotFound):
+        return "NotFoundException", error.http_status
+    if error.http_status == 503:
+        return "ServiceUnavailableException", 503
+    return "InternalServerError" if error.http_status >= 500 else "BadRequestException", error.http_status
+
+
+def _told(error: HeadwaterError) -> str:
+    field = f"{error.field}: " if error.field and isinstance(error, InvalidInput) else ""
+    return f"{field}{error.message}" + (f" {error.remedy}" if error.remedy else "")
+
+
+def _answer(message: str, type: str, status: int, *headers: tuple[bytes, bytes]) -> Answer:
+    return json_answer({"error": {"message": message, "type": type, "code": status}}, status, *headers)

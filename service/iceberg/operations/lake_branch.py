@@ -1,0 +1,226 @@
+"""A catalog and one of its branches enter; states to read from and commits to it leave.
+
+Every change is made by the same loop: read the state, judge the request by it, write what must be written, commit on condition
+that nothing of it has changed since. If something has, the files of the lost race are removed and the request is judged again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import msgspec
+
+from headwater.persistence.draft import Draft, Plan
+from headwater.persistence.log_entry import Logged, change_of
+from headwater.persistence.store import RealmKernel
+from headwater.producer.catalog_commit import CatalogCommit
+from headwater.producer.catalog_records import Catalog
+from headwater.producer.commit_meta import CommitMeta, check_request_id
+from headwater.producer.operations import CatalogOperation
+from headwater.producer.pointer_names import branch_pointer
+from headwater.producer.references import References
+from headwater.producer.snapshots import ContentEntry, Snapshots
+from headwater.schemas.change import Change, KeyPath
+from headwater.schemas.errors import (
+    CommitConflict,
+    ContentExists,
+    HeadwaterError,
+    IdempotencyKeyReused,
+    NamespaceNotFound,
+    OutcomeUnknown,
+    RequirementFailed,
+    TableNotFound,
+    ViewNotFound,
+)
+from headwater.service.iceberg.operations.metadata_files import MetadataFiles
+
+ATTEMPTS_MAX = 20
+LOCKS = 1_024
+REQUEST_HEADER = "iceberg.request"
+"""A digest of the request that a caller's key stands for."""
+NAMESPACE, TABLE, VIEW = "NAMESPACE", "ICEBERG_TABLE", "ICEBERG_VIEW"
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """Who asks, and under which key the answer is the same if it is asked again."""
+
+    author: str
+    key: str | None = None
+    digest: str = ""
+
+
+class Step(msgspec.Struct):
+    """What a request comes to in one state."""
+
+    operations: Sequence[CatalogOperation]
+    message: str
+    headers: dict[str, str] = {}
+    written: list[str] = []
+    """Metadata files that nobody needs if the commit is lost."""
+    answer: Any = None
+
+
+class Done(msgspec.Struct):
+    answer: Any
+    change: Change | None
+    replayed: bool = False
+
+
+class LakeState:
+    """What the branch held at one entry."""
+
+    def __init__(self, snapshots: Snapshots, at: Logged) -> None:
+        self._snapshots = snapshots
+        self._at = at
+
+    def get(self, key: KeyPath) -> ContentEntry | None:
+        return self._snapshots.get(self._at, [key]).get(key)
+
+    def require_namespace(self, key: KeyPath) -> ContentEntry:
+        found = self.get(key)
+        if found is None or found.type != NAMESPACE:
+            raise NamespaceNotFound(f"Namespace does not exist: {shown(key)}", field="namespace")
+        return found
+
+    def require_table(self, key: KeyPath) -> ContentEntry:
+        found = self.get(key)
+        if found is None or found.type != TABLE:
+            raise TableNotFound(f"Table does not exist: {shown(key)}", field="table")
+        return found
+
+    def require_view(self, key: KeyPath) -> ContentEntry:
+        found = self.get(key)
+        if found is None or found.type != VIEW:
+            raise ViewNotFound(f"View does not exist: {shown(key)}", field="view")
+        return found
+
+    def require_free(self, key: KeyPath) -> None:
+        """The namespace is there, and the name is free."""
+        if len(key) > 1:
+            self.require_namespace(key[:-1])
+        found = self.get(key)
+        if found is not None:
+            raise ContentExists(f"{_KINDS.get(found.type, 'Content')} already exists: {shown(key)}", field="name")
+
+    def is_empty(self, namespace: KeyPath) -> bool:
+        return not self._snapshots.page(self._at, prefix=namespace, limit=1).entries
+
+    def page(self, namespace: KeyPath, type: str, token: str | None, limit: int) -> tuple[list[KeyPath], str | None]:
+        page = self._snapshots.page(
+            self._at, prefix=namespace, types=[type], children_only=True, token=token or None, limit=limit
+        )
+        return [entry.key for entry in page.entries], page.next_token
+
+
+class LakeBranch:
+    """One branch, or another reference to read from alone."""
+
+    def __init__(self, kernel: RealmKernel, catalog: Catalog, reference: str, metadata: MetadataFiles, locks: KeyLocks) -> None:
+        self.kernel = kernel
+        self.catalog = catalog
+        self.metadata = metadata
+        self.reference = reference or catalog.default_branch
+        self._references = References(kernel, catalog.id, catalog.default_branch)
+        self._snapshots = Snapshots(kernel, catalog.id)
+        self._locks = locks
+
+    @property
+    def pointer(self) -> str:
+        """Of the branch; a tag or a commit of the past takes no commits and has no log of its own to follow."""
+        return branch_pointer(self.catalog.id, self.reference)
+
+    def state(self) -> LakeState:
+        """Read strongly: whoever has committed finds the commit in it."""
+        return LakeState(self._snapshots, self._references.resolve(self.reference).logged)
+
+    def change(self, caller: Caller, keys: Sequence[KeyPath], judge: Callable[[LakeState], Step]) -> Done:
+        """⚠ Files of an attempt go only when it is proven that it was lost; an unknown outcome leaves them."""
+        pointer = self.pointer
+        before = self._done_before(pointer, caller)
+        if before is not None:
+            return before
+        with self._locks.of(pointer, keys):  # writers of one table wait in line here, instead of losing races
+            for _ in range(ATTEMPTS_MAX):
+                step = judge(self.state())
+                try:
+                    return self._commit(pointer, caller, step)
+                except CommitConflict as conflict:
+                    self._remove(step)
+                    lost = conflict
+                except OutcomeUnknown:
+                    raise
+                except HeadwaterError:
+                    self._remove(step)
+                    raise
+        raise RequirementFailed(f"Others kept changing the same content: {lost.message}", remedy="Try again.") from lost
+
+    def _commit(self, pointer: str, caller: Caller, step: Step) -> Done:
+        headers = {**step.headers, REQUEST_HEADER: caller.digest} if caller.key is not None else step.headers
+        request = CatalogCommit(
+            self.kernel,
+            step.operations,
+            CommitMeta(caller.author, step.message, headers),
+            request_id=caller.key,
+            skip_equal_puts=True,
+        )
+        answer = self.kernel.committer.commit(pointer, request)
+        if answer.replayed and answer.logged is not None:  # the first request landed while this one was judged
+            self._remove(step)
+            return self._replayed(answer.logged, caller)
+        return Done(step.answer, None if answer.logged is None else change_of(answer.logged, self.kernel.realm_name))
+
+    def _done_before(self, pointer: str, caller: Caller) -> Done | None:
+        if caller.key is None:
+            return None
+        answer = self.kernel.committer.commit(pointer, _Asking(caller.key))
+        return self._replayed(answer.logged, caller) if answer.replayed and answer.logged is not None else None
+
+    def _replayed(self, logged: Logged, caller: Caller) -> Done:
+        change = change_of(logged, self.kernel.realm_name)
+        if change.headers.get(REQUEST_HEADER) != caller.digest:
+            raise IdempotencyKeyReused(
+                "The same Idempotency-Key came before with another request.",
+                field="Idempotency-Key",
+                remedy="Use a new key for every request.",
+            )
+        return Done(None, change, replayed=True)
+
+    def _remove(self, step: Step) -> None:
+        for location in step.written:
+            self.metadata.remove(location)
+
+
+class KeyLocks:
+    """One of a fixed number of locks for each key; taken in one order, so nobody waits in a circle."""
+
+    def __init__(self) -> None:
+        self._locks = [threading.Lock() for _ in range(LOCKS)]
+
+    @contextmanager
+    def of(self, pointer: str, keys: Sequence[KeyPath]) -> Iterator[None]:
+        with ExitStack() as held:
+            for number in sorted({hash((pointer, key)) % LOCKS for key in keys}):
+                held.enter_context(self._locks[number])
+            yield
+
+
+class _Asking:
+    """Plans nothing: the answer tells whether a request of that id is in the log."""
+
+    request_id_is_callers = True
+
+    def __init__(self, key: str) -> None:
+        self.request_id, _ = check_request_id(key)
+
+    def plan(self, draft: Draft) -> Plan | None:
+        return None
+
+
+_KINDS = {NAMESPACE: "Namespace", TABLE: "Table", VIEW: "View"}
+
+
+def shown(key: KeyPath) -> str:
+    return ".".join(key)

@@ -1,0 +1,89 @@
+"""Locations from outside enter; they leave in one spelling, or refused because they lie outside of the warehouse.
+
+⚠ Whoever may write a table's metadata must not be able to make the server read or write elsewhere: `..`, encoded dots, links
+that lead out and other schemes are refused.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from headwater.schemas.change import KeyPath
+from headwater.schemas.errors import LocationForbidden
+
+LOCATION_BYTES_MAX = 4_096
+LOCATION_PROPERTIES = (
+    "write.data.path",
+    "write.metadata.path",
+    "write.object-storage.path",
+    "write.folder-storage.path",
+)
+_FILE = re.compile(r"file:/*(?=/)")
+_PLAIN = re.compile(r"[^A-Za-z0-9_-]")
+_ENCODED = re.compile(r"%(2e|2f|5c|00)", re.IGNORECASE)
+
+
+class Warehouse:
+    """Where one catalog's files may lie: a folder of this machine, or a prefix of an object store."""
+
+    def __init__(self, root: str) -> None:
+        self.root = _spelled(root).rstrip("/")
+
+    @property
+    def is_local(self) -> bool:
+        return self.root.startswith("file:///")
+
+    def check(self, location: str, field: str = "location") -> str:
+        """The location, without a slash at its end; `LocationForbidden` if it is not within the warehouse."""
+        spelled = _spelled(location).rstrip("/") if isinstance(location, str) else ""
+        if not self.root or not self._is_within(spelled):
+            raise LocationForbidden(
+                f"{str(location)[:200]!r} is not within the warehouse.",
+                field=field,
+                remedy="Leave it out, or choose one below it.",
+            )
+        return spelled
+
+    def check_properties(self, properties: Mapping[str, str]) -> None:
+        for name in LOCATION_PROPERTIES:
+            if name in properties:
+                self.check(properties[name], f"properties.{name}")
+
+    def new_location(self, key: KeyPath) -> str:
+        """A folder that nothing else has: names come back after a drop or a rename, files stay until nobody needs them."""
+        return "/".join([self.root, *self._folders(key[:-1]), f"{_folder(key[-1])}-{uuid.uuid4().hex}"])
+
+    def _folders(self, names: Iterable[str]) -> list[str]:
+        return [_folder(name) for name in names]
+
+    def _is_within(self, location: str) -> bool:
+        if not location.startswith(f"{self.root}/") or len(location.encode("utf-8", "replace")) > LOCATION_BYTES_MAX:
+            return False
+        inside = location.removeprefix(self.root)
+        if _ENCODED.search(inside) or "\\" in inside or any(ord(letter) < 32 for letter in inside):
+            return False
+        if any(part in (".", "..") for part in inside.split("/")):
+            return False
+        if not self.is_local:
+            return True
+        root = os.path.realpath(local_path(self.root))
+        return Path(os.path.realpath(local_path(location))).is_relative_to(root)
+
+
+def local_path(location: str) -> str:
+    return location.removeprefix("file://")
+
+
+def _spelled(location: str) -> str:
+    """`file:/x`, `file:///x` and `/x` are one place."""
+    if location.startswith("file:"):
+        return "file://" + _FILE.sub("", location, count=1)
+    return f"file://{location}" if location.startswith("/") else location
+
+
+def _folder(name: str) -> str:
+    return _PLAIN.sub("_", name)[:80] or "_"

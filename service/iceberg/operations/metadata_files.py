@@ -1,0 +1,150 @@
+"""Table and view metadata enter and become files; locations enter and the metadata leaves, from memory where it is known.
+
+A metadata file never changes, so what was read or written once is kept as long as there is room, as JSON for answers and as
+PyIceberg's model for updates.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import threading
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from hashlib import blake2s
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+import pydantic
+from pyiceberg.exceptions import ValidationError
+from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
+from pyiceberg.view.metadata import ViewMetadata
+
+from headwater.schemas.errors import MalformedMetadata
+from headwater.service.iceberg.operations.files import Files, unpacked
+
+if TYPE_CHECKING:
+    from headwater.service.iceberg.operations.locations import Warehouse
+
+T = TypeVar("T")
+
+KEPT_BYTES_MAX = 64 * 1024 * 1024
+"""Of JSON; the models beside it take a few times as much."""
+DEPTH_MAX = 100
+CODEC = "write.metadata.compression-codec"
+
+_VERSION = re.compile(r"(\d{1,9})-[^/]*metadata\.json(?:\.gz)?")
+
+
+class MetadataFile:
+    """One metadata file's content."""
+
+    def __init__(self, location: str, json: bytes) -> None:
+        self.location = location
+        self.json = json
+        self.etag = blake2s(location.encode(), digest_size=12).hexdigest()
+
+    @cached_property
+    def plain(self) -> dict[str, Any]:
+        return read_object(self.json, self.location)
+
+    @cached_property
+    def table(self) -> TableMetadata:
+        return table_metadata(self.plain, self.location)
+
+    @cached_property
+    def view(self) -> ViewMetadata:
+        return well_formed(lambda: ViewMetadata.model_validate(self.plain), self.location)
+
+    @cached_property
+    def json_with_refs_alone(self) -> bytes:
+        """Of all snapshots those that a branch or tag points to."""
+        wanted = {ref.get("snapshot-id") for ref in self.plain.get("refs", {}).values()}
+        wanted.add(self.plain.get("current-snapshot-id"))
+        snapshots = [one for one in self.plain.get("snapshots") or [] if one.get("snapshot-id") in wanted]
+        return msgspec.json.encode({**self.plain, "snapshots": snapshots})
+
+
+class MetadataFiles:
+    """Thread-safe. One for each warehouse."""
+
+    def __init__(self, warehouse: Warehouse, files: Files) -> None:
+        self.warehouse = warehouse
+        self._files = files
+        self._kept: OrderedDict[str, MetadataFile] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def load(self, location: str) -> MetadataFile:
+        """⚠ Checked here too: a commit through another door may have set any location."""
+        with self._lock:
+            kept = self._kept.get(location)
+            if kept is not None:
+                self._kept.move_to_end(location)
+                return kept
+        spelled = self.warehouse.check(location, "metadata-location")
+        return self._keep(MetadataFile(location, unpacked(location, self._files.read(spelled))))
+
+    def write(
+        self, json: bytes, table_location: str, properties: Mapping[str, str], previous: str | None = None
+    ) -> MetadataFile:
+        """A new file; its number follows that of the previous one."""
+        folder = properties.get("write.metadata.path") or f"{table_location.rstrip('/')}/metadata"
+        packed = properties.get(CODEC, "none").lower() == "gzip"
+        name = f"{next_version(previous):05d}-{uuid.uuid4()}{'.gz' if packed else ''}.metadata.json"
+        location = f"{self.warehouse.check(folder)}/{name}"
+        self._files.write_new(location, gzip.compress(json, 1) if packed else json)
+        return self._keep(MetadataFile(location, json))
+
+    def remove(self, location: str) -> None:
+        with self._lock:
+            gone = self._kept.pop(location, None)
+            self._bytes -= len(gone.json) if gone is not None else 0
+        self._files.remove(location)
+
+    def _keep(self, file: MetadataFile) -> MetadataFile:
+        with self._lock:
+            if file.location in self._kept:
+                return self._kept[file.location]
+            self._kept[file.location] = file
+            self._bytes += len(file.json)
+            while self._bytes > KEPT_BYTES_MAX and len(self._kept) > 1:
+                self._bytes -= len(self._kept.popitem(last=False)[1].json)
+        return file
+
+
+def next_version(previous: str | None) -> int:
+    match = None if previous is None else _VERSION.fullmatch(previous.rpartition("/")[2])
+    return 0 if previous is None else int(match.group(1)) + 1 if match else 1
+
+
+def read_object(json: bytes, what: str) -> dict[str, Any]:
+    try:
+        found = msgspec.json.decode(json)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise MalformedMetadata(f"{what[:200]} is not JSON: {error}.", field="body") from None
+    if not isinstance(found, dict):
+        raise MalformedMetadata(f"{what[:200]} is not a JSON object.", field="body")
+    return found
+
+
+def table_metadata(plain: dict[str, Any], what: str) -> TableMetadata:
+    return well_formed(lambda: TableMetadataUtil.parse_obj(dict(plain)), what)
+
+
+def well_formed(make: Callable[[], T], what: str) -> T:
+    """What PyIceberg makes of input, its many ways to refuse turned into one."""
+    try:
+        return make()
+    except pydantic.ValidationError as error:
+        raise MalformedMetadata(f"{what[:200]}: {_first(error)}", field="body") from None
+    except (ValidationError, ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError) as error:
+        raise MalformedMetadata(f"{what[:200]}: {str(error)[:500] or type(error).__name__}", field="body") from None
+
+
+def _first(error: pydantic.ValidationError) -> str:
+    fault = error.errors(include_url=False, include_input=False)[0]
+    where = ".".join(str(part) for part in fault["loc"])
+    return f"{where}: {fault['msg']}."[:500]

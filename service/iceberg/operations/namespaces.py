@@ -1,0 +1,108 @@
+"""Names of namespaces and their properties enter; NAMESPACE contents of a branch leave, and commits that change them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from headwater.producer.content import Namespace
+from headwater.producer.operations import Delete, Put
+from headwater.schemas.change import KeyPath
+from headwater.schemas.errors import Contradiction, InvalidInput, NamespaceNotEmpty
+from headwater.service.iceberg.operations.lake_branch import NAMESPACE, Caller, LakeBranch, LakeState, Step, shown
+
+PAGE_NAMES = 1_000
+PAGE_NAMES_MAX = 10_000
+NAMES_MAX = 1_000_000
+"""In an answer to a client that does not ask for pages."""
+
+
+class Names(msgspec.Struct, frozen=True):
+    keys: list[KeyPath]
+    next_token: str | None = None
+
+
+class PropertyChanges(msgspec.Struct, frozen=True):
+    updated: list[str]
+    removed: list[str]
+    missing: list[str]
+
+
+def list_names(branch: LakeBranch, namespace: KeyPath, type: str, token: str | None, size: int | None) -> Names:
+    """What lies directly below a namespace. Without token and size everything, as one state has it."""
+    state = branch.state()
+    if namespace:
+        state.require_namespace(namespace)
+    if size is not None and size < 1:
+        raise InvalidInput("A page has at least one name.", field="pageSize", remedy=f"Use 1 to {PAGE_NAMES_MAX}.")
+    if token is not None or size is not None:
+        keys, following = state.page(namespace, type, token, min(size or PAGE_NAMES, PAGE_NAMES_MAX))
+        return Names(keys, following)
+    keys, following = state.page(namespace, type, None, PAGE_NAMES_MAX)
+    while following is not None and len(keys) < NAMES_MAX:
+        more, following = state.page(namespace, type, following, PAGE_NAMES_MAX)
+        keys += more
+    return Names(keys, following)
+
+
+def list_namespaces(branch: LakeBranch, parent: KeyPath, token: str | None, size: int | None) -> Names:
+    return list_names(branch, parent, NAMESPACE, token, size)
+
+
+def namespace_properties(branch: LakeBranch, key: KeyPath) -> dict[str, str]:
+    found: dict[str, str] = branch.state().require_namespace(key).value.get("properties", {})
+    return found
+
+
+def create_namespace(branch: LakeBranch, caller: Caller, key: KeyPath, properties: dict[str, str]) -> dict[str, str]:
+    def judge(state: LakeState) -> Step:
+        state.require_free(key)
+        put = Put(key, Namespace(properties), must_not_exist=True)
+        return Step([put], f"Create namespace {shown(key)}", {"iceberg.operation": "create-namespace"})
+
+    branch.change(caller, [key], judge)
+    return properties
+
+
+def drop_namespace(branch: LakeBranch, caller: Caller, key: KeyPath) -> None:
+    def judge(state: LakeState) -> Step:
+        found = state.require_namespace(key)
+        if not state.is_empty(key):
+            raise NamespaceNotEmpty(f"Namespace is not empty: {shown(key)}", field="namespace")
+        delete = Delete(key, expected_content_id=found.content_id)
+        return Step([delete], f"Drop namespace {shown(key)}", {"iceberg.operation": "drop-namespace"})
+
+    branch.change(caller, [key], judge)
+
+
+def update_properties(
+    branch: LakeBranch, caller: Caller, key: KeyPath, updates: Mapping[str, str], removals: Sequence[str]
+) -> PropertyChanges:
+    both = sorted(updates.keys() & set(removals))
+    if both:
+        raise Contradiction(f"The property {both[0]!r} is both set and removed.", field="removals")
+
+    def judge(state: LakeState) -> Step:
+        found = state.require_namespace(key)
+        there: dict[str, str] = found.value.get("properties", {})
+        kept = {name: value for name, value in there.items() if name not in removals}
+        removed = [name for name in dict.fromkeys(removals) if name in there]
+        missing = [name for name in dict.fromkeys(removals) if name not in there]
+        put = Put(key, Namespace({**kept, **updates}), expected=Namespace(there), expected_content_id=found.content_id)
+        operation = {"iceberg.operation": "update-namespace-properties"}
+        return Step([put], f"Update namespace {shown(key)}", operation, answer=PropertyChanges(list(updates), removed, missing))
+
+    done = branch.change(caller, [key], judge)
+    if isinstance(done.answer, PropertyChanges):
+        return done.answer
+    return _as_before(done.change.operations[0].before if done.change else None, updates, removals)
+
+
+def _as_before(
+    before: dict[str, dict[str, str]] | None, updates: Mapping[str, str], removals: Sequence[str]
+) -> PropertyChanges:
+    """What the first request of that key was answered."""
+    there = (before or {}).get("properties", {})
+    names = list(dict.fromkeys(removals))
+    return PropertyChanges(list(updates), [n for n in names if n in there], [n for n in names if n not in there])

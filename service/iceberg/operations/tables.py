@@ -1,0 +1,154 @@
+"""Requests about single tables enter: load, create, register, rename, drop; metadata leaves, and commits that name it."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import msgspec
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table.metadata import TableMetadata, TableMetadataV3, new_table_metadata
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, SortOrder
+from pyiceberg.typedef import IcebergBaseModel
+
+from headwater.producer.content import IcebergTable
+from headwater.producer.operations import Delete, Put, Rename
+from headwater.schemas.change import KeyPath
+from headwater.schemas.errors import RequirementFailed
+from headwater.service.iceberg.operations.lake_branch import TABLE, Caller, Done, LakeBranch, LakeState, Step, shown
+from headwater.service.iceberg.operations.metadata_files import MetadataFile, well_formed
+from headwater.service.iceberg.operations.told_updates import PURGE, creation, headers_of
+
+
+class TableCreation(msgspec.Struct, frozen=True, rename="kebab"):
+    """As the specification's CreateTableRequest."""
+
+    name: str
+    schema: dict[str, Any]
+    location: str | None = None
+    partition_spec: dict[str, Any] | None = None
+    write_order: dict[str, Any] | None = None
+    stage_create: bool = False
+    properties: dict[str, str] = {}
+
+
+def load_table(branch: LakeBranch, key: KeyPath) -> MetadataFile:
+    return branch.metadata.load(branch.state().require_table(key).value["metadata_location"])
+
+
+def table_exists(branch: LakeBranch, key: KeyPath) -> None:
+    branch.state().require_table(key)
+
+
+def stage_table(branch: LakeBranch, key: KeyPath, creation: TableCreation) -> bytes:
+    """The metadata that the table would begin with; nothing is written."""
+    branch.state().require_free(key)
+    return dump(_new_metadata(branch, key, creation))
+
+
+def create_table(branch: LakeBranch, caller: Caller, key: KeyPath, wanted: TableCreation) -> MetadataFile:
+    metadata = _new_metadata(branch, key, wanted)
+
+    def judge(state: LakeState) -> Step:
+        state.require_free(key)
+        file = branch.metadata.write(dump(metadata), metadata.location, metadata.properties)
+        put = Put(key, table_content(file), must_not_exist=True, content_id=str(metadata.table_uuid))
+        headers = headers_of("create-table", [(key, creation(file.plain))])
+        return Step([put], f"Create table {shown(key)}", headers, [file.location], file)
+
+    return told_file(branch, branch.change(caller, [key], judge))
+
+
+def register_table(branch: LakeBranch, caller: Caller, key: KeyPath, location: str, overwrite: bool) -> MetadataFile:
+    file = branch.metadata.load(branch.metadata.warehouse.check(location, "metadata-location"))
+    branch.metadata.warehouse.check(file.table.location)
+    branch.metadata.warehouse.check_properties(file.table.properties)
+
+    def judge(state: LakeState) -> Step:
+        found = state.get(key)
+        headers = headers_of("register-table")
+        if not overwrite or found is None or found.type != TABLE:
+            state.require_free(key)
+            put = Put(key, table_content(file), must_not_exist=True, content_id=str(file.table.table_uuid))
+        elif found.content_id != str(file.table.table_uuid):
+            raise RequirementFailed(f"{shown(key)} is another table: drop it first.", field="overwrite")
+        else:
+            put = Put(key, table_content(file), expected=msgspec.convert(found.value, IcebergTable))
+        return Step([put], f"Register table {shown(key)}", headers, [], file)
+
+    return told_file(branch, branch.change(caller, [key], judge))
+
+
+def drop_table(branch: LakeBranch, caller: Caller, key: KeyPath, *, purge: bool = False) -> str | None:
+    """The metadata location that it had. ⚠ Purging only marks: other branches, tags and readers may still need its files."""
+
+    def judge(state: LakeState) -> Step:
+        found = state.require_table(key)
+        headers = headers_of("drop-table") | ({PURGE: "true"} if purge else {})
+        delete = Delete(key, expected=msgspec.convert(found.value, IcebergTable), expected_content_id=found.content_id)
+        return Step([delete], f"Drop table {shown(key)}", headers, answer=found.value["metadata_location"])
+
+    done = branch.change(caller, [key], judge)
+    if done.replayed and done.change is not None:
+        return (done.change.operations[0].before or {}).get("metadata_location")
+    return str(done.answer)
+
+
+def rename_table(branch: LakeBranch, caller: Caller, source: KeyPath, target: KeyPath) -> None:
+    def judge(state: LakeState) -> Step:
+        found = state.require_table(source)
+        state.require_free(target)
+        rename = Rename(source, target, expected_content_id=found.content_id)
+        return Step([rename], f"Rename table {shown(source)} to {shown(target)}", headers_of("rename-table"))
+
+    branch.change(caller, [source, target], judge)
+
+
+# ── metadata ⇄ content ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def table_content(file: MetadataFile) -> IcebergTable:
+    metadata = file.table
+    return IcebergTable(
+        metadata_location=file.location,
+        snapshot_id=metadata.current_snapshot_id,
+        schema_id=metadata.current_schema_id,
+        spec_id=metadata.default_spec_id,
+        sort_order_id=metadata.default_sort_order_id,
+    )
+
+
+def told_file(branch: LakeBranch, done: Done) -> MetadataFile:
+    """The file that the commit made, also if it was made by an earlier request of the same key."""
+    if isinstance(done.answer, MetadataFile):
+        return done.answer
+    after = done.change.operations[0].after if done.change is not None else None
+    return branch.metadata.load((after or {}).get("metadata_location", ""))
+
+
+def dump(metadata: TableMetadata) -> bytes:
+    """PyIceberg's own way refuses format 3, for its writers do not know it; as metadata it lacks a single field."""
+    if isinstance(metadata, TableMetadataV3) and metadata.next_row_id is None:
+        metadata = metadata.model_copy(update={"next_row_id": 0})
+    return IcebergBaseModel.model_dump_json(metadata).encode()
+
+
+def _new_metadata(branch: LakeBranch, key: KeyPath, wanted: TableCreation) -> TableMetadata:
+    warehouse = branch.metadata.warehouse
+    warehouse.check_properties(wanted.properties)
+    location = warehouse.new_location(key) if not wanted.location else warehouse.check(wanted.location)
+
+    def make() -> TableMetadata:
+        spec, order = wanted.partition_spec, wanted.write_order
+        return new_table_metadata(
+            Schema.model_validate(wanted.schema),
+            UNPARTITIONED_PARTITION_SPEC if spec is None else PartitionSpec.model_validate(spec),
+            UNSORTED_SORT_ORDER if order is None else SortOrder.model_validate(order),
+            location,
+            dict(wanted.properties),
+            uuid.uuid4(),
+        )
+
+    made: TableMetadata = well_formed(make, "table")
+    return made

@@ -1,0 +1,126 @@
+"""Requests about views enter: load, create, replace, register, rename, drop; metadata leaves, and commits that name it."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import msgspec
+
+from headwater.producer.content import IcebergView
+from headwater.producer.operations import Delete, Put, Rename
+from headwater.schemas.change import KeyPath
+from headwater.service.iceberg.operations.lake_branch import Caller, LakeBranch, LakeState, Step, shown
+from headwater.service.iceberg.operations.metadata_files import MetadataFile
+from headwater.service.iceberg.operations.table_commits import check_names
+from headwater.service.iceberg.operations.tables import told_file
+from headwater.service.iceberg.operations.told_updates import Updates, headers_of, view_creation
+from headwater.service.iceberg.operations.view_updates import (
+    VIEW_REQUIREMENTS,
+    VIEW_UPDATES,
+    check_view_requirements,
+    checked,
+    new_view,
+    updated_view,
+)
+
+
+class ViewCreation(msgspec.Struct, frozen=True, rename="kebab"):
+    """As the specification's CreateViewRequest."""
+
+    name: str
+    schema: dict[str, Any]
+    view_version: dict[str, Any]
+    location: str | None = None
+    properties: dict[str, str] = {}
+
+
+def load_view(branch: LakeBranch, key: KeyPath) -> MetadataFile:
+    return branch.metadata.load(branch.state().require_view(key).value["metadata_location"])
+
+
+def view_exists(branch: LakeBranch, key: KeyPath) -> None:
+    branch.state().require_view(key)
+
+
+def create_view(branch: LakeBranch, caller: Caller, key: KeyPath, wanted: ViewCreation) -> MetadataFile:
+    warehouse = branch.metadata.warehouse
+    warehouse.check_properties(wanted.properties)
+    location = warehouse.new_location(key) if not wanted.location else warehouse.check(wanted.location)
+    metadata = new_view(str(uuid.uuid4()), location, wanted.schema, wanted.view_version, wanted.properties)
+
+    def judge(state: LakeState) -> Step:
+        state.require_free(key)
+        file = branch.metadata.write(msgspec.json.encode(metadata), location, metadata["properties"])
+        put = Put(key, view_content(file), must_not_exist=True, content_id=metadata["view-uuid"])
+        headers = headers_of("create-view", [(key, view_creation(metadata))])
+        return Step([put], f"Create view {shown(key)}", headers, [file.location], file)
+
+    return told_file(branch, branch.change(caller, [key], judge))
+
+
+def register_view(branch: LakeBranch, caller: Caller, key: KeyPath, location: str) -> MetadataFile:
+    file = branch.metadata.load(branch.metadata.warehouse.check(location, "metadata-location"))
+    metadata = checked(file.plain)
+    branch.metadata.warehouse.check(metadata["location"])
+
+    def judge(state: LakeState) -> Step:
+        state.require_free(key)
+        put = Put(key, view_content(file), must_not_exist=True, content_id=str(uuid.UUID(metadata["view-uuid"])))
+        headers = headers_of("create-view", [(key, view_creation(metadata))])
+        return Step([put], f"Register view {shown(key)}", headers, [], file)
+
+    return told_file(branch, branch.change(caller, [key], judge))
+
+
+def replace_view(
+    branch: LakeBranch, caller: Caller, key: KeyPath, requirements: list[dict[str, Any]], updates: Updates
+) -> MetadataFile:
+    check_names(requirements, "type", VIEW_REQUIREMENTS, ())
+    check_names(updates, "action", VIEW_UPDATES, ())
+    _check_locations(branch, updates)
+
+    def judge(state: LakeState) -> Step:
+        found = state.require_view(key)
+        base = branch.metadata.load(found.value["metadata_location"])
+        check_view_requirements(requirements, base.plain)
+        metadata = updated_view(base.plain, updates)
+        json = msgspec.json.encode(metadata)
+        file = branch.metadata.write(json, metadata["location"], metadata.get("properties", {}), base.location)
+        put = Put(key, view_content(file), expected=msgspec.convert(found.value, IcebergView))
+        return Step([put], f"Replace view {shown(key)}", headers_of("update-view", [(key, updates)]), [file.location], file)
+
+    return told_file(branch, branch.change(caller, [key], judge))
+
+
+def drop_view(branch: LakeBranch, caller: Caller, key: KeyPath) -> None:
+    def judge(state: LakeState) -> Step:
+        found = state.require_view(key)
+        delete = Delete(key, expected_content_id=found.content_id)
+        return Step([delete], f"Drop view {shown(key)}", headers_of("drop-view"))
+
+    branch.change(caller, [key], judge)
+
+
+def rename_view(branch: LakeBranch, caller: Caller, source: KeyPath, target: KeyPath) -> None:
+    def judge(state: LakeState) -> Step:
+        found = state.require_view(source)
+        state.require_free(target)
+        rename = Rename(source, target, expected_content_id=found.content_id)
+        return Step([rename], f"Rename view {shown(source)} to {shown(target)}", headers_of("rename-view"))
+
+    branch.change(caller, [source, target], judge)
+
+
+def view_content(file: MetadataFile) -> IcebergView:
+    view = file.plain
+    current = next(one for one in view["versions"] if one["version-id"] == view["current-version-id"])
+    return IcebergView(file.location, version_id=view["current-version-id"], schema_id=current["schema-id"])
+
+
+def _check_locations(branch: LakeBranch, updates: Updates) -> None:
+    for update in updates:
+        if update["action"] == "set-location":
+            branch.metadata.warehouse.check(update.get("location", ""))
+        elif update["action"] == "set-properties" and isinstance(update.get("updates"), dict):
+            branch.metadata.warehouse.check_properties(update["updates"])

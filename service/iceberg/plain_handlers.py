@@ -1,0 +1,95 @@
+"""Calls about configuration, tokens and namespaces enter; answers leave."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from headwater.schemas.change import KeyPath
+from headwater.schemas.errors import InvalidInput
+from headwater.service.dev_realm import DEV_CATALOG
+from headwater.service.http.answers import NO_STORE, Answer, json_answer
+from headwater.service.iceberg.call import Call, namespace_of
+from headwater.service.iceberg.lakes import prefix_of
+from headwater.service.iceberg.operations import namespaces
+from headwater.service.iceberg.operations.namespaces import Names
+
+TOKEN_SECONDS = 3_600
+NO_CONTENT = Answer(204, [NO_STORE], b"")
+
+
+class NamespaceCreation(msgspec.Struct, frozen=True):
+    namespace: list[str]
+    properties: dict[str, str] = {}
+
+
+class PropertiesUpdate(msgspec.Struct, frozen=True):
+    removals: list[str] = []
+    updates: dict[str, str] = {}
+
+
+def config(call: Call, endpoints: list[str]) -> Answer:
+    warehouse = call.query.get("warehouse") or DEV_CATALOG
+    call.branch_of(prefix_of(warehouse)).state()  # 404 for what is not there
+    return json_answer({"defaults": {}, "overrides": {"prefix": prefix_of(warehouse)}, "endpoints": endpoints})
+
+
+def token(call: Call) -> Answer:
+    """⚠ Under `--dev` no token is asked for, so the one that is given out proves nothing."""
+    try:
+        form = dict(parse_qsl(call.body.decode("ascii"), max_num_fields=50))
+    except ValueError:
+        form = {}
+    grants = ("client_credentials", "urn:ietf:params:oauth:grant-type:token-exchange")
+    if form.get("grant_type") not in grants:
+        return json_answer({"error": "unsupported_grant_type", "error_description": "Use client_credentials."}, 400)
+    access = "urn:ietf:params:oauth:token-type:access_token"
+    return json_answer(
+        {"access_token": "dev", "token_type": "bearer", "expires_in": TOKEN_SECONDS, "issued_token_type": access}
+    )
+
+
+def list_namespaces(call: Call) -> Answer:
+    parent = call.query.get("parent")
+    found = namespaces.list_namespaces(call.branch, namespace_of(parent) if parent else (), *call.page())
+    return json_answer({"namespaces": found.keys, "next-page-token": found.next_token})
+
+
+def create_namespace(call: Call) -> Answer:
+    body = call.read(NamespaceCreation)
+    key = _levels(body.namespace)
+    properties = namespaces.create_namespace(call.branch, call.caller, key, body.properties)
+    return json_answer({"namespace": key, "properties": properties})
+
+
+def load_namespace(call: Call) -> Answer:
+    key = call.namespace
+    return json_answer({"namespace": key, "properties": namespaces.namespace_properties(call.branch, key)})
+
+
+def namespace_exists(call: Call) -> Answer:
+    namespaces.namespace_properties(call.branch, call.namespace)
+    return NO_CONTENT
+
+
+def drop_namespace(call: Call) -> Answer:
+    namespaces.drop_namespace(call.branch, call.caller, call.namespace)
+    return NO_CONTENT
+
+
+def update_namespace(call: Call) -> Answer:
+    body = call.read(PropertiesUpdate)
+    return json_answer(namespaces.update_properties(call.branch, call.caller, call.namespace, body.updates, body.removals))
+
+
+def identifiers(found: Names) -> Answer:
+    named: list[dict[str, Any]] = [{"namespace": key[:-1], "name": key[-1]} for key in found.keys]
+    return json_answer({"identifiers": named, "next-page-token": found.next_token})
+
+
+def _levels(levels: list[str]) -> KeyPath:
+    if not levels or not all(levels):
+        raise InvalidInput("A namespace has at least one level, and none is empty.", field="namespace")
+    return tuple(levels)
