@@ -8,22 +8,28 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
 import pytest
+from aiokafka.structs import OffsetAndMetadata
 
 import headwater
 from headwater.consumers.audit.kafka_history import KafkaHistory
 from headwater.consumers.audit.verifying import verify
 from headwater.consumers.kafka import KafkaReader
+from headwater.consumers.kafka_positions import positions_text
 from headwater.consumers.kafka_source import KafkaSource
+from headwater.consumers.kafka_topics import find_partitions
 from headwater.consumers.local_transport import AsyncOf, LocalTransport
 from headwater.embedded import CatalogHandle, Headwater
 from headwater.schemas.change import Change, Kind
+from headwater.schemas.cursor import Position
 from headwater.schemas.errors import ChainBroken, CursorExpired, KafkaUnavailable, RealmNotFound
+from headwater.schemas.frame import Frame
+from headwater.schemas.topics import partition_of
 from tests.cli_runs import headwater as run_cli
 from tests.feed_server import free_port
 from tests.publisher_runs import instance_of, log_of, new_lake, options, publish_rest, put, write_at_once, write_history
@@ -57,15 +63,23 @@ def published(tmp_path_factory: pytest.TempPathFactory, kafka_bootstrap: str) ->
     url = f"sqlite:///{tmp_path_factory.mktemp('kafka')}/lake.db"
     with headwater.open(url, create=True) as engine:
         lake = new_lake(engine, REALM)
-        write_at_once(lake, writers=2, rounds=2)
+        write_at_once(lake, writers=2, rounds=400 if os.environ.get("HEADWATER_SOAK") else 2)
         lake.branch().commit([put(f"large{number}", 1) for number in range(60)], message="too large for a record")
         made = Published(engine, lake, kafka_bootstrap, url)
         made.publish()
         yield made
 
 
-def store_log(published: Published) -> AsyncOf:
-    return AsyncOf(LocalTransport(published.engine.realm(REALM).feed, ["root"]))
+class StoreLog:
+    """Repairs from the store, and notes what for."""
+
+    def __init__(self, published: Published) -> None:
+        self._log = AsyncOf(LocalTransport(published.engine.realm(REALM).feed, ["root"]))
+        self.asked: list[tuple[str, int, int]] = []
+
+    def frames(self, pointer: str, from_seq: int, to_seq: int) -> AsyncIterator[Frame]:
+        self.asked.append((pointer, from_seq, to_seq))
+        return self._log.frames(pointer, from_seq, to_seq)
 
 
 def by_pointer(changes: list[Change]) -> dict[str, list[Change]]:
@@ -75,12 +89,19 @@ def by_pointer(changes: list[Change]) -> dict[str, list[Change]]:
     return found
 
 
-def read(published: Published, limit: int | None = None, *, acknowledge: bool = True, **changed: Any) -> list[Change]:
+def read(
+    published: Published,
+    limit: int | None = None,
+    *,
+    acknowledge: bool = True,
+    log: StoreLog | None = None,
+    **changed: Any,
+) -> list[Change]:
     source = KafkaSource(bootstrap=published.bootstrap, realm=REALM, **changed)
 
     async def reading() -> list[Change]:
         found: list[Change] = []
-        async with KafkaReader(source, log=store_log(published)) as reader:
+        async with KafkaReader(source, log=log or StoreLog(published)) as reader:
             async for change in reader.changes(follow=limit is not None):
                 found.append(change)
                 if acknowledge:
@@ -140,7 +161,7 @@ def test_two_readers_of_a_group_share_the_partitions_and_miss_nothing(published:
     half_way, dealt_out = asyncio.Event(), asyncio.Event()
 
     async def reading(name: str, source: KafkaSource) -> None:
-        async with KafkaReader(source, log=store_log(published)) as reader:
+        async with KafkaReader(source, log=StoreLog(published)) as reader:
             while name == "second" and not reader._consumer.assignment():
                 await asyncio.sleep(0.02)
             if name == "second":
@@ -170,6 +191,26 @@ def test_two_readers_of_a_group_share_the_partitions_and_miss_nothing(published:
     asyncio.run(both())
     once = {(change.pointer, change.seq): change for change in seen}
     assert once == {(change.pointer, change.seq): change for changes in published.log.values() for change in changes}
+
+
+def test_what_the_topic_has_lost_is_repaired_from_the_log(published: Published) -> None:
+    """A group whose kept position lies before its offset, as if the records between had been lost."""
+    main = published.log[published.lake.branch().pointer]
+    start = main[1]
+
+    async def lose() -> None:
+        partitions = await find_partitions(published.source)
+        partition = partitions[partition_of(start.pointer, len(partitions))]
+        kept = positions_text({start.pointer: Position(start.seq, bytes.fromhex(start.entry_id))})
+        async with KafkaReader(KafkaSource(bootstrap=published.bootstrap, realm=REALM, group="gap")) as reader:
+            while not reader._consumer.assignment():
+                await asyncio.sleep(0.05)
+            await reader._consumer.commit({partition: OffsetAndMetadata(start.seq + 6, kept)})
+
+    asyncio.run(lose())
+    log = StoreLog(published)
+    assert read(published, group="gap", pointers=(start.pointer,), log=log) == main[start.seq :]
+    assert any(from_seq == start.seq and to_seq > from_seq for _, from_seq, to_seq in log.asked), "there was no gap"
 
 
 def test_a_reader_can_begin_behind_any_commit(published: Published) -> None:
@@ -282,7 +323,7 @@ def test_the_faust_views_equal_the_snapshots_also_after_a_kill(published: Publis
 
 
 def check_views(published: Published, views: Views) -> None:
-    references = published.lake.list_references(deleted=True, limit=100).references
+    references = published.lake.list_references(deleted=True, limit=1_000).references
     assert len(references) > 3
     for reference in references:
         shown = views.get("tables", pointer=reference.pointer)
