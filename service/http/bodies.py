@@ -16,7 +16,6 @@ DRAINED_FACTOR = 4
 
 
 async def read_body(scope: Scope, receive: Receive, bytes_max: int) -> bytes:
-    stated = header(scope, b"content-length")
     pieces: list[bytes] = []
     size = 0
     while True:
@@ -32,6 +31,7 @@ async def read_body(scope: Scope, receive: Receive, bytes_max: int) -> bytes:
         if not message.get("more_body", False):
             break
     if size > bytes_max:
+        stated = header(scope, b"content-length")
         raise RequestTooLarge(
             f"the body has {stated.decode('latin-1') if stated else 'more than ' + str(bytes_max)} bytes.",
             field="body",

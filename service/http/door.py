@@ -6,6 +6,7 @@ a Starlette router, where further APIs are mounted.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import re
@@ -37,10 +38,12 @@ class Door:
     def __init__(self, service: Service, others: Router) -> None:
         self._service = service
         self._others = others
+        # Made here and not at import: workers are forked, and no two of them may make the same ids.
+        self._ids = (b"%b%08x" % (worker, number) for worker in [os.urandom(4).hex().encode()] for number in itertools.count(1))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
-        request_id = _request_id(scope)
+        request_id = _given_request_id(scope) or next(self._ids)
         call = _Call(scope, send, request_id)
         tracing = self._service.tracing
         try:
@@ -172,10 +175,10 @@ class _Call:
         }
 
 
-def _request_id(scope: Scope) -> bytes:
+def _given_request_id(scope: Scope) -> bytes | None:
     """The caller's, if it is one that may be repeated in headers and logs."""
     given = header(scope, b"x-request-id")
-    return given if given is not None and _REQUEST_ID.fullmatch(given) else os.urandom(8).hex().encode()
+    return given if given is not None and _REQUEST_ID.fullmatch(given) else None
 
 
 def _as_ours(error: HTTPException, scope: Scope) -> HeadwaterError:
