@@ -70,9 +70,16 @@ class SplitResult(msgspec.Struct, kw_only=True):
 class RateLimit:
     """At most so many per second, over all threads that share it. No limit at 0."""
 
-    def __init__(self, per_second: float, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        per_second: float,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._per_second = per_second
         self._monotonic = monotonic
+        self._sleep = sleep
         self._lock = threading.Lock()
         self._free_at = monotonic()
 
@@ -85,7 +92,7 @@ class RateLimit:
             self._free_at = start + count / self._per_second
         pause = start - self._monotonic()
         if pause > 0:
-            time.sleep(pause)
+            self._sleep(pause)
         return max(pause, 0.0)
 
 

@@ -31,6 +31,7 @@ from headwater.streaming.retained_filter import BloomFilter
 from headwater.streaming.retained_sources import Retained, WalkedSource
 from headwater.streaming.runs import Runs, RunStatus
 from headwater.streaming.safeguards import Safeguards
+from headwater.streaming.sweep_task import RateLimit
 from tests.commit_harness import REALM, reachable_at, state_at
 from tests.maintained import DEV, HOUR, MAIN, Maintained
 
@@ -434,3 +435,41 @@ def test_names_and_pointers_are_untouched(realm: Maintained) -> None:
 
 def rows_in(realm: Maintained, table: Table) -> int:
     return sum(1 for split in realm.backend.splits(table, 1) for _ in realm.backend.scan(split, realm=REALM))
+
+
+def test_several_realms_are_swept_in_one_scan_and_one_that_fails_is_left_alone(realm: Maintained) -> None:
+    others = [Maintained(realm.backend, seed=number, realm=f"other@{number}", clock=realm.clock) for number in (1, 2)]
+    for one in (realm, *others):
+        for _ in range(30):
+            one.step()
+        one.expire("*=4n")
+    realm.clock.move(4 * HOUR)
+    broken = others[1]
+    delete_rows(broken, lambda row: row.id == broken.logs[MAIN][-1].object_id)
+    untouched = broken.ids()
+    reachable = [one.reachable() for one in (realm, others[0])]
+    report = realm.sweep(realms=[REALM, "other@1", "other@2"])
+    assert report.swept == [REALM, "other@1"] and "other@2" in report.skipped and len(report.failures) == 1
+    assert [realm.ids(), others[0].ids()] == reachable and broken.ids() == untouched
+    assert set(realm.record.counts) == {REALM, "other@1"}
+    for one in (realm, others[0]):
+        one.check_states()
+
+
+def test_a_lease_that_is_renewed_outlives_its_first_end(realm: Maintained) -> None:
+    runs = Runs(realm.backend, realm.clock)
+    with runs.run("sweep") as run:
+        realm.clock.move(50)
+        run.renew()
+        realm.clock.move(50)
+        with pytest.raises(MaintenanceRunning), runs.run("expire"):
+            pass
+        run.check()
+
+
+def test_rows_are_deleted_no_faster_than_asked() -> None:
+    now = [0.0]
+    limit = RateLimit(100.0, monotonic=lambda: now[0], sleep=lambda seconds: now.__setitem__(0, now[0] + seconds))
+    for _ in range(10):
+        limit.wait(50)
+    assert now[0] == pytest.approx(4.5)  # the first fifty go at once
