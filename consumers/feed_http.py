@@ -11,6 +11,7 @@ import msgspec
 
 from headwater.consumers.transport import Received
 from headwater.schemas.change import KeyPath
+from headwater.schemas.cursor import decode_cursor
 from headwater.schemas.errors import (
     Conflict,
     CursorExpired,
@@ -98,6 +99,8 @@ def received_of(body: bytes | str, target: FeedTarget) -> Received:
 
 
 def _frames(page: FeedPage, target: FeedTarget) -> Iterator[Frame]:
+    # A cursor brings its own filter along where the question has none.
+    is_filtered = not target.filter.asks_for_all or not decode_cursor(page.cursor).filter.asks_for_all
     ranges: Mapping[str, Range] = page.ranges or {}
     if page.range is not None:
         ranges = {_only_pointer(page, target): page.range}
@@ -107,7 +110,7 @@ def _frames(page: FeedPage, target: FeedTarget) -> Iterator[Frame]:
             from_seq=range_.from_,
             to_seq=range_.to,
             changes=tuple(change for change in page.changes if change.pointer == pointer),
-            filtered=not target.filter.asks_for_all,
+            filtered=is_filtered,
         )
 
 
@@ -145,11 +148,13 @@ def problem_error(problem: Problem, retry_after: Mapping[str, Fact] | None = Non
     return error
 
 
-def unreachable(server: str, error: Exception) -> FeedUnreachable:
+def unreachable(server: str, error: httpx.TransportError) -> FeedUnreachable:
+    """`sent` says whether the server may have seen the request."""
     return FeedUnreachable(
         f"{server}: {type(error).__name__} {error}".strip(),
         field="server",
         remedy="Check that it runs and that the address is right.",
+        sent=not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout),
     )
 
 

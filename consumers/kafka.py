@@ -7,6 +7,7 @@ records are read; gaps are repaired from the log where one was given.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any
 
@@ -28,6 +29,7 @@ POLL_MS = 500
 RECORDS_MAX = 500
 SESSION_MS = 6_000
 """After so long a reader that died has lost its partitions to others of its group; brokers take no less by default."""
+ASSIGNED_SECONDS_MAX = 60.0
 ASSIGNED_SECONDS = 0.05
 """Between two looks whether the group has given this reader its partitions."""
 
@@ -208,7 +210,10 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
     # ── ends ────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _ends(self) -> dict[TopicPartition, int]:
+        deadline = time.monotonic() + ASSIGNED_SECONDS_MAX
         while not self._consumer.assignment():
+            if time.monotonic() > deadline:
+                raise KafkaUnavailable("the group has no partition for this reader.", remedy="Other readers have them all.")
             await asyncio.sleep(ASSIGNED_SECONDS)
         return dict(await self._consumer.end_offsets(list(self._consumer.assignment())))
 

@@ -17,6 +17,9 @@ from headwater.consumers.transport import AsyncLog, AsyncTransport, Log, Receive
 from headwater.schemas.change import Change
 from headwater.schemas.errors import ChainBroken, HeadwaterError
 
+TRIES_MAX = 6
+"""In a row, of a reader that does not follow."""
+
 
 class Reader:
     """One pass over a feed. `cursor` always goes on right behind the Change that was given out last: keep it with what you made
@@ -34,7 +37,7 @@ class Reader:
         self._transport = transport
         self._positions = Positions(after)
         self._log = log
-        self._backoff = backoff or Backoff()
+        self._backoff = backoff
         self._sleep = sleep
 
     @property
@@ -42,10 +45,12 @@ class Reader:
         return self._positions.cursor
 
     def changes(self, *, follow: bool = True) -> Iterator[Change]:
+        """With `follow`, for ever, whatever the server does; else to the heads, or until the server has failed too often."""
+        backoff = self._backoff or Backoff(tries_max=None if follow else TRIES_MAX)
         while True:
             try:
                 for received in self._transport.receive(self.cursor, follow=follow):
-                    self._backoff.succeeded()
+                    backoff.succeeded()
                     yield from self._repaired(received)
                     yield from self._positions.take(received)
                     if not follow and self._positions.has_reached(received.heads):
@@ -53,7 +58,7 @@ class Reader:
                 if not follow:
                     return
             except HeadwaterError as error:
-                self._sleep(self._backoff.after(error))
+                self._sleep(backoff.after(error))
 
     def _repaired(self, received: Received) -> Iterator[Change]:
         for gap in self._positions.missing(received):
@@ -78,7 +83,7 @@ class AsyncReader:
         self._transport = transport
         self._positions = Positions(after)
         self._log = log
-        self._backoff = backoff or Backoff()
+        self._backoff = backoff
         self._sleep = sleep
 
     @property
@@ -86,10 +91,11 @@ class AsyncReader:
         return self._positions.cursor
 
     async def changes(self, *, follow: bool = True) -> AsyncIterator[Change]:
+        backoff = self._backoff or Backoff(tries_max=None if follow else TRIES_MAX)
         while True:
             try:
                 async for received in self._transport.receive(self.cursor, follow=follow):
-                    self._backoff.succeeded()
+                    backoff.succeeded()
                     async for change in self._repaired(received):
                         yield change
                     for change in self._positions.take(received):
@@ -99,7 +105,7 @@ class AsyncReader:
                 if not follow:
                     return
             except HeadwaterError as error:
-                await self._sleep(self._backoff.after(error))
+                await self._sleep(backoff.after(error))
 
     async def _repaired(self, received: Received) -> AsyncIterator[Change]:
         for gap in self._positions.missing(received):

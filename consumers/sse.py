@@ -27,7 +27,7 @@ from headwater.schemas.errors import FeedUnreachable, InvalidInput
 from headwater.schemas.feed_json import EndReason, StreamEnd, StreamEvent
 
 HEARTBEAT_SECONDS = 5.0
-EVENT_CHARACTERS_MAX = 256 * 1024 * 1024
+EVENT_BYTES_MAX = 256 * 1024 * 1024
 """Of one event: a stream that never ends one must not fill the memory."""
 
 _decode_end = msgspec.json.Decoder(StreamEnd).decode
@@ -39,16 +39,31 @@ class ServerSentEvent(msgspec.Struct, frozen=True):
     id: str
 
 
-class EventLines:
-    """Lines enter; an event leaves with the empty line that ends it. As the WHATWG standard has it; `retry` is not used."""
+class EventParser:
+    """Bytes enter as they come; events leave with the empty line that ends them. As the WHATWG standard has it; `retry` is not
+    used. ⚠ Lines end with LF, CR or both and with nothing else: texts of commits may hold every other separator of lines."""
 
     def __init__(self) -> None:
+        self._rest = b""
+        self._after_cr = False
         self._event = ""
         self._id = ""
         self._data: list[str] = []
         self._size = 0
 
-    def add(self, line: str) -> ServerSentEvent | None:
+    def feed(self, chunk: bytes) -> Iterator[ServerSentEvent]:
+        if self._after_cr:
+            chunk = chunk.removeprefix(b"\n")
+        self._after_cr = chunk.endswith(b"\r")
+        *lines, self._rest = (self._rest + chunk).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        for line in lines:
+            event = self._add(line.decode())
+            if event is not None:
+                yield event
+        if self._size + len(self._rest) > EVENT_BYTES_MAX:
+            raise InvalidInput(f"an event exceeds {EVENT_BYTES_MAX} bytes.", field="server")
+
+    def _add(self, line: str) -> ServerSentEvent | None:
         if not line:
             return self._ended()
         name, _, value = line.partition(":")
@@ -61,8 +76,6 @@ class EventLines:
                 self._size += len(value)
             case "id" if "\0" not in value:
                 self._id = value
-        if self._size > EVENT_CHARACTERS_MAX:
-            raise InvalidInput(f"an event exceeds {EVENT_CHARACTERS_MAX} characters.", field="server")
         return None
 
     def _ended(self) -> ServerSentEvent | None:
@@ -86,17 +99,17 @@ class HttpStream:
         self._request = _Request(target, heartbeat_seconds, silent_seconds)
 
     def receive(self, after: str, *, follow: bool) -> Iterator[Received]:
-        request, lines = self._request, EventLines()
+        request, parser = self._request, EventParser()
         try:
             with self._client.stream(
                 "GET", request.url, params=request.query(after), headers=request.headers(after), timeout=request.timeout
             ) as response:
                 if response.status_code != httpx.codes.OK:
                     raise error_of(response.status_code, response.read(), response.headers)
-                for line in response.iter_lines():
-                    event = lines.add(line)
-                    if event is not None and (received := request.received(event)) is not None:
-                        yield received
+                for chunk in response.iter_bytes():
+                    for event in parser.feed(chunk):
+                        if (received := request.received(event)) is not None:
+                            yield received
         except httpx.TransportError as error:
             raise unreachable(request.server, error) from error
         raise _cut_off(request.server)
@@ -117,17 +130,17 @@ class AsyncHttpStream:
         self._request = _Request(target, heartbeat_seconds, silent_seconds)
 
     async def receive(self, after: str, *, follow: bool) -> AsyncIterator[Received]:
-        request, lines = self._request, EventLines()
+        request, parser = self._request, EventParser()
         try:
             async with self._client.stream(
                 "GET", request.url, params=request.query(after), headers=request.headers(after), timeout=request.timeout
             ) as response:
                 if response.status_code != httpx.codes.OK:
                     raise error_of(response.status_code, await response.aread(), response.headers)
-                async for line in response.aiter_lines():
-                    event = lines.add(line)
-                    if event is not None and (received := request.received(event)) is not None:
-                        yield received
+                async for chunk in response.aiter_bytes():
+                    for event in parser.feed(chunk):
+                        if (received := request.received(event)) is not None:
+                            yield received
         except httpx.TransportError as error:
             raise unreachable(request.server, error) from error
         raise _cut_off(request.server)

@@ -16,6 +16,8 @@ from headwater.schemas.errors import ChainBroken, CursorExpired
 
 UNDO_CHANGES_MAX = 10_000
 """Of one pointer: how far back a base may lie."""
+WHOLE_STATES_MAX = 20
+"""Of one pointer: before each create, assign and delete there is one."""
 HELD_CHANGES_MAX = 100_000
 MINUTES_MAX = 24 * 60
 
@@ -79,6 +81,8 @@ class PointerView:
     def begin(self, seq: int, state: State) -> None:
         self._undo.append((self.seq, self.state, {}))
         self.seq, self.state = seq, state
+        while sum(whole is not None for _, whole, _ in self._undo) > WHOLE_STATES_MAX:
+            self._undo.popleft()
 
     def at(self, seq: int) -> State | None:
         """The state behind that entry; None if it lies too far back, or ahead."""

@@ -23,8 +23,8 @@ from headwater.schemas.errors import AddressForbidden, Fact, FeedUnreachable, He
 
 TRIES_MAX = 8
 TIMEOUT = httpx.Timeout(10.0, connect=5.0)
-ANSWER_BYTES_MAX = 64 * 1024
-"""Read of an answer: a receiver cannot fill the sender's memory."""
+ANSWER_CHARACTERS_MAX = 200
+"""Kept of a refusal; of the rest nothing is read: a receiver cannot fill the sender's memory."""
 _RETRIABLE = frozenset({408, 425, 429})
 
 
@@ -135,7 +135,7 @@ def _require_taken(response: httpx.Response) -> None:
     if response.is_success:
         return
     status = response.status_code
-    said = next(response.iter_bytes(ANSWER_BYTES_MAX), b"")[:200].decode(errors="replace")
+    said = next(response.iter_raw(), b"")[:ANSWER_CHARACTERS_MAX].decode(errors="replace")
     if status in _RETRIABLE or status >= 500:
         error = FeedUnreachable(f"the receiver answered {status}: {said}", field="url")
         text = response.headers.get("retry-after", "")

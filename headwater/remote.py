@@ -16,15 +16,14 @@ from headwater.consumers.sse import AsyncHttpStream, HttpStream
 from headwater.producer.catalog_commit import CommitResult
 from headwater.producer.catalog_records import LIVE, Catalog, CatalogStatus
 from headwater.producer.operations import CatalogOperation
-from headwater.producer.pointer_names import CATALOGS, ReferenceType, reference_pointer
-from headwater.producer.reference_specs import DEFAULT_BRANCH, Step, StepKind, parse_reference_spec
+from headwater.producer.pointer_names import CATALOGS, ReferenceType
 from headwater.producer.references import Reference, ReferencePage
+from headwater.remote_references import RemoteReferences
 from headwater.remote_snapshot import RemoteSnapshot
 from headwater.remote_subscription import RemoteSubscription
 from headwater.schemas.change import Change
-from headwater.schemas.entry_ids import EMPTY, micros_of
-from headwater.schemas.errors import CatalogNotFound, HeadwaterError, PointerNotFound, ReferenceNotFound
-from headwater.schemas.feed_json import CommitBody, PointerInfo, PointerKind
+from headwater.schemas.errors import CatalogNotFound, PointerNotFound
+from headwater.schemas.feed_json import CommitBody, PointerInfo
 from headwater.schemas.filters import NO_FILTER, Filter
 from headwater.server_calls import ServerCalls, check_server_url, operations_body
 
@@ -103,7 +102,7 @@ class RemoteCatalog:
     def __init__(self, realm: RemoteRealm, info: Catalog) -> None:
         self.realm = realm
         self.info = info
-        self._calls = realm.calls
+        self.references = RemoteReferences(realm.calls, info)
 
     @property
     def name(self) -> str:
@@ -116,88 +115,19 @@ class RemoteCatalog:
         return self._handle(name, ReferenceType.TAG)
 
     def list_references(self, *, token: str | None = None, limit: int = 100, deleted: bool = False) -> ReferencePage:
-        page = self._calls.pointers(f"cat/{self.info.id}/", token, limit)
-        kept = [self.reference(info) for info in page.pointers if info.kind is not PointerKind.RECORDS]
-        return ReferencePage([one for one in kept if deleted or not one.deleted], page.next_token)
+        return self.references.list(token=token, limit=limit, deleted=deleted)
 
     def log(self, at: str) -> Iterator[Change]:
         """Commits, newest first, across the branches that a reference came from; each costs one call."""
-        commit_id = self.resolve(at)[1]
-        while commit_id != EMPTY.hex():
-            change = self._calls.find_commit(commit_id)
-            yield change
-            commit_id = change.parent_id
+        return self.references.log(at)
 
     def snapshot(self, at: str) -> RemoteSnapshot:
-        pointer, commit_id, is_head = self.resolve(at)
-        return RemoteSnapshot(self._calls, self._calls.state(pointer, "latest" if is_head else commit_id))
-
-    def resolve(self, spec: str) -> tuple[str, str, bool]:
-        """Pointer and commit that a spec leads to, and whether it is just the head of a reference."""
-        parsed = parse_reference_spec(spec, "at")
-        if parsed.commit is None and not parsed.steps:
-            reference = self._named(parsed.name)
-            return reference.pointer, reference.commit_id, True
-        commit_id = self._named(parsed.name).commit_id if parsed.commit is None else parsed.commit.hex()
-        for step in parsed.steps:
-            commit_id = self._step(commit_id, step, spec)
-        return self._calls.find_commit(commit_id).pointer, commit_id, False
-
-    # ── steps ───────────────────────────────────────────────────────────────────────────────────────────────
-
-    def reference(self, info: PointerInfo) -> Reference:
-        type = ReferenceType.BRANCH if info.kind is PointerKind.BRANCH else ReferenceType.TAG
-        return Reference(
-            name=info.name.removeprefix(reference_pointer(self.info.id, type, "x")[:-1]),
-            type=type,
-            pointer=info.name,
-            commit_id=info.commit_id,
-            seq=info.seq,
-            oldest_seq=info.oldest_seq,
-            time=self._time(info),
-            deleted=info.deleted,
-        )
-
-    def find(self, name: str, type: ReferenceType) -> Reference | None:
-        pointer = reference_pointer(self.info.id, type, name)
-        page = self._calls.pointers(pointer, limit=1)
-        found = [info for info in page.pointers if info.name == pointer]
-        return self.reference(found[0]) if found else None
-
-    def _named(self, name: str | None) -> Reference:
-        wanted = self.info.default_branch if name in (None, DEFAULT_BRANCH) else str(name)
-        for type in (ReferenceType.BRANCH, ReferenceType.TAG):
-            found = self.find(wanted, type)
-            if found is not None and not found.deleted:
-                return found
-        raise _no_reference(wanted)
+        found = self.references.resolve(at)
+        calls = self.realm.calls
+        return RemoteSnapshot(calls, calls.state(found.pointer, "latest" if found.is_head else found.commit_id))
 
     def _handle(self, name: str, type: ReferenceType) -> RemoteReference:
-        reference = self.find(name, type)
-        if reference is None:
-            raise _no_reference(name)
-        return RemoteReference(self, reference)
-
-    def _step(self, commit_id: str, step: Step, spec: str) -> str:
-        change = self._calls.find_commit(commit_id)
-        match step.kind:
-            case StepKind.PARENT if step.number == 2 and change.source is not None:
-                return change.source.commit_id
-            case StepKind.PARENT:
-                return _no_empty(change.parent_id, spec) if step.number == 1 else _no_empty(EMPTY.hex(), spec)
-            case StepKind.ANCESTOR:
-                for _ in range(step.number):
-                    commit_id = _no_empty(self._calls.find_commit(commit_id).parent_id, spec)
-            case StepKind.TIME:
-                while micros_of(change.time) > step.number:
-                    change = self._calls.find_commit(_no_empty(change.parent_id, spec))
-                commit_id = change.commit_id
-        return commit_id
-
-    def _time(self, info: PointerInfo) -> str:
-        """Of the newest entry: the last one behind the one before it."""
-        reader = self.realm.reader([info.name], max(info.seq - 1, info.oldest_seq - 1))
-        return next((change.time for change in reader.changes(follow=False) if change.seq == info.seq), "")
+        return RemoteReference(self, self.references.get(name, type))
 
 
 class RemoteReference:
@@ -211,10 +141,7 @@ class RemoteReference:
         self._calls = catalog.realm.calls
 
     def info(self) -> Reference:
-        found = self._catalog.find(self.name, self.type)
-        if found is None:
-            raise _no_reference(self.name)
-        return found
+        return self._catalog.references.get(self.name, self.type)
 
     def commit(
         self,
@@ -284,13 +211,3 @@ class RemoteReference:
     def snapshot(self, at: str | None = None) -> RemoteSnapshot:
         """The state now, or at `name~n`, `name@commit`, `name*time`. Following from its entry leaves no seam."""
         return self._catalog.snapshot(at or self.name)
-
-
-def _no_empty(commit_id: str, spec: str) -> str:
-    if commit_id == EMPTY.hex():
-        raise ReferenceNotFound(f"{spec!r} leads beyond the first commit.", field="at", remedy="Go back fewer steps.")
-    return commit_id
-
-
-def _no_reference(name: str) -> HeadwaterError:
-    return ReferenceNotFound(f"there is no branch or tag {name!r}.", field="reference", remedy="List the references.")

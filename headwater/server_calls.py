@@ -74,6 +74,8 @@ class ServerCalls:
         try:
             return self.call("POST", "commit", CommitAnswer, content=msgspec.json.encode(body), headers=headers)
         except FeedUnreachable as error:
+            if error.facts.get("sent") is False:
+                raise
             raise CommitOutcomeUnknown(
                 f"no answer came: {error.message}",
                 remedy="Commit again with the same request id, which is never applied twice.",
@@ -95,10 +97,14 @@ class ServerCalls:
         self, method: str, path: str, query: Query, kind: type[T], headers: dict[str, str], content: bytes | None, wait: float
     ) -> T:
         backoff = Backoff(tries_max=CALL_TRIES_MAX)
+        may_be_there = False
         while True:
             try:
                 return self._once(method, path, query, kind, headers, content, wait)
             except HeadwaterError as error:
+                may_be_there = may_be_there or error.facts.get("sent") is not False
+                if isinstance(error, FeedUnreachable):
+                    error.facts["sent"] = may_be_there
                 time.sleep(backoff.after(error))
 
     def _once(

@@ -139,6 +139,18 @@ def test_a_filtered_reader_advances_over_what_it_does_not_see(shared_lake: Catal
             remote.realm().catalog("lake").branch("filtered").commit([Put(("mine",), IcebergTable("s3://m"))])
         resumed = Reader(poll, reader.cursor)
         assert [change.seq for change in resumed.changes(follow=False)] == [32]
+    with polling(FeedTarget(server=shared_feed.url, pointers=(branch.pointer,))) as poll:
+        brought_along = Reader(poll, reader.cursor)
+        assert [change.seq for change in brought_along.changes(follow=False)] == [32]
+
+
+@pytest.mark.parametrize("transport", ["poll", "sse", "async poll", "async sse"])
+def test_texts_may_hold_any_separator_of_lines(shared_lake: CatalogHandle, shared_feed: FeedServer, transport: str) -> None:
+    branch = shared_lake.create_branch(f"lines-{transport.replace(' ', '-')}")
+    message = "a\nb\r\nc\u2028d\u2029e\x85f\x0b\x0cg"
+    branch.commit([Put(("t",), IcebergTable("s3://1"))], message=message)
+    found = read_by(transport, FeedTarget(server=shared_feed.url, pointers=(branch.pointer,)), 2)
+    assert found[1].message == message
 
 
 # ── dead cursors ────────────────────────────────────────────────────────────────────────────────────────────

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headwater.consumers.feed_http import FeedTarget, error_of, filter_query, received_of
-from headwater.consumers.sse import EventLines, ServerSentEvent
+from headwater.consumers.sse import EventParser, ServerSentEvent
 from headwater.schemas.change import Kind, Op
+from headwater.schemas.cursor import Cursor, Position, encode_cursor
 from headwater.schemas.errors import (
     Conflict,
     CursorExpired,
@@ -22,6 +25,7 @@ from headwater.schemas.feed_json import FeedPage, Head, Problem, Range
 from headwater.schemas.filters import Filter
 from tests.feed_histories import POINTER, history
 
+CURSOR = encode_cursor(Cursor("r#1", {POINTER: Position(3, b"")}))
 TARGET = FeedTarget(server="http://host/", realm="a realm", pointers=(POINTER,))
 
 
@@ -63,13 +67,13 @@ def test_a_page_that_is_no_page_is_refused() -> None:
 
 def test_a_page_of_one_pointer_and_a_page_of_several_become_frames() -> None:
     changes = tuple(history(3))
-    one = FeedPage(changes=changes, cursor="c", range=Range(0, 3), head=Head(9, "", ""))
+    one = FeedPage(changes=changes, cursor=CURSOR, range=Range(0, 3), head=Head(9, "", ""))
     (frame,) = received_of(msgspec.json.encode(one), TARGET).frames
     assert (frame.pointer, frame.from_seq, frame.to_seq, frame.changes) == (POINTER, 0, 3, changes)
     other = tuple(history(2, "other"))
     several = FeedPage(
         changes=(*changes, *other),
-        cursor="c",
+        cursor=CURSOR,
         ranges={POINTER: Range(0, 3), "other": Range(0, 2), "idle": Range(5, 5)},
         heads={POINTER: Head(3, "", ""), "other": Head(2, "", ""), "idle": Head(5, "", "")},
     )
@@ -88,8 +92,24 @@ def test_addresses_and_filters_are_sent_as_the_server_reads_them() -> None:
         filter_query(Filter(prefix=("a.b",)))
 
 
-def test_events_are_read_as_the_standard_says() -> None:
-    lines = EventLines()
-    text = ": comment\nevent: changes\nid: 7\ndata: one\ndata:two\nretry: 5\nunknown\n\n\nevent: lost\n\ndata: plain\n\n"
-    events = [event for line in text.split("\n") if (event := lines.add(line)) is not None]
-    assert events == [ServerSentEvent("changes", "one\ntwo", "7"), ServerSentEvent("message", "plain", "7")]
+@given(st.sampled_from(["\n", "\r", "\r\n"]), st.lists(st.integers(1, 20), min_size=1, max_size=60))
+def test_events_are_read_as_the_standard_says_however_they_are_cut(line_end: str, sizes: list[int]) -> None:
+    lines = [
+        ": comment",
+        "event: changes",
+        "id: 7",
+        "data: o\u2028n\x85e",
+        "data:two",
+        "retry: 5",
+        "unknown",
+        "",
+        "",
+        "event: lost",
+    ]
+    raw = line_end.join([*lines, "", "data: plain", "", ""]).encode()
+    parser, events = EventParser(), list[ServerSentEvent]()
+    while raw:
+        size = sizes.pop() if sizes else len(raw)
+        events += parser.feed(raw[:size])
+        raw = raw[size:]
+    assert events == [ServerSentEvent("changes", "o\u2028n\x85e\ntwo", "7"), ServerSentEvent("message", "plain", "7")]

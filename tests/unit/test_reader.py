@@ -9,7 +9,7 @@ from itertools import islice
 import pytest
 
 from headwater.consumers.backoff import BEHIND_TRIES_MAX, Backoff
-from headwater.consumers.reader import AsyncReader, Reader
+from headwater.consumers.reader import TRIES_MAX, AsyncReader, Reader
 from headwater.consumers.transport import Received
 from headwater.schemas.change import Change
 from headwater.schemas.cursor import Cursor, Position, decode_cursor, encode_cursor
@@ -151,6 +151,13 @@ def test_a_server_that_stays_behind_the_cursor_is_given_up(use_async: bool) -> N
     with pytest.raises(FeedBehind):
         read_all(transport, use_async=use_async)
     assert len(transport.asked) == BEHIND_TRIES_MAX
+
+
+def test_a_reader_that_does_not_follow_gives_up_a_server_that_does_not_answer() -> None:
+    transport = Scripted({number: FeedUnreachable("gone") for number in range(1, 100)})
+    with pytest.raises(FeedUnreachable):
+        list(Reader(transport, sleep=lambda _: None).changes(follow=False))
+    assert len(transport.asked) == TRIES_MAX
 
 
 @pytest.mark.parametrize("stop_behind", range(1, len(LOG)))
