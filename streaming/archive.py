@@ -18,10 +18,15 @@ from pyspark.sql import functions as sql
 from headwater.schemas.errors import ChainBroken
 from headwater.streaming.archive_targets import ArchiveTarget, ParquetArchive
 from headwater.streaming.catching_up import Report, run_until_caught_up, run_until_stopped, silent
+from headwater.streaming.readers import RegisteredReaders
 from headwater.streaming.sources.log_offsets import LogOffset, Position
+from headwater.streaming.sources.open_stores import opened_store, realm_instance
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+Reached = Callable[[LogOffset | None], None]
+"""Told how far the archive goes."""
 
 
 class PointerBatch(msgspec.Struct, frozen=True):
@@ -41,12 +46,16 @@ def archive_log(
     *,
     store: str,
     realm: str = "default",
+    reader: str = "archive",
     changes_per_batch: int = 100_000,
     is_stopping: Callable[[], bool] | None = None,
     report: Report = silent,
 ) -> int:
-    """Bring the archive up to the log; with `is_stopping`, go on until it says so. The number of rows read leaves."""
+    """Bring the archive up to the log; with `is_stopping`, go on until it says so. The number of rows read leaves. History
+    behind the archive is kept for it under the name `reader`, up to a maximum age."""
     position = target.position()
+    kept_for = _registered(store, realm, reader)
+    kept_for(position)
     if isinstance(target, ParquetArchive):
         target.remove_unfinished()
     options = {"store": store, "realm": realm, "changes_per_batch": str(changes_per_batch)}
@@ -56,7 +65,7 @@ def archive_log(
     # The archive knows its position, so Spark's own record need not outlive the run.
     checkpoint = tempfile.mkdtemp(prefix="headwater-archive-")
     try:
-        writer = changes.writeStream.foreachBatch(functools.partial(_archive_batch, target))
+        writer = changes.writeStream.foreachBatch(functools.partial(_archive_batch, target, kept_for))
         writer = writer.option("checkpointLocation", f"file://{checkpoint}")
         if is_stopping:
             return run_until_stopped(writer, is_stopping=is_stopping, report=report)
@@ -68,10 +77,22 @@ def archive_log(
 def archive_stream(changes: DataFrame, target: ArchiveTarget, checkpoint: str) -> Any:
     """The writer of any stream with these columns, e.g. from Kafka, whose offsets only the checkpoint knows."""
     target.position()
-    return changes.writeStream.foreachBatch(functools.partial(_archive_batch, target)).option("checkpointLocation", checkpoint)
+    archive_batch = functools.partial(_archive_batch, target, lambda _: None)
+    return changes.writeStream.foreachBatch(archive_batch).option("checkpointLocation", checkpoint)
 
 
-def _archive_batch(target: ArchiveTarget, batch: DataFrame, batch_id: int) -> None:
+def _registered(store: str, realm: str, reader: str) -> Reached:
+    """⚠ Called with what the archive holds already: only that may go from the log."""
+    opened = opened_store(store)
+    readers = RegisteredReaders(opened.backend, realm_instance(opened, realm), opened.clock)
+
+    def save(position: LogOffset | None) -> None:
+        readers.save(reader, {} if position is None else {name: at.seq for name, at in position.pointers.items()})
+
+    return save
+
+
+def _archive_batch(target: ArchiveTarget, kept_for: Reached, batch: DataFrame, batch_id: int) -> None:
     """Kept while it is counted and written: the log is read once."""
     batch = batch.persist()
     try:
@@ -85,6 +106,7 @@ def _archive_batch(target: ArchiveTarget, batch: DataFrame, batch_id: int) -> No
         reached = reached_by(archived, found)
         if reached != archived:
             target.append(new, reached)
+        kept_for(reached)
     finally:
         batch.unpersist()
 

@@ -79,9 +79,9 @@ def fetch_jars_meanwhile() -> None:
         with contextlib.suppress(HeadwaterError):
             fetch_jars(name, Path(load_settings().jar_cache_dir))
 
-    if not docker_answers():
-        for name in ("cassandra", "kafka", "registry"):
-            threading.Thread(target=fetch, args=(name,), daemon=True).start()
+    servers = () if docker_answers() else ("cassandra", "kafka", "registry")
+    for name in (*servers, "spark"):
+        threading.Thread(target=fetch, args=(name,), daemon=True).start()
 
 
 def with_path(url: str, path: str) -> str:

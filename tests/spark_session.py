@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import shlex
 from typing import TYPE_CHECKING
 
@@ -32,4 +33,6 @@ SMALL = {
 
 @functools.cache
 def shared_spark() -> SparkSession:
+    # Spark starts many Python processes, each of which would compile all that it imports.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     return open_spark(load_settings(SMALL), app_name="headwater-tests")

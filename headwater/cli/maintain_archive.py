@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING
 
 import rich_click as click
@@ -48,6 +49,7 @@ def archive_command(
                 target,
                 store=settings.store,
                 realm=realm,
+                reader=f"archive-{hashlib.sha256(place.encode()).hexdigest()[:12]}",
                 changes_per_batch=changes_per_batch,
                 is_stopping=(lambda: False) if follow else None,
             )

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import functools
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 
 import headwater
+from headwater.cli.main import headwater as command
 from headwater.embedded import Headwater
-from headwater.schemas.errors import ChainBroken, CursorExpired, ReferenceNotFound
+from headwater.schemas.errors import ChainBroken, CursorExpired, InvalidInput, ReferenceNotFound
 from headwater.streaming.archive import PointerBatch, archive_log, reached_by
 from headwater.streaming.archive_targets import IcebergArchive, ParquetArchive
+from headwater.streaming.readers import RegisteredReaders
 from headwater.streaming.replay import Opener, Stretch, change_counts, lineage, states
 from headwater.streaming.sources.log_offsets import LogOffset, Position
 from tests.spark_lakes import change_of_row, cut_history, fill, logged_changes, put_tables
@@ -56,6 +61,8 @@ def test_an_archive_is_the_log_and_replays_to_what_the_store_holds(
     archive_log(spark, target, store=url, changes_per_batch=20)
     kernel = engine.realm().kernel
     assert archived(target) == logged_changes(kernel)
+    reader = RegisteredReaders(engine.store.backend, kernel.realm, engine.store.clock).list()[0]
+    assert reader.positions == {pointer: at.seq for pointer, at in (target.position() or ARCHIVED).pointers.items()}
 
     # A crash between data and manifest, then more commits, then a run that knows nothing of the first.
     spark.range(1).write.parquet(f"{tmp_path}/archive/data/9999999999-crashed")
@@ -134,3 +141,22 @@ def test_a_lineage_goes_from_base_to_base_and_stops_where_a_segment_has_none() -
         Stretch(3, "main", 1, 4),
     ]
     assert lineage("other", 3, openers) == [Stretch(0, "other", 1, 3)]
+
+
+def test_the_commands_archive_and_replay_what_they_say(
+    spark: SparkSession, lake: tuple[str, Headwater], tmp_path: Path
+) -> None:
+    url, engine = lake
+    run = functools.partial(CliRunner().invoke, command, standalone_mode=False)
+
+    made = run(["--store", url, "maintain", "archive", f"{tmp_path}/archive", "--json"])
+    assert made.exception is None, made.exception
+    answer = json.loads(made.stdout)
+    assert answer["archived"] == len(logged_changes(engine.realm().kernel))
+    shown = run(["--store", url, "maintain", "replay", "--archive", f"{tmp_path}/archive", "--json"])
+    keys = {tuple(row["key"]) for row in json.loads(shown.stdout) if row["pointer"] == MAIN}
+    assert keys == set(stored(engine, "main"))
+    refused = run(["--store", url, "maintain", "replay", "--archive", f"{tmp_path}/none"])
+    assert isinstance(refused.exception, InvalidInput) and "no archive" in str(refused.exception)
+    both = run(["--store", url, "maintain", "replay", "--at", "2026-01-01T00:00:00Z", "--counts"])
+    assert isinstance(both.exception, InvalidInput)

@@ -10,6 +10,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 import headwater
 from tests.spark_lakes import fill, logged_changes, put_tables
 
@@ -36,6 +38,7 @@ def sink_rows(folder: Path) -> list[tuple[str, int]]:
         return sink.execute("SELECT pointer, seq FROM rows ORDER BY pointer, seq").fetchall() if has_table else []
 
 
+@pytest.mark.timeout(600)
 def test_a_killed_driver_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/lake.db"
     with headwater.open(store, create=True) as engine:
