@@ -19,7 +19,7 @@ from headwater.persistence.realms import Realms
 from headwater.persistence.records import DeleteRecord, RecordsRequest, Unchanged, head_records
 from headwater.persistence.rows import PointerRow, Table
 from headwater.persistence.store import RealmKernel, Store
-from headwater.producer.catalog_records import GONE, LIVE, Catalog, catalog_of, gone_key
+from headwater.producer.catalog_records import COUNTER_KEY, GONE, LIVE, Catalog, catalog_of, gone_key
 from headwater.producer.catalogs import Catalogs
 from headwater.producer.commit_meta import CommitMeta
 from headwater.producer.pointer_names import CATALOGS, catalog_prefix
@@ -112,7 +112,7 @@ class CatalogPurge:
     def run(self, *, dry_run: bool = False) -> list[PurgedCatalog]:
         now = self._kernel.store.clock.now_micros()
         done = [self._one(catalog, now, dry_run) for catalog in self._dropped()]
-        return done + [self._orphan(catalog_id, dry_run) for catalog_id in self._unrecorded()]
+        return done + [self._orphan(catalog_id, now, dry_run) for catalog_id in self._unrecorded()]
 
     def _one(self, catalog: Catalog, now: int, dry_run: bool) -> PurgedCatalog:
         rows = list(self._rows(catalog.id))
@@ -126,31 +126,38 @@ class CatalogPurge:
             realm=self._kernel.realm_name, catalog_id=catalog.id, name=catalog.name, pointers=len(rows), waiting=waiting
         )
 
-    def _orphan(self, catalog_id: int, dry_run: bool) -> PurgedCatalog:
-        """What a writer that slept through the purge has left."""
+    def _orphan(self, catalog_id: int, now: int, dry_run: bool) -> PurgedCatalog:
+        """What a writer that slept through the purge has left. It waits as long as a dropped catalog does."""
         rows = list(self._rows(catalog_id))
-        waiting = "" if dry_run else self._remove(catalog_id, rows)
+        waiting = self._is_young(rows, now)
+        if not waiting and not dry_run:
+            waiting = self._remove(catalog_id, rows)
         return PurgedCatalog(realm=self._kernel.realm_name, catalog_id=catalog_id, name="", pointers=len(rows), waiting=waiting)
 
     def _dropped(self) -> Iterator[Catalog]:
         yield from (catalog_of(record) for record in head_records(self._kernel, CATALOGS).all(GONE))
 
     def _unrecorded(self) -> list[int]:
-        """⚠ Names first, records after: a catalog is recorded before its first pointer is named."""
+        """⚠ Names first, records after: a catalog is recorded before its first pointer is named. Only ids that the counter has
+        given out can have been a catalog's."""
         named = {int(match.group(1)) for name in self._names("cat/") if (match := _CATALOG_POINTER.match(name))}
         records = head_records(self._kernel, CATALOGS)
         known = {catalog_of(record).id for under in (LIVE, GONE) for record in records.all(under)}
-        return sorted(named - known)
+        counter = records.get(COUNTER_KEY)
+        given_out = 0 if counter is None else int(counter.value["next"]) - 1
+        return sorted(catalog_id for catalog_id in named - known if catalog_id <= given_out)
 
     def _any_lives(self, rows: Sequence[tuple[str, PointerRow]]) -> bool:
         return any(entry_kind is not Kind.DELETE for _, entry_kind in self._heads(rows))
 
     def _waits(self, rows: Sequence[tuple[str, PointerRow]], now: int) -> str:
         """The delete entries are history too, and are kept as long."""
-        youngest = max((time for time, _ in self._heads(rows)), default=0)
-        if youngest > now - self._age_seconds * MICROS:
-            return f"dropped less than {self._age_seconds} seconds ago"
-        return "a branch or tag still lives" if self._any_lives(rows) else ""
+        return self._is_young(rows, now) or ("a branch or tag still lives" if self._any_lives(rows) else "")
+
+    def _is_young(self, rows: Sequence[tuple[str, PointerRow]], now: int) -> str:
+        times = [*(time for time, _ in self._heads(rows)), *(row.created_at for _, row in rows)]
+        recent = max(times, default=0) > now - self._age_seconds * MICROS
+        return f"dropped less than {self._age_seconds} seconds ago" if recent else ""
 
     def _heads(self, rows: Sequence[tuple[str, PointerRow]]) -> list[tuple[int, Kind]]:
         ids = [object_id_of(row.head) for _, row in rows if row.head]

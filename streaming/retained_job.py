@@ -20,6 +20,7 @@ from pyspark.sql import functions as sql
 from headwater.persistence.store import Store
 from headwater.schemas.errors import ChainBroken, CursorGone, RetainedCorrupt, RetainedIncomplete, RetainedMoved
 from headwater.streaming.catching_up import Report, run_until_caught_up, run_until_stopped, silent
+from headwater.streaming.kafka_changes import KafkaOptions, stream_kafka_changes
 from headwater.streaming.readers import RegisteredReaders
 from headwater.streaming.retained_seed import ROW_DDL, current_spans, seed
 from headwater.streaming.retained_store import RetainedState, RetainedStore, count_rows
@@ -72,6 +73,8 @@ class RetainedJob:
         """Catch up and stop; with `is_stopping`, go on until it says so."""
         for attempt in range(SEEDS_MAX):
             state = self._loaded(reseed=reseed and attempt == 0)
+            if is_stopping is None and not lag(self._store, state):
+                return state
             try:
                 self._stream(state, changes_per_batch, is_stopping, report)
                 return self.state()
@@ -92,11 +95,26 @@ class RetainedJob:
             )
         return state
 
+    def run_kafka(self, options: KafkaOptions, *, follow: bool = False, report: Report = silent) -> RetainedState:
+        """The same from the realm's topic, up to what it holds now, or on and on. The store says nothing but where the set
+        begins; what the topic does not reach back to is seeded by walking."""
+        checkpoint = self._retained.folder / "kafka-checkpoint"
+        for attempt in range(SEEDS_MAX):
+            self._loaded(reseed=False)
+            try:
+                writer = self.stream(stream_kafka_changes(self._spark, options), f"file://{checkpoint}")
+                writer = writer if follow else writer.trigger(availableNow=True)
+                run_until_stopped(writer, is_stopping=lambda: False, report=report)
+                return self.state()
+            except (CursorGone, RetainedIncomplete, RetainedCorrupt):
+                if attempt == SEEDS_MAX - 1:
+                    raise
+                self._seed()
+        raise AssertionError("unreachable")
+
     def stream(self, changes: DataFrame, checkpoint: str) -> Any:
         """The writer of any stream with these columns, e.g. from Kafka, whose offsets only the checkpoint knows."""
-        self._loaded(reseed=False)
-        writer = changes.writeStream.foreachBatch(functools.partial(self._add_batch))
-        return writer.option("checkpointLocation", checkpoint)
+        return changes.writeStream.foreachBatch(self._add_batch).option("checkpointLocation", checkpoint)
 
     def _loaded(self, *, reseed: bool) -> RetainedState:
         try:

@@ -134,6 +134,35 @@ def purge_realms_command(
 
 
 @command.command()
+@click.option(
+    "--every", metavar="HOURS", type=click.FloatRange(0, min_open=True), default=6.0, show_default=True, help="Cadence."
+)
+@click.option("--once", is_flag=True, help="One cycle, now.")
+@as_json
+@click.pass_obj
+def schedule(settings: Settings, every: float, once: bool, json_output: bool) -> None:
+    """Expire, purge and sweep all realms in the background, on a cadence, until it is interrupted."""
+    from headwater.streaming.schedule import ScheduleOptions, run_cycle
+
+    options = ScheduleOptions(every_seconds=every * 3_600, retention=settings.retention)
+    with opened(settings) as store:
+        while True:
+            report = run_cycle(store, options)
+            if json_output:
+                print_json(report)
+            else:
+                click.echo(
+                    f"{report.expired} entries expired, {report.realms_purged} realms, {report.catalogs_purged} catalogs "
+                    f"and {report.rows_purged} rows purged"
+                )
+            if once:
+                break
+            merged_failures(report.failures)
+            store.clock.sleep(options.every_seconds)
+    failed_if(report.failures if once else [])
+
+
+@command.command()
 @click.argument("run_id", required=False)
 @as_json
 @click.pass_obj

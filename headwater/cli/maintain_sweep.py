@@ -147,10 +147,11 @@ def _what_is_wrong(report: Any) -> str:
 @click.option("--follow", is_flag=True, help="Go on until it is interrupted.")
 @click.option("--reseed", is_flag=True, help="Forget the set and begin anew by walking.")
 @click.option("--batch", type=click.IntRange(1), default=100_000, show_default=True, help="Changes at once.")
+@click.option("--kafka", is_flag=True, help="Read the realm's topic (setting kafka_bootstrap), not the store's log.")
 @as_json
 @click.pass_obj
 def retained_command(
-    settings: Settings, realms: Sequence[str], follow: bool, reseed: bool, batch: int, json_output: bool
+    settings: Settings, realms: Sequence[str], follow: bool, reseed: bool, batch: int, kafka: bool, json_output: bool
 ) -> None:
     """Bring the set of what must stay up to the log, on Spark, each change exactly once.
 
@@ -164,20 +165,32 @@ def retained_command(
         instances = instances_to_maintain(store, realms)
         if follow and len(instances) != 1:
             raise InvalidInput("one realm at a time can be followed.", field="--realm", remedy="Name one with --realm.")
+        if kafka and not settings.kafka_bootstrap:
+            raise InvalidInput("no Kafka is named.", field="--kafka", remedy="Set kafka_bootstrap to host:port.")
         spark = _spark(settings)
+        from headwater.streaming.kafka_changes import KafkaOptions
         from headwater.streaming.retained_job import RetainedJob
         from headwater.streaming.retained_store import RetainedStore
 
         with progress_bar() as bar:
             for instance in instances:
                 job = RetainedJob(spark, store, settings.store, RetainedStore(settings.maintenance_dir, instance))
+
+                def report(progress: dict[str, Any]) -> None:
+                    bar.add("changes", int(progress["numInputRows"]))
+
                 try:
-                    state = job.run(
-                        changes_per_batch=batch,
-                        reseed=reseed,
-                        is_stopping=(lambda: False) if follow else None,
-                        report=lambda progress: bar.add("changes", int(progress["numInputRows"])),
-                    )
+                    if kafka:
+                        topic = KafkaOptions(
+                            bootstrap=settings.kafka_bootstrap,
+                            realm_instance=instance,
+                            store=settings.store,
+                            records_per_batch=batch,
+                        )
+                        state = job.run_kafka(topic, follow=follow, report=report)
+                    else:
+                        stopping = (lambda: False) if follow else None
+                        state = job.run(changes_per_batch=batch, reseed=reseed, is_stopping=stopping, report=report)
                 except KeyboardInterrupt:
                     state = job.state()
                 states.append((instance, state))

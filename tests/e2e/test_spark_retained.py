@@ -9,19 +9,24 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import headwater
 from headwater.persistence import draft
 from headwater.persistence.backends import open_backend
-from headwater.schemas.errors import RetainedCorrupt
+from headwater.schemas.errors import RetainedCorrupt, RetainedIncomplete
 from headwater.streaming.executors import SparkExecutor
 from headwater.streaming.fenced import fence_realm
 from headwater.streaming.identifiers import Identifiers
+from headwater.streaming.kafka_changes import KafkaOptions
 from headwater.streaming.readers import RegisteredReaders
 from headwater.streaming.retained_job import RetainedJob, lag
 from headwater.streaming.retained_rows import StreamedSource, compact
 from headwater.streaming.retained_sources import WalkedSource, require_complete
 from headwater.streaming.retained_store import RetainedStore
 from headwater.streaming.safeguards import Safeguards
+from headwater.streaming.verify import verify_realm
 from tests.maintained import HOUR, Maintained
+from tests.publisher_runs import options, publish_rest
+from tests.spark_lakes import fill
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,7 +75,6 @@ def test_the_streamed_set_is_the_walked_set_through_a_realms_whole_life(streamed
     streamed.steps(30)
     streamed.job().run()
     assert lag(realm.store, streamed.job().state()) == {}
-    streamed.compare()
     streamed.steps(30)
     state = streamed.job().run(changes_per_batch=20)
     assert state.number == 3  # it was seeded, and went on by two batches
@@ -90,7 +94,6 @@ def test_the_streamed_set_is_the_walked_set_through_a_realms_whole_life(streamed
     floors = {pointer: realm.floor(pointer) for pointer in realm.logs}
     state = compact(streamed.spark, streamed.store, floors)
     assert state.rows < rows_before
-    streamed.compare()
     streamed.steps(20)
     streamed.job().run()
     streamed.compare()
@@ -154,3 +157,22 @@ def test_a_batch_that_was_cut_short_is_written_again(streamed: Streamed, monkeyp
     streamed.job().run()
     assert died
     streamed.compare()
+
+
+def test_the_set_is_kept_from_kafka_too_and_a_lag_of_the_topic_deletes_nothing(
+    spark: SparkSession, kafka_bootstrap: str, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path}/lake.db"
+    with headwater.open(url, create=True) as engine:
+        instance = engine.ensure_realm().kernel.realm
+        backend, clock = engine.store.backend, engine.store.clock
+        job = RetainedJob(spark, engine.store, url, RetainedStore(tmp_path / "retained", instance))
+        job.run()  # seeded with the little that a new realm has
+        fill(engine)
+        behind = StreamedSource(spark, str(tmp_path / "retained")).retained(fence_realm(backend, instance, clock))
+        with pytest.raises(RetainedIncomplete):
+            require_complete(fence_realm(backend, instance, clock).spans, behind.positions)
+        publish_rest(engine.store, options(kafka_bootstrap))
+        job.run_kafka(KafkaOptions(bootstrap=kafka_bootstrap, realm_instance=instance, store=url))
+        report = verify_realm(backend, instance, clock, Identifiers(), StreamedSource(spark, str(tmp_path / "retained")))
+        assert report.holds and report.streamed == report.walked > 50

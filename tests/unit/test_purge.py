@@ -121,9 +121,23 @@ def test_a_pointer_that_a_sleeping_writer_made_in_a_purged_catalog_goes_next_tim
     CatalogPurge(lake.kernel).run()
     lake.refs.create("late", None, meta=META)
     assert store.backend.list_names(lake.kernel.realm, prefix="cat/1/") != []
+    (young,) = CatalogPurge(lake.kernel).run()
+    assert young.waiting
+    clock.move(31 * DAY)
     (orphan,) = CatalogPurge(lake.kernel).run()
     assert orphan.name == "" and not orphan.waiting
     assert store.backend.list_names(lake.kernel.realm, prefix="cat/1/") == []
+
+
+def test_pointers_under_an_id_that_no_catalog_was_ever_given_are_left_alone(store: Store) -> None:
+    lake = Lake(store)
+    lake.refs.create("here", None, meta=META)
+    write_note(lake.kernel, "cat/77/notes", "key")
+    clock = store.clock
+    assert isinstance(clock, ManualClock)
+    clock.move(400 * DAY)
+    assert CatalogPurge(lake.kernel).run() == []
+    assert store.backend.list_names(lake.kernel.realm, prefix="cat/77/") == ["cat/77/notes"]
 
 
 def test_fences_of_purged_realms_stay_closed(store: Store) -> None:
