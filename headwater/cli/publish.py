@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import signal
+import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import rich_click as click
@@ -29,6 +31,9 @@ STATUS_SECONDS = 10.0
 @click.option("--kafka", "bootstrap", metavar="BOOTSTRAP", help="Brokers, host:port,…; or the setting kafka_bootstrap.")
 @click.option("--realm", "realms", multiple=True, metavar="NAME", help="Only this realm; may be repeated. All, if left out.")
 @click.option("--once", is_flag=True, help="Publish what is in the log now, then end.")
+@click.option(
+    "--processes", default=1, show_default=True, type=click.IntRange(1, 64), help="How many processes share the work here."
+)
 @click.option("--status", "show_status", is_flag=True, help="Show topics, generations and alarms, and publish nothing.")
 @click.option("--restart", metavar="REALM", help="Begin a new generation of a realm at its oldest entries; say so, and end.")
 @as_json
@@ -38,6 +43,7 @@ def command(
     bootstrap: str | None,
     realms: tuple[str, ...],
     once: bool,
+    processes: int,
     show_status: bool,
     restart: str | None,
     json_output: bool,
@@ -56,7 +62,8 @@ def command(
             for name in realms:
                 Realms(store).get(name)
             publisher = make_publisher(store, publisher_options(settings, bootstrap), realms=realms)
-            _run(publisher, once, json_output)
+            with _others(processes - 1):
+                _run(publisher, once, json_output)
 
 
 def _run(publisher: Publisher, once: bool, json_output: bool) -> None:
@@ -70,6 +77,20 @@ def _run(publisher: Publisher, once: bool, json_output: bool) -> None:
     _every(STATUS_SECONDS, ended, lambda: _log_lag(publisher))
     publisher.run()
     ended.set()
+
+
+@contextmanager
+def _others(count: int) -> Iterator[None]:
+    """The same command in processes of their own, for as long as this one works; they are told to stop when it does."""
+    command = [sys.executable, "-m", "headwater", *sys.argv[1:], "--processes", "1"]
+    started = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for _ in range(count)]  # noqa: S603
+    try:
+        yield
+    finally:
+        for process in started:
+            process.terminate()
+        for process in started:
+            process.wait()
 
 
 def _every(seconds: float, ended: threading.Event, step: Callable[[], None]) -> None:

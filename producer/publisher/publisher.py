@@ -28,7 +28,7 @@ from headwater.producer.publisher.shard import Shard, ShardContext, ShardStatus
 from headwater.producer.publisher.sharing import fair_share
 from headwater.producer.publisher.topics import RealmTopics, Topics
 from headwater.producer.publisher.turnover import Turnover, shard_key
-from headwater.schemas.errors import HeadwaterError, PublisherStopped
+from headwater.schemas.errors import HeadwaterError, KafkaUnavailable, PublisherStopped
 from headwater.schemas.topics import partition_of
 
 PUBLISHED = frozenset({RealmStatus.ACTIVE, RealmStatus.INACTIVE})
@@ -68,6 +68,7 @@ class Publisher:
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
         self._asked_others_at = float("-inf")
+        self._got_through_at = time.monotonic()
         self.failure = ""
         """Why the supervisor's last round did not get through; empty if it did."""
 
@@ -100,6 +101,7 @@ class Publisher:
         """Publish all that is in the log when this is called; `PublisherStopped` if a shard raised an alarm."""
         wanted: dict[ShardKey, dict[str, int]] | None = None
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        self._got_through_at = time.monotonic()
         try:
             while not self._closing.is_set() and (deadline is None or time.monotonic() < deadline):
                 self.tick()
@@ -108,6 +110,7 @@ class Publisher:
                 if wanted is not None and all(self._is_done(key, seqs) for key, seqs in wanted.items()):
                     break
                 self._raise_alarms()
+                self._raise_lasting_failure()
                 self._closing.wait(0.02)
             return self.status()
         finally:
@@ -140,6 +143,7 @@ class Publisher:
             self._check_topics()
             self._share(self._keeper)
             self.failure = ""
+            self._got_through_at = time.monotonic()
         except HeadwaterError as error:
             if self.failure != str(error):
                 _log.warning("the publisher's round did not get through: %s", error)
@@ -329,6 +333,11 @@ class Publisher:
             _log.info("%s shard %d is in the hands of another publisher: %s", realm, number, error)
             return False
         return all(pointer in found and found[pointer].seq >= seq for pointer, seq in seqs.items())
+
+    def _raise_lasting_failure(self) -> None:
+        """Whoever publishes once waits for an answer, not for the brokers to be repaired."""
+        if self._got_through_at < time.monotonic() - 2 * self._options.kafka_timeout_seconds:
+            raise KafkaUnavailable(self.failure, remedy="Look at the brokers, then try again.")
 
     def _raise_alarms(self) -> None:
         for status in self.status():

@@ -36,6 +36,7 @@ class Topics:
     def __init__(self, admin: AdminClient, options: PublisherOptions) -> None:
         self._admin = admin
         self._options = options
+        self._timeout_seconds = min(ADMIN_TIMEOUT_SECONDS, options.kafka_timeout_seconds)
 
     def find(self, realms: Sequence[str]) -> dict[str, RealmTopics | None]:
         """As they are now, in one question; None where one of the two is missing."""
@@ -86,9 +87,9 @@ class Topics:
     def _create(self, wanted: list[NewTopic]) -> None:
         if not wanted:
             return
-        for name, future in self._admin.create_topics(wanted, operation_timeout=ADMIN_TIMEOUT_SECONDS).items():
+        for name, future in self._admin.create_topics(wanted, operation_timeout=self._timeout_seconds).items():
             try:
-                future.result(ADMIN_TIMEOUT_SECONDS * 2)
+                future.result(self._timeout_seconds * 2)
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise translated(error, f"creating topic {name}") from error
@@ -99,10 +100,10 @@ class Topics:
         found: dict[str, Topic] = {}
         if not names:
             return found
-        futures = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=ADMIN_TIMEOUT_SECONDS)
+        futures = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=self._timeout_seconds)
         for name, future in futures.items():
             try:
-                described: Any = future.result(ADMIN_TIMEOUT_SECONDS * 2)
+                described: Any = future.result(self._timeout_seconds * 2)
             except KafkaException as error:
                 if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                     continue
@@ -115,9 +116,9 @@ class Topics:
     def _check(self, topics: RealmTopics) -> None:
         """A progress topic that forgets by age would have all published again."""
         resource = ConfigResource(ResourceType.TOPIC, topics.progress.name)
-        future = self._admin.describe_configs([resource], request_timeout=ADMIN_TIMEOUT_SECONDS)[resource]
+        future = self._admin.describe_configs([resource], request_timeout=self._timeout_seconds)[resource]
         try:
-            policy = future.result(ADMIN_TIMEOUT_SECONDS * 2)["cleanup.policy"].value
+            policy = future.result(self._timeout_seconds * 2)["cleanup.policy"].value
         except KafkaException as error:
             raise translated(error, f"describing topic {topics.progress.name}") from error
         if policy != "compact":

@@ -12,7 +12,7 @@ import headwater
 from headwater.producer.publisher.pins import publisher_pins
 from headwater.schemas.kafka_records import RecordType
 from headwater.schemas.topics import commits_topic
-from tests.catalog_lake import Lake
+from tests.catalog_lake import EMBEDDED, Lake, embedded_url
 from tests.feed_validators import check_generations
 from tests.publisher_runs import (
     assert_topic_equals_log,
@@ -33,11 +33,11 @@ SOAK = bool(os.environ.get("HEADWATER_SOAK"))
 WRITERS, ROUNDS = (8, 130) if SOAK else (3, 4)
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", "postgresql", *(["memory", "cassandra"] if SOAK else [])])
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/lake.db"
-    fresh: FreshUrl = request.getfixturevalue("fresh_postgres")
+    if request.param in EMBEDDED:
+        return embedded_url(request.param, tmp_path)
+    fresh: FreshUrl = request.getfixturevalue("fresh_postgres" if request.param == "postgresql" else "fresh_cassandra")
     return fresh()
 
 
