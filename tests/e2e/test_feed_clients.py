@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -13,7 +14,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import httpx
 import msgspec
@@ -31,7 +31,8 @@ from headwater.persistence.rows import Anchor
 from headwater.persistence.store import RealmKernel
 from headwater.schemas.change import Change, Kind
 from headwater.schemas.cursor import POINTERS_MAX
-from headwater.schemas.errors import CursorExpired, CursorReset, FeedUnreachable
+from headwater.schemas.errors import CursorExpired, CursorReset, FeedUnreachable, RealmNotActive, RealmNotFound
+from tests.cli_runs import headwater as run_cli
 from tests.feed_server import FeedServer
 from tests.publisher_runs import log_of, write_at_once
 from tests.served import ServedStore, served
@@ -192,19 +193,23 @@ def _is_expired(transport: str, target: FeedTarget) -> bool:
     return False
 
 
-def test_a_realm_that_was_made_again_resets_old_cursors(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/lake.db"
-    with served(url) as server:
-        with headwater.connect(server.url) as remote:
-            reader = remote.realm().reader(["catalogs"])
-            assert list(reader.changes(follow=False))
-        server.kill9()
-        (tmp_path / "lake.db").unlink()
-        for leftover in tmp_path.glob("lake.db*"):
-            leftover.unlink()
-        server.start()
-        with polling(FeedTarget(server=server.url, pointers=("catalogs",))) as poll, pytest.raises(CursorReset):
-            list(Reader(poll, reader.cursor).changes(follow=False))
+def test_a_realm_that_was_made_again_resets_old_cursors(shared_feed: FeedServer) -> None:
+    """The server notices it within a moment; until then it says that the realm is not there, or not active."""
+    with headwater.open(shared_feed.store_url) as engine, headwater.connect(shared_feed.url) as remote:
+        engine.create_realm("again")
+        reader = remote.realm("again").reader(["root"])
+        assert list(reader.changes(follow=False))
+        engine.realms.deactivate("again")
+        engine.realms.purge("again")
+        engine.realms.finish_purge("again")
+        engine.realms.delete("again")
+        engine.create_realm("again")
+        target = FeedTarget(server=shared_feed.url, realm="again", pointers=("root",))
+        deadline = time.monotonic() + 10
+        with polling(target) as poll, pytest.raises(CursorReset):
+            while time.monotonic() < deadline:
+                with contextlib.suppress(RealmNotActive, RealmNotFound):
+                    list(Reader(poll, reader.cursor).changes(follow=False))
 
 
 # ── kills ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -302,9 +307,9 @@ def test_a_poller_with_nothing_new_is_answered_with_304(own_server: ServedStore)
 
 def test_named_subscriptions_keep_the_position_on_the_server(own_server: ServedStore) -> None:
     def subscribe(*arguments: str) -> list[int]:
-        command = [sys.executable, "-m", "headwater", "subscribe", "--server", own_server.url, "--subscription", "billing"]
-        ran = subprocess.run([*command, "--json", *arguments], capture_output=True, text=True, check=True)
-        return [json.loads(line)["seq"] for line in ran.stdout.splitlines()]
+        ran = run_cli("subscribe", "--server", own_server.url, "--subscription", "billing", "--json", *arguments)
+        assert ran.code == 0, ran.err
+        return [json.loads(line)["seq"] for line in ran.out.splitlines()]
 
     with headwater.connect(own_server.url) as remote:
         branch = remote.realm().catalog("lake").branch()
