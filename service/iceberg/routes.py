@@ -8,6 +8,7 @@ from typing import NamedTuple
 from headwater.schemas.errors import Unsupported
 from headwater.service.http.answers import Answer
 from headwater.service.iceberg import content_handlers as content
+from headwater.service.iceberg import event_handlers as events
 from headwater.service.iceberg import plain_handlers as plain
 from headwater.service.iceberg.call import Call
 
@@ -68,7 +69,7 @@ ROUTES = (
     IcebergRoute("HEAD", _VIEW, content.view_exists),
     IcebergRoute("POST", "/v1/{prefix}/views/rename", content.rename_view),
     IcebergRoute("POST", f"{_NAMESPACE}/register-view", content.register_view),
-    IcebergRoute("POST", "/v1/{prefix}/events", None),
+    IcebergRoute("POST", "/v1/{prefix}/events", events.query_events),
 )
 
 

@@ -12,6 +12,7 @@ import pytest
 import headwater
 from headwater.embedded import CatalogHandle, ReferenceHandle
 from tests.feed_server import FeedServer, feed_server
+from tests.iceberg_lake import IcebergLake, iceberg_lake
 
 
 @pytest.fixture(scope="session")
@@ -84,3 +85,10 @@ def new_branch(shared_feed: FeedServer, shared_lake: CatalogHandle) -> Iterator[
 @pytest.fixture
 def branch(new_branch: Callable[[], FeedBranch]) -> FeedBranch:
     return new_branch()
+
+
+@pytest.fixture
+def lake(branch: FeedBranch) -> Iterator[IcebergLake]:
+    """The same branch, as Iceberg's clients see it."""
+    with iceberg_lake(branch.server.url, f"lake@{branch.name}") as served:
+        yield served
