@@ -11,6 +11,7 @@ import pytest
 
 import headwater
 from headwater.embedded import CatalogHandle, ReferenceHandle
+from headwater.schemas.entry_ids import EMPTY
 from tests.feed_server import FeedServer, feed_server
 from tests.iceberg_lake import IcebergLake, iceberg_lake
 
@@ -27,7 +28,9 @@ def shared_feed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FeedServer
 def shared_lake(shared_feed: FeedServer) -> Iterator[CatalogHandle]:
     """The same store, opened in this process too: a second writer beside the server."""
     with headwater.open(shared_feed.store_url) as engine:
-        yield engine.realm().catalog("lake")
+        lake = engine.realm().catalog("lake")
+        lake.create_tag("empty", EMPTY.hex())
+        yield lake
 
 
 class FeedBranch(NamedTuple):
@@ -76,7 +79,7 @@ def new_branch(shared_feed: FeedServer, shared_lake: CatalogHandle) -> Iterator[
 
         def make() -> FeedBranch:
             name = f"b{next(_numbers)}"
-            handle = shared_lake.create_branch(name)
+            handle = shared_lake.create_branch(name, "empty")
             return FeedBranch(name, handle.pointer, handle, http, shared_feed)
 
         yield make
