@@ -155,6 +155,12 @@ class Draft:
         fresh = {id: found for id in ids if isinstance(found := self._fresh.get(id), Content)}
         return fresh | self._objects.fetch_many(CONTENT, (id for id in ids if id not in fresh))
 
+    def look_up(self, keys: Iterable[bytes]) -> None:
+        """Have the cache know what the keys hold, by a bulk read of stripes and one of contents."""
+        found = self.index.get_many(keys)
+        stored = [value.object_id for value in found.values() if value.object_id not in self._fresh]
+        self._objects.fetch_many(CONTENT, stored, missing_ok=True)
+
     def load_index(self, ids: Sequence[int]) -> dict[int, IndexObject]:
         """Index objects of this draft or of the store."""
         fresh = {id: self._fresh[id] for id in ids if id in self._fresh}

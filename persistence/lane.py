@@ -21,6 +21,7 @@ from headwater.persistence.attempt import Attempt, AttemptStats, closed
 from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock
 from headwater.persistence.draft import Draft, IdSource, Plan
+from headwater.persistence.foresight import Foresight
 from headwater.persistence.gathering import Gathering
 from headwater.persistence.head import Head, load_head
 from headwater.persistence.log_entry import Logged
@@ -124,6 +125,7 @@ class Lane:
         self._looked_back = False
         self._turns = Turns()
         self._gathering = Gathering(context.clock)
+        self._foresight = Foresight(context.objects)
 
     @property
     def rests(self) -> bool:
@@ -186,6 +188,7 @@ class Lane:
                     head = None
                     continue
                 draft = Draft(self.pointer, head, self._context.objects, self._context.ids, self._context.clock)
+                self._foresight.prepare([waiting.request for waiting in batch], draft)
                 answers = self._apply_all(batch, draft)
                 if not draft.made:
                     if fresh or self._is_newest(head):

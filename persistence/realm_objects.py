@@ -54,6 +54,11 @@ class RealmObjects:
         self._types = types
         self._counting = threading.Lock()
 
+    @property
+    def caches(self) -> bool:
+        """Whether what was read once may be there the next time."""
+        return self._cache.bytes_max > 0
+
     # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def fetch(self, object_type: ObjectType[T], object_id: int) -> T:

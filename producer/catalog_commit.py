@@ -7,7 +7,7 @@ came since are no conflict unless they touched the same keys. Both may be given;
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -82,6 +82,10 @@ class CatalogCommit:
         self._base: Mapping[KeyPath, Found] | None = None
         if base_commit is None:
             _refuse_empty_reads(self._prepared)
+
+    @property
+    def keys_to_read(self) -> Iterable[bytes]:
+        return self._prepared.encoded.values()
 
     def plan(self, draft: Draft) -> Plan | None:
         require_branch(draft)
