@@ -58,6 +58,13 @@ class Alarms:
         if row is not None:
             self._backend.delete_rooted(SYSTEM_REALM, ALARM_TYPE, row.key, row.version)
 
+    def forget(self, prefix: str) -> None:
+        """Those of a realm that is gone."""
+        for row in self._backend.list_rooted(SYSTEM_REALM, ALARM_TYPE, after=prefix):
+            if not row.key.startswith(prefix):
+                return
+            self._backend.delete_rooted(SYSTEM_REALM, ALARM_TYPE, row.key, row.version)
+
     def list(self) -> list[Alarm]:
         return [_alarm(row) for row in self._backend.list_rooted(SYSTEM_REALM, ALARM_TYPE)]
 

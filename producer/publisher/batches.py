@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator, Iterator
 
 from headwater.persistence.log_entry import Logged, change_of
@@ -26,13 +27,15 @@ class Batch:
         *,
         changes_max: int,
         bytes_max: int,
+        seconds_max: float = 5.0,
     ) -> None:
         self._kernel = kernel
         self._realm_name = kernel.realm_name
         self._records = records
         self._published = published
-        self._changes_left = changes_max
-        self._bytes_left = bytes_max
+        self._changes_max = changes_max
+        self._bytes_max = bytes_max
+        self._deadline = time.monotonic() + seconds_max
         self.positions: dict[str, Progress] = {}
         """Where the pointers are once this batch is committed."""
         self.changes = 0
@@ -40,7 +43,8 @@ class Batch:
 
     @property
     def is_full(self) -> bool:
-        return self.changes >= self._changes_left or self.bytes >= self._bytes_left
+        """By number, by size, or by time: a slow store must not keep a transaction open until the broker ends it."""
+        return self.changes >= self._changes_max or self.bytes >= self._bytes_max or time.monotonic() > self._deadline
 
     def position(self, pointer: str) -> Progress | None:
         return self.positions.get(pointer) or self._published.get(pointer)
@@ -77,7 +81,7 @@ class Batch:
     def _page(self, pointer: str, position: Progress, head: LogHead) -> Generator[KafkaRecord, None, LogHead | None]:
         """None, or the newer head that was read because history was cut under this one."""
         log = PointerLog(self._kernel, pointer)
-        limit = min(PAGE_ENTRIES, self._changes_left - self.changes)
+        limit = min(PAGE_ENTRIES, self._changes_max - self.changes)
         try:
             entries = log.page(position.seq, limit, head).entries
         except CursorExpired:
@@ -92,7 +96,7 @@ class Batch:
                 self.changes += 1
                 self.bytes += len(record[3] or b"")
                 yield record
-                if self.bytes >= self._bytes_left:
+                if self.bytes >= self._bytes_max:
                     break
         finally:
             if last is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
 
 from headwater.persistence.draft import Draft
 from headwater.persistence.rows import PointerRow
@@ -58,7 +59,7 @@ class Inbox:
 class RealmHeads:
     """Rows of all pointers of one realm. One thread, as long as a shard of the realm is published here."""
 
-    def __init__(self, kernel: RealmKernel, poll_seconds: float) -> None:
+    def __init__(self, kernel: RealmKernel, poll_seconds: Callable[[], float]) -> None:
         self._kernel = kernel
         self._poll_seconds = poll_seconds
         self._rows: dict[str, PointerRow] = {}
@@ -125,7 +126,7 @@ class RealmHeads:
             except HeadwaterError as error:
                 _log.warning("%s: the store was not asked for moves: %s", self._kernel.realm, error)
                 self._closing.wait(1.0)
-            self._closing.wait(self._poll_seconds)
+            self._closing.wait(self._poll_seconds())
 
     def _poll(self) -> None:
         now = self._kernel.store.clock.now_micros()

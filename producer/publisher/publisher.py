@@ -36,6 +36,7 @@ PUBLISHED = frozenset({RealmStatus.ACTIVE, RealmStatus.INACTIVE})
 TICK_SECONDS_MAX = 0.5
 PAGE_REALMS = 1_000
 OTHERS_SECONDS = 0.3
+REALMS_AT_FULL_PACE = 10
 
 _log = logging.getLogger(__name__)
 ShardKey = tuple[str, int]
@@ -68,6 +69,8 @@ class Publisher:
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
         self._asked_others_at = float("-inf")
+        self._alarmed: set[str] = set()
+        self._trouble: dict[str, str] = {}
         self._got_through_at = time.monotonic()
         self.failure = ""
         """Why the supervisor's last round did not get through; empty if it did."""
@@ -142,8 +145,9 @@ class Publisher:
             self._look_for_realms()
             self._check_topics()
             self._share(self._keeper)
-            self.failure = ""
-            self._got_through_at = time.monotonic()
+            self.failure = next(iter(self._trouble.values()), "")
+            if not self.failure:
+                self._got_through_at = time.monotonic()
         except HeadwaterError as error:
             if self.failure != str(error):
                 _log.warning("the publisher's round did not get through: %s", error)
@@ -152,14 +156,25 @@ class Publisher:
     def _look_for_realms(self) -> None:
         if time.monotonic() - self._looked_at < self._options.realm_check_seconds:
             return
-        found, after = [], ""
+        published_before = [generation.realm for generation in self._generations.list()]
+        found, there, after = list[str](), set[str](), ""
         while page := self._realms.list(after=after, limit=PAGE_REALMS):
             after = page[-1].name
+            there |= {realm.instance for realm in page}
             found += [realm.instance for realm in page if realm.status in PUBLISHED and self._is_wanted(realm.name)]
         self._instances = found
         for realm in [realm for realm in self._current if realm not in found]:
             self._leave(realm)
+        for realm in published_before:
+            if realm not in there:
+                self._forget(realm)
         self._looked_at = time.monotonic()
+
+    def _forget(self, realm: str) -> None:
+        """Its rows in `::system::`; what is in Kafka stays until its retention ends."""
+        self.leases.forget(f"{realm}/")
+        self.alarms.forget(f"{realm}/")
+        self._generations.forget(realm)
 
     def _is_wanted(self, name: str) -> bool:
         return not self._only or name in self._only
@@ -171,14 +186,30 @@ class Publisher:
             return
         found = self._topics.find(self._instances)
         for realm in self._instances:
-            self._settle(realm, found[realm])
+            self._try_to_settle(realm, found[realm])
         self._checked_at = time.monotonic()
+
+    def _try_to_settle(self, realm: str, topics: RealmTopics | None) -> None:
+        """One realm's trouble is not that of the others."""
+        try:
+            self._settle(realm, topics)
+            if realm in self._alarmed:
+                self.alarms.clear(realm, -1)
+                self._alarmed.discard(realm)
+        except PublisherStopped as error:
+            self.alarms.sound(realm, -1, error)
+            self._alarmed.add(realm)
+        except HeadwaterError as error:
+            self._trouble[realm] = str(error)
+        else:
+            self._trouble.pop(realm, None)
 
     def _settle(self, realm: str, topics: RealmTopics | None) -> None:
         stored = self._generations.read(realm)
         if topics is None:
             topics = self._topics.ensure(realm)
         if stored is None:
+            self._topics.check(topics)
             stored = self._generations.first(realm, topics)
         if not stored.fits(topics):
             self._turn_over(stored, topics)
@@ -193,12 +224,8 @@ class Publisher:
         if self._keeper is None:
             return
         self._leave(before.realm)
-        turnover = Turnover(self.leases, self._keeper, self._generations, self._reader, self._options, self._records)
-        try:
-            if turnover.run(before, topics):
-                self.alarms.clear(before.realm, -1)
-        except PublisherStopped as error:
-            self.alarms.sound(before.realm, -1, error)
+        self._topics.check(topics)
+        Turnover(self.leases, self._keeper, self._generations, self._reader, self._options, self._records).run(before, topics)
 
     # ── sharing ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -272,7 +299,7 @@ class Publisher:
     def _context(self, generation: Generation) -> ShardContext:
         kernel = self._store.kernel(generation.realm)
         if generation.realm not in self._heads:
-            self._heads[generation.realm] = RealmHeads(kernel, self._options.poll_seconds)
+            self._heads[generation.realm] = RealmHeads(kernel, self._poll_seconds)
         return ShardContext(
             kernel=kernel,
             generation=generation,
@@ -284,6 +311,10 @@ class Publisher:
             options=self._options,
             at=self._at,
         )
+
+    def _poll_seconds(self) -> float:
+        """The more realms, the rarer each is asked: the store has other work too."""
+        return self._options.poll_seconds * max(1.0, len(self._heads) / REALMS_AT_FULL_PACE)
 
     def _records(self, generation: Generation) -> Records:
         return Records(
@@ -342,7 +373,10 @@ class Publisher:
     def _raise_alarms(self) -> None:
         for status in self.status():
             if status.alarm is not None:
-                raise PublisherStopped(f"{status.realm} shard {status.shard}: {status.alarm.message}", code=status.alarm.code)
+                raise PublisherStopped(f"{status.realm} shard {status.shard}: {status.alarm.message}", alarm=status.alarm.code)
+        for alarm in self.alarms.list() if self._alarmed else ():
+            if alarm.realm in self._alarmed:
+                raise PublisherStopped(f"{alarm.realm}: {alarm.message}", alarm=alarm.code)
 
 
 def _seqs(store: Store, realm: str) -> dict[str, int]:

@@ -216,6 +216,7 @@ class Shard:
             self._published,
             changes_max=context.options.batch_changes,
             bytes_max=context.options.batch_bytes,
+            seconds_max=context.options.kafka_timeout_seconds / 4,
         )
         sender.begin()
         context.at(FaultPoint.BEFORE_SEND)

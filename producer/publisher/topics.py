@@ -56,7 +56,6 @@ class Topics:
         found = self.find([realm])[realm]
         if found is None:
             raise KafkaUnavailable(f"the topics of {realm} were created and are not shown yet.")
-        self._check(found)
         return found
 
     def _commits(self, realm: str) -> NewTopic:
@@ -113,7 +112,7 @@ class Topics:
             found[name] = Topic(name=name, id=str(described.topic_id), partitions=len(described.partitions))
         return found
 
-    def _check(self, topics: RealmTopics) -> None:
+    def check(self, topics: RealmTopics) -> None:
         """A progress topic that forgets by age would have all published again."""
         resource = ConfigResource(ResourceType.TOPIC, topics.progress.name)
         future = self._admin.describe_configs([resource], request_timeout=self._timeout_seconds)[resource]
