@@ -10,7 +10,8 @@ import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,8 +46,8 @@ def spark_session(options: SparkOptions | None = None) -> SparkSession:
     options = options or SparkOptions()
     session = builder_class.getActiveSession()
     if session is None:
-        _prepare_environment(options)
-        session = _started(options)
+        with _environment(options):
+            session = _started(options)
         if not is_local(options.master):
             session.sparkContext.addPyFile(_package_zip())
     register_sources(session)
@@ -118,17 +119,20 @@ def _started(options: SparkOptions) -> SparkSession:
     return session
 
 
-def _prepare_environment(options: SparkOptions) -> None:
-    """Read by PySpark and the JVM before any setting is; the JVM hands it on to local workers."""
-    wanted: Mapping[str, str] = {
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "PYTHONSAFEPATH": "1",
-    }
+@contextmanager
+def _environment(options: SparkOptions) -> Iterator[None]:
+    """Read by PySpark and the JVM before any setting is; the JVM hands it on to its workers. Afterwards it is as it was, for
+    other programs that this process starts."""
+    wanted = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "PYTHONSAFEPATH": "1"}
     if is_local(options.master):
-        wanted = {**wanted, "SPARK_LOCAL_IP": LOOPBACK}
-    for name, value in wanted.items():
-        os.environ.setdefault(name, value)
+        wanted["SPARK_LOCAL_IP"] = LOOPBACK
+    added = [name for name in wanted if name not in os.environ]
+    os.environ.update({name: wanted[name] for name in added})
+    try:
+        yield
+    finally:
+        for name in added:
+            os.environ.pop(name, None)
 
 
 def _local_parallelism(master: str) -> int:

@@ -6,6 +6,7 @@ node, so nothing is left behind when a worker is killed.
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 import warnings
@@ -46,6 +47,14 @@ def realm_instance(store: Store, realm: str) -> str:
 
 def opened_kernel(url: str, instance: str) -> RealmKernel:
     return opened_store(url).kernel(instance)
+
+
+@atexit.register
+def close_stores() -> None:
+    """Those of this process; a forked child leaves its parent's alone."""
+    with _lock:
+        for place in [place for place in _open if place[0] == os.getpid()]:
+            _open.pop(place).close()
 
 
 def _checked_open(url: str) -> Store:
