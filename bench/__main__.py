@@ -24,6 +24,7 @@ SUITES = {
     "scale": "bench.scale",
     "feed": "bench.feed",
     "publish": "bench.publish",
+    "maintain": "bench.maintenance",
 }
 """In the order in which they run. A suite is a module with `TITLE` and `run`."""
 

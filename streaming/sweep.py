@@ -40,7 +40,7 @@ class SweepOptions(msgspec.Struct, frozen=True, kw_only=True):
     deletes_per_second: float = 0.0
     dry_run: bool = False
     capacity: int = 0
-    """Of the bloom filter; 0 takes it from earlier runs."""
+    """Of the bloom filter; 0 takes it from earlier runs and from what was marked."""
 
 
 class SweepReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,7 +145,10 @@ class Sweep:
         run.record.filter = self._options.filter
         if self._options.filter == "exact":
             return ExactFilter(retained)
-        capacity = self._options.capacity or capacity_after(retained_by_last_run(runs, run.record.id))
+        # Here all ids are known before the filter is made, so that the first run of a large store does not overflow.
+        capacity = self._options.capacity or max(
+            capacity_after(retained_by_last_run(runs, run.record.id)), run.record.retained_ids
+        )
         try:
             bloom = build_bloom(retained, capacity, secrets.token_bytes(SALT_BYTES))
         except FilterOverflow as overflow:

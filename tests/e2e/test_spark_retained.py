@@ -26,6 +26,7 @@ from headwater.streaming.safeguards import Safeguards
 from headwater.streaming.verify import verify_realm
 from tests.maintained import HOUR, Maintained
 from tests.publisher_runs import options, publish_rest
+from tests.retained_process import run_and_be_killed
 from tests.spark_lakes import fill
 
 if TYPE_CHECKING:
@@ -156,6 +157,19 @@ def test_a_batch_that_was_cut_short_is_written_again(streamed: Streamed, monkeyp
     monkeypatch.setattr(Path, "rename", dies_once)
     streamed.job().run()
     assert died
+    streamed.compare()
+
+
+@pytest.mark.timeout(600)  # two JVMs start
+def test_a_driver_that_is_killed_between_rows_and_position_loses_and_doubles_nothing(streamed: Streamed) -> None:
+    streamed.steps(5)
+    streamed.job().run()
+    streamed.steps(25)
+    run_and_be_killed(streamed.url, streamed.folder, INSTANCE)
+    state = streamed.job().state()
+    assert state.number == 2 and lag(streamed.realm.store, state)
+    assert list(streamed.store.folder.glob("unfinished-*"))
+    streamed.job().run()
     streamed.compare()
 
 
