@@ -20,6 +20,7 @@ the feed.</p>
 <tr><td><a href="/feed/v1/default/snapshot?pointer=catalogs">/feed/v1/default/snapshot?pointer=…</a></td><td>the state at one entry</td></tr>
 <tr><td>/feed/v1/default/subscriptions/NAME</td><td>positions kept on the server</td></tr>
 <tr><td>POST /feed/v1/default/commit</td><td>commit operations to a branch</td></tr>
+<tr><td><a href="/iceberg/v1/config?warehouse=lake">/iceberg</a></td><td>the Iceberg REST catalog</td></tr>
 <tr><td><a href="/openapi.json">/openapi.json</a></td><td>every route, parameter and answer</td></tr>
 <tr><td><a href="/readyz">/readyz</a>, <a href="/livez">/livez</a>, <a href="/metrics">/metrics</a></td><td>how it does</td></tr>
 </table>

@@ -41,9 +41,10 @@ _VERSION = re.compile(r"(\d{1,9})-[^/]*metadata\.json(?:\.gz)?")
 class MetadataFile:
     """One metadata file's content."""
 
-    def __init__(self, location: str, json: bytes) -> None:
+    def __init__(self, location: str, json: bytes, table: TableMetadata | None = None) -> None:
         self.location = location
         self.json = json
+        self._made_of = table
         self.etag = blake2s(location.encode(), digest_size=12).hexdigest()
 
     @cached_property
@@ -52,7 +53,7 @@ class MetadataFile:
 
     @cached_property
     def table(self) -> TableMetadata:
-        return table_metadata(self.plain, self.location)
+        return self._made_of if self._made_of is not None else table_metadata(self.plain, self.location)
 
     @cached_property
     def view(self) -> ViewMetadata:
@@ -88,7 +89,12 @@ class MetadataFiles:
         return self._keep(MetadataFile(location, unpacked(location, self._files.read(spelled))))
 
     def write(
-        self, json: bytes, table_location: str, properties: Mapping[str, str], previous: str | None = None
+        self,
+        json: bytes,
+        table_location: str,
+        properties: Mapping[str, str],
+        previous: str | None = None,
+        table: TableMetadata | None = None,
     ) -> MetadataFile:
         """A new file; its number follows that of the previous one."""
         folder = properties.get("write.metadata.path") or f"{table_location.rstrip('/')}/metadata"
@@ -96,7 +102,7 @@ class MetadataFiles:
         name = f"{next_version(previous):05d}-{uuid.uuid4()}{'.gz' if packed else ''}.metadata.json"
         location = f"{self.warehouse.check(folder)}/{name}"
         self._files.write_new(location, gzip.compress(json, 1) if packed else json)
-        return self._keep(MetadataFile(location, json))
+        return self._keep(MetadataFile(location, json, table))
 
     def remove(self, location: str) -> None:
         with self._lock:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 from pydantic import TypeAdapter
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import AssertCreate, SetLocationUpdate, TableRequirement, TableUpdate
 
 from headwater.producer.content import IcebergTable
@@ -125,10 +126,10 @@ def _judge(branch: LakeBranch, state: LakeState, changes: Sequence[TableChange])
     operations: list[CatalogOperation] = []
     files: list[MetadataFile] = []
     try:
-        for change, (json, location, properties, there) in zip(changes, made, strict=True):
+        for change, (json, metadata, there) in zip(changes, made, strict=True):
             before = None if there is None else msgspec.convert(there, IcebergTable)
             previous = None if before is None else before.metadata_location
-            file = branch.metadata.write(json, location, properties, previous)
+            file = branch.metadata.write(json, metadata.location, metadata.properties, previous, metadata)
             files.append(file)
             operations.append(_put(change, file, before))
     except HeadwaterError:
@@ -149,10 +150,8 @@ def _put(change: TableChange, file: MetadataFile, before: IcebergTable | None) -
     return Put(change.key, content, expected=before)
 
 
-def _made(
-    branch: LakeBranch, state: LakeState, change: TableChange
-) -> tuple[bytes, str, dict[str, str], dict[str, Any] | None]:
-    """The new metadata as JSON, where it goes, and the content that it replaces."""
+def _made(branch: LakeBranch, state: LakeState, change: TableChange) -> tuple[bytes, TableMetadata, dict[str, Any] | None]:
+    """The new metadata as JSON and as its model, and the content that it replaces."""
     found = state.get(change.key)
     if change.creates:
         if found is not None:
@@ -169,7 +168,7 @@ def _made(
         updates = (*updates, SetLocationUpdate(location=branch.metadata.warehouse.new_location(change.key)))
     metadata = updated(base, None if file is None else file.location, updates)
     json = dump(metadata) if file is None else _with_unread(dump(metadata), file, metadata)
-    return json, metadata.location, dict(metadata.properties), None if found is None else found.value
+    return json, metadata, None if found is None else found.value
 
 
 def _with_unread(json: bytes, base: MetadataFile, metadata: Any) -> bytes:

@@ -11,7 +11,7 @@ from typing import Any
 
 from pyiceberg.catalog import MetastoreCatalog
 from pyiceberg.exceptions import CommitFailedException
-from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.metadata import TableMetadata, TableMetadataV3
 from pyiceberg.table.update import (
     AddPartitionSpecUpdate,
     AddSchemaUpdate,
@@ -62,6 +62,8 @@ def updated(base: TableMetadata | None, base_location: str | None, updates: Sequ
         )
 
     made: TableMetadata = well_formed(make, "updates")
+    if isinstance(made, TableMetadataV3) and made.next_row_id is None:  # of a table that was just upgraded
+        return made.model_copy(update={"next_row_id": 0})
     return made
 
 
