@@ -7,6 +7,7 @@ then deletion. Whatever fails before leaves everything as it was; a realm that f
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Callable, Sequence
 from typing import Literal
 
@@ -29,6 +30,7 @@ from headwater.streaming.sweep_task import Doomed, RealmToSweep, SplitResult, Sw
 GRACE_SECONDS = 3 * 3_600
 GRACE_SECONDS_MIN = 300
 SPLITS = 16
+SAVE_SECONDS = 1.0
 MICROS = 1_000_000
 
 
@@ -169,12 +171,16 @@ class Sweep:
             deletes_per_second=self._options.deletes_per_second,
         )
         total = SplitResult()
+        saved_at = time.monotonic()
 
         def add(result: SplitResult) -> None:
+            nonlocal saved_at
             total.merge(result)
             run.record.counts = total.counts
             run.record.failures = [*run.record.failures, *result.failures][:100]
-            runs.save(run.record)
+            if time.monotonic() - saved_at > SAVE_SECONDS:  # for who looks on; at its end each run is saved in any case
+                runs.save(run.record)
+                saved_at = time.monotonic()
 
         splits = self._store.backend.splits(Table.OBJECTS, self._options.splits)
         self._executor.sweep(splits, plan, run.check, lambda rows: self._progress("scanned", rows), add)

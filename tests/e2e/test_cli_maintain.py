@@ -102,6 +102,9 @@ def test_realms_are_purged_only_from_purging(cli: Cli) -> None:
         (("runs", "no-such-run"), "no-such-run"),
         (("sweep", "--supersede", "no-such-run"), "no-such-run"),
         (("sweep", "--filter", "guess"), "guess"),
+        (("retained", "--realm", "nobody"), "nobody"),
+        (("retained", "--realm", "default", "--kafka"), "kafka_bootstrap"),
+        (("retained", "--follow"), "--realm"),
     ],
 )
 def test_what_cannot_be_meant_is_one_line_and_deletes_nothing(cli: Cli, arguments: tuple[str, ...], word: str) -> None:
@@ -119,3 +122,9 @@ def test_an_inactive_realm_is_skipped_and_a_purging_one_refused_by_name(cli: Cli
     assert "closed" in cli("maintain", "sweep", "--realm", "default").out
     cli("realm", "purge", "default", "--yes")
     assert "PURGING" in cli("maintain", "sweep", "--realm", "default").error
+
+
+def test_one_cycle_of_the_schedule_does_all_of_it(cli: Cli) -> None:
+    fill(cli)
+    report = cli("--set", "retention=*=3n", "maintain", "schedule", "--once", "--json").json
+    assert report["expired"] > 20 and report["rows_purged"] > 20 and report["failures"] == []
