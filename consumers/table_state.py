@@ -52,6 +52,7 @@ class TableKeeper:
     ) -> None:
         self._realm = realm
         self._schema_by_id = schema_by_id
+        self._history = history
         self._views = TableViews(history)
         self._source, self._target = commits_topic(realm), tables_topic(realm)
         self._group = f"{self._target}-keeper"
@@ -75,6 +76,18 @@ class TableKeeper:
 
     def stop(self) -> None:
         self._stopping.set()
+
+    @property
+    def is_stopped(self) -> bool:
+        return self._stopping.is_set()
+
+    def wait(self, seconds: float) -> None:
+        """Unless it is stopped meanwhile."""
+        self._stopping.wait(seconds)
+
+    def forget(self) -> None:
+        """After a failure: what was not committed must be read again."""
+        self._views = TableViews(self._history)
 
     # ── the loop ────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -21,8 +21,10 @@ from headwater.publishing import make_publisher, publisher_options
 from headwater.settings import Settings
 
 if TYPE_CHECKING:
+    from headwater.producer.publisher.options import PublisherOptions
     from headwater.producer.publisher.publisher import Publisher
-    from headwater.producer.publisher.shard import ShardStatus
+    from headwater.producer.publisher.shard_context import ShardStatus
+    from headwater.table_keeping import TableKeepers
 
 STATUS_SECONDS = 10.0
 
@@ -34,6 +36,7 @@ STATUS_SECONDS = 10.0
 @click.option(
     "--processes", default=1, show_default=True, type=click.IntRange(1, 64), help="How many processes share the work here."
 )
+@click.option("--tables", is_flag=True, help="Also keep the topic of the newest state of every table.")
 @click.option("--status", "show_status", is_flag=True, help="Show topics, generations and alarms, and publish nothing.")
 @click.option("--restart", metavar="REALM", help="Begin a new generation of a realm at its oldest entries; say so, and end.")
 @as_json
@@ -44,6 +47,7 @@ def command(
     realms: tuple[str, ...],
     once: bool,
     processes: int,
+    tables: bool,
     show_status: bool,
     restart: str | None,
     json_output: bool,
@@ -62,27 +66,42 @@ def command(
             for name in realms:
                 Realms(store).get(name)
             publisher = make_publisher(store, publisher_options(settings, bootstrap), realms=realms)
+            keepers = _keepers(store, publisher_options(settings, bootstrap), realms) if tables else None
             with _others(processes - 1):
-                _run(publisher, once, json_output)
+                _run(publisher, keepers, once, json_output)
 
 
-def _run(publisher: Publisher, once: bool, json_output: bool) -> None:
+def _keepers(store: Store, options: PublisherOptions, realms: tuple[str, ...]) -> TableKeepers:
+    from headwater.table_keeping import TableKeepers
+
+    return TableKeepers(store, options, realms)
+
+
+def _run(publisher: Publisher, keepers: TableKeepers | None, once: bool, json_output: bool) -> None:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: publisher.stop())
     if once:
-        _show_shards(publisher.publish_once(), json_output)
+        shards = publisher.publish_once()
+        if keepers is not None:
+            keepers.keep_once()
+        _show_shards(shards, json_output)
         return
     ended = threading.Event()
     _every(STATUS_SECONDS, ended, lambda: _log_lag(publisher))
+    if keepers is not None:
+        keepers.start()
     publisher.run()
     ended.set()
+    if keepers is not None:
+        keepers.close()
 
 
 @contextmanager
 def _others(count: int) -> Iterator[None]:
     """The same command in processes of their own, for as long as this one works; they are told to stop when it does."""
-    command = [sys.executable, "-m", "headwater", *sys.argv[1:], "--processes", "1"]
+    given = [argument for argument in sys.argv[1:] if argument != "--tables"]
+    command = [sys.executable, "-m", "headwater", *given, "--processes", "1"]
     started = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for _ in range(count)]  # noqa: S603
     try:
         yield

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Sequence
 
-from headwater.persistence.realm_states import RealmStatus
-from headwater.persistence.realms import Realms
 from headwater.persistence.store import Store
 from headwater.producer.publisher.alarms import Alarms
 from headwater.producer.publisher.faults import At, no_fault
@@ -20,22 +17,20 @@ from headwater.producer.publisher.generations import Generation, Generations
 from headwater.producer.publisher.heads import RealmHeads
 from headwater.producer.publisher.kafka_clients import make_admin
 from headwater.producer.publisher.leases import LeaseKeeper, Leases
+from headwater.producer.publisher.once import OneRun, shares
 from headwater.producer.publisher.options import PublisherOptions
 from headwater.producer.publisher.progress import ProgressReader
 from headwater.producer.publisher.records import Records
 from headwater.producer.publisher.registry import Registry
-from headwater.producer.publisher.shard import Shard, ShardContext, ShardStatus
+from headwater.producer.publisher.settlement import Settlement
+from headwater.producer.publisher.shard import Shard
+from headwater.producer.publisher.shard_context import ShardContext, ShardStatus
 from headwater.producer.publisher.sharing import fair_share
 from headwater.producer.publisher.topics import RealmTopics, Topics
 from headwater.producer.publisher.turnover import Turnover, shard_key
-from headwater.schemas.errors import HeadwaterError, KafkaUnavailable, PublisherStopped
-from headwater.schemas.topics import partition_of
+from headwater.schemas.errors import HeadwaterError
 
-PUBLISHED = frozenset({RealmStatus.ACTIVE, RealmStatus.INACTIVE})
-"""A closed realm may still have entries to publish."""
 TICK_SECONDS_MAX = 0.5
-PAGE_REALMS = 1_000
-OTHERS_SECONDS = 0.3
 REALMS_AT_FULL_PACE = 10
 
 _log = logging.getLogger(__name__)
@@ -49,29 +44,23 @@ class Publisher:
         """`realms` by name; all that there are, also later ones, if none is named."""
         self._store = store
         self._options = options
-        self._only = frozenset(realms)
         self._at = at
-        self._realms = Realms(store)
         admin = make_admin(options)
         self._topics = Topics(admin, options)
-        self._reader = ProgressReader(admin, options)
+        self.reader = ProgressReader(admin, options)
         self._registry = Registry(options.registry_url) if options.registry_url else None
         self._schema_ids: dict[str, int] = {}
         self.leases = Leases(store.backend, store.clock, options.lease_seconds)
         self.alarms = Alarms(store.backend, store.clock)
         self._generations = Generations(store.backend, store.clock)
-        self._current: dict[str, Generation] = {}
+        self.settlement = Settlement(
+            store, options, self._topics, self._generations, self.leases, self.alarms, frozenset(realms)
+        )
         self._shards: dict[ShardKey, Shard] = {}
         self._heads: dict[str, RealmHeads] = {}
         self._keeper: LeaseKeeper | None = None
-        self._instances: list[str] = []
-        self._looked_at = self._checked_at = float("-inf")
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
-        self._asked_others_at = float("-inf")
-        self._alarmed: set[str] = set()
-        self._trouble: dict[str, str] = {}
-        self._got_through_at = time.monotonic()
         self.failure = ""
         """Why the supervisor's last round did not get through; empty if it did."""
 
@@ -101,137 +90,64 @@ class Publisher:
         self._closing.set()
 
     def publish_once(self, timeout_seconds: float | None = None) -> list[ShardStatus]:
-        """Publish all that is in the log when this is called; `PublisherStopped` if a shard raised an alarm."""
-        wanted: dict[ShardKey, dict[str, int]] | None = None
-        deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
-        self._got_through_at = time.monotonic()
+        """Publish all that is in the log when this is called. `PublisherStopped` if a shard raised an alarm,
+        `KafkaUnavailable` if the brokers stay away or the time is over."""
         try:
-            while not self._closing.is_set() and (deadline is None or time.monotonic() < deadline):
-                self.tick()
-                if wanted is None and not self.failure:
-                    wanted = self._heads_now()
-                if wanted is not None and all(self._is_done(key, seqs) for key, seqs in wanted.items()):
-                    break
-                self._raise_alarms()
-                self._raise_lasting_failure()
-                self._closing.wait(0.02)
-            return self.status()
+            return OneRun(self, self._store, 2 * self._options.kafka_timeout_seconds).run(timeout_seconds)
         finally:
             self._give_all_back()
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._closing.is_set()
+
+    def pause(self, seconds: float) -> None:
+        self._closing.wait(seconds)
+
+    # ── what it does ────────────────────────────────────────────────────────────────────────────────────────
 
     def status(self) -> list[ShardStatus]:
         return [shard.status() for _, shard in sorted(self._shards.items())]
 
+    def shard(self, key: ShardKey) -> Shard | None:
+        """One that this publisher has."""
+        return self._shards.get(key)
+
     def has_published(self, realm: str, seqs: dict[str, int]) -> bool:
         """Whether this publisher has all shards of the realm instance, and Kafka these entries."""
-        generation = self._current.get(realm)
+        generation = self.settlement.current.get(realm)
         if generation is None:
             return False
-        of_shards: dict[int, dict[str, int]] = {shard: {} for shard in range(generation.shards)}
-        for pointer, seq in seqs.items():
-            of_shards[partition_of(pointer, generation.shards)][pointer] = seq
-        shards = [self._shards.get((realm, number)) for number in of_shards]
-        return all(shard is not None and shard.is_caught_up(of_shards[shard.number]) for shard in shards)
+        held = [(self.shard(key), wanted) for key, wanted in shares(generation, seqs).items()]
+        return all(shard is not None and shard.is_caught_up(wanted) for shard, wanted in held)
 
     # ── one round ───────────────────────────────────────────────────────────────────────────────────────────
 
     def tick(self) -> None:
         """Find what is to be done, and who does it."""
-        if self._keeper is None:
-            self.leases.announce()
-            self._keeper = LeaseKeeper(self.leases)
         try:
+            if self._keeper is None:
+                self.leases.announce()
+                self._keeper = LeaseKeeper(self.leases)
+            keeper = self._keeper
             self._reap()
-            self._look_for_realms()
-            self._check_topics()
-            self._share(self._keeper)
-            self.failure = next(iter(self._trouble.values()), "")
-            if not self.failure:
-                self._got_through_at = time.monotonic()
+            self.settlement.look(self._leave)
+            self.settlement.check(self._leave, lambda before, topics: self._turn_over(keeper, before, topics))
+            self._share(keeper)
+            self.failure = next(iter(self.settlement.trouble.values()), "")
         except HeadwaterError as error:
             if self.failure != str(error):
                 _log.warning("the publisher's round did not get through: %s", error)
             self.failure = str(error)
 
-    def _look_for_realms(self) -> None:
-        if time.monotonic() - self._looked_at < self._options.realm_check_seconds:
-            return
-        published_before = [generation.realm for generation in self._generations.list()]
-        found, there, after = list[str](), set[str](), ""
-        while page := self._realms.list(after=after, limit=PAGE_REALMS):
-            after = page[-1].name
-            there |= {realm.instance for realm in page}
-            found += [realm.instance for realm in page if realm.status in PUBLISHED and self._is_wanted(realm.name)]
-        self._instances = found
-        for realm in [realm for realm in self._current if realm not in found]:
-            self._leave(realm)
-        for realm in published_before:
-            if realm not in there:
-                self._forget(realm)
-        self._looked_at = time.monotonic()
-
-    def _forget(self, realm: str) -> None:
-        """Its rows in `::system::`; what is in Kafka stays until its retention ends."""
-        self.leases.forget(f"{realm}/")
-        self.alarms.forget(f"{realm}/")
-        self._generations.forget(realm)
-
-    def _is_wanted(self, name: str) -> bool:
-        return not self._only or name in self._only
-
-    def _check_topics(self) -> None:
-        """Compare the topics with those of the generation in force, in one question for all realms."""
-        unknown = [realm for realm in self._instances if realm not in self._current]
-        if not unknown and time.monotonic() - self._checked_at < self._options.topic_check_seconds:
-            return
-        found = self._topics.find(self._instances)
-        for realm in self._instances:
-            self._try_to_settle(realm, found[realm])
-        self._checked_at = time.monotonic()
-
-    def _try_to_settle(self, realm: str, topics: RealmTopics | None) -> None:
-        """One realm's trouble is not that of the others."""
-        try:
-            self._settle(realm, topics)
-            if realm in self._alarmed:
-                self.alarms.clear(realm, -1)
-                self._alarmed.discard(realm)
-        except PublisherStopped as error:
-            self.alarms.sound(realm, -1, error)
-            self._alarmed.add(realm)
-        except HeadwaterError as error:
-            self._trouble[realm] = str(error)
-        else:
-            self._trouble.pop(realm, None)
-
-    def _settle(self, realm: str, topics: RealmTopics | None) -> None:
-        stored = self._generations.read(realm)
-        if topics is None:
-            topics = self._topics.ensure(realm)
-        if stored is None:
-            self._topics.check(topics)
-            stored = self._generations.first(realm, topics)
-        if not stored.fits(topics):
-            self._turn_over(stored, topics)
-            stored = self._generations.read(realm)
-        if stored is not None and stored.fits(topics):
-            if self._current.get(realm) not in (None, stored):
-                self._leave(realm)
-            self._current[realm] = stored
-
-    def _turn_over(self, before: Generation, topics: RealmTopics) -> None:
-        """⚠ Own shards first: they hold leases of the old generation."""
-        if self._keeper is None:
-            return
-        self._leave(before.realm)
-        self._topics.check(topics)
-        Turnover(self.leases, self._keeper, self._generations, self._reader, self._options, self._records).run(before, topics)
+    def _turn_over(self, keeper: LeaseKeeper, before: Generation, topics: RealmTopics) -> None:
+        Turnover(self.leases, keeper, self._generations, self.reader, self._options, self._records).run(before, topics)
 
     # ── sharing ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def _share(self, keeper: LeaseKeeper) -> None:
         """Take what is free up to a fair share, give back what is above it."""
-        keys = [(realm, shard) for realm, generation in self._current.items() for shard in range(generation.shards)]
+        keys = [(realm, shard) for realm, generation in self.settlement.current.items() for shard in range(generation.shards)]
         share = fair_share(len(keys), self.leases.members(), self.leases.holder)
         for key in list(self._shards)[share:]:
             self._shards[key].ask_to_stop()
@@ -246,8 +162,8 @@ class Publisher:
         lease = self.leases.acquire(shard_key(realm, number))
         if lease is None:
             return
-        generation = self._current[realm]
-        if self._generations.read(realm) != generation:  # who holds a lease holds the generation in force
+        generation = self.settlement.current[realm]
+        if not self.settlement.in_force(generation):  # who holds a lease holds the generation in force
             self.leases.release(lease)
             return
         keeper.hold(lease)
@@ -271,17 +187,17 @@ class Publisher:
             _log.warning("a lease was not given back and will run out: %s", error)
 
     def _leave(self, realm: str) -> None:
-        self._current.pop(realm, None)
+        self.settlement.current.pop(realm, None)
         mine = {key: shard for key, shard in self._shards.items() if key[0] == realm}
         for shard in mine.values():
             shard.ask_to_stop()
         for key, shard in mine.items():
             self._give_back(key, shard)
-        if realm not in self._instances and (heads := self._heads.pop(realm, None)) is not None:
+        if realm not in self.settlement.instances and (heads := self._heads.pop(realm, None)) is not None:
             heads.close()
 
     def _give_all_back(self) -> None:
-        for realm in list(self._current):
+        for realm in list(self.settlement.current):
             self._leave(realm)
         for heads in self._heads.values():
             heads.close()
@@ -306,7 +222,7 @@ class Publisher:
             records=self._records(generation),
             heads=self._heads[generation.realm],
             leases=self.leases,
-            reader=self._reader,
+            reader=self.reader,
             alarms=self.alarms,
             options=self._options,
             at=self._at,
@@ -332,61 +248,6 @@ class Publisher:
         if topic not in self._schema_ids:
             self._schema_ids[topic] = self._registry.register(topic)
         return self._schema_ids[topic]
-
-    # ── once ────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _heads_now(self) -> dict[ShardKey, dict[str, int]]:
-        wanted: dict[ShardKey, dict[str, int]] = {}
-        for realm, generation in self._current.items():
-            for shard in range(generation.shards):
-                wanted[realm, shard] = {}
-            for pointer, seq in _seqs(self._store, realm).items():
-                wanted[realm, partition_of(pointer, generation.shards)][pointer] = seq
-        return wanted
-
-    def _is_done(self, key: ShardKey, seqs: dict[str, int]) -> bool:
-        shard = self._shards.get(key)
-        if shard is not None:
-            return shard.is_caught_up(seqs)
-        return not seqs or self._others_have_published(key, seqs)
-
-    def _others_have_published(self, key: ShardKey, seqs: dict[str, int]) -> bool:
-        """Another publisher has the shard, or had it and died: what counts is what Kafka has. Only to look: nothing that is
-        published rests on this reading, which no fence precedes."""
-        realm, number = key
-        generation = self._current.get(realm)
-        if generation is None or time.monotonic() - self._asked_others_at < OTHERS_SECONDS:
-            return False
-        self._asked_others_at = time.monotonic()
-        try:
-            found = self._reader.read(realm, generation.topics.progress.name, number, generation.number).positions
-        except HeadwaterError as error:
-            _log.info("%s shard %d is in the hands of another publisher: %s", realm, number, error)
-            return False
-        return all(pointer in found and found[pointer].seq >= seq for pointer, seq in seqs.items())
-
-    def _raise_lasting_failure(self) -> None:
-        """Whoever publishes once waits for an answer, not for the brokers to be repaired."""
-        if self._got_through_at < time.monotonic() - 2 * self._options.kafka_timeout_seconds:
-            raise KafkaUnavailable(self.failure, remedy="Look at the brokers, then try again.")
-
-    def _raise_alarms(self) -> None:
-        for status in self.status():
-            if status.alarm is not None:
-                raise PublisherStopped(f"{status.realm} shard {status.shard}: {status.alarm.message}", alarm=status.alarm.code)
-        for alarm in self.alarms.list() if self._alarmed else ():
-            if alarm.realm in self._alarmed:
-                raise PublisherStopped(f"{alarm.realm}: {alarm.message}", alarm=alarm.code)
-
-
-def _seqs(store: Store, realm: str) -> dict[str, int]:
-    seqs: dict[str, int] = {}
-    after = ""
-    while names := store.backend.list_names(realm, after=after):
-        after = names[-1]
-        rows = store.backend.read_pointers(realm, names)
-        seqs |= {name: row.seq for name, row in rows.items() if row.head}
-    return seqs
 
 
 def start_publisher(store: Store, options: PublisherOptions, *, realms: Sequence[str] = ()) -> Publisher:

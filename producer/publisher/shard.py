@@ -11,21 +11,16 @@ import random
 import threading
 import time
 
-import msgspec
-
 from headwater.persistence.rows import PointerRow
-from headwater.persistence.store import RealmKernel
-from headwater.producer.publisher.alarms import Alarm, Alarms
+from headwater.producer.publisher.alarms import Alarm
 from headwater.producer.publisher.batches import Batch, check_against_log
-from headwater.producer.publisher.faults import At, FaultPoint
+from headwater.producer.publisher.faults import FaultPoint
 from headwater.producer.publisher.generations import Generation
-from headwater.producer.publisher.heads import Inbox, RealmHeads
-from headwater.producer.publisher.leases import Lease, Leases
-from headwater.producer.publisher.options import PublisherOptions
+from headwater.producer.publisher.heads import Inbox
+from headwater.producer.publisher.leases import Lease
 from headwater.producer.publisher.pins import ShardPins
-from headwater.producer.publisher.progress import ProgressReader
-from headwater.producer.publisher.records import Records
 from headwater.producer.publisher.sender import Sender
+from headwater.producer.publisher.shard_context import ShardContext, ShardStatus
 from headwater.producer.publisher.shard_states import ShardState, check_move
 from headwater.schemas.errors import HeadwaterError, PublisherStopped, ShardLost
 from headwater.schemas.kafka_records import Progress
@@ -35,37 +30,6 @@ IDLE_SECONDS = 0.5
 RETRY_SECONDS = 0.1
 
 _log = logging.getLogger(__name__)
-
-
-class ShardStatus(msgspec.Struct, frozen=True, kw_only=True):
-    realm: str
-    shard: int
-    generation: int
-    state: ShardState
-    pointers: int
-    changes: int
-    transactions: int
-    failures: int
-    lag_commits: int
-    """Entries that are in the log and not in Kafka, as far as this publisher has looked."""
-    lag_seconds: float
-    """Since it was last known that nothing is missing."""
-    failure: str = ""
-    alarm: Alarm | None = None
-
-
-class ShardContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What all shards of a realm share."""
-
-    kernel: RealmKernel
-    generation: Generation
-    records: Records
-    heads: RealmHeads
-    leases: Leases
-    reader: ProgressReader
-    alarms: Alarms
-    options: PublisherOptions
-    at: At
 
 
 class Shard:

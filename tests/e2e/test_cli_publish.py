@@ -10,12 +10,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 import headwater as library
 from headwater.persistence.store import open_store
 from headwater.producer.publisher.publisher import Publisher
 from headwater.publishing import client_settings, publisher_options
 from headwater.schemas.errors import InvalidInput, KafkaUnavailable
+from headwater.schemas.topics import tables_topic
 from headwater.settings import load_settings
 from tests.cli_runs import headwater
 from tests.publisher_runs import assert_topic_equals_log, instance_of, new_lake, options, put, wait_until, write_history
@@ -35,12 +37,17 @@ def command(url: str, *arguments: str) -> list[str]:
 
 def test_publishing_once_ends_when_all_is_in_kafka(url: str, kafka_bootstrap: str) -> None:
     done = subprocess.run(
-        command(url, "--kafka", kafka_bootstrap, "--once", "--json"), capture_output=True, text=True, timeout=100, check=False
+        command(url, "--kafka", kafka_bootstrap, "--once", "--tables", "--json"),
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     shards = json.loads(done.stdout)
     with library.open(url) as engine:
         found = assert_topic_equals_log(engine.store, kafka_bootstrap, instance_of(engine))
+        assert tables_topic(instance_of(engine)) in AdminClient({"bootstrap.servers": kafka_bootstrap}).list_topics().topics
         assert sum(shard["changes"] for shard in shards) == sum(one.record.change is not None for one in found)
     status = headwater("--store", url, "publish", "--status", "--json").json
     assert [generation["number"] for generation in status["generations"]] == [1]
@@ -52,7 +59,9 @@ def test_publishing_once_ends_when_all_is_in_kafka(url: str, kafka_bootstrap: st
 
 def test_several_processes_publish_until_they_are_told_to_stop(url: str, kafka_bootstrap: str) -> None:
     with library.open(url) as engine:
-        running = subprocess.Popen(command(url, "--kafka", kafka_bootstrap, "--processes", "2"), stderr=subprocess.DEVNULL)
+        running = subprocess.Popen(
+            command(url, "--kafka", kafka_bootstrap, "--processes", "2", "--tables"), stderr=subprocess.DEVNULL
+        )
         try:
             members = Publisher(engine.store, options(kafka_bootstrap)).leases.members
             wait_until(lambda: len(members()) == 2, "two publishers share the work")
