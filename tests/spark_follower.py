@@ -11,10 +11,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headwater.settings import load_settings
-from headwater.spark import open_spark
 from headwater.streaming.catching_up import run_until_caught_up, run_until_stopped
-from tests.spark_session import SMALL
+from tests.spark_session import shared_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,9 +34,8 @@ def main(store: str, folder: Path, mode: str) -> None:
         if mode == "follow":
             time.sleep(0.5)  # committed here, and not yet in Spark's checkpoint: the place to be killed at
 
-    spark = open_spark(load_settings(SMALL))
-    options = {"store": store, "changes_per_batch": "4", **({} if mode == "follow" else {"until": "start"})}
-    stream = spark.readStream.format("headwater").options(**options).load()
+    options = {"changes_per_batch": "4"} if mode == "follow" else {"changes_per_batch": "20", "until": "start"}
+    stream = shared_spark().readStream.format("headwater").options(store=store, **options).load()
     writer = stream.writeStream.foreachBatch(take).option("checkpointLocation", str(folder / "checkpoint"))
     if mode == "follow":
         run_until_stopped(writer, is_stopping=lambda: False)
