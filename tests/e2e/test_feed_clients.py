@@ -34,11 +34,10 @@ from headwater.schemas.cursor import POINTERS_MAX
 from headwater.schemas.errors import CursorExpired, CursorReset, FeedUnreachable, RealmNotActive, RealmNotFound
 from tests.cli_runs import headwater as run_cli
 from tests.feed_server import FeedServer
-from tests.publisher_runs import log_of, write_at_once
+from tests.publisher_runs import log_of
 from tests.served import ServedStore, served
 from tests.servers import FreshUrl
-
-ROUNDS = 400 if os.environ.get("HEADWATER_SOAK") else 2
+from tests.whole_history import write_whole_history
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +47,7 @@ def history(shared_lake: CatalogHandle) -> dict[str, list[Change]]:
 
 
 def write_everything(lake: CatalogHandle) -> dict[str, list[Change]]:
-    write_at_once(lake, writers=2, rounds=ROUNDS)
+    write_whole_history(lake)
     kernel = lake.realm.kernel
     return {name: changes for name, changes in log_of(kernel.store, kernel.realm).items() if changes}
 

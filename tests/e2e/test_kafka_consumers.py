@@ -32,8 +32,9 @@ from headwater.schemas.frame import Frame
 from headwater.schemas.topics import partition_of
 from tests.cli_runs import headwater as run_cli
 from tests.feed_server import free_port
-from tests.publisher_runs import instance_of, log_of, new_lake, options, publish_rest, put, write_at_once, write_history
+from tests.publisher_runs import instance_of, log_of, new_lake, options, publish_rest, put, write_history
 from tests.served import served
+from tests.whole_history import write_whole_history
 
 REALM = "kafkaconsumers"
 
@@ -63,7 +64,7 @@ def published(tmp_path_factory: pytest.TempPathFactory, kafka_bootstrap: str) ->
     url = f"sqlite:///{tmp_path_factory.mktemp('kafka')}/lake.db"
     with headwater.open(url, create=True) as engine:
         lake = new_lake(engine, REALM)
-        write_at_once(lake, writers=2, rounds=400 if os.environ.get("HEADWATER_SOAK") else 2)
+        write_whole_history(lake)
         lake.branch().commit([put(f"large{number}", 1) for number in range(60)], message="too large for a record")
         made = Published(engine, lake, kafka_bootstrap, url)
         made.publish()
