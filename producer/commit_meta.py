@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 import msgspec
 
 from headwater.producer.json_safety import check_text
+from headwater.producer.random_ids import random_bytes
 from headwater.schemas.errors import InvalidInput
 
 AUTHOR_BYTES_MAX = 512
@@ -44,5 +43,5 @@ def check_meta(meta: CommitMeta) -> CommitMeta:
 def check_request_id(request_id: str | None) -> tuple[str, bool]:
     """The id, and whether the caller brought it along."""
     if request_id is None:
-        return os.urandom(16).hex(), False
+        return random_bytes(16).hex(), False
     return check_text(request_id, "request_id", REQUEST_ID_BYTES_MAX, blank=False), True

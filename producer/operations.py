@@ -5,7 +5,6 @@ Every check that needs no head is made here, on the caller's thread, once, howev
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
@@ -14,6 +13,7 @@ import msgspec
 
 from headwater.persistence.index.keys import encode_key
 from headwater.producer.content import AnyContent, TypedValue, to_value
+from headwater.producer.random_ids import random_bytes
 from headwater.schemas.change import KeyPath, Op
 from headwater.schemas.entry_ids import content_id_text
 from headwater.schemas.errors import InvalidInput
@@ -199,7 +199,7 @@ def _content_id(text: str | None, field: str, name: str) -> bytes:
 
 def _random_content_id() -> bytes:
     """A random UUID's bytes, without the detour over its object: every put makes one."""
-    raw = bytearray(os.urandom(16))
+    raw = bytearray(random_bytes(16))
     raw[6] = raw[6] & 0x0F | 0x40
     raw[8] = raw[8] & 0x3F | 0x80
     return bytes(raw)
