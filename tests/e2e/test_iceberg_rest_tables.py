@@ -97,6 +97,39 @@ def test_every_format_version_is_kept(lake: IcebergLake, version: str) -> None:
     assert version != "3" or lake.http.get("namespaces/db/tables/t").json()["metadata"]["next-row-id"] == 0
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_table_is_upgraded_to_format_3(lake: IcebergLake, version: int) -> None:
+    lake.http.post("namespaces", json={"namespace": ["db"]})
+    lake.http.post("namespaces/db/tables", json=table_body("t", properties={"format-version": str(version)}))
+    body = {"requirements": [], "updates": [{"action": "upgrade-format-version", "format-version": 3}]}
+    metadata = lake.http.post("namespaces/db/tables/t", json=body).json()["metadata"]
+    assert (metadata["format-version"], metadata["next-row-id"], len(metadata["metadata-log"])) == (3, 0, 1)
+    body = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": "b"}}]}
+    again = lake.http.post("namespaces/db/tables/t", json=body).json()["metadata"]
+    assert (again["format-version"], again["next-row-id"], len(again["metadata-log"])) == (3, 0, 2)
+
+
+def test_a_table_of_format_3_is_made_by_a_transaction(lake: IcebergLake) -> None:
+    lake.http.post("namespaces", json={"namespace": ["db"]})
+    staged = lake.http.post("namespaces/db/tables", json=table_body("t", **{"stage-create": True})).json()["metadata"]
+    updates = [
+        {"action": "assign-uuid", "uuid": staged["table-uuid"]},
+        {"action": "upgrade-format-version", "format-version": 3},
+        {"action": "add-schema", "schema": staged["schemas"][0]},
+        {"action": "set-current-schema", "schema-id": -1},
+        {"action": "add-spec", "spec": staged["partition-specs"][0]},
+        {"action": "set-default-spec", "spec-id": -1},
+        {"action": "add-sort-order", "sort-order": staged["sort-orders"][0]},
+        {"action": "set-default-sort-order", "sort-order-id": -1},
+        {"action": "set-location", "location": staged["location"]},
+    ]
+    body = {"requirements": [{"type": "assert-create"}], "updates": updates}
+    made = lake.http.post("namespaces/db/tables/t", json=body)
+    assert made.status_code == 200, made.text
+    assert (made.json()["metadata"]["format-version"], made.json()["metadata"]["next-row-id"]) == (3, 0)
+    assert made.json()["metadata"]["table-uuid"] == staged["table-uuid"]
+
+
 def test_a_staged_table_is_there_with_its_transaction_and_not_before(lake: IcebergLake) -> None:
     catalog = lake.catalog()
     catalog.create_namespace("db")

@@ -11,7 +11,7 @@ from typing import Any
 
 from pyiceberg.catalog import MetastoreCatalog
 from pyiceberg.exceptions import CommitFailedException
-from pyiceberg.table.metadata import TableMetadata, TableMetadataV3
+from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil, TableMetadataV3
 from pyiceberg.table.update import (
     AddPartitionSpecUpdate,
     AddSchemaUpdate,
@@ -29,6 +29,7 @@ from pyiceberg.table.update import (
     SetStatisticsUpdate,
     TableRequirement,
     TableUpdate,
+    UpgradeFormatVersionUpdate,
     update_table_metadata,
 )
 
@@ -57,14 +58,27 @@ def updated(base: TableMetadata | None, base_location: str | None, updates: Sequ
         _check_uuid(base, updates)
 
     def make() -> TableMetadata:
+        first, rest = _upgraded_to_3(start, updates)
         return update_table_metadata(
-            start, tuple(_with_ids(start, updates)), enforce_validation=True, metadata_location=base_location
+            first, tuple(_with_ids(first, rest)), enforce_validation=True, metadata_location=base_location
         )
 
     made: TableMetadata = well_formed(make, "updates")
     if isinstance(made, TableMetadataV3) and made.next_row_id is None:  # of a table that was just upgraded
         return made.model_copy(update={"next_row_id": 0})
     return made
+
+
+def _upgraded_to_3(start: TableMetadata, updates: Sequence[TableUpdate]) -> tuple[TableMetadata, Sequence[TableUpdate]]:
+    """PyIceberg upgrades to format 2 alone. Its other updates know format 3, so the upgrade to it is done first, and here."""
+    upgrades = [one for one in updates if isinstance(one, UpgradeFormatVersionUpdate) and one.format_version == 3]
+    if not upgrades or start.format_version >= 3:
+        return start, updates
+    rest = [one for one in updates if one not in upgrades]
+    if "location" in start.model_fields_set:  # so that a mere upgrade counts as a change too
+        rest.append(SetLocationUpdate(location=start.location))
+    raised = start.model_copy(update={"format_version": 3})
+    return TableMetadataUtil._construct_without_validation(raised).model_copy(update={"next_row_id": 0}), rest
 
 
 def check_locations(warehouse: Warehouse, updates: Iterable[TableUpdate]) -> None:
