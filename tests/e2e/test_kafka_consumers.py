@@ -288,7 +288,7 @@ class Views:
 
     def wait_for(self, log: dict[str, list[Change]]) -> None:
         wanted = {pointer: changes[-1].seq for pointer, changes in log.items()}
-        deadline, found = time.monotonic() + 60, {}
+        deadline, found = time.monotonic() + 120, {}
         while found != wanted:
             assert self._process is not None and self._process.poll() is None, "the views have ended"
             assert time.monotonic() < deadline, f"{found} instead of {wanted}"
