@@ -6,6 +6,8 @@ word, end it. The row is moved by CAS, so that all publishers of a realm agree o
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 from headwater.persistence.backend import Backend
@@ -28,6 +30,12 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def shards(self) -> int:
         return self.topics.progress.partitions
+
+    def partitions_of(self, shard: int) -> list[int]:
+        """Where the pointers of a shard go in the commits topic: both numbers come from one hash."""
+        partitions = self.topics.commits.partitions
+        together = math.gcd(partitions, self.shards)
+        return [partition for partition in range(partitions) if partition % together == shard % together]
 
     def fits(self, topics: RealmTopics) -> bool:
         return not self.restart and self.topics == topics

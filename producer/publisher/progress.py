@@ -60,10 +60,10 @@ class ProgressReader:
                 _note(positions, found, realm, generation)
         return Recovered(positions, ended, newest)
 
-    def check_readable(self, topic: str, partitions: int) -> None:
+    def check_readable(self, topic: str, partitions: Iterable[int]) -> None:
         """⚠ What readers of committed records can reach must come up to what is there now: records behind something that is
         never decided would be published, and seen by nobody."""
-        wanted = self._ends(topic, range(partitions), IsolationLevel.READ_UNCOMMITTED)
+        wanted = self._ends(topic, partitions, IsolationLevel.READ_UNCOMMITTED)
         deadline = time.monotonic() + self._options.recovery_seconds
         while True:
             reached = self._ends(topic, wanted, IsolationLevel.READ_COMMITTED)

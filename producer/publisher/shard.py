@@ -141,7 +141,7 @@ class Shard:
         context.at(FaultPoint.FENCED)
         topics = context.generation.topics
         recovered = context.reader.recover(self.realm, topics.progress.name, self.number, generation)
-        context.reader.check_readable(topics.commits.name, topics.commits.partitions)
+        context.reader.check_readable(topics.commits.name, context.generation.partitions_of(self.number))
         self._readable_at = time.monotonic()
         for position in recovered.positions.values():
             check_against_log(context.kernel, position)
@@ -225,8 +225,9 @@ class Shard:
         """A broker that died behind its word to commit may have left the transaction undecided: nobody else would notice."""
         if time.monotonic() - self._readable_at >= self._context.options.readable_check_seconds:
             topics = self._context.generation.topics
-            self._context.reader.check_readable(topics.commits.name, topics.commits.partitions)
-            self._context.reader.check_readable(topics.progress.name, topics.progress.partitions)
+            partitions = self._context.generation.partitions_of(self.number)
+            self._context.reader.check_readable(topics.commits.name, partitions)
+            self._context.reader.check_readable(topics.progress.name, [self.number])
             self._readable_at = time.monotonic()
 
     def _pin(self) -> None:

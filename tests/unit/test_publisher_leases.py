@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 from headwater.persistence.backends.memory import open_memory
 from headwater.persistence.store import SYSTEM_REALM
 from headwater.producer.publisher.alarms import Alarms
-from headwater.producer.publisher.generations import Generations
+from headwater.producer.publisher.generations import Generation, Generations
 from headwater.producer.publisher.leases import LEASE_TYPE, Leases
 from headwater.producer.publisher.pins import ShardPins, publisher_pins
 from headwater.producer.publisher.shard_states import MOVES, ShardState, check_move
 from headwater.producer.publisher.sharing import fair_share
 from headwater.producer.publisher.topics import RealmTopics, Topic
 from headwater.schemas.errors import LogDiverged, NotFound
+from headwater.schemas.topics import partition_of
 from tests.manual_clock import ManualClock
 
 
@@ -127,6 +128,15 @@ def test_a_generation_fits_its_topics_and_nothing_else() -> None:
     assert first.fits(_topics()) and first.carries_over(_topics(partitions=6))
     assert not first.fits(_topics(partitions=6)) and not first.fits(_topics("c2"))
     assert not first.carries_over(_topics("c2"))
+
+
+@given(partitions=st.integers(1, 12), shards=st.integers(1, 12), pointer=st.text(min_size=1, max_size=20))
+def test_a_shard_knows_every_partition_that_its_pointers_go_to(partitions: int, shards: int, pointer: str) -> None:
+    topics = RealmTopics(
+        commits=Topic(name="c", id="c", partitions=partitions), progress=Topic(name="p", id="p", partitions=shards)
+    )
+    generation = Generation(realm="r", number=1, topics=topics)
+    assert partition_of(pointer, partitions) in generation.partitions_of(partition_of(pointer, shards))
 
 
 def test_of_two_that_open_the_next_generation_one_wins() -> None:
