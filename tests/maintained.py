@@ -34,7 +34,7 @@ SLEEPY = RetryPolicy(attempts_max=1_000, seconds_max=1e7, delay_seconds_first=0.
 
 
 class Maintained:
-    """A realm whose clock the test moves. Each step takes an hour."""
+    """A realm whose clock the test moves. Each step takes an hour, unless it is told otherwise."""
 
     def __init__(self, backend: Backend, *, seed: int = 0, realm: str = REALM, clock: ManualClock | None = None) -> None:
         self.clock = clock or ManualClock()
@@ -45,6 +45,7 @@ class Maintained:
         self.lanes = Lanes(self.kernel)
         self.chance = random.Random(seed)
         self.pointers: tuple[str, ...] = POINTERS
+        self.step_seconds = HOUR
         self.logs: dict[str, list[Logged]] = {}
         self.states: dict[tuple[str, int], dict[str, Value]] = {}
         self._number = 0
@@ -83,7 +84,7 @@ class Maintained:
         return object_id
 
     def _land(self, pointer: str, request: Write | MoveTo) -> Logged:
-        self.clock.move(HOUR)
+        self.clock.move(self.step_seconds)
         logged = self.lanes.landed(pointer, request)
         log = self.logs.setdefault(pointer, [])
         before = self.states.get((pointer, len(log)), {})

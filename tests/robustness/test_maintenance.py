@@ -152,12 +152,30 @@ def test_a_branch_made_after_names_were_listed_is_whole_though_its_base_is_cut_t
 # ── writers that go on ──────────────────────────────────────────────────────────────────────────────────────
 
 
+class SharedClock(ManualClock):
+    """Moved by several threads: without the lock a lost move would turn it back. Sleep is short: a lane that waits as long as a
+    round trip took, while others move the clock by hours, would drive it to the end of time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = threading.Lock()
+
+    def move(self, seconds: float) -> None:
+        with self._lock:
+            super().move(seconds)
+
+    def sleep(self, seconds: float) -> None:
+        with self._lock:
+            super().sleep(min(seconds, 0.01))
+
+
 class Writer(threading.Thread):
     """Commits to its own pointer and now and then moves it to where main was, until it is told to stop."""
 
     def __init__(self, backend: Backend, pointer: str, clock: ManualClock, main: Maintained | None) -> None:
         super().__init__()
         self.model = Maintained(backend, seed=len(pointer), clock=clock)
+        self.model.step_seconds = 1  # all writers move one clock: in hours they would outrun each other's leases of ids
         self.pointer, self.main, self.clock = pointer, main, clock
         self.stop = threading.Event()
         self.refused = 0
@@ -184,11 +202,11 @@ class Writer(threading.Thread):
             self.model.states[self.pointer, len(log)] = self.main.states[MAIN, target.entry.seq]
         else:
             self.model.write(self.pointer, self.model.chance.randint(1, 6))
-        self.clock.move(60)
+        self.clock.move(30)
 
 
 def test_writers_go_on_while_floors_rise_and_garbage_goes(sqlite: Backend) -> None:
-    clock = ManualClock()
+    clock = SharedClock()
     main = Writer(sqlite, MAIN, clock, None)
     main.step()
     others = [Writer(sqlite, name, clock, main.model) for name in (DEV, "cat/1/heads/third")]
