@@ -87,11 +87,12 @@ def test_references_are_listed(lake: AnyCatalog, branch: AnyBranch) -> None:
     found, token = list[str](), None
     while True:
         page = lake.list_references(token=token, limit=7)
-        found += [reference.name for reference in page.references]
+        found += [reference.pointer for reference in page.references]
         token = page.next_token
         if token is None:
             break
-    assert "main" in found and branch.name in found and found == sorted(found)
+    assert lake.branch().pointer in found and branch.pointer in found
+    assert found == sorted(found), "branches by name, then tags by name"
 
 
 def test_all_conflicts_come_together(branch: AnyBranch) -> None:
