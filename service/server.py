@@ -6,7 +6,7 @@ import tempfile
 from functools import partial
 
 import msgspec
-from granian.constants import HTTPModes, Interfaces
+from granian.constants import HTTPModes, Interfaces, Loops
 from granian.http import HTTP1Settings
 from granian.log import LogLevels
 from granian.server import MPServer
@@ -51,6 +51,7 @@ def _server(config: ServeConfig) -> MPServer:
         address="127.0.0.1" if config.host == "localhost" else config.host,
         port=config.port,
         interface=Interfaces.ASGI,
+        loop=Loops.asyncio,  # another one that happens to be installed would hide the signal handlers that stopping rests on
         http=HTTPModes.http1,
         websockets=False,
         workers=config.workers,
