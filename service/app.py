@@ -13,6 +13,7 @@ import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from starlette.routing import Router
 
@@ -31,7 +32,11 @@ from headwater.service.iceberg.door import iceberg_routes
 from headwater.service.logs import set_up_logs
 from headwater.service.metrics import WorkerMetrics
 from headwater.service.operations.realm_feeds import RealmFeeds
+from headwater.service.publishing import PublisherCollector, start_publishing
 from headwater.service.tracing import Tracing
+
+if TYPE_CHECKING:
+    from headwater.producer.publisher.publisher import Publisher
 
 THREADS_MAX = 16
 """For work that may ask the store; what waits for one waits in order."""
@@ -66,11 +71,14 @@ class App:
         self._door = Door(service, Router([*plain_routes(service), *iceberg_routes(service)]))
         _stop_with_signals(service)
         tending = asyncio.ensure_future(_tend(service, os.getppid()))
+        publisher = await asyncio.to_thread(_publish, service, store)
         _log.info("serving", extra={"worker": os.getpid()})
         await send(_done("startup"))
         await receive()
         service.stopping.set()
         tending.cancel()
+        if publisher is not None:
+            await asyncio.to_thread(publisher.close)
         await asyncio.to_thread(close_service, service, store)
         _log.info("stopped", extra={"worker": os.getpid()})
         await send(_done("shutdown"))
@@ -98,6 +106,14 @@ def open_service(config: ServeConfig) -> tuple[Service, Store]:
     except BaseException:
         store.close()
         raise
+
+
+def _publish(service: Service, store: Store) -> Publisher | None:
+    if service.config.publisher is None:
+        return None
+    publisher = start_publishing(store, service.config.publisher)
+    service.metrics.registry.register(PublisherCollector(publisher))
+    return publisher
 
 
 def close_service(service: Service, store: Store) -> None:

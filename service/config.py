@@ -7,6 +7,7 @@ import ipaddress
 import msgspec
 
 from headwater.persistence.store import StoreOptions
+from headwater.producer.publisher.options import PublisherOptions
 from headwater.schemas.errors import InvalidInput
 
 LOOPBACK_NAMES = frozenset({"localhost"})
@@ -27,6 +28,8 @@ class ServeConfig(msgspec.Struct, frozen=True, kw_only=True):
     """How long a stopping worker may take to finish what it has accepted."""
     log_requests: bool = False
     traces: str = ""
+    publisher: PublisherOptions | None = None
+    """Where each worker publishes to Kafka beside the feed; None leaves that to `headwater publish`."""
     metrics_folder: str | None = None
     """Where workers exchange their numbers; None with a single one."""
 

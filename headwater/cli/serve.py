@@ -5,6 +5,7 @@ from __future__ import annotations
 import rich_click as click
 
 from headwater.cli.opened import shown_url, store_options
+from headwater.publishing import publisher_options
 from headwater.schemas.errors import MissingDependency
 from headwater.settings import Settings
 
@@ -20,8 +21,11 @@ from headwater.settings import Settings
     help="For development: creates the store, realm 'default' and catalog 'lake' if they are missing, asks for no token, and "
     "serves this machine alone.",
 )
+@click.option("--kafka", "bootstrap", metavar="BOOTSTRAP", help="Publish to these brokers too, as `headwater publish` does.")
 @click.pass_obj
-def command(settings: Settings, store_url: str | None, host: str, port: int, workers: int, dev: bool) -> None:
+def command(
+    settings: Settings, store_url: str | None, host: str, port: int, workers: int, dev: bool, bootstrap: str | None
+) -> None:
     """Serve the feed over HTTP: changes, streams, snapshots, subscriptions, commits.
 
     Stop it with Ctrl-C or SIGTERM: it finishes what it has accepted, and readers of streams are told where to go on.
@@ -48,6 +52,7 @@ def command(settings: Settings, store_url: str | None, host: str, port: int, wor
             stop_seconds=settings.stop_seconds,
             log_requests=settings.log_requests,
             traces=settings.traces,
+            publisher=None if bootstrap is None else publisher_options(settings, bootstrap),
         )
     )
     click.echo(f"headwater serves {shown_url(config.store)} at http://{host}:{port}/", err=True)
