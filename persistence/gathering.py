@@ -3,7 +3,8 @@
 Callers that commit one after the other come back right after they were answered. A lane that goes on at once finds half of
 them: two groups then take turns, and each CAS serves half of what it could. So a lane that has just served several callers
 waits for them, for a part of the time that the store takes anyway, and no longer than they keep coming. A single caller is
-never waited for.
+never waited for, and nobody is where the lane's own work takes longer than the store: there the callers come back while the
+store works, and a wait would leave the interpreter idle.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from headwater.persistence.clock import Clock
 
 SHARE_MAX = 0.5
 """Of the time that the last batch took in the store."""
+OWN_WORK_MAX = 1
+"""Times what the store took: a lane that works longer than that on a batch goes on at once."""
 LOOKS = 8
 """How often it is looked, within that time, whether somebody has come; when nobody has, the wait is over."""
 MICROS = 1_000_000
@@ -27,9 +30,9 @@ class Gathering:
         self._expected = 0
         self._micros = 0
 
-    def landed(self, callers: int, store_micros: int) -> None:
-        """So many callers are there, answered or waiting, and the store took so long for a batch."""
-        self._expected = callers
+    def landed(self, callers: int, own_micros: int, store_micros: int) -> None:
+        """So many callers are there, answered or waiting; the lane and then the store took so long for a batch."""
+        self._expected = callers if own_micros <= OWN_WORK_MAX * store_micros else 0
         self._micros = max(0, store_micros)  # a clock that was set back must not make the wait negative
 
     def rest(self) -> None:

@@ -187,6 +187,7 @@ class Lane:
                         return self._refuse(batch, closed(self._context.realm, self.pointer))
                     head = None
                     continue
+                began = self._context.clock.now_micros()
                 draft = Draft(self.pointer, head, self._context.objects, self._context.ids, self._context.clock)
                 self._foresight.prepare([waiting.request for waiting in batch], draft)
                 answers = self._apply_all(batch, draft)
@@ -199,7 +200,7 @@ class Lane:
                     self._attempt().reserve(self.pointer)
                     head, reserved = None, True
                     continue
-                if head.row is not None and self._lands(batch, answers, draft):
+                if head.row is not None and self._lands(batch, answers, draft, began):
                     return None
             except StoreUnavailable as unavailable:
                 fault = unavailable
@@ -252,7 +253,7 @@ class Lane:
         context = self._context
         return Attempt(context.backend, context.realm, context.objects, context.clock, context.policy, self.stats)
 
-    def _lands(self, batch: list[Waiting], answers: Sequence[Answer | Exception], draft: Draft) -> bool:
+    def _lands(self, batch: list[Waiting], answers: Sequence[Answer | Exception], draft: Draft, began: int) -> bool:
         """Whether everybody has been answered: as landed, or as unknown."""
         started = self._context.clock.now_micros()
         try:
@@ -266,7 +267,7 @@ class Lane:
             return False
         landed = self._context.clock.now_micros()
         step_back_seconds = self._turns.landed(started, landed)
-        self._gathering.landed(len(batch) + len(self._waiting), landed - started)
+        self._gathering.landed(len(batch) + len(self._waiting), started - began, landed - started)
         draft.head = msgspec.structs.replace(draft.head, row=row)
         self._landed(batch, answers, draft)
         if step_back_seconds and self._context.backend.abilities.shared_between_processes:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from headwater.persistence.gathering import LOOKS, SHARE_MAX, Gathering
+from headwater.persistence.gathering import LOOKS, OWN_WORK_MAX, SHARE_MAX, Gathering
 
 
 class Naps:
@@ -22,10 +22,10 @@ class Naps:
         self.slept_seconds.append(seconds)
 
 
-def wait(callers: int, store_micros: int, coming: Iterator[int]) -> list[float]:
+def wait(callers: int, store_micros: int, coming: Iterator[int], own_micros: int = 0) -> list[float]:
     clock = Naps()
     gathering = Gathering(clock)
-    gathering.landed(callers, store_micros)
+    gathering.landed(callers, own_micros, store_micros)
     gathering.wait(lambda: next(coming))
     return clock.slept_seconds
 
@@ -49,10 +49,16 @@ def test_it_takes_at_most_a_part_of_what_the_store_takes_however_many_keep_comin
     assert sum(slept) == pytest.approx(0.010 * SHARE_MAX)
 
 
+def test_nobody_is_waited_for_where_the_lanes_own_work_outweighs_the_store() -> None:
+    assert wait(64, 1_000, iter([]), own_micros=1_000 * OWN_WORK_MAX + 1) == []
+    assert wait(64, 1_000, iter([64]), own_micros=1_000 * OWN_WORK_MAX) == []
+    assert len(wait(64, 1_000, iter([9, 64]), own_micros=1_000 * OWN_WORK_MAX)) == 1
+
+
 def test_a_lane_that_rested_starts_at_once() -> None:
     clock = Naps()
     gathering = Gathering(clock)
-    gathering.landed(8, 10_000)
+    gathering.landed(8, 0, 10_000)
     gathering.rest()
     gathering.wait(lambda: 1)
     assert clock.slept_seconds == []
