@@ -15,9 +15,6 @@ NAME_BYTES_MAX = 1_000
 FENCE_CLOSED = 2**63 - 1
 """A pointer with this fence takes no commit: no object can be created at or after it (how a realm leaves ACTIVE)."""
 
-ENTRY_ID_BYTES = 32
-"""8 bytes object id, 24 bytes of the chain's hash."""
-
 
 class Anchor(msgspec.Struct, frozen=True, array_like=True):
     """The entry just below the floor: with it a chain that was cut can still be verified."""

@@ -221,11 +221,6 @@ def _newest_stored(kernel: RealmKernel, draft: Draft) -> Logged | None:
 # ── answers ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def realm_name(instance: str) -> str:
-    """What people call the realm: its instance is the name and a creation id."""
-    return instance.partition("#")[0]
-
-
 def commit_result(kernel: RealmKernel, answer: Answer) -> CommitResult:
     return CommitResult(
         logged=answer.logged,

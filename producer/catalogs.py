@@ -13,7 +13,6 @@ import msgspec
 
 from headwater.persistence.records import DeleteRecord, Expect, RecordOperation, RecordsRequest, Unchanged, head_records
 from headwater.persistence.store import RealmKernel
-from headwater.producer.catalog_commit import realm_name
 from headwater.producer.catalog_records import (
     GONE,
     LIVE,
@@ -194,7 +193,7 @@ class Catalogs:
 
     def _not_found(self, name: str) -> CatalogNotFound:
         return CatalogNotFound(
-            f"there is no catalog {name!r} in realm {realm_name(self._kernel.realm)!r}.",
+            f"there is no catalog {name!r} in realm {self._kernel.realm_name!r}.",
             field="catalog",
             remedy="List the catalogs, or create it.",
         )

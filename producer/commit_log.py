@@ -12,7 +12,6 @@ import msgspec
 
 from headwater.persistence.log_entry import Logged, change_of
 from headwater.persistence.store import RealmKernel
-from headwater.producer.catalog_commit import realm_name
 from headwater.producer.lineage import Lineage
 from headwater.producer.page_tokens import check_limit, make_token, read_token
 from headwater.producer.pointer_names import parse_reference_pointer
@@ -63,7 +62,7 @@ class CommitLog:
                 found.append(commit)
         except (CursorExpired, ObjectNotFound):
             end = LogEnd.CUT
-        name = realm_name(self._kernel.realm)
+        name = self._kernel.realm_name
         next_token = make_token(LogPosition(found[-1].entry_id)) if end is LogEnd.MORE else None
         return CommitLogPage([change_of(commit, name) for commit in found], end, next_token)
 

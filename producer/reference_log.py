@@ -14,7 +14,6 @@ import msgspec
 from headwater.persistence.log_entry import ENTRY, Logged, change_of
 from headwater.persistence.rows import PointerRow
 from headwater.persistence.store import RealmKernel
-from headwater.producer.catalog_commit import realm_name
 from headwater.producer.page_tokens import check_limit, make_token, read_token
 from headwater.producer.pointer_names import catalog_prefix, parse_reference_pointer
 from headwater.schemas.change import Change, Kind
@@ -49,7 +48,7 @@ class ReferenceLog:
         check_limit(limit, PAGE_ENTRIES_MAX)
         before = None if token is None else read_token(token, ReferenceLogPosition)
         found: list[Change] = []
-        name = realm_name(self._kernel.realm)
+        name = self._kernel.realm_name
         for scanned, (position, logged) in enumerate(self._merged(before)):
             if len(found) == limit or scanned == ENTRIES_SCANNED_MAX:
                 return ReferenceLogPage(found, None if before is None else make_token(before))
