@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import getpass
 from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Unpack
 
+from headwater.commit_options import CommitOptions
 from headwater.consumers.local_feed import LocalFeed
 from headwater.persistence.clock import Clock
 from headwater.persistence.draft import Draft
@@ -248,33 +250,13 @@ class ReferenceHandle:
     def info(self) -> Reference:
         return self._catalog.references.get(self.name, type=self.type, deleted_ok=True)
 
-    def commit(
-        self,
-        operations: Sequence[CatalogOperation],
-        *,
-        author: str | None = None,
-        message: str = "",
-        headers: dict[str, str] | None = None,
-        expected_head: str | None = None,
-        base_commit: str | None = None,
-        request_id: str | None = None,
-    ) -> CommitResult:
+    def commit(self, operations: Sequence[CatalogOperation], **options: Unpack[CommitOptions]) -> CommitResult:
         """All operations or none. `expected_head` is strict, `base_commit` conflicts only where keys changed since."""
-        request = self._request(operations, author, message, headers, expected_head, base_commit, request_id)
+        request = self._request(operations, **options)
         return commit_result(self._kernel, self._kernel.committer.commit(self.pointer, request))
 
-    async def commit_async(
-        self,
-        operations: Sequence[CatalogOperation],
-        *,
-        author: str | None = None,
-        message: str = "",
-        headers: dict[str, str] | None = None,
-        expected_head: str | None = None,
-        base_commit: str | None = None,
-        request_id: str | None = None,
-    ) -> CommitResult:
-        request = self._request(operations, author, message, headers, expected_head, base_commit, request_id)
+    async def commit_async(self, operations: Sequence[CatalogOperation], **options: Unpack[CommitOptions]) -> CommitResult:
+        request = self._request(operations, **options)
         return commit_result(self._kernel, await self._kernel.committer.commit_async(self.pointer, request))
 
     def log(self, at: str | None = None) -> Iterator[Change]:
@@ -325,12 +307,13 @@ class ReferenceHandle:
     def _request(
         self,
         operations: Sequence[CatalogOperation],
-        author: str | None,
-        message: str,
-        headers: dict[str, str] | None,
-        expected_head: str | None,
-        base_commit: str | None,
-        request_id: str | None,
+        *,
+        author: str | None = None,
+        message: str = "",
+        headers: dict[str, str] | None = None,
+        expected_head: str | None = None,
+        base_commit: str | None = None,
+        request_id: str | None = None,
     ) -> CatalogCommit:
         meta = _meta(author, message, headers)
         return CatalogCommit(

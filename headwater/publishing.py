@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from headwater.persistence.store import Store
+from headwater.producer.publisher import making
 from headwater.producer.publisher.options import PublisherOptions
-from headwater.schemas.errors import InvalidInput, MissingDependency
+from headwater.schemas.errors import InvalidInput
 from headwater.settings import Settings
 
 if TYPE_CHECKING:
-    from headwater.producer.publisher.faults import At
     from headwater.producer.publisher.publisher import Publisher
 
 _PASSED_ON = {
@@ -63,20 +63,6 @@ def client_settings(settings: Settings) -> dict[str, str]:
     return given
 
 
-def make_publisher(store: Store, options: PublisherOptions, *, realms: Sequence[str] = (), at: At | None = None) -> Publisher:
-    """Not started: `run()` on this thread, `start()` on one of its own, or `publish_once()`."""
-    try:
-        from headwater.producer.publisher.faults import no_fault
-        from headwater.producer.publisher.publisher import Publisher
-    except ImportError as error:
-        raise MissingDependency(
-            f"publishing needs {error.name}.", remedy="Install the extra: pip install 'headwater[kafka]'."
-        ) from error
-    return Publisher(store, options, realms=realms, at=at or no_fault)
-
-
 def start_publisher(store: Store, settings: Settings, bootstrap: str | None = None, *, realms: Sequence[str] = ()) -> Publisher:
     """In the background of this process, until its `close()`, which comes before the store's. `status()` tells how it goes."""
-    publisher = make_publisher(store, publisher_options(settings, bootstrap), realms=realms)
-    publisher.start()
-    return publisher
+    return making.start_publisher(store, publisher_options(settings, bootstrap), realms=realms)

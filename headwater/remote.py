@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from functools import partial
+from typing import Unpack
 
 import httpx
 import msgspec
 
+from headwater.commit_options import CommitOptions
 from headwater.consumers.feed_http import FeedTarget
 from headwater.consumers.http_poll import AsyncHttpPoll, HttpPoll
 from headwater.consumers.reader import AsyncReader, Reader
@@ -143,7 +145,14 @@ class RemoteReference:
     def info(self) -> Reference:
         return self._catalog.references.get(self.name, self.type)
 
-    def commit(
+    def commit(self, operations: Sequence[CatalogOperation], **options: Unpack[CommitOptions]) -> CommitResult:
+        """All operations or none. `expected_head` is strict, `base_commit` conflicts only where keys changed since."""
+        return self._send(operations, **options)
+
+    async def commit_async(self, operations: Sequence[CatalogOperation], **options: Unpack[CommitOptions]) -> CommitResult:
+        return await asyncio.to_thread(partial(self._send, operations, **options))
+
+    def _send(
         self,
         operations: Sequence[CatalogOperation],
         *,
@@ -154,7 +163,6 @@ class RemoteReference:
         base_commit: str | None = None,
         request_id: str | None = None,
     ) -> CommitResult:
-        """All operations or none. `expected_head` is strict, `base_commit` conflicts only where keys changed since."""
         body = CommitBody(
             catalog=self._catalog.name,
             branch=self.name,
@@ -167,23 +175,6 @@ class RemoteReference:
         )
         answer = self._calls.commit(body, request_id)
         return CommitResult(told=answer.change, commit_id=answer.commit_id, seq=answer.seq, replayed=answer.replayed)
-
-    async def commit_async(
-        self,
-        operations: Sequence[CatalogOperation],
-        *,
-        author: str | None = None,
-        message: str = "",
-        headers: dict[str, str] | None = None,
-        expected_head: str | None = None,
-        base_commit: str | None = None,
-        request_id: str | None = None,
-    ) -> CommitResult:
-        commit = partial(
-            self.commit, operations, author=author, message=message, headers=headers, expected_head=expected_head,
-            base_commit=base_commit, request_id=request_id,
-        )  # fmt: skip
-        return await asyncio.to_thread(commit)
 
     def log(self, at: str | None = None) -> Iterator[Change]:
         """Commits, newest first, across the branches that this one came from."""

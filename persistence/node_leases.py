@@ -20,10 +20,9 @@ import msgspec
 from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock, SystemClock
 from headwater.persistence.ids import EPOCH_MS, NODES, TIME_MS_MAX
-from headwater.persistence.rows import RootedRow
+from headwater.persistence.rows import SYSTEM_REALM, RootedRow
 from headwater.schemas.errors import AllNodesTaken, IdGenerationStopped, NodeLeaseLost, OutcomeUnknown, StoreUnavailable
 
-SYSTEM_REALM = "::system::"
 LEASE_TYPE = "node-lease"
 LEASE_SECONDS = 3_600
 

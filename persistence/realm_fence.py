@@ -14,8 +14,7 @@ import msgspec
 
 from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock
-from headwater.persistence.node_leases import SYSTEM_REALM
-from headwater.persistence.rows import FENCE_CLOSED, RootedRow
+from headwater.persistence.rows import FENCE_CLOSED, SYSTEM_REALM, RootedRow
 from headwater.schemas.errors import OutcomeUnknown
 
 FENCE_TYPE = "realm-fence"
@@ -62,13 +61,16 @@ def read_realm_fence(backend: Backend, realm: str) -> RealmFence:
     )
 
 
-def take_realm_fence(backend: Backend, seen: RealmFence, fence: int, clock: Clock) -> RealmFence | None:
-    """Set the fence over the one that was seen; None if another one was faster."""
+def take_realm_fence(
+    backend: Backend, seen: RealmFence, fence: int, clock: Clock, *, reopens_after: int = 0
+) -> RealmFence | None:
+    """Set the fence over the one that was seen; None if another one was faster. A closed one may say behind which time
+    (microseconds) it is to be opened again."""
     taken = RealmFence(
         realm=seen.realm,
         fence=fence,
         holder=uuid.uuid4().hex,  # so that an unanswered write can be told from another's
-        open_max=max(seen.open_max, 0 if fence == FENCE_CLOSED else fence),
+        open_max=max(seen.open_max, reopens_after if fence == FENCE_CLOSED else fence),
         version=seen.version + 1,
         created_at=seen.created_at or clock.now_micros(),
     )

@@ -12,6 +12,9 @@ ROW_BYTES_MAX = 350_000
 NAME_BYTES_MAX = 1_000
 """Hard limit of a pointer name, rooted key or realm instance in UTF-8: it must fit a key column of every database."""
 
+SYSTEM_REALM = "::system::"
+"""Holds node leases, the realm list, publisher leases and maintenance runs."""
+
 FENCE_CLOSED = 2**63 - 1
 """A pointer with this fence takes no commit: no object can be created at or after it (how a realm leaves ACTIVE)."""
 

@@ -24,10 +24,8 @@ from headwater.persistence.object_types import all_object_types
 from headwater.persistence.observing.observer import Observer
 from headwater.persistence.realm_objects import Decoded, RealmObjects
 from headwater.persistence.retries import RetryPolicy
+from headwater.persistence.rows import SYSTEM_REALM
 from headwater.schemas.errors import NodeLeaseLost, StoreNotDurable
-
-SYSTEM_REALM = "::system::"
-"""Holds node leases, the realm list, publisher leases and maintenance runs."""
 
 
 class StoreOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,6 +19,7 @@ from starlette.routing import Router
 
 from headwater.persistence.observing.observer import Observer
 from headwater.persistence.store import Store, open_store
+from headwater.producer.publisher.making import start_publisher
 from headwater.service.config import ServeConfig
 from headwater.service.dev_realm import ensure_dev_realm
 from headwater.service.engine_metrics import CommitCounts, EngineCollector
@@ -32,7 +33,7 @@ from headwater.service.iceberg.door import iceberg_routes
 from headwater.service.logs import set_up_logs
 from headwater.service.metrics import WorkerMetrics
 from headwater.service.operations.realm_feeds import RealmFeeds
-from headwater.service.publishing import PublisherCollector, start_publishing
+from headwater.service.publishing import PublisherCollector
 from headwater.service.tracing import Tracing
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def open_service(config: ServeConfig) -> tuple[Service, Store]:
 def _publish(service: Service, store: Store) -> Publisher | None:
     if service.config.publisher is None:
         return None
-    publisher = start_publishing(store, service.config.publisher)
+    publisher = start_publisher(store, service.config.publisher)
     service.metrics.registry.register(PublisherCollector(publisher))
     return publisher
 

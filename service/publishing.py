@@ -1,4 +1,4 @@
-"""A worker's store and brokers enter; a publisher runs beside the feed, and what it has done leaves as metrics."""
+"""A publisher that runs beside the feed enters; what it has done leaves as metrics."""
 
 from __future__ import annotations
 
@@ -8,23 +8,8 @@ from typing import TYPE_CHECKING
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from headwater.persistence.store import Store
-from headwater.producer.publisher.options import PublisherOptions
-from headwater.schemas.errors import MissingDependency
-
 if TYPE_CHECKING:
     from headwater.producer.publisher.publisher import Publisher
-
-
-def start_publishing(store: Store, options: PublisherOptions) -> Publisher:
-    """In the background; close it before the store. Workers share the shards by their leases."""
-    try:
-        from headwater.producer.publisher.publisher import start_publisher
-    except ImportError as error:
-        raise MissingDependency(
-            f"publishing needs a package that is not installed: {error}.", remedy="Run `pip install 'headwater[kafka]'`."
-        ) from error
-    return start_publisher(store, options)
 
 
 class PublisherCollector(Collector):

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from headwater.persistence.node_leases import SYSTEM_REALM
 from headwater.persistence.realm_records import Realm
 from headwater.persistence.realm_states import RealmStatus
 from headwater.persistence.realms import Realms
+from headwater.persistence.rows import SYSTEM_REALM
 from headwater.persistence.store import Store
 from headwater.schemas.errors import RealmStateConflict
 

@@ -20,9 +20,8 @@ import msgspec
 
 from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock
-from headwater.persistence.node_leases import SYSTEM_REALM
 from headwater.persistence.object_types import OBJECT_TYPES, Life, ObjectType
-from headwater.persistence.rows import RootedRow
+from headwater.persistence.rows import SYSTEM_REALM, RootedRow
 from headwater.schemas.entry_ids import time_text
 from headwater.schemas.errors import HeadwaterError, InvalidInput, MaintenanceRunning, MaintenanceSuperseded, OutcomeUnknown
 

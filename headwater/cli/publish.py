@@ -17,7 +17,8 @@ from headwater.cli.opened import opened
 from headwater.cli.output import as_json, print_json, print_table
 from headwater.persistence.realms import Realms
 from headwater.persistence.store import Store
-from headwater.publishing import make_publisher, publisher_options
+from headwater.producer.publisher.making import make_publisher
+from headwater.publishing import publisher_options
 from headwater.settings import Settings
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ import msgspec
 
 from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock
-from headwater.persistence.rows import RootedRow
-from headwater.persistence.store import SYSTEM_REALM
+from headwater.persistence.rows import SYSTEM_REALM, RootedRow
 from headwater.schemas.errors import HeadwaterError
 
 ALARM_TYPE = "publisher-alarm"

@@ -248,10 +248,3 @@ class Publisher:
         if topic not in self._schema_ids:
             self._schema_ids[topic] = self._registry.register(topic)
         return self._schema_ids[topic]
-
-
-def start_publisher(store: Store, options: PublisherOptions, *, realms: Sequence[str] = ()) -> Publisher:
-    """A publisher in the background of this process; `close()` it before the store."""
-    publisher = Publisher(store, options, realms=realms)
-    publisher.start()
-    return publisher

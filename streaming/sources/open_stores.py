@@ -13,7 +13,8 @@ import warnings
 
 from headwater.persistence.realm_states import RealmStatus
 from headwater.persistence.realms import Realms
-from headwater.persistence.store import SYSTEM_REALM, RealmKernel, Store, StoreOptions, WeakDurability, open_store
+from headwater.persistence.rows import SYSTEM_REALM
+from headwater.persistence.store import RealmKernel, Store, StoreOptions, WeakDurability, open_store
 from headwater.schemas.errors import InvalidInput, RealmNotActive
 
 CACHE_BYTES = 32 * 1024 * 1024

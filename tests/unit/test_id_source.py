@@ -16,8 +16,8 @@ from headwater.persistence.backend import Backend
 from headwater.persistence.backends.memory import MemoryBackend, MemoryStore, open_memory
 from headwater.persistence.id_source import CLOCK_BACK_MS_MAX, IdSource
 from headwater.persistence.ids import EPOCH_MS, IDS_PER_MS, NODES, id_parts, id_time_micros
-from headwater.persistence.node_leases import LEASE_TYPE, SYSTEM_REALM, NodeLeases
-from headwater.persistence.rows import RootedRow
+from headwater.persistence.node_leases import LEASE_TYPE, NodeLeases
+from headwater.persistence.rows import SYSTEM_REALM, RootedRow
 from headwater.schemas.errors import (
     AllNodesTaken,
     ClockMovedBackwards,

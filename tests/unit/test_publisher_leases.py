@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.persistence.backends.memory import open_memory
-from headwater.persistence.store import SYSTEM_REALM
+from headwater.persistence.rows import SYSTEM_REALM
 from headwater.producer.publisher.alarms import Alarms
 from headwater.producer.publisher.generations import Generation, Generations
 from headwater.producer.publisher.leases import LEASE_TYPE, Leases

@@ -1,0 +1,33 @@
+"""A store and options enter; a publisher leaves, or one line about the package that it needs: Kafka is an extra."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from headwater.persistence.store import Store
+from headwater.producer.publisher.options import PublisherOptions
+from headwater.schemas.errors import MissingDependency
+
+if TYPE_CHECKING:
+    from headwater.producer.publisher.faults import At
+    from headwater.producer.publisher.publisher import Publisher
+
+
+def make_publisher(store: Store, options: PublisherOptions, *, realms: Sequence[str] = (), at: At | None = None) -> Publisher:
+    """Not started: `run()` on this thread, `start()` on one of its own, or `publish_once()`."""
+    try:
+        from headwater.producer.publisher.faults import no_fault
+        from headwater.producer.publisher.publisher import Publisher
+    except ImportError as error:
+        raise MissingDependency(
+            f"publishing needs {error.name}.", remedy="Install the extra: pip install 'headwater[kafka]'."
+        ) from error
+    return Publisher(store, options, realms=realms, at=at or no_fault)
+
+
+def start_publisher(store: Store, options: PublisherOptions, *, realms: Sequence[str] = ()) -> Publisher:
+    """In the background of this process, until its `close()`, which comes before the store's. `status()` tells how it goes."""
+    publisher = make_publisher(store, options, realms=realms)
+    publisher.start()
+    return publisher
