@@ -3,6 +3,9 @@
 ⚠ The order is the protocol: the realm's fence → floors of all names → names again, with the fence by CAS into each row, which
 yields the heads. A pointer that is reserved after the second listing reads the realm's fence before its first commit, so its
 objects are newer than the fence; and whatever it was branched from was at or above the floors that were read before.
+
+A closed realm (INACTIVE) is fenced by the same steps and stays closed: its rows are closed anew, and the realm's fence keeps T,
+behind which the realm will be opened again. So whatever is written after that is newer than T too, whosever clock it is by.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock
 from headwater.persistence.pointer_fences import fence_pointers
 from headwater.persistence.realm_fence import RealmFence, read_realm_fence, take_realm_fence
-from headwater.persistence.rows import PointerRow
+from headwater.persistence.rows import FENCE_CLOSED, PointerRow
 from headwater.schemas.errors import RealmNotActive, RealmStateConflict
 from headwater.streaming.identifiers import Span
 from headwater.streaming.safeguards import ALL_ON, Safeguards
@@ -31,14 +34,15 @@ class FencedRealm(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fence_realm(backend: Backend, realm: str, clock: Clock, safeguards: Safeguards = ALL_ON) -> FencedRealm:
-    """`RealmNotActive` for one that is closed: its fence must stay as it is."""
+    """`RealmNotActive` for one that is just being opened or closed: whoever does it is left in peace."""
     seen = read_realm_fence(backend, realm)
-    if seen.is_closed:
-        raise RealmNotActive(f"{realm!r} is closed.", field="realm", remedy="Activate it to have it swept.", realm=realm)
     now = clock.now_micros()
     if not safeguards.fence:
         return _unfenced(backend, realm, now)
-    held = take_realm_fence(backend, seen, max(now, seen.open_max), clock)
+    if seen.is_closed:
+        _check_all_closed(backend, realm)
+    fence = FENCE_CLOSED if seen.is_closed else max(now, seen.open_max)
+    held = take_realm_fence(backend, seen, fence, clock, reopens_after=now)
     if held is None:
         raise RealmStateConflict(
             f"another process is moving {realm!r}.", field="realm", remedy="Look at its status, then try again.", realm=realm
@@ -53,6 +57,13 @@ def fence_realm(backend: Backend, realm: str, clock: Clock, safeguards: Safeguar
         if row.head  # what is only reserved has nothing yet
     }
     return FencedRealm(realm=realm, time=min(now, held.fence), spans=spans)
+
+
+def _check_all_closed(backend: Backend, realm: str) -> None:
+    if any(row.head and row.fence != FENCE_CLOSED for _, row in pointer_rows(backend, realm)):
+        raise RealmNotActive(
+            f"{realm!r} is being opened or closed.", field="realm", remedy="Have it swept when that is done.", realm=realm
+        )
 
 
 def _fence_all(backend: Backend, held: RealmFence, clock: Clock) -> dict[str, PointerRow]:

@@ -117,9 +117,10 @@ def test_a_second_run_at_once_is_refused_and_names_the_first(cli: Cli) -> None:
             assert f"--supersede {run.record.id}" in cli("maintain", operation).error
 
 
-def test_an_inactive_realm_is_skipped_and_a_purging_one_refused_by_name(cli: Cli) -> None:
+def test_an_inactive_realm_is_swept_and_a_purging_one_refused_by_name(cli: Cli) -> None:
     cli("realm", "deactivate", "default")
-    assert "closed" in cli("maintain", "sweep", "--realm", "default").out
+    report = cli("maintain", "sweep", "--realm", "default", "--json").json
+    assert len(report["swept"]) == 1 and report["skipped"] == {}
     cli("realm", "purge", "default", "--yes")
     assert "PURGING" in cli("maintain", "sweep", "--realm", "default").error
 

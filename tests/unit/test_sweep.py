@@ -125,7 +125,7 @@ def test_the_system_realm_is_swept_like_every_other(realm: Maintained) -> None:
     system.check_states()
 
 
-def test_a_closed_realm_is_skipped_and_stays_closed(realm: Maintained) -> None:
+def test_a_realm_that_is_just_being_closed_is_skipped_and_stays_closed(realm: Maintained) -> None:
     realm.write()
     orphan = realm.orphan()
     realm.clock.move(4 * HOUR)
