@@ -17,8 +17,12 @@ class IdSet:
         self._ids = ids
 
     def __contains__(self, object_id: int) -> bool:
+        return self.position(object_id) is not None
+
+    def position(self, object_id: int) -> int | None:
+        """Its place in the order of ids; None if it is none of them."""
         at = bisect_left(self._ids, object_id)
-        return at < len(self._ids) and self._ids[at] == object_id
+        return at if at < len(self._ids) and self._ids[at] == object_id else None
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._ids)

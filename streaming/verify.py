@@ -62,14 +62,14 @@ def verify_realm(
             missing_count=len(ids),
             failure=str(gone),
         )
-    scanned, unreached, missing = _scan(backend, realm, walked.ids)
+    scanned, unreached, missing, missing_count = _scan(backend, realm, walked.ids)
     report = VerifyReport(
         realm=realm,
         pointers=len(now.spans),
         walked=len(walked.ids),
         scanned=scanned,
-        missing=missing[:SAMPLE_IDS],
-        missing_count=len(missing),
+        missing=missing,
+        missing_count=missing_count,
         unreached=unreached,
     )
     return report if streamed is None else _compared(report, now, walked, streamed)
@@ -96,18 +96,24 @@ def _compared(report: VerifyReport, now: FencedRealm, walked: Retained, source: 
     )
 
 
-def _scan(backend: Backend, realm: str, retained: IdSet) -> tuple[int, int, list[int]]:
-    """Rows, rows that nothing reaches, and retained ids without a row."""
+def _scan(backend: Backend, realm: str, retained: IdSet) -> tuple[int, int, list[int], int]:
+    """Rows, rows that nothing reaches, the first retained ids without a row, and how many of these there are.
+
+    What was seen is one bit for each retained id: a set of millions of numbers would be the largest thing in here.
+    """
     scanned = unreached = 0
-    seen: set[int] = set()
+    seen = bytearray(len(retained) // 8 + 1)
     for split in backend.splits(Table.OBJECTS, SPLITS):
         for row in backend.scan(split, realm=realm):
             scanned += 1
-            if row.id in retained:
-                seen.add(row.id)
-            else:
+            at = retained.position(row.id)
+            if at is None:
                 unreached += 1
-    return scanned, unreached, [] if len(seen) == len(retained) else [id for id in retained if id not in seen]
+            else:
+                seen[at >> 3] |= 1 << (at & 7)
+    missing_count = len(retained) - sum(byte.bit_count() for byte in seen)
+    missing = (id for at, id in enumerate(retained) if not seen[at >> 3] >> (at & 7) & 1)
+    return scanned, unreached, _first(missing) if missing_count else [], missing_count
 
 
 def _first(ids: Iterable[int]) -> list[int]:
