@@ -41,7 +41,10 @@ HeadwaterError
 │   │   └── DuplicateRegistration     two plug-ins claim one name
 │   ├── RecordChanged                 another one has written the record since it was read
 │   ├── SubscriptionMoved             another reader has moved the subscription since it was read
-│   ├── IdempotencyKeyReused          the same key came before with another commit
+│   ├── IdempotencyKeyReused          the same key came before with another request
+│   ├── IdempotencyKeyBusy            retriable: the first request of that key is still at work
+│   ├── PreconditionFailed    412  If-Match names a version that is not the newest any more
+│   ├── CatalogNotEmpty               what is inside must go first
 │   ├── RealmStateConflict            an edge that the realm life cycle does not have
 │   └── RealmNotActive                user work on a realm that does not serve
 ├── StoreRefused              500  the store can be reached but must not be used as it is
@@ -55,6 +58,9 @@ HeadwaterError
 ├── FeedUnreachable           503  retriable: no answer came from the server or broker, or its connection fell silent
 ├── FeedBehind                503  retriable: the cursor is beyond the newest entry that is known here
 ├── ForeignOrigin             403  a page from elsewhere in a browser calls a server that asks for no token
+├── NotAuthenticated          401  no token, or one that proves nothing here
+├── NotPermitted              403  known, but without the right; says which, never whether the thing exists
+├── TooManyRequests           429  retriable: over a limit; says after how many seconds to come back
 ├── NotServing                503  retriable: the server is starting or stopping
 ├── StoreUnavailable          503  retriable: the store was not reached, nothing was changed
 ├── CommitRetriesExhausted    503  retriable: others kept winning, or the store kept failing; nothing was changed
@@ -181,6 +187,29 @@ class ForeignOrigin(HeadwaterError):
     grpc_status = "PERMISSION_DENIED"
 
 
+class NotAuthenticated(HeadwaterError):
+    """Carries nothing that tells a wrong secret from an unknown client, or one realm from none."""
+
+    code = "NOT_AUTHENTICATED"
+    http_status = 401
+    grpc_status = "UNAUTHENTICATED"
+
+
+class NotPermitted(HeadwaterError):
+    code = "NOT_PERMITTED"
+    http_status = 403
+    grpc_status = "PERMISSION_DENIED"
+
+
+class TooManyRequests(HeadwaterError):
+    """`facts["retry_after_seconds"]` says when to come back."""
+
+    code = "TOO_MANY_REQUESTS"
+    retriable = True
+    http_status = 429
+    grpc_status = "RESOURCE_EXHAUSTED"
+
+
 class NotFound(HeadwaterError):
     code = "NOT_FOUND"
     http_status = 404
@@ -286,6 +315,21 @@ class NamespaceNotEmpty(Conflict):
 
 class IdempotencyKeyReused(Conflict):
     code = "IDEMPOTENCY_KEY_REUSED"
+
+
+class IdempotencyKeyBusy(Conflict):
+    code = "IDEMPOTENCY_KEY_BUSY"
+    retriable = True
+    grpc_status = "ABORTED"
+
+
+class PreconditionFailed(Conflict):
+    code = "PRECONDITION_FAILED"
+    http_status = 412
+
+
+class CatalogNotEmpty(Conflict):
+    code = "CATALOG_NOT_EMPTY"
 
 
 class RecordChanged(Conflict):
