@@ -23,6 +23,7 @@ SUITES = {
     "index": "bench.index_suite",
     "scale": "bench.scale",
     "feed": "bench.feed",
+    "iceberg": "bench.iceberg",
     "publish": "bench.publish",
     "maintain": "bench.maintenance",
 }
