@@ -86,6 +86,7 @@ HeadwaterError
 ├── MaintenanceRefused        409  nothing was deleted: maintenance must not go on as things are
 │   ├── MaintenanceRunning            another run is at it; names it
 │   ├── MaintenanceSuperseded         this run lost its lease to another
+│   ├── MaintenanceStopped            this run's process was asked to end; the next run does the rest
 │   ├── RetainedIncomplete            the retained set does not reach every head, or has a gap
 │   ├── RetainedCorrupt               a stored retained set contradicts itself
 │   ├── RetainedMoved                 another process has written the retained set meanwhile
@@ -493,6 +494,11 @@ class MaintenanceRunning(MaintenanceRefused):
 
 class MaintenanceSuperseded(MaintenanceRefused):
     code = "MAINTENANCE_SUPERSEDED"
+
+
+class MaintenanceStopped(MaintenanceRefused):
+    code = "MAINTENANCE_STOPPED"
+    retriable = True
 
 
 class RetainedIncomplete(MaintenanceRefused):

@@ -1,8 +1,8 @@
 """A maintenance operation enters; the right to run leaves, one at a time in the whole store, and a record of what it did.
 
-Lease and records are rooted rows of `::system::`, moved by CAS. The lease is renewed on a thread of its own; the run asks
-`check` before every batch it deletes. A run that died is followed by the next one when its lease has ended; one that seems to
-live is superseded only by name.
+Records are rooted rows of `::system::`, moved by CAS. The run asks `check` before every batch it deletes. A run that died is
+followed by the next one when its lease has ended; one that seems to live is superseded only by name. What a run has done is
+added to the totals when it ends.
 """
 
 from __future__ import annotations
@@ -11,24 +11,20 @@ import enum
 import os
 import secrets
 import socket
-import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import msgspec
 
 from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock
-from headwater.persistence.object_types import OBJECT_TYPES, Life, ObjectType
 from headwater.persistence.rows import SYSTEM_REALM, RootedRow
 from headwater.schemas.entry_ids import time_text
-from headwater.schemas.errors import HeadwaterError, InvalidInput, MaintenanceRunning, MaintenanceSuperseded, OutcomeUnknown
+from headwater.schemas.errors import InvalidInput, MaintenanceRunning, MaintenanceStopped, MaintenanceSuperseded
+from headwater.streaming.work_leases import LEASE_SECONDS, HeldLease, SeenLease, WorkLeases, put_rooted
 
 RUN_TYPE = "maintenance-run"
-LEASE_TYPE = "maintenance-lease"
 LEASE_KEY = "run"
-LEASE_SECONDS = 60.0
 RUNS_KEPT = 50
 WRITE_TRIES_MAX = 20
 TYPES_MAX = 200
@@ -44,6 +40,8 @@ class RunStatus(enum.StrEnum):
     SUPERSEDED = "SUPERSEDED"
     ABANDONED = "ABANDONED"
     """Its process died; the next run has noticed."""
+    STOPPED = "STOPPED"
+    """Its process was asked to end; the rest is for the next run."""
 
 
 class Counts(msgspec.Struct, kw_only=True):
@@ -94,61 +92,39 @@ class RunRecord(msgspec.Struct, kw_only=True):
         return total
 
 
-class _LeaseRecord(msgspec.Struct, frozen=True, array_like=True):
-    run: str
-
-
-OBJECT_TYPES.register(ObjectType(LEASE_TYPE, _LeaseRecord, Life.ROOTED))
-
-
 class Run:
     """What an operation holds while it works."""
 
-    def __init__(self, runs: Runs, record: RunRecord, lease: RootedRow) -> None:
+    def __init__(self, record: RunRecord, lease: HeldLease, is_stopping: Callable[[], bool]) -> None:
         self.record = record
-        self._runs = runs
-        self._lease = lease
-        self._lost = threading.Event()
-        self._ended = threading.Event()
-        self._renewing = threading.Lock()
-        self._valid_until = time.monotonic() + runs.lease_seconds
+        self.lease = lease
+        self._is_stopping = is_stopping
 
     def check(self) -> None:
         """⚠ Before anything is deleted."""
-        if self._lost.is_set():
+        if self.lease.is_lost():
             raise MaintenanceSuperseded(
                 f"run {self.record.id} was superseded.", remedy="`headwater maintain runs` shows by whom."
             )
+        if self._is_stopping():
+            raise MaintenanceStopped(f"run {self.record.id} was asked to end.", remedy="The next run does the rest.")
 
     def renew(self) -> None:
-        with self._renewing:
-            valid_until = time.monotonic() + self._runs.lease_seconds
-            renewed = self._runs.lease_row(self.record.id, self._lease)
-            if self._runs.put(self._lease, renewed):
-                self._lease, self._valid_until = renewed, valid_until
-            else:
-                self._lost.set()
-
-    def keep(self) -> None:
-        """On a thread: renew until the end."""
-        while not self._ended.wait(self._runs.lease_seconds / 3):
-            try:
-                self.renew()
-            except HeadwaterError:  # the store is away: the lease runs out by itself
-                continue
-            if self._lost.is_set():
-                return
-
-    def end(self) -> None:
-        self._ended.set()
-        with self._renewing:
-            if not self._lost.is_set():
-                self._runs.release(self._lease)
+        self.lease.renew()
 
 
 class Runs:
-    def __init__(self, backend: Backend, clock: Clock, *, lease_seconds: float = LEASE_SECONDS, kept: int = RUNS_KEPT) -> None:
-        self.lease_seconds = lease_seconds
+    def __init__(
+        self,
+        backend: Backend,
+        clock: Clock,
+        *,
+        lease_seconds: float = LEASE_SECONDS,
+        kept: int = RUNS_KEPT,
+        is_stopping: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._leases = WorkLeases(backend, clock, lease_seconds)
+        self._is_stopping = is_stopping
         self._backend = backend
         self._clock = clock
         self._kept = kept
@@ -159,8 +135,7 @@ class Runs:
     def run(self, operation: str, *, dry_run: bool = False, supersede: str | None = None) -> Iterator[Run]:
         """`MaintenanceRunning` while another one is at it."""
         run = self._start(operation, dry_run, supersede)
-        keeper = threading.Thread(target=run.keep, name=f"maintenance-lease-{run.record.id}", daemon=True)
-        keeper.start()
+        run.lease.keep()
         status = RunStatus.FAILED
         try:
             yield run
@@ -169,12 +144,14 @@ class Runs:
         except MaintenanceSuperseded:
             status = RunStatus.SUPERSEDED
             raise
+        except MaintenanceStopped:
+            status = RunStatus.STOPPED
+            raise
         except Exception as error:
             run.record.failures = [*run.record.failures, str(error)][:100]
             raise
         finally:
-            run.end()
-            keeper.join(timeout=10)
+            run.lease.release()
             run.record.status = status
             run.record.finished = time_text(self._clock.now_micros())
             self.save(run.record)
@@ -182,9 +159,8 @@ class Runs:
 
     def _start(self, operation: str, dry_run: bool, supersede: str | None) -> Run:
         run_id = f"{self._clock.now_micros():016x}-{secrets.token_hex(4)}"
-        before = self._backend.read_rooted(SYSTEM_REALM, LEASE_TYPE, LEASE_KEY)
-        holder = "" if before is None else msgspec.msgpack.decode(before.payload, type=_LeaseRecord).run
-        held = before is not None and bool(holder) and before.expires_at > self._clock.now_micros()
+        seen = self._leases.look(LEASE_KEY)
+        holder, held = seen.holder, seen.is_held
         if supersede is not None and supersede != holder:
             raise InvalidInput(
                 f"{supersede!r} is not running{f', {holder} is' if held else ''}.",
@@ -192,9 +168,9 @@ class Runs:
                 remedy="`headwater maintain runs` shows the one that is.",
             )
         if held and supersede is None:
-            raise self._running(holder, before)
-        lease = self.lease_row(run_id, before)
-        if not self.put(before, lease):
+            raise self._running(holder, seen)
+        lease = self._leases.take(LEASE_KEY, run_id, seen)
+        if lease is None:
             raise self._running("another one", None)
         if holder:
             self._close(holder, RunStatus.SUPERSEDED if held else RunStatus.ABANDONED)
@@ -207,10 +183,10 @@ class Runs:
             pid=os.getpid(),
         )
         self.save(record)
-        return Run(self, record, lease)
+        return Run(record, lease, self._is_stopping)
 
-    def _running(self, holder: str, row: RootedRow | None) -> MaintenanceRunning:
-        until = f", its lease until {time_text(row.expires_at)}" if row is not None else ""
+    def _running(self, holder: str, seen: SeenLease | None) -> MaintenanceRunning:
+        until = f", its lease until {time_text(seen.until)}" if seen is not None else ""
         return MaintenanceRunning(
             f"maintenance run {holder} is at work{until}.",
             field="run",
@@ -248,37 +224,13 @@ class Runs:
                 created_at=self._clock.now_micros() if before is None else before.created_at,
                 payload=payload,
             )
-            if self.put(before, row):
+            if put_rooted(self._backend, before, row):
                 return
 
     def _drop_old(self) -> None:
         rows = self._backend.list_rooted(SYSTEM_REALM, RUN_TYPE, limit=1_000)
         for row in rows[: max(0, len(rows) - self._kept)]:
             self._backend.delete_rooted(SYSTEM_REALM, RUN_TYPE, row.key, row.version)
-
-    # ── rows ────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def lease_row(self, run_id: str, before: RootedRow | None) -> RootedRow:
-        now = self._clock.now_micros()
-        return RootedRow(
-            type=LEASE_TYPE,
-            key=LEASE_KEY,
-            version=1 if before is None else before.version + 1,
-            created_at=now if before is None else before.created_at,
-            expires_at=now + int(self.lease_seconds * 1_000_000) if run_id else now,
-            payload=msgspec.msgpack.encode(_LeaseRecord(run_id)),
-        )
-
-    def release(self, lease: RootedRow) -> None:
-        self.put(lease, self.lease_row("", lease))
-
-    def put(self, before: RootedRow | None, row: RootedRow) -> bool:
-        try:
-            if before is None:
-                return self._backend.insert_rooted(SYSTEM_REALM, row)
-            return self._backend.update_rooted(SYSTEM_REALM, before.version, row)
-        except OutcomeUnknown:
-            return self._backend.read_rooted(SYSTEM_REALM, row.type, row.key) == row
 
 
 def _fitting(record: RunRecord) -> RunRecord:
