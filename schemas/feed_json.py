@@ -98,6 +98,8 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """the newest one,"""
     snapshot_url: str | None = None
     """and where to begin anew."""
+    message: str | None = None
+    """What exactly is wrong, in English, where `detail` is in another language."""
 
 
 # ── pointers, snapshots, commits ────────────────────────────────────────────────────────────────────────────

@@ -30,6 +30,8 @@ class ServeConfig(msgspec.Struct, frozen=True, kw_only=True):
     traces: str = ""
     publisher: PublisherOptions | None = None
     """Where each worker publishes to Kafka beside the feed; None leaves that to `headwater publish`."""
+    messages_dir: str = ""
+    """More languages for error messages, one file each."""
     metrics_folder: str | None = None
     """Where workers exchange their numbers; None with a single one."""
 

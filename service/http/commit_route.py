@@ -8,9 +8,13 @@ from headwater.schemas.errors import CommitConflict, InvalidInput
 from headwater.schemas.feed_json import CommitBody
 from headwater.service.http.answers import JSON, NO_STORE, Answer, Receive, Scope, header
 from headwater.service.http.bodies import decode_body, read_body
+from headwater.service.http.correlation import correlation_headers
+from headwater.service.http.preconditions import expected_version, precondition_failed
 from headwater.service.http.service import DEV_PRINCIPAL, Service
 from headwater.service.operations.commits import commit
 from headwater.service.operations.encoded_entries import encoded_entry
+
+UNEXPECTED_HASH = "UNEXPECTED_HASH"
 
 _commit_body = msgspec.json.Decoder(CommitBody)
 _encode = msgspec.json.Encoder().encode
@@ -19,10 +23,15 @@ _encode = msgspec.json.Encoder().encode
 async def commit_answer(service: Service, realm: str, scope: Scope, receive: Receive) -> Answer:
     feed = await service.realm(realm)
     body = decode_body(await read_body(scope, receive, service.config.request_bytes_max), _commit_body)
+    expected = expected_version(scope)
+    if expected is not None:
+        body = msgspec.structs.replace(body, expected_head=expected)
     try:
-        pointer, answer = await commit(feed, body, _request_id(scope), DEV_PRINCIPAL)
-    except CommitConflict:
+        pointer, answer = await commit(feed, body, _request_id(scope), DEV_PRINCIPAL, correlation_headers(scope))
+    except CommitConflict as conflict:
         service.commits.conflict(feed.name)
+        if expected is not None and _is_of_the_head_alone(conflict):
+            raise precondition_failed(conflict.message) from conflict
         raise
     change = b"null"
     if answer.logged is not None:
@@ -33,7 +42,7 @@ async def commit_answer(service: Service, realm: str, scope: Scope, receive: Rec
         change = kept.json
     return Answer(
         200,
-        [JSON, NO_STORE],
+        [JSON, NO_STORE, (b"etag", b'"%b"' % answer.head_commit.hex().encode())],
         b'{"pointer":%b,"commit_id":"%b","seq":%d,"replayed":%b,"change":%b}'
         % (
             _encode(pointer),
@@ -42,6 +51,13 @@ async def commit_answer(service: Service, realm: str, scope: Scope, receive: Rec
             b"true" if answer.replayed else b"false",
             change,
         ),
+    )
+
+
+def _is_of_the_head_alone(conflict: CommitConflict) -> bool:
+    conflicts = conflict.facts.get("conflicts")
+    return isinstance(conflicts, list) and all(
+        isinstance(one, dict) and one.get("kind") == UNEXPECTED_HASH for one in conflicts
     )
 
 

@@ -18,12 +18,14 @@ from starlette.routing import Router
 from headwater.schemas.errors import HeadwaterError, MethodNotAllowed, NotServing, RouteNotFound
 from headwater.service.http.answers import Answer, Message, Receive, Scope, Send, header, send_answer
 from headwater.service.http.commit_route import commit_answer
+from headwater.service.http.correlation import correlation_id, with_correlation
 from headwater.service.http.origins import check_origin
 from headwater.service.http.problems import internal_problem, problem_body, problem_headers, problem_of
 from headwater.service.http.routes import CHANGES_ROUTE, COMMIT_ROUTE, STREAM_ROUTE, Found, find_route
 from headwater.service.http.service import Service
 from headwater.service.http.stream import serve_stream
 from headwater.service.logs import ACCESS
+from headwater.service.messages.languages import language_of
 
 FEED_PREFIX = "/feed/v1/"
 SLOW_SECONDS = 1.0
@@ -44,7 +46,7 @@ class Door:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
         request_id = _given_request_id(scope) or next(self._ids)
-        call = _Call(scope, send, request_id)
+        call = _Call(scope, send, request_id, self._service.config.messages_dir)
         tracing = self._service.tracing
         try:
             if self._service.config.dev:
@@ -122,13 +124,14 @@ class Door:
 class _Call:
     """One request on its way through."""
 
-    def __init__(self, scope: Scope, send: Send, request_id: bytes) -> None:
+    def __init__(self, scope: Scope, send: Send, request_id: bytes, messages_dir: str = "") -> None:
         self.scope = scope
         self.request_id = request_id
         self.status = 0
         self.route = UNKNOWN_ROUTE
         self.realm: str | None = None
         self._send = send
+        self._messages_dir = messages_dir
         self._answer: Answer | None = None
 
     def answer(self, answer: Answer) -> None:
@@ -137,7 +140,8 @@ class _Call:
     async def sent(self) -> None:
         if self._answer is not None:
             self.status = self._answer.status
-            await send_answer(self._send, self._answer, self.request_id)
+            answer = self._answer._replace(headers=with_correlation(self._answer.headers, self.scope))
+            await send_answer(self._send, answer, self.request_id)
 
     async def send_counted(self, message: Message) -> None:
         """For those who send by themselves: the status is seen, and the request id added."""
@@ -145,13 +149,21 @@ class _Call:
             self.status = message["status"]
             if not any(name == b"x-request-id" for name, _ in message["headers"]):
                 message["headers"] = [*message["headers"], (b"x-request-id", self.request_id)]
+            message["headers"] = with_correlation(list(message["headers"]), self.scope)
         await self._send(message)
 
     async def refuse(self, error: HeadwaterError) -> None:
         if self.status:  # something was sent already: there is no second answer
             return
-        problem = problem_of(error, request_id=self.request_id.decode(), realm=self.realm)
-        headers = problem_headers(problem)
+        language = language_of(self.scope, self._messages_dir)
+        problem = problem_of(
+            error,
+            request_id=self.request_id.decode(),
+            realm=self.realm,
+            language=language,
+            messages_dir=self._messages_dir,
+        )
+        headers = problem_headers(problem, language)
         if isinstance(error, MethodNotAllowed):
             headers.append((b"allow", str(error.facts.get("allowed", "")).encode()))
         self._answer = Answer(problem.status, headers, problem_body(problem))
@@ -172,6 +184,7 @@ class _Call:
             "status": self.status,
             "seconds": round(seconds, 6),
             "realm": self.realm,
+            "correlation_id": (correlation_id(self.scope) or b"").decode() or None,
         }
 
 

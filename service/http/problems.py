@@ -2,41 +2,49 @@
 
 from __future__ import annotations
 
-import re
 from urllib.parse import quote
 
 import msgspec
 
 from headwater.schemas.errors import CursorGone, HeadwaterError
 from headwater.schemas.feed_json import ParameterProblem, Problem
+from headwater.service.messages.catalogue import ENGLISH, told
 
 PROBLEM_JSON = b"application/problem+json"
 RETRY_AFTER_SECONDS = 1
 
-_WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _encode = msgspec.json.Encoder().encode
 
 
-def problem_of(error: HeadwaterError, *, request_id: str | None = None, realm: str | None = None) -> Problem:
+def problem_of(
+    error: HeadwaterError,
+    *,
+    request_id: str | None = None,
+    realm: str | None = None,
+    language: str = ENGLISH,
+    messages_dir: str = "",
+) -> Problem:
+    words = told(error, language, messages_dir)
     facts = dict(error.facts)
     parameters = facts.pop("parameters", None)
     gone = isinstance(error, CursorGone)
     oldest, head = facts.get("oldest"), facts.get("head")
     return Problem(
         type=f"urn:headwater:problem:{error.code.lower().replace('_', '-')}",
-        title=_WORDS.sub(" ", type(error).__name__).capitalize(),
+        title=words.title,
         status=error.http_status,
-        detail=error.message,
+        detail=words.detail,
         code=error.code,
         retriable=error.retriable,
         field=error.field,
-        remedy=error.remedy,
+        remedy=words.remedy,
         facts=facts,
         parameters=msgspec.convert(parameters or [], list[ParameterProblem]),
         request_id=request_id,
         oldest=oldest if isinstance(oldest, int) else None,
         head=head if isinstance(head, int) else None,
         snapshot_url=_snapshot_url(realm, error) if gone and realm is not None else None,
+        message=None if words.language == ENGLISH else error.message,
     )
 
 
@@ -57,9 +65,11 @@ def problem_body(problem: Problem) -> bytes:
     return _encode(problem)
 
 
-def problem_headers(problem: Problem) -> list[tuple[bytes, bytes]]:
+def problem_headers(problem: Problem, language: str = ENGLISH) -> list[tuple[bytes, bytes]]:
     headers = [(b"content-type", PROBLEM_JSON), (b"cache-control", b"no-store")]
-    if problem.status == 503:
+    if language != ENGLISH:
+        headers += [(b"content-language", language.encode()), (b"vary", b"accept-language")]
+    if problem.status == 503 or problem.retriable:
         headers.append((b"retry-after", str(RETRY_AFTER_SECONDS).encode()))
     return headers
 

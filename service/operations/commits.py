@@ -10,6 +10,7 @@ from headwater.persistence.pointer_log import OBJECT_ID_MAX, PointerLog
 from headwater.producer.catalog_commit import CatalogCommit
 from headwater.producer.catalog_records import Catalog
 from headwater.producer.commit_meta import CommitMeta
+from headwater.producer.content import to_value
 from headwater.producer.operations import CatalogOperation, Delete, Put, Rename
 from headwater.producer.operations_json import operations_from_json
 from headwater.producer.pointer_names import branch_pointer
@@ -29,13 +30,16 @@ from headwater.service.operations.encoded_entries import EncodedEntry
 from headwater.service.operations.realm_feeds import RealmFeed
 
 
-async def commit(feed: RealmFeed, body: CommitBody, request_id: str | None, author: str) -> tuple[str, Answer]:
-    """The pointer, and what became of the commit. A catalog that is remembered wrongly costs one more look, no wrong answer."""
+async def commit(
+    feed: RealmFeed, body: CommitBody, request_id: str | None, author: str, headers: dict[str, str] | None = None
+) -> tuple[str, Answer]:
+    """The pointer, and what became of the commit. A catalog that is remembered wrongly costs one more look, no wrong answer.
+    `headers` are the request's own, beside those of the body."""
     operations = operations_from_json(body.operations)
     request = CatalogCommit(
         feed.kernel,
         operations,
-        CommitMeta(body.author or author, body.message, body.headers),
+        CommitMeta(body.author or author, body.message, {**headers, **body.headers} if headers else body.headers),
         request_id=request_id,
         expected_head=body.expected_head,
         base_commit=body.base_commit,
@@ -50,7 +54,7 @@ async def commit(feed: RealmFeed, body: CommitBody, request_id: str | None, auth
             raise
         pointer, answer = await _commit(feed, found, body.branch, request)
     if answer.replayed and answer.logged is not None:
-        _check_same_request(answer.logged, operations)
+        _check_same_request(answer.logged, operations, body.message)
     return pointer, answer
 
 
@@ -59,10 +63,13 @@ async def _commit(feed: RealmFeed, catalog: Catalog, branch: str | None, request
     return pointer, await feed.kernel.committer.commit_async(pointer, request)
 
 
-def _check_same_request(logged: Logged, operations: list[CatalogOperation]) -> None:
+def _check_same_request(logged: Logged, operations: list[CatalogOperation], message: str) -> None:
     """⚠ A key that came before with other operations must not be answered as if these had been committed."""
     asked = {(op, tuple(one.key)) for one in operations if (op := _op(one))}
-    if asked != {(op.op, op.key) for op in logged.entry.operations}:
+    puts = {tuple(one.key): to_value(one.content).value for one in operations if isinstance(one, Put)}
+    done = logged.entry.operations
+    same_values = all(op.after == puts.get(op.key) for op in done if op.op is Op.PUT)
+    if asked != {(op.op, op.key) for op in done} or not same_values or logged.entry.message != message:
         raise IdempotencyKeyReused(
             "the same key came before with another commit.",
             field="Idempotency-Key",

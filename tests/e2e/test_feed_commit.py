@@ -130,3 +130,41 @@ def test_a_body_over_the_limit_is_refused_and_the_server_goes_on(branch: FeedBra
         problem = answer.json()
         assert (answer.status_code, problem["code"], problem["facts"]["bytes_max"]) == (413, "REQUEST_TOO_LARGE", 1_000_000)
     branch.commit("still-here")
+
+
+def test_a_key_that_came_with_another_content_or_message_is_refused(branch: FeedBranch) -> None:
+    branch.commit("a", http_headers={"Idempotency-Key": "once"}, message="m")
+    assert branch.commit("a", http_headers={"Idempotency-Key": "once"}, message="m")["replayed"]
+    body = {"catalog": "lake", "branch": branch.name, "message": "m", "operations": [put("a")]}
+    other = {"op": "put", "key": ["a"], "type": "NAMESPACE", "content": {"properties": {"x": "1"}}}
+    for different in ({**body, "operations": [other]}, {**body, "message": "n"}):
+        answer = branch.http.post("/commit", json=different, headers={"Idempotency-Key": "once"})
+        assert (answer.status_code, answer.json()["code"]) == (409, "IDEMPOTENCY_KEY_REUSED")
+
+
+def test_if_match_commits_only_onto_the_version_that_was_read(branch: FeedBranch) -> None:
+    body = {"catalog": "lake", "branch": branch.name, "operations": [put("a")]}
+    first = branch.http.post("/commit", json=body)
+    assert first.headers["etag"] == f'"{first.json()["commit_id"]}"'
+    body["operations"] = [put("b")]
+    second = branch.http.post("/commit", json=body, headers={"If-Match": first.headers["etag"]})
+    assert second.status_code == 200
+    body["operations"] = [put("c")]
+    stale = branch.http.post("/commit", json=body, headers={"If-Match": first.headers["etag"]})
+    assert (stale.status_code, stale.json()["code"], stale.json()["field"]) == (412, "PRECONDITION_FAILED", "If-Match")
+    odd = branch.http.post("/commit", json=body, headers={"If-Match": "unquoted"})
+    assert (odd.status_code, odd.json()["field"]) == (400, "If-Match")
+    assert len(branch.changes()["changes"]) == 3, "the creation and two commits"
+
+
+def test_correlation_ids_go_through_to_answer_and_change(branch: FeedBranch) -> None:
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    sent = {"X-Correlation-ID": "order-17", "traceparent": trace, "X-Request-ID": "r-1"}
+    body = {"catalog": "lake", "branch": branch.name, "operations": [put("a")], "headers": {"mine": "1"}}
+    answer = branch.http.post("/commit", json=body, headers=sent)
+    assert (answer.headers["x-correlation-id"], answer.headers["x-request-id"]) == ("order-17", "r-1")
+    assert answer.json()["change"]["headers"] == {"x-correlation-id": "order-17", "traceparent": trace, "mine": "1"}
+    refused = branch.http.get("/nothing", headers={"X-Correlation-ID": "order-18", "Accept-Language": "de-CH, en;q=0.3"})
+    assert (refused.headers["x-correlation-id"], refused.headers["content-language"]) == ("order-18", "de")
+    assert (refused.json()["code"], refused.json()["title"]) == ("ROUTE_NOT_FOUND", "Pfad nicht gefunden")
+    assert "x-correlation-id" not in branch.http.get("/pointers", headers={"X-Correlation-ID": "a b"}).headers
