@@ -20,6 +20,7 @@ HeadwaterError
 │   ├── NamespaceNotFound
 │   ├── TableNotFound
 │   ├── ViewNotFound
+│   ├── ContentNotFound               nothing stands at that key
 │   ├── RecordNotFound                no such realm, catalog, principal, role or grant
 │   ├── SubscriptionNotFound
 │   ├── RouteNotFound                 the server has no such path
@@ -261,6 +262,12 @@ class TableNotFound(NotFound):
 
 class ViewNotFound(NotFound):
     code = "VIEW_NOT_FOUND"
+
+
+class ContentNotFound(NotFound):
+    """`facts["key"]` lists the elements of the key."""
+
+    code = "CONTENT_NOT_FOUND"
 
 
 class ObjectNotFound(NotFound):
