@@ -13,14 +13,16 @@ from headwater.persistence.clock import Clock
 from headwater.persistence.log_entry import Logged
 from headwater.persistence.log_walk import LogWalk
 from headwater.persistence.rows import Anchor, PointerRow
-from headwater.persistence.store import RealmKernel
+from headwater.persistence.store import RealmKernel, Store
 from headwater.persistence.subscriptions import Pin
 from headwater.schemas.errors import CommitRetriesExhausted, HeadwaterError, ObjectNotFound, OutcomeUnknown
 from headwater.streaming.pins import PinSource, all_pins
 from headwater.streaming.policies import Retention, retention_of
+from headwater.streaming.runs import Run
 
 NAMES_PER_PAGE = 1_000
 CAS_TRIES_MAX = 1_000
+FAILURES_KEPT = 100
 MICROS = 1_000_000
 
 
@@ -34,6 +36,8 @@ class ExpiredPointer(msgspec.Struct, frozen=True, kw_only=True):
     held_by: str = ""
     """Who keeps the floor below what the rule allows."""
     failure: str = ""
+    kept_since: int = 0
+    """The time of the entry just below the floor, in microseconds; of the pointer's first one where nothing was cut."""
 
     @property
     def expired(self) -> int:
@@ -48,6 +52,11 @@ class ExpireReport(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def expired(self) -> int:
         return sum(pointer.expired for pointer in self.pointers)
+
+    @property
+    def kept_since(self) -> int:
+        """Back to where the realm's feed reaches, in microseconds; 0 for one without entries."""
+        return min((pointer.kept_since for pointer in self.pointers), default=0)
 
     @property
     def failures(self) -> list[ExpiredPointer]:
@@ -92,9 +101,10 @@ class Expiry:
         if pin is not None and pin.seq + 1 < allowed:
             wanted, held_by = max(pin.seq + 1, row.floor), pin.holder
         failure = ""
+        anchor = row.anchor
         if wanted > row.floor and not dry_run:
             try:
-                raise_floor(self._kernel, pointer, row, head, wanted, self._clock)
+                anchor = raise_floor(self._kernel, pointer, row, head, wanted, self._clock)
             except HeadwaterError as error:  # others go on; this one rises next time
                 wanted, failure = row.floor, str(error)
         return ExpiredPointer(
@@ -104,7 +114,32 @@ class Expiry:
             floor_after=wanted,
             held_by=held_by,
             failure=failure,
+            kept_since=row.created_at if anchor is None else anchor.time_micros,
         )
+
+
+def expire_realms(
+    store: Store,
+    run: Run,
+    instances: Sequence[str],
+    rules: Sequence[Retention],
+    *,
+    on_pointer: Callable[[ExpiredPointer], None] | None = None,
+) -> list[ExpireReport]:
+    """One that fails is told in the run's record and left as it is; the others go on."""
+    reports, failures = [], list[str]()
+    for instance in instances:
+        run.check()
+        try:
+            report = Expiry(store.kernel(instance), rules).run(dry_run=run.record.dry_run, on_pointer=on_pointer)
+        except HeadwaterError as error:
+            failures.append(f"{instance}: {error}")
+            continue
+        reports.append(report)
+        failures += [f"{instance} {it.pointer}: {it.failure}" for it in report.failures]
+    run.record.failures = failures[:FAILURES_KEPT]
+    run.record.kept_since = {report.realm: report.kept_since for report in reports if report.kept_since}
+    return reports
 
 
 def allowed_floor(walk: LogWalk, head: Logged, floor: int, rule: Retention, now: int) -> int:
@@ -117,18 +152,18 @@ def allowed_floor(walk: LogWalk, head: Logged, floor: int, rule: Retention, now:
     return max(floor, min([*floors, head.entry.seq]))
 
 
-def raise_floor(kernel: RealmKernel, pointer: str, row: PointerRow, head: Logged, floor: int, clock: Clock) -> None:
-    """By CAS, again while commits come in between; a floor that is there already is left alone."""
+def raise_floor(kernel: RealmKernel, pointer: str, row: PointerRow, head: Logged, floor: int, clock: Clock) -> Anchor:
+    """By CAS, again while commits come in between; a floor that is there already is left alone. The anchor leaves."""
     below = kernel.walk.at(head, floor - 1)
     anchor = Anchor(below.entry_id, below.entry.time)
     now: PointerRow | None = row
     for _ in range(CAS_TRIES_MAX):
         if now is None or now.floor >= floor:
-            return
+            return anchor
         wanted = msgspec.structs.replace(now, floor=floor, anchor=anchor, version=now.version + 1)
         try:
             if kernel.store.backend.cas_pointer(kernel.realm, pointer, now.version, wanted):
-                return
+                return anchor
         except OutcomeUnknown:
             clock.sleep(0.02)
         now = kernel.store.backend.read_pointer(kernel.realm, pointer, decide=True)

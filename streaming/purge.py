@@ -7,32 +7,27 @@ found them, does not name it: a realm is listed before its first row is written.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from headwater.persistence.backend import Backend
-from headwater.persistence.log_entry import ENTRY
 from headwater.persistence.realm_purge import TABLES_IN_ORDER, PurgeCounts, purge_rows
 from headwater.persistence.realm_records import Realm
+from headwater.persistence.realm_states import RealmStatus
 from headwater.persistence.realms import Realms
-from headwater.persistence.records import DeleteRecord, RecordsRequest, Unchanged, head_records
-from headwater.persistence.rows import PointerRow, Table
-from headwater.persistence.store import RealmKernel, Store
-from headwater.producer.catalog_records import COUNTER_KEY, GONE, LIVE, Catalog, catalog_of, gone_key
-from headwater.producer.catalogs import Catalogs
-from headwater.producer.commit_meta import CommitMeta
-from headwater.producer.pointer_names import CATALOGS, catalog_prefix
-from headwater.schemas.change import Kind
-from headwater.schemas.entry_ids import object_id_of
-from headwater.schemas.errors import HeadwaterError, RecordChanged, RecordNotFound
-from headwater.streaming.realm_sets import all_realms
+from headwater.persistence.store import Store
+from headwater.schemas.errors import HeadwaterError
+from headwater.streaming.catalog_purge import CATALOG_AGE_SECONDS, CatalogPurge, PurgedCatalog
+from headwater.streaming.realm_belongings import Belongings
+from headwater.streaming.realm_sets import all_realms, realm_sets, realms_to_purge
+from headwater.streaming.run_counts import Counts
+from headwater.streaming.runs import Run
 
 _INSTANCE = re.compile(r"[A-Za-z0-9._-]+#[0-9a-f]{16}")
-_CATALOG_POINTER = re.compile(r"cat/(\d+)/")
-NAMES_PER_PAGE = 1_000
-MICROS = 1_000_000
-CATALOG_AGE_SECONDS = 30 * 86_400
+ROWS, POINTERS = "(rows)", "(pointers)"
+"""What a purge counts as types: it does not look at what the rows are."""
+FAILURES_KEPT = 100
 
 
 class PurgedRealm(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,29 +40,89 @@ class PurgedRealm(msgspec.Struct, frozen=True, kw_only=True):
     failure: str = ""
 
 
-class PurgedCatalog(msgspec.Struct, frozen=True, kw_only=True):
-    realm: str
-    catalog_id: int
-    name: str
-    pointers: int
-    waiting: str = ""
-    """Why it is not gone yet."""
+class Purged(msgspec.Struct, frozen=True, kw_only=True):
+    realms: list[PurgedRealm]
+    catalogs: list[PurgedCatalog]
 
 
-# ── realms ──────────────────────────────────────────────────────────────────────────────────────────────────
+def purge_all(
+    store: Store,
+    run: Run,
+    *,
+    realms: Sequence[Realm] | None = None,
+    unlisted: bool = True,
+    catalogs: bool = True,
+    belongings: Sequence[Belongings] = (),
+    catalog_age_seconds: int = CATALOG_AGE_SECONDS,
+) -> Purged:
+    """All that may go, or the given realms. What failed and what was counted is in the run's record."""
+    if run.record.dry_run:
+        return _would_purge(store, realms, unlisted, catalogs, catalog_age_seconds)
+    chosen = realms_to_purge(store) if realms is None else realms
+    done = purge_realms(store, chosen, belongings=belongings, before_each=run.check)
+    failures = remove_late_belongings(store, belongings)
+    if unlisted:
+        done += purge_unlisted(store, belongings=belongings, before_each=run.check)
+    failures += [f"{it.instance}: {it.failure}" for it in done if it.failure]
+    dropped: list[PurgedCatalog] = []
+    for realm in realm_sets(store).retain if catalogs else []:
+        run.check()
+        try:
+            dropped += CatalogPurge(store.kernel(realm.instance), age_seconds=catalog_age_seconds).run()
+        except HeadwaterError as error:
+            failures.append(f"catalogs of {realm.name}: {error}")
+    run.record.failures = failures[:FAILURES_KEPT]
+    for it in done:
+        run.record.counts.setdefault(it.instance, {})[ROWS] = Counts(purged=it.deleted or 0, failed=int(bool(it.failure)))
+    for gone in dropped:
+        if not gone.waiting:
+            run.record.counts.setdefault(gone.realm, {}).setdefault(POINTERS, Counts()).add(Counts(purged=gone.pointers))
+    return Purged(realms=done, catalogs=dropped)
 
 
-def purge_realms(store: Store, realms: Sequence[Realm], *, before_each: Callable[[], None] = lambda: None) -> list[PurgedRealm]:
-    """One that fails is reported; the others go on."""
+def _would_purge(store: Store, realms: Sequence[Realm] | None, unlisted: bool, catalogs: bool, age_seconds: int) -> Purged:
+    chosen = realms_to_purge(store) if realms is None else realms
+    would = [PurgedRealm(realm=it.name, instance=it.instance, listed=True) for it in chosen]
+    orphans = unlisted_instances(store) if unlisted else []
+    would += [PurgedRealm(realm=it.partition("#")[0], instance=it, listed=False) for it in orphans]
+    dropped: list[PurgedCatalog] = []
+    for realm in realm_sets(store).retain if catalogs else []:
+        dropped += CatalogPurge(store.kernel(realm.instance), age_seconds=age_seconds).run(dry_run=True)
+    return Purged(realms=would, catalogs=dropped)
+
+
+def purge_realms(
+    store: Store,
+    realms: Sequence[Realm],
+    *,
+    belongings: Sequence[Belongings] = (),
+    before_each: Callable[[], None] = lambda: None,
+) -> list[PurgedRealm]:
+    """One that fails is reported and stays PURGING; the others go on. ⚠ What a realm has elsewhere goes first: as long as its
+    record says PURGING, the next run finds it."""
     done = []
     for realm in realms:
         before_each()
         try:
+            for kind in belongings:
+                kind.remove(realm.instance)
             _, counts = Realms(store).finish_purge(realm.name)
             done.append(_purged(realm.name, realm.instance, counts, listed=True))
         except HeadwaterError as error:
             done.append(PurgedRealm(realm=realm.name, instance=realm.instance, listed=True, failure=str(error)))
     return done
+
+
+def remove_late_belongings(store: Store, belongings: Sequence[Belongings]) -> list[str]:
+    """What a publisher or job that slept through a purge has brought back. Failures leave."""
+    failures = []
+    for realm in all_realms(store):
+        try:
+            for kind in belongings if realm.status is RealmStatus.PURGED else ():
+                kind.remove(realm.instance)
+        except HeadwaterError as error:
+            failures.append(f"{realm.instance}: {error}")
+    return failures
 
 
 def unlisted_instances(store: Store) -> list[str]:
@@ -77,12 +132,16 @@ def unlisted_instances(store: Store) -> list[str]:
     return [instance for instance in found if instance not in listed and _INSTANCE.fullmatch(instance)]
 
 
-def purge_unlisted(store: Store, *, before_each: Callable[[], None] = lambda: None) -> list[PurgedRealm]:
+def purge_unlisted(
+    store: Store, *, belongings: Sequence[Belongings] = (), before_each: Callable[[], None] = lambda: None
+) -> list[PurgedRealm]:
     done = []
     for instance in unlisted_instances(store):
         before_each()
         name = instance.partition("#")[0]
         try:
+            for kind in belongings:
+                kind.remove(instance)
             done.append(_purged(name, instance, purge_rows(store.backend, instance), listed=False))
         except HeadwaterError as error:
             done.append(PurgedRealm(realm=name, instance=instance, listed=False, failure=str(error)))
@@ -95,104 +154,3 @@ def _instances(backend: Backend) -> set[str]:
 
 def _purged(name: str, instance: str, counts: PurgeCounts, *, listed: bool) -> PurgedRealm:
     return PurgedRealm(realm=name, instance=instance, listed=listed, rounds=counts.rounds, deleted=counts.deleted)
-
-
-# ── catalogs ────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class CatalogPurge:
-    """Dropped catalogs of one realm: their pointers and names go; what these reached is garbage for the next sweep."""
-
-    def __init__(self, kernel: RealmKernel, *, age_seconds: int = CATALOG_AGE_SECONDS, author: str = "maintenance") -> None:
-        self._kernel = kernel
-        self._backend = kernel.store.backend
-        self._age_seconds = age_seconds
-        self._author = author
-
-    def run(self, *, dry_run: bool = False) -> list[PurgedCatalog]:
-        now = self._kernel.store.clock.now_micros()
-        done = [self._one(catalog, now, dry_run) for catalog in self._dropped()]
-        return done + [self._orphan(catalog_id, now, dry_run) for catalog_id in self._unrecorded()]
-
-    def _one(self, catalog: Catalog, now: int, dry_run: bool) -> PurgedCatalog:
-        rows = list(self._rows(catalog.id))
-        if not dry_run and self._any_lives(rows):
-            Catalogs(self._kernel).finish_drop(catalog, meta=CommitMeta(self._author, ""))
-            rows = list(self._rows(catalog.id))
-        waiting = self._waits(rows, now)
-        if not waiting and not dry_run:
-            waiting = self._remove(catalog.id, rows) or self._unrecord(catalog)
-        return PurgedCatalog(
-            realm=self._kernel.realm_name, catalog_id=catalog.id, name=catalog.name, pointers=len(rows), waiting=waiting
-        )
-
-    def _orphan(self, catalog_id: int, now: int, dry_run: bool) -> PurgedCatalog:
-        """What a writer that slept through the purge has left. It waits as long as a dropped catalog does."""
-        rows = list(self._rows(catalog_id))
-        waiting = self._is_young(rows, now)
-        if not waiting and not dry_run:
-            waiting = self._remove(catalog_id, rows)
-        return PurgedCatalog(realm=self._kernel.realm_name, catalog_id=catalog_id, name="", pointers=len(rows), waiting=waiting)
-
-    def _dropped(self) -> Iterator[Catalog]:
-        yield from (catalog_of(record) for record in head_records(self._kernel, CATALOGS).all(GONE))
-
-    def _unrecorded(self) -> list[int]:
-        """⚠ Names first, records after: a catalog is recorded before its first pointer is named. Only ids that the counter has
-        given out can have been a catalog's."""
-        named = {int(match.group(1)) for name in self._names("cat/") if (match := _CATALOG_POINTER.match(name))}
-        records = head_records(self._kernel, CATALOGS)
-        known = {catalog_of(record).id for under in (LIVE, GONE) for record in records.all(under)}
-        counter = records.get(COUNTER_KEY)
-        given_out = 0 if counter is None else int(counter.value["next"]) - 1
-        return sorted(catalog_id for catalog_id in named - known if catalog_id <= given_out)
-
-    def _any_lives(self, rows: Sequence[tuple[str, PointerRow]]) -> bool:
-        return any(entry_kind is not Kind.DELETE for _, entry_kind in self._heads(rows))
-
-    def _waits(self, rows: Sequence[tuple[str, PointerRow]], now: int) -> str:
-        """The delete entries are history too, and are kept as long."""
-        return self._is_young(rows, now) or ("a branch or tag still lives" if self._any_lives(rows) else "")
-
-    def _is_young(self, rows: Sequence[tuple[str, PointerRow]], now: int) -> str:
-        times = [*(time for time, _ in self._heads(rows)), *(row.created_at for _, row in rows)]
-        recent = max(times, default=0) > now - self._age_seconds * MICROS
-        return f"dropped less than {self._age_seconds} seconds ago" if recent else ""
-
-    def _heads(self, rows: Sequence[tuple[str, PointerRow]]) -> list[tuple[int, Kind]]:
-        ids = [object_id_of(row.head) for _, row in rows if row.head]
-        return [(entry.time, entry.kind) for entry in self._kernel.objects.fetch_many(ENTRY, ids).values()]
-
-    def _remove(self, catalog_id: int, rows: Sequence[tuple[str, PointerRow]]) -> str:
-        for name, row in rows:
-            if not self._backend.delete_pointer(self._kernel.realm, name, row.version):
-                return f"{name} was moved meanwhile"
-        prefix = catalog_prefix(catalog_id)
-        for split in self._backend.splits(Table.NAMES, 1):
-            found = [row for row in self._backend.scan(split, realm=self._kernel.realm) if row.key.startswith(prefix)]
-            self._backend.delete_scanned(found)
-        return "a pointer came back" if any(True for _ in self._rows(catalog_id)) else ""
-
-    def _unrecord(self, catalog: Catalog) -> str:
-        record = head_records(self._kernel, CATALOGS).get(gone_key(catalog.id))
-        if record is None:
-            return ""
-        operation = DeleteRecord(key=record.key, expect=Unchanged(record.object_id))
-        request = RecordsRequest(operations=[operation], author=self._author, message=f"Purge catalog {catalog.name}")
-        try:
-            self._kernel.committer.commit(CATALOGS, request)
-        except (RecordChanged, RecordNotFound):
-            return "its record was changed meanwhile"
-        return ""
-
-    def _rows(self, catalog_id: int) -> Iterator[tuple[str, PointerRow]]:
-        for name in self._names(catalog_prefix(catalog_id)):
-            row = self._backend.read_pointer(self._kernel.realm, name)
-            if row is not None:
-                yield name, row
-
-    def _names(self, prefix: str) -> Iterator[str]:
-        after = ""
-        while names := self._backend.list_names(self._kernel.realm, prefix=prefix, after=after, limit=NAMES_PER_PAGE):
-            yield from names
-            after = names[-1]

@@ -18,18 +18,21 @@ import msgspec
 
 from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock
-from headwater.persistence.rows import SYSTEM_REALM, RootedRow
+from headwater.persistence.rows import ROW_BYTES_MAX, SYSTEM_REALM, RootedRow
 from headwater.schemas.entry_ids import time_text
 from headwater.schemas.errors import InvalidInput, MaintenanceRunning, MaintenanceStopped, MaintenanceSuperseded
+from headwater.streaming.run_counts import Counts as Counts
+from headwater.streaming.run_counts import CountsByRealm as CountsByRealm
+from headwater.streaming.run_counts import folded
+from headwater.streaming.run_totals import RunTotals
 from headwater.streaming.work_leases import LEASE_SECONDS, HeldLease, SeenLease, WorkLeases, put_rooted
 
 RUN_TYPE = "maintenance-run"
 LEASE_KEY = "run"
 RUNS_KEPT = 50
 WRITE_TRIES_MAX = 20
-TYPES_MAX = 200
-"""Types of one realm that a record tells apart; a row holds no more of many realms."""
-REALMS_MAX = 500
+REALMS_TOLD_APART_MAX = 500
+"""In one record, or fewer if it would not fit a row."""
 
 
 class RunStatus(enum.StrEnum):
@@ -42,25 +45,6 @@ class RunStatus(enum.StrEnum):
     """Its process died; the next run has noticed."""
     STOPPED = "STOPPED"
     """Its process was asked to end; the rest is for the next run."""
-
-
-class Counts(msgspec.Struct, kw_only=True):
-    """Rows. Nothing that was not deleted is counted as purged."""
-
-    scanned: int = 0
-    retained: int = 0
-    newer: int = 0
-    purged: int = 0
-    failed: int = 0
-    would_purge: int = 0
-    """In a dry run, in the place of purged."""
-
-    def add(self, other: Counts) -> None:
-        for name in Counts.__struct_fields__:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-
-
-CountsByRealm = dict[str, dict[str, Counts]]
 
 
 class RunRecord(msgspec.Struct, kw_only=True):
@@ -83,6 +67,8 @@ class RunRecord(msgspec.Struct, kw_only=True):
     """Sizes the next run's filter."""
     filter: str = ""
     false_positives: float = 0.0
+    kept_since: dict[str, int] = {}
+    """Of an expiry: realm instance → back to where its feed reaches now, in microseconds."""
 
     def totals(self) -> Counts:
         total = Counts()
@@ -124,6 +110,7 @@ class Runs:
         is_stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         self._leases = WorkLeases(backend, clock, lease_seconds)
+        self._totals = RunTotals(backend, clock)
         self._is_stopping = is_stopping
         self._backend = backend
         self._clock = clock
@@ -155,6 +142,7 @@ class Runs:
             run.record.status = status
             run.record.finished = time_text(self._clock.now_micros())
             self.save(run.record)
+            self._totals.add(run.record)
             self._drop_old()
 
     def _start(self, operation: str, dry_run: bool, supersede: str | None) -> Run:
@@ -200,6 +188,7 @@ class Runs:
             record.status = status
             record.finished = time_text(self._clock.now_micros())
             self.save(record)
+            self._totals.add(record)
 
     # ── records ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -214,7 +203,7 @@ class Runs:
 
     def save(self, record: RunRecord) -> None:
         """Progress too: the counts so far."""
-        payload = msgspec.msgpack.encode(_fitting(record))
+        payload = _fitting(record)
         for _ in range(WRITE_TRIES_MAX):
             before = self._backend.read_rooted(SYSTEM_REALM, RUN_TYPE, record.id)
             row = RootedRow(
@@ -233,11 +222,14 @@ class Runs:
             self._backend.delete_rooted(SYSTEM_REALM, RUN_TYPE, row.key, row.version)
 
 
-def _fitting(record: RunRecord) -> RunRecord:
+def _fitting(record: RunRecord) -> bytes:
     """What fits one row: of very many realms the rest is added up under one name."""
-    counts: CountsByRealm = {}
-    for number, (realm, by_type) in enumerate(record.counts.items()):
-        into = counts.setdefault(realm if number < REALMS_MAX else "(others)", {})
-        for place, (name, found) in enumerate(by_type.items()):
-            into.setdefault(name if place < TYPES_MAX and number < REALMS_MAX else "(others)", Counts()).add(found)
-    return msgspec.structs.replace(record, counts=counts, failures=[line[:500] for line in record.failures[:100]])
+    told = msgspec.structs.replace(record, failures=[line[:500] for line in record.failures[:100]])
+    realms_max = REALMS_TOLD_APART_MAX
+    told.counts = folded(record.counts, realms_max)
+    while len(payload := msgspec.msgpack.encode(told)) > ROW_BYTES_MAX and realms_max:
+        realms_max //= 2
+        told.counts = folded(record.counts, realms_max)
+        told.skipped = dict(list(record.skipped.items())[:realms_max])
+        told.kept_since = dict(list(record.kept_since.items())[:realms_max])
+    return payload

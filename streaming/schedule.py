@@ -1,29 +1,37 @@
 """A cadence enters; floors rise, purges finish and garbage goes in the background, again and again, whatever fails in between.
 
-Of several processes that schedule the same store one works at a time: the others find the lease taken and come back later.
+Of several processes that schedule the same store one begins each cycle (`schedule_turns`), and one works at a time (`runs`).
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from headwater.persistence.store import Store
-from headwater.schemas.errors import HeadwaterError, MaintenanceRunning
-from headwater.streaming.executors import LocalExecutor
-from headwater.streaming.expire import Expiry
+from headwater.schemas.errors import HeadwaterError, MaintenanceRunning, MaintenanceStopped, MaintenanceSuperseded
+from headwater.streaming.catalog_purge import CATALOG_AGE_SECONDS
+from headwater.streaming.executors import LocalExecutor, SweepExecutor
+from headwater.streaming.expire import expire_realms
+from headwater.streaming.fenced import FencedRealm
 from headwater.streaming.identifiers import Identifiers, installed_identifiers
-from headwater.streaming.policies import DEFAULT_RETENTION, Retention, parse_retention
-from headwater.streaming.purge import CATALOG_AGE_SECONDS, CatalogPurge, purge_realms, purge_unlisted
-from headwater.streaming.realm_sets import instances_to_maintain, realm_sets, realms_to_purge
-from headwater.streaming.retained_sources import WalkedSource
+from headwater.streaming.policies import DEFAULT_RETENTION, parse_retention
+from headwater.streaming.purge import purge_all
+from headwater.streaming.realm_belongings import Belongings
+from headwater.streaming.realm_sets import instances_to_maintain
+from headwater.streaming.retained_sources import RetainedSource, WalkedSource
 from headwater.streaming.runs import Runs
+from headwater.streaming.schedule_turns import ScheduleTurns
 from headwater.streaming.sweep import Sweep, SweepOptions
 
 EVERY_SECONDS = 6 * 3_600.0
+COME_BACK_SECONDS = 300.0
+"""After a turn that could not be used: another run was at work, or the store was away."""
+LOOK_SECONDS_MAX = 60.0
 
 _log = logging.getLogger(__name__)
 
@@ -32,78 +40,103 @@ class ScheduleOptions(msgspec.Struct, frozen=True, kw_only=True):
     every_seconds: float = EVERY_SECONDS
     retention: str = DEFAULT_RETENTION
     sweep: SweepOptions = SweepOptions()
-    threads: int = 2
     catalog_age_seconds: int = CATALOG_AGE_SECONDS
 
 
-class CycleReport(msgspec.Struct, frozen=True, kw_only=True):
-    expired: int
-    realms_purged: int
-    catalogs_purged: int
-    rows_purged: int
-    failures: list[str]
+class SweepMeans(NamedTuple):
+    """What a sweep works with."""
+
+    source: RetainedSource
+    executor: SweepExecutor
+    on_swept: Callable[[FencedRealm], None] = lambda _: None
+
+
+def local_means(store: Store, identifiers: Identifiers) -> SweepMeans:
+    """One thread of this process, so that a machine that also serves is not taken over by its upkeep."""
+    return SweepMeans(WalkedSource(store.backend, identifiers), LocalExecutor(store.backend, 1))
+
+
+class CycleTools(NamedTuple):
+    """What a cycle works with besides the store."""
+
+    identifiers: Identifiers | None = None
+    """All that are installed, if left out."""
+    belongings: Sequence[Belongings] = ()
+    means: Callable[[Store, Identifiers], SweepMeans] = local_means
+    is_stopping: Callable[[], bool] = lambda: False
+
+
+class CycleReport(msgspec.Struct, kw_only=True):
+    expired: int = 0
+    realms_purged: int = 0
+    catalogs_purged: int = 0
+    rows_purged: int = 0
+    failures: list[str] = []
     busy: bool = False
     """Another process is at it; nothing was done."""
 
 
-def run_cycle(store: Store, options: ScheduleOptions, identifiers: Identifiers | None = None) -> CycleReport:
-    """Each operation is a run of its own. Whatever fails is told and left for the next cycle."""
-    identifiers = identifiers or installed_identifiers()
-    rules = parse_retention(options.retention)
-    runs = Runs(store.backend, store.clock)
+def run_cycle(store: Store, options: ScheduleOptions, tools: CycleTools | None = None) -> CycleReport:
+    """Each operation is a run of its own. Whatever fails is told and left for the next cycle, and the others go on."""
+    cycle = _Cycle(store, options, tools or CycleTools())
     try:
-        expired, failures = _expire(store, runs, rules)
-        realms, catalogs, more = _purge(store, runs, options)
-        rows, most = _sweep(store, runs, options, identifiers)
-    except MaintenanceRunning as running:
-        return CycleReport(expired=0, realms_purged=0, catalogs_purged=0, rows_purged=0, failures=[str(running)], busy=True)
-    return CycleReport(
-        expired=expired,
-        realms_purged=realms,
-        catalogs_purged=catalogs,
-        rows_purged=rows,
-        failures=[*failures, *more, *most],
-    )
-
-
-def _expire(store: Store, runs: Runs, rules: Sequence[Retention]) -> tuple[int, list[str]]:
-    with runs.run("expire") as run:
-        reports = [Expiry(store.kernel(instance), rules).run() for instance in instances_to_maintain(store)]
-        run.record.failures = [f"{it.pointer}: {it.failure}" for report in reports for it in report.failures]
-    return sum(report.expired for report in reports), run.record.failures
-
-
-def _purge(store: Store, runs: Runs, options: ScheduleOptions) -> tuple[int, int, list[str]]:
-    with runs.run("purge-realms") as run:
-        purged = purge_realms(store, realms_to_purge(store), before_each=run.check)
-        purged += purge_unlisted(store, before_each=run.check)
-        catalogs = 0
-        for realm in realm_sets(store).retain:
+        for step in (cycle.expire, cycle.purge, cycle.sweep):
             try:
-                done = CatalogPurge(store.kernel(realm.instance), age_seconds=options.catalog_age_seconds).run()
-                catalogs += sum(not it.waiting for it in done)
+                step()
+            except (MaintenanceRunning, MaintenanceStopped, MaintenanceSuperseded):
+                raise
             except HeadwaterError as error:
-                run.record.failures = [*run.record.failures, f"catalogs of {realm.name}: {error}"]
-        run.record.failures = [*run.record.failures, *(f"{it.instance}: {it.failure}" for it in purged if it.failure)]
-    return sum(not it.failure for it in purged), catalogs, run.record.failures
+                cycle.report.failures.append(str(error))
+    except (MaintenanceRunning, MaintenanceSuperseded) as running:
+        cycle.report.failures.append(str(running))
+        cycle.report.busy = True
+    return cycle.report
 
 
-def _sweep(store: Store, runs: Runs, options: ScheduleOptions, identifiers: Identifiers) -> tuple[int, list[str]]:
-    source = WalkedSource(store.backend, identifiers)
-    sweep = Sweep(store, source, LocalExecutor(store.backend, options.threads), identifiers, options.sweep)
-    with runs.run("sweep") as run:
-        report = sweep.run(runs, run, instances_to_maintain(store))
-    return run.record.totals().purged, report.failures
+class _Cycle:
+    def __init__(self, store: Store, options: ScheduleOptions, tools: CycleTools) -> None:
+        self._store = store
+        self._options = options
+        self._tools = tools
+        self._runs = Runs(store.backend, store.clock, is_stopping=tools.is_stopping)
+        self.report = CycleReport(failures=[])
+
+    def expire(self) -> None:
+        rules = parse_retention(self._options.retention)
+        with self._runs.run("expire") as run:
+            reports = expire_realms(self._store, run, instances_to_maintain(self._store), rules)
+            self.report.expired = sum(report.expired for report in reports)
+            self.report.failures += run.record.failures
+
+    def purge(self) -> None:
+        with self._runs.run("purge-realms") as run:
+            done = purge_all(
+                self._store, run, belongings=self._tools.belongings, catalog_age_seconds=self._options.catalog_age_seconds
+            )
+            self.report.realms_purged = sum(not it.failure for it in done.realms)
+            self.report.catalogs_purged = sum(not it.waiting for it in done.catalogs)
+            self.report.failures += run.record.failures
+
+    def sweep(self) -> None:
+        identifiers = self._tools.identifiers or installed_identifiers()
+        means = self._tools.means(self._store, identifiers)
+        sweep = Sweep(self._store, means.source, means.executor, identifiers, self._options.sweep, on_swept=means.on_swept)
+        with self._runs.run("sweep") as run:
+            report = sweep.run(self._runs, run, instances_to_maintain(self._store))
+            self.report.rows_purged = run.record.totals().purged
+            self.report.failures += report.failures
 
 
 class Schedule:
-    """A thread beside a server's work. Stopping waits for the operation that is under way."""
+    """A thread. Stopping ends the operation that is under way before its next batch."""
 
-    def __init__(self, store: Store, options: ScheduleOptions) -> None:
+    def __init__(self, store: Store, options: ScheduleOptions, tools: CycleTools | None = None) -> None:
         parse_retention(options.retention)  # a rule that is none is refused at once, not at night
         self._store = store
         self._options = options
         self._stopping = threading.Event()
+        self._tools = (tools or CycleTools())._replace(is_stopping=self._stopping.is_set)
+        self._turns = ScheduleTurns(store.backend, store.clock, options.every_seconds)
         self._thread = threading.Thread(target=self._run, name="maintenance", daemon=True)
         self.last: CycleReport | None = None
 
@@ -111,16 +144,38 @@ class Schedule:
         self._thread.start()
         return self
 
-    def stop(self, timeout_seconds: float = 60.0) -> None:
+    def stop(self, timeout_seconds: float = 60.0) -> bool:
+        """Whether it has ended."""
         self._stopping.set()
         self._thread.join(timeout_seconds)
+        return not self._thread.is_alive()
 
     def _run(self) -> None:
-        while not self._stopping.wait(self._options.every_seconds):
-            try:
-                self.last = run_cycle(self._store, self._options)
-            except HeadwaterError as error:
-                _log.warning("maintenance failed and comes back: %s", error)
-            else:
-                for failure in self.last.failures:
-                    _log.warning("maintenance left something for the next time: %s", failure)
+        while not self._stopping.is_set():
+            self._stopping.wait(self._turn())
+
+    def _turn(self) -> float:
+        """After how many seconds to look again."""
+        try:
+            wait_seconds = self._turns.take()
+            if wait_seconds > 0:
+                return min(wait_seconds, LOOK_SECONDS_MAX)
+            self.last = run_cycle(self._store, self._options, self._tools)
+            for failure in self.last.failures:
+                _log.warning("maintenance left something for the next time: %s", failure)
+            if self.last.busy:
+                self._come_back()
+        except MaintenanceStopped as stopped:
+            _log.info("%s", stopped)
+        except HeadwaterError as error:
+            _log.warning("maintenance failed and comes back: %s", error)
+            return self._come_back()
+        return 0.0
+
+    def _come_back(self) -> float:
+        seconds = min(COME_BACK_SECONDS, self._options.every_seconds)
+        try:
+            self._turns.come_back(seconds)
+        except HeadwaterError as error:
+            _log.debug("the turn could not be given back: %s", error)
+        return min(seconds, LOOK_SECONDS_MAX)

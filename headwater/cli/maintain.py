@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 import rich_click as click
 
-from headwater.cli import maintain_archive, maintain_sweep
+from headwater.cli import maintain_archive, maintain_schedule, maintain_sweep
 from headwater.cli.maintain_output import (
     dry_run,
     failed_if,
@@ -45,7 +45,7 @@ def expire(
 
     Nothing passes what a subscription, the publisher, a registered job or a live branch still needs.
     """
-    from headwater.streaming.expire import Expiry
+    from headwater.streaming.expire import expire_realms
     from headwater.streaming.policies import parse_retention
     from headwater.streaming.realm_sets import instances_to_maintain
     from headwater.streaming.runs import Runs
@@ -53,13 +53,8 @@ def expire(
     rules = parse_retention(settings.retention if keep is None else keep)
     with opened(settings) as store, progress_bar() as bar:
         instances = instances_to_maintain(store, realms)
-        reports = []
         with Runs(store.backend, store.clock).run("expire", dry_run=dry_run, supersede=supersede) as run:
-            for instance in instances:
-                run.check()
-                expiry = Expiry(store.kernel(instance), rules)
-                reports.append(expiry.run(dry_run=dry_run, on_pointer=lambda _: bar.add("pointers", 1)))
-            run.record.failures = [f"{it.pointer}: {it.failure}" for report in reports for it in report.failures]
+            reports = expire_realms(store, run, instances, rules, on_pointer=lambda _: bar.add("pointers", 1))
     if json_output:
         print_json({"run": run.record.id, "dry_run": dry_run, "realms": reports})
     else:
@@ -79,6 +74,7 @@ def expire(
 @click.option("--unlisted", is_flag=True, help="Also rows of realm instances that no list names any more.")
 @click.option("--catalogs", is_flag=True, help="Also dropped catalogs of all realms whose history is old enough.")
 @click.option("--catalog-age", metavar="DAYS", type=click.FloatRange(0), default=30.0, show_default=True, help="That is, days.")
+@click.option("--keep-topics", is_flag=True, help="Leave the realms' topics in Kafka until their retention ends.")
 @dry_run
 @supersede
 @as_json
@@ -89,77 +85,48 @@ def purge_realms_command(
     unlisted: bool,
     catalogs: bool,
     catalog_age: float,
+    keep_topics: bool,
     dry_run: bool,
     supersede: str | None,
     json_output: bool,
 ) -> None:
-    """Delete the data of realms that are PURGING, all or the named ones; they are PURGED when a scan finds nothing."""
-    from headwater.streaming.purge import CatalogPurge, PurgedRealm, purge_realms, purge_unlisted, unlisted_instances
-    from headwater.streaming.realm_sets import realm_sets, realms_to_purge
-    from headwater.streaming.retained_store import RetainedStore
+    """Delete the data of realms that are PURGING, all or the named ones; they are PURGED when a scan finds nothing.
+
+    Their topics in Kafka and their retained sets go too; archives stay.
+    """
+    from headwater.belongings import realm_belongings
+    from headwater.streaming.purge import purge_all
+    from headwater.streaming.realm_sets import realms_to_purge
     from headwater.streaming.runs import Runs
 
-    purged: list[PurgedRealm] = []
-    dropped = []
     with opened(settings) as store:
         realms = realms_to_purge(store, names)
+        belongings = realm_belongings(store, settings, keep_topics=keep_topics)
+        for kind in belongings:
+            kind.check([realm.instance for realm in realms])
         with Runs(store.backend, store.clock).run("purge-realms", dry_run=dry_run, supersede=supersede) as run:
-            if dry_run:
-                purged = [PurgedRealm(realm=it.name, instance=it.instance, listed=True) for it in realms]
-                orphans = unlisted_instances(store) if unlisted else []
-                purged += [PurgedRealm(realm=it.partition("#")[0], instance=it, listed=False) for it in orphans]
-            else:
-                purged = purge_realms(store, realms, before_each=run.check)
-                purged += purge_unlisted(store, before_each=run.check) if unlisted else []
-            for realm in realm_sets(store).retain if catalogs else []:
-                purge = CatalogPurge(store.kernel(realm.instance), age_seconds=int(catalog_age * 86_400))
-                dropped += purge.run(dry_run=dry_run)
-            run.record.failures = [f"{it.instance}: {it.failure}" for it in purged if it.failure]
-            for gone in purged if not dry_run else []:
-                if not gone.failure:
-                    RetainedStore(settings.maintenance_dir, gone.instance).clear()
+            done = purge_all(
+                store,
+                run,
+                realms=realms,
+                unlisted=unlisted,
+                catalogs=catalogs,
+                belongings=belongings,
+                catalog_age_seconds=int(catalog_age * 86_400),
+            )
     if json_output:
-        print_json({"run": run.record.id, "dry_run": dry_run, "realms": purged, "catalogs": dropped})
+        print_json({"run": run.record.id, "dry_run": dry_run, "realms": done.realms, "catalogs": done.catalogs})
     else:
         print_table(
             ["realm", "instance", "listed", "rows", "failure"],
-            [(it.realm, it.instance, it.listed, it.deleted, it.failure) for it in purged],
+            [(it.realm, it.instance, it.listed, it.deleted, it.failure) for it in done.realms],
         )
         if catalogs:
             print_table(
                 ["realm", "catalog", "id", "pointers", "waits"],
-                [(it.realm, it.name, it.catalog_id, it.pointers, it.waiting) for it in dropped],
+                [(it.realm, it.name, it.catalog_id, it.pointers, it.waiting) for it in done.catalogs],
             )
     failed_if(run.record.failures)
-
-
-@command.command()
-@click.option(
-    "--every", metavar="HOURS", type=click.FloatRange(0, min_open=True), default=6.0, show_default=True, help="Cadence."
-)
-@click.option("--once", is_flag=True, help="One cycle, now.")
-@as_json
-@click.pass_obj
-def schedule(settings: Settings, every: float, once: bool, json_output: bool) -> None:
-    """Expire, purge and sweep all realms in the background, on a cadence, until it is interrupted."""
-    from headwater.streaming.schedule import ScheduleOptions, run_cycle
-
-    options = ScheduleOptions(every_seconds=every * 3_600, retention=settings.retention)
-    with opened(settings) as store:
-        while True:
-            report = run_cycle(store, options)
-            if json_output:
-                print_json(report)
-            else:
-                click.echo(
-                    f"{report.expired} entries expired, {report.realms_purged} realms, {report.catalogs_purged} catalogs "
-                    f"and {report.rows_purged} rows purged"
-                )
-            if once:
-                break
-            merged_failures(report.failures)
-            store.clock.sleep(options.every_seconds)
-    failed_if(report.failures if once else [])
 
 
 @command.command()
@@ -196,5 +163,5 @@ def runs(settings: Settings, run_id: str | None, json_output: bool) -> None:
     print_table(columns, rows)
 
 
-for _other in (*maintain_sweep.COMMANDS, *maintain_archive.COMMANDS):
+for _other in (*maintain_sweep.COMMANDS, *maintain_schedule.COMMANDS, *maintain_archive.COMMANDS):
     command.add_command(_other)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from headwater.persistence.store import Store
@@ -14,15 +15,22 @@ if TYPE_CHECKING:
     from headwater.producer.publisher.publisher import Publisher
 
 
-def make_publisher(store: Store, options: PublisherOptions, *, realms: Sequence[str] = (), at: At | None = None) -> Publisher:
-    """Not started: `run()` on this thread, `start()` on one of its own, or `publish_once()`."""
+@contextmanager
+def needs_kafka() -> Iterator[None]:
+    """Around imports that only the extra brings."""
     try:
-        from headwater.producer.publisher.faults import no_fault
-        from headwater.producer.publisher.publisher import Publisher
+        yield
     except ImportError as error:
         raise MissingDependency(
             f"publishing needs {error.name}.", remedy="Install the extra: pip install 'headwater[kafka]'."
         ) from error
+
+
+def make_publisher(store: Store, options: PublisherOptions, *, realms: Sequence[str] = (), at: At | None = None) -> Publisher:
+    """Not started: `run()` on this thread, `start()` on one of its own, or `publish_once()`."""
+    with needs_kafka():
+        from headwater.producer.publisher.faults import no_fault
+        from headwater.producer.publisher.publisher import Publisher
     return Publisher(store, options, realms=realms, at=at or no_fault)
 
 

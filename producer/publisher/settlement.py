@@ -16,7 +16,7 @@ from headwater.producer.publisher.generations import Generation, Generations
 from headwater.producer.publisher.leases import Leases
 from headwater.producer.publisher.options import PublisherOptions
 from headwater.producer.publisher.topics import RealmTopics, Topics
-from headwater.schemas.errors import HeadwaterError, PublisherStopped
+from headwater.schemas.errors import HeadwaterError, PublisherStopped, RealmNotActive
 
 PUBLISHED = frozenset({RealmStatus.ACTIVE, RealmStatus.INACTIVE})
 """A closed realm may still have entries to publish."""
@@ -103,6 +103,7 @@ class Settlement:
     def _settle(self, realm: str, topics: RealmTopics | None, leave: Leave, turn_over: TurnOver) -> None:
         stored = self._generations.read(realm)
         if topics is None:
+            self._require_published(realm)
             topics = self._topics.ensure(realm)
         if stored is None:
             self._topics.check(topics)
@@ -116,6 +117,12 @@ class Settlement:
             if self.current.get(realm) not in (None, now):
                 leave(realm)
             self.current[realm] = now
+
+    def _require_published(self, realm: str) -> None:
+        """⚠ A realm that was given up since we looked must not get back the topics that its purge has deleted."""
+        now = self._realms.get(realm.partition("#")[0])
+        if now.instance != realm or now.status not in PUBLISHED:
+            raise RealmNotActive(f"{realm} is {now.status} and is published no more.", field="realm", realm=realm)
 
     def _forget(self, realm: str) -> None:
         """Its rows in `::system::`; what is in Kafka stays until its retention ends."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,9 +13,10 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 from headwater.producer.publisher.kafka_clients import translated
 from headwater.producer.publisher.options import PublisherOptions
 from headwater.schemas.errors import KafkaUnavailable, TopicUnusable
-from headwater.schemas.topics import commits_topic, progress_topic
+from headwater.schemas.topics import commits_topic, progress_topic, tables_topic
 
 ADMIN_TIMEOUT_SECONDS = 10.0
+GONE_LOOK_SECONDS = 0.05
 
 
 class Topic(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +59,30 @@ class Topics:
         if found is None:
             raise KafkaUnavailable(f"the topics of {realm} were created and are not shown yet.")
         return found
+
+    def delete(self, realm: str) -> list[str]:
+        """Those that are there, the consumer's one too; their names leave when the brokers show none of them any more."""
+        names = [commits_topic(realm), progress_topic(realm), tables_topic(realm)]
+        there = sorted(self._describe(names))
+        if not there:
+            return []
+        for name, future in self._admin.delete_topics(there, operation_timeout=self._timeout_seconds).items():
+            try:
+                future.result(self._timeout_seconds * 2)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise translated(error, f"deleting topic {name}") from error
+            except TimeoutError as error:
+                raise KafkaUnavailable(f"deleting topic {name}: no answer.") from error
+        self._wait_until_gone(names)
+        return there
+
+    def _wait_until_gone(self, names: Sequence[str]) -> None:
+        deadline = time.monotonic() + self._timeout_seconds
+        while left := self._describe(names):
+            if time.monotonic() > deadline:
+                raise KafkaUnavailable(f"deleted topics are still shown: {', '.join(sorted(left))}.", remedy="Try again.")
+            time.sleep(GONE_LOOK_SECONDS)
 
     def _commits(self, realm: str) -> NewTopic:
         config = {

@@ -13,7 +13,8 @@ from headwater.persistence.rows import FENCE_CLOSED, ObjectRow
 from headwater.persistence.store import Store, open_store
 from headwater.producer.catalogs import Catalogs
 from headwater.schemas.errors import CatalogNotFound, RealmNotActive, RealmNotFound, RealmStateConflict
-from headwater.streaming.purge import CatalogPurge, purge_realms, purge_unlisted, unlisted_instances
+from headwater.streaming.catalog_purge import CatalogPurge
+from headwater.streaming.purge import purge_realms, purge_unlisted, unlisted_instances
 from headwater.streaming.realm_sets import instances_to_maintain, realm_sets, realms_to_purge
 from tests.catalog_lake import META, Lake
 from tests.maintained import HOUR, sweep_store
