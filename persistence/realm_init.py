@@ -7,23 +7,39 @@ import uuid
 import msgspec
 
 from headwater.persistence.draft import Draft, Plan
-from headwater.persistence.principals import PRINCIPAL, PRINCIPALS_POINTER, ROOT_PRINCIPAL, NewPrincipal
+from headwater.persistence.principals import (
+    ADMIN_RIGHT,
+    ADMIN_ROLE,
+    GRANT,
+    GRANTS_POINTER,
+    PRINCIPAL,
+    PRINCIPAL_ROLE,
+    PRINCIPALS_POINTER,
+    ROLE_ASSIGNMENT,
+    ROLES_POINTER,
+    ROOT_PRINCIPAL,
+    NewPrincipal,
+    keep_secret,
+)
 from headwater.persistence.records import Expect, Expectation, PutRecord, RecordsRequest, RecordType, Unchanged, head_records
 from headwater.persistence.store import RealmKernel
-from headwater.schemas.change import Kind, Value
+from headwater.schemas.change import KeyPath, Kind, Value
 from headwater.schemas.errors import Corruption, RealmStateConflict, RecordChanged, RecordExists, RecordNotFound
 
 ROOT_POINTER = "root"
 ROOT = RecordType("ROOT", 1)
 ROOT_KEY = ("root",)
 PRINCIPAL_KEY = (ROOT_PRINCIPAL,)
+ADMIN_ROLE_KEY = ("roles", ADMIN_ROLE)
+ADMIN_ASSIGNMENT_KEY = ("assignments", ROOT_PRINCIPAL, ADMIN_ROLE)
+ADMIN_GRANT_KEY = (ADMIN_ROLE, ADMIN_RIGHT)
 
 REALM_POINTERS = (
     ROOT_POINTER,
     "catalogs",
     PRINCIPALS_POINTER,
-    "principal-roles",
-    "grants",
+    ROLES_POINTER,
+    GRANTS_POINTER,
     "immediate-tasks",
     "policy-mappings",
 )
@@ -61,6 +77,7 @@ def write_first_records(kernel: RealmKernel, root: Value, principal: NewPrincipa
     kernel.committer.commit(
         ROOT_POINTER, RecordsRequest(operations=[put_root], author=author, message="Create the root entity")
     )
+    keep_secret(kernel, principal.secret)
     put_principal = PutRecord(type=PRINCIPAL, key=PRINCIPAL_KEY, value=principal.value, expect=expected)
     request = RecordsRequest(operations=[put_principal], author=author, message="Create the first principal")
     try:
@@ -69,6 +86,37 @@ def write_first_records(kernel: RealmKernel, root: Value, principal: NewPrincipa
         raise RealmStateConflict(
             "another process is initializing the realm too.", field="realm", remedy="Look at its status, then repeat."
         ) from error
+    _write_first_rights(kernel, author)
+
+
+def _write_first_rights(kernel: RealmKernel, author: str) -> None:
+    """The first principal may do everything in the realm. Each record names its subjects by content id, as all of them do."""
+    role: Value = {"name": ADMIN_ROLE, "properties": {}}
+    put_role = PutRecord(type=PRINCIPAL_ROLE, key=ADMIN_ROLE_KEY, value=role, expect=Expect.ANYTHING)
+    _put(kernel, ROLES_POINTER, put_role, author, "Create the first role")
+    principal_id = _content_id(kernel, PRINCIPALS_POINTER, PRINCIPAL_KEY)
+    role_id = _content_id(kernel, ROLES_POINTER, ADMIN_ROLE_KEY)
+    assignment: Value = {
+        "principal": ROOT_PRINCIPAL,
+        "principal_id": principal_id,
+        "role": ADMIN_ROLE,
+        "role_id": role_id,
+    }
+    put_assignment = PutRecord(type=ROLE_ASSIGNMENT, key=ADMIN_ASSIGNMENT_KEY, value=assignment)
+    _put(kernel, ROLES_POINTER, put_assignment, author, "Assign the first principal to it")
+    grant: Value = {"role": ADMIN_ROLE, "role_id": role_id, "right": ADMIN_RIGHT, "path": []}
+    _put(kernel, GRANTS_POINTER, PutRecord(type=GRANT, key=ADMIN_GRANT_KEY, value=grant), author, "Grant it everything")
+
+
+def _put(kernel: RealmKernel, pointer: str, put: PutRecord, author: str, message: str) -> None:
+    kernel.committer.commit(pointer, RecordsRequest(operations=[put], author=author, message=message))
+
+
+def _content_id(kernel: RealmKernel, pointer: str, key: KeyPath) -> str:
+    record = head_records(kernel, pointer).get(key)
+    if record is None:
+        raise Corruption(f"{'/'.join(key)} is not in {pointer!r}.", remedy="Repeat `headwater realm init`.")
+    return record.content_id.hex()
 
 
 def check_first_records(kernel: RealmKernel, root: Value, principal: NewPrincipal) -> None:
@@ -81,6 +129,8 @@ def check_first_records(kernel: RealmKernel, root: Value, principal: NewPrincipa
         missing.append("the root entity")
     if stored_principal is None or stored_principal.value != principal.value:
         missing.append("the first principal")
+    rights = ((ROLES_POINTER, ADMIN_ROLE_KEY), (ROLES_POINTER, ADMIN_ASSIGNMENT_KEY), (GRANTS_POINTER, ADMIN_GRANT_KEY))
+    missing += ["/".join(key) for pointer, key in rights if head_records(kernel, pointer).get(key) is None]
     if missing:
         raise Corruption(
             f"{kernel.realm!r} was initialized, but the store does not show: {', '.join(missing)}.",

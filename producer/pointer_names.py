@@ -15,6 +15,7 @@ NAME_LENGTH_MAX = 256
 _REFERENCE_NAME = re.compile(r"[A-Za-z](?:(?:(?!\.\.)[A-Za-z0-9./_-])*[A-Za-z0-9_-])?")
 _HEX_ID = re.compile(r"[0-9a-fA-F]{8,64}")
 _CATALOG_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_-])?")
+_ACCESS_POINTER = re.compile(r"cat/(\d+)/(?:roles|grants)")
 _REFERENCE_POINTER = re.compile(r"cat/(\d+)/(heads|tags)/(.+)")
 
 
@@ -52,6 +53,20 @@ def references_prefix(catalog_id: int, type: ReferenceType) -> str:
 
 def catalog_prefix(catalog_id: int) -> str:
     return f"cat/{catalog_id}/"
+
+
+def catalog_roles_pointer(catalog_id: int) -> str:
+    return f"cat/{catalog_id}/roles"
+
+
+def catalog_grants_pointer(catalog_id: int) -> str:
+    return f"cat/{catalog_id}/grants"
+
+
+def parse_access_pointer(pointer: str) -> int | None:
+    """The catalog's id; None for a pointer that holds no roles or grants of a catalog."""
+    match = _ACCESS_POINTER.fullmatch(pointer)
+    return None if match is None else int(match.group(1))
 
 
 @functools.lru_cache(maxsize=10_000)

@@ -8,6 +8,8 @@ HeadwaterError
 │   ├── AddressForbidden              a webhook to a private, loopback or link-local address
 │   ├── LocationForbidden             a file that would lie outside of its catalog's warehouse
 │   ├── MalformedMetadata             a table's or view's metadata, or an update of it, contradicts itself
+│   ├── ExportDamaged                 an exported file is cut off, altered, or none at all
+│   ├── ExportOfOtherVersion          an exported file of a format that this version does not read
 │   ├── Unsupported           406  known and well-formed, but not done here
 │   ├── Contradiction         422  two parts of one request exclude each other
 │   ├── ObjectTooLarge        413  a strong write over the row limit
@@ -72,6 +74,7 @@ HeadwaterError
 │   ├── ChecksumMismatch
 │   ├── TornObject
 │   ├── WrongObjectType
+│   ├── ImportDiffers                 what was loaded is not what the exported file holds
 │   └── ChainBroken                   an entry is not the one that its neighbour names, or a feed contradicts itself
 ├── IdGenerationStopped       503  an id now could repeat one
 │   ├── NodeLeaseLost
@@ -92,6 +95,7 @@ HeadwaterError
 │   ├── RetainedCorrupt               a stored retained set contradicts itself
 │   ├── RetainedMoved                 another process has written the retained set meanwhile
 │   └── FilterOverflow                the filter took more ids than it was made for
+├── ExportNotWritten          500  an exported file could not be written; none is left
 ├── MissingDependency         500  an optional package, Java, or a server program is not on this machine
 ├── SparkFailed               500  a Spark job failed by an error that is none of these
 └── ServerFailed              500  a local development server did not start or died
@@ -160,6 +164,14 @@ class ObjectTooLarge(InvalidInput):
 
 class LocationForbidden(InvalidInput):
     code = "LOCATION_FORBIDDEN"
+
+
+class ExportDamaged(InvalidInput):
+    code = "EXPORT_DAMAGED"
+
+
+class ExportOfOtherVersion(InvalidInput):
+    code = "EXPORT_OF_OTHER_VERSION"
 
 
 class MalformedMetadata(InvalidInput):
@@ -525,6 +537,10 @@ class FilterOverflow(MaintenanceRefused):
     code = "FILTER_OVERFLOW"
 
 
+class ExportNotWritten(HeadwaterError):
+    code = "EXPORT_NOT_WRITTEN"
+
+
 class MissingDependency(HeadwaterError):
     code = "MISSING_DEPENDENCY"
     grpc_status = "FAILED_PRECONDITION"
@@ -573,6 +589,10 @@ class TornObject(Corruption):
 
 class WrongObjectType(Corruption):
     code = "WRONG_OBJECT_TYPE"
+
+
+class ImportDiffers(Corruption):
+    code = "IMPORT_DIFFERS"
 
 
 class ChainBroken(Corruption):

@@ -20,6 +20,7 @@ from starlette.routing import Router
 from headwater.persistence.observing.observer import Observer
 from headwater.persistence.store import Store, open_store
 from headwater.producer.publisher.making import start_publisher
+from headwater.service.access.opening import open_access
 from headwater.service.config import ServeConfig
 from headwater.service.dev_realm import ensure_dev_realm
 from headwater.service.engine_metrics import CommitCounts, EngineCollector
@@ -103,7 +104,7 @@ def open_service(config: ServeConfig) -> tuple[Service, Store]:
         metrics.registry.register(EngineCollector(store, commits))
         streams = OpenStreams()
         metrics.registry.register(FeedCollector(feeds, streams))
-        return Service(config, feeds, metrics, streams, commits, tracing), store
+        return Service(config, feeds, metrics, streams, commits, tracing, open_access(config, feeds)), store
     except BaseException:
         store.close()
         raise
@@ -118,6 +119,7 @@ def _publish(service: Service, store: Store) -> Publisher | None:
 
 
 def close_service(service: Service, store: Store) -> None:
+    service.access.denials.flush()
     service.feeds.close()
     store.close()
     service.metrics.write()
@@ -158,6 +160,7 @@ async def _tend(service: Service, parent: int) -> None:
         await asyncio.sleep(TEND_SECONDS)
         await asyncio.to_thread(service.feeds.look_again)
         await asyncio.to_thread(service.metrics.write)
+        await asyncio.to_thread(service.access.denials.flush)
         if os.getppid() != parent:
             _log.error("the main process is gone", extra={"worker": os.getpid()})
             os.kill(os.getpid(), signal.SIGTERM)

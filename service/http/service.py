@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from headwater.service.access.access import Access
+from headwater.service.access.caller import DEV_PRINCIPAL
 from headwater.service.config import ServeConfig
 from headwater.service.engine_metrics import CommitCounts
 from headwater.service.http.changes import Changes
@@ -13,8 +15,7 @@ from headwater.service.operations.feed_waiting import Stopping
 from headwater.service.operations.realm_feeds import RealmFeed, RealmFeeds
 from headwater.service.tracing import Tracing
 
-DEV_PRINCIPAL = "dev"
-"""Who acts under `--dev` unless the request says otherwise."""
+__all__ = ["DEV_PRINCIPAL", "Service"]
 
 
 class Service:
@@ -26,6 +27,7 @@ class Service:
         streams: OpenStreams,
         commits: CommitCounts,
         tracing: Tracing | None,
+        access: Access,
     ) -> None:
         self.config = config
         self.feeds = feeds
@@ -36,6 +38,7 @@ class Service:
         self.changes = Changes(self.stopping)
         self.limits = StreamLimits(heartbeat_seconds=config.heartbeat_seconds, stall_seconds=config.stall_seconds)
         self.tracing = tracing
+        self.access = access
 
     async def realm(self, name: str) -> RealmFeed:
         known = self.feeds.known(name)

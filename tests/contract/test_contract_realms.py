@@ -77,7 +77,7 @@ def test_initializing_writes_what_a_realm_needs(store: Store, realms: Realms, na
     assert root is not None and root.value["instance"] == done.realm.instance
     principal = head_records(kernel, PRINCIPALS_POINTER).get(("root",))
     assert principal is not None and principal.value["client_id"] == done.client_id
-    assert has_secret(principal.value, done.client_secret) and not has_secret(principal.value, "other")
+    assert has_secret(kernel, principal.value, done.client_secret) and not has_secret(kernel, principal.value, "other")
 
 
 def test_a_name_that_is_used_again_starts_empty(store: Store, realms: Realms, name: str) -> None:
@@ -154,8 +154,9 @@ def test_a_crash_while_initializing_is_repaired_by_initializing_again(
     with pytest.raises(RealmNotActive):
         realms.require_active(name)
     done = realms.init(name)
-    principals = list(head_records(realms.require_active(name), PRINCIPALS_POINTER).all())
-    assert len(principals) == 1 and has_secret(principals[0].value, done.client_secret)
+    kernel = realms.require_active(name)
+    principals = list(head_records(kernel, PRINCIPALS_POINTER).all())
+    assert len(principals) == 1 and has_secret(kernel, principals[0].value, done.client_secret)
 
 
 def test_a_failed_initialization_can_be_purged_and_the_sleeper_lands_nothing(store: Store, realms: Realms, name: str) -> None:

@@ -199,7 +199,7 @@ def test_of_two_that_initialize_one_realm_the_secret_that_is_shown_is_the_one_st
             late.result(WAIT_SECONDS)
     kernel = realms_of(admin).require_active(NAME)
     principal = head_records(kernel, PRINCIPALS_POINTER).get(("root",))
-    assert principal is not None and has_secret(principal.value, done.client_secret)
+    assert principal is not None and has_secret(kernel, principal.value, done.client_secret)
     assert sum(len(logged.entry.operations) for logged in PointerLog(kernel, PRINCIPALS_POINTER).forward()) == 1
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import secrets
 
+import msgspec
 import pytest
 
-from headwater.persistence.principals import has_secret, new_principal
+from headwater.persistence.principals import SecretRecord, names_secret, new_principal
 from headwater.persistence.secret_hashes import ScryptCost, hash_secret, is_secret
 from headwater.schemas.errors import Corruption
 from tests.realm_cases import CHEAP
@@ -36,7 +37,8 @@ def test_a_hash_that_cannot_be_read_is_corruption_not_a_wrong_password(broken: s
 
 def test_the_record_of_a_principal_does_not_hold_its_secret() -> None:
     made = new_principal("root", 1, CHEAP, secrets.token_bytes)
-    assert made.client_secret not in repr(made.value)
+    assert made.client_secret not in repr(made.value) and "scrypt" not in repr(made.value)
     assert made.value["client_id"] == made.client_id
-    assert has_secret(made.value, made.client_secret)
+    assert names_secret(made.value, made.client_secret, now=2) and not names_secret(made.value, "00000000_x", now=2)
+    assert is_secret(made.client_secret, msgspec.msgpack.decode(made.secret.payload, type=SecretRecord).hash)
     assert len(made.client_secret) >= 43  # 256 bits: no hash rate of this world guesses it

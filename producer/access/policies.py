@@ -1,0 +1,210 @@
+"""Policies enter by name, and what they are mapped to: a realm, a catalog, or a key of it; those that apply to a thing leave.
+
+What a policy's content means is its type's business (how a table is compacted, how long snapshots are kept …): here it is kept,
+versioned by the log, and found by what it is mapped to. The nearest mapping of a type wins over those above it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from headwater.persistence.records import (
+    PAGE_RECORDS_MAX,
+    DeleteRecord,
+    Expect,
+    PutRecord,
+    Record,
+    RecordOperation,
+    RecordState,
+    RecordType,
+    head_records,
+)
+from headwater.persistence.store import RealmKernel
+from headwater.producer.access.writing import (
+    Mutation,
+    WriteMeta,
+    Written,
+    check_name,
+    commit_records,
+    expected_version,
+    not_found,
+    version_of,
+)
+from headwater.producer.json_safety import check_text, check_value
+from headwater.schemas.change import KeyPath, Value
+from headwater.schemas.errors import Conflict, InvalidInput
+
+POLICIES_POINTER = "policy-mappings"
+POLICY = RecordType("POLICY", 1)
+POLICY_MAPPING = RecordType("POLICY_MAPPING", 2)
+POLICIES: KeyPath = ("policies",)
+MAPPINGS: KeyPath = ("mappings",)
+OF_REALM = "realm"
+DESCRIPTION_BYTES_MAX = 4_096
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    type: str
+    content: Value = {}
+    description: str = ""
+    id: str = ""
+    version: str = ""
+
+
+class Target(msgspec.Struct, frozen=True):
+    """A realm (no catalog), a catalog (no path), or what is at a path of it."""
+
+    catalog_id: int | None = None
+    path: KeyPath = ()
+
+
+class PolicyMapping(msgspec.Struct, frozen=True, kw_only=True):
+    policy: str
+    target: Target
+    parameters: dict[str, str] = {}
+    policy_id: str = ""
+
+
+class Policies:
+    """The policies of one realm instance. Nothing is remembered between calls."""
+
+    def __init__(self, kernel: RealmKernel) -> None:
+        self._kernel = kernel
+
+    # ── policies ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def get(self, name: str) -> Policy:
+        return policy_of(self._read(name))
+
+    def list(self, *, after: str = "", limit: int = PAGE_RECORDS_MAX) -> Sequence[Policy]:
+        """In order of name, behind `after`."""
+        found = self._state().page(POLICIES, after=(*POLICIES, after) if after else None, limit=limit)
+        return [policy_of(record) for record in found]
+
+    def create(
+        self, name: str, *, type: str, content: Value | None = None, description: str = "", meta: WriteMeta
+    ) -> Written[Policy]:
+        value = _value(check_name(name, "policy"), type, content or {}, description)
+        put = PutRecord(type=POLICY, key=(*POLICIES, name), value=value, expect=Expect.ABSENT)
+        mutation = self._commit([put], meta, f"Create policy {name}")
+        return Written(value=self.get(name), mutation=mutation)
+
+    def update(
+        self, name: str, *, content: Value, description: str | None = None, version: str | None = None, meta: WriteMeta
+    ) -> Written[Policy]:
+        """The type stays."""
+        record = self._read(name)
+        said = record.value["description"] if description is None else description
+        value = _value(name, record.value["type"], content, said)
+        expect = expected_version(version if version is not None else version_of(record))
+        put = PutRecord(type=POLICY, key=(*POLICIES, name), value=value, expect=expect)
+        mutation = self._commit([put], meta, f"Update policy {name}")
+        return Written(value=self.get(name), mutation=mutation)
+
+    def delete(self, name: str, *, version: str | None = None, detach_all: bool = False, meta: WriteMeta) -> Mutation:
+        """`Conflict` while it is mapped to something, unless that is to go too."""
+        record = self._read(name)
+        mapped = [one for one in self._state().all(MAPPINGS) if one.value["policy"] == name]
+        if mapped and not detach_all:
+            raise Conflict(
+                f"{name!r} is mapped to {len(mapped)} things.", field="policy", remedy="Detach it first, or detach all."
+            )
+        expect = expected_version(version if version is not None else version_of(record))
+        rest = [DeleteRecord(key=one.key, expect=Expect.ANYTHING) for one in mapped]
+        operations = [DeleteRecord(key=(*POLICIES, name), expect=expect), *rest]
+        return self._commit(operations, meta, f"Delete policy {name}")
+
+    # ── mappings ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def attach(
+        self, name: str, target: Target, *, parameters: dict[str, str] | None = None, meta: WriteMeta
+    ) -> Written[PolicyMapping]:
+        """Nothing to do where it is attached with the same parameters already."""
+        policy = self.get(name)
+        check_value(dict(parameters or {}), "parameters")
+        value: Value = {
+            "policy": name,
+            "policy_id": policy.id,
+            "target": {"catalog_id": target.catalog_id, "path": list(target.path)},
+            "parameters": parameters or {},
+        }
+        put = PutRecord(type=POLICY_MAPPING, key=_mapping_key(target, name), value=value)
+        mutation = self._commit([put], meta, f"Attach policy {name}")
+        mapping = PolicyMapping(policy=name, target=target, parameters=parameters or {}, policy_id=policy.id)
+        return Written(value=mapping, mutation=mutation)
+
+    def detach(self, name: str, target: Target, *, meta: WriteMeta) -> Mutation:
+        key = _mapping_key(target, check_name(name, "policy"))
+        if self._state().get(key) is None:
+            raise not_found("policy mapping", name)
+        return self._commit([DeleteRecord(key=key)], meta, f"Detach policy {name}")
+
+    def mappings(self, name: str | None = None) -> Sequence[PolicyMapping]:
+        """All, or those of one policy."""
+        found = (mapping_of(record) for record in self._state().all(MAPPINGS))
+        return [one for one in found if name is None or one.policy == name]
+
+    def applicable(self, target: Target) -> Sequence[tuple[Policy, PolicyMapping]]:
+        """What applies to a thing: of each type the nearest, from the thing itself up to the realm."""
+        state = self._state()
+        nearest: dict[str, tuple[Policy, PolicyMapping]] = {}
+        for place in _upwards(target):
+            for record in state.page(_place_key(place)):
+                mapping, policy = mapping_of(record), state.get((*POLICIES, record.value["policy"]))
+                if policy is not None and policy.content_id.hex() == mapping.policy_id:
+                    nearest.setdefault(policy.value["type"], (policy_of(policy), mapping))
+        return [*nearest.values()]
+
+    # ── records ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _read(self, name: str) -> Record:
+        record = self._state().get((*POLICIES, check_name(name, "policy")))
+        if record is None:
+            raise not_found("policy", name)
+        return record
+
+    def _state(self) -> RecordState:
+        return head_records(self._kernel, POLICIES_POINTER)
+
+    def _commit(self, operations: Sequence[RecordOperation], meta: WriteMeta, message: str) -> Mutation:
+        return commit_records(self._kernel, POLICIES_POINTER, operations, meta, message)
+
+
+def policy_of(record: Record) -> Policy:
+    return msgspec.convert(record.value | {"id": record.content_id.hex(), "version": version_of(record)}, Policy)
+
+
+def mapping_of(record: Record) -> PolicyMapping:
+    return msgspec.convert(record.value, PolicyMapping)
+
+
+def _value(name: str, type: str, content: Value, description: str) -> Value:
+    return {
+        "name": name,
+        "type": check_name(type, "policy type"),
+        "content": check_value(content, "content"),
+        "description": check_text(description, "description", DESCRIPTION_BYTES_MAX),
+    }
+
+
+def _upwards(target: Target) -> Sequence[Target]:
+    if target.catalog_id is None:
+        return [Target()]
+    paths = [target.path[:levels] for levels in range(len(target.path), -1, -1)]
+    return [*(Target(target.catalog_id, path) for path in paths), Target()]
+
+
+def _place_key(target: Target) -> KeyPath:
+    """With the number of levels, so that a page of one place holds nothing of those below it."""
+    if target.catalog_id is None:
+        if target.path:
+            raise InvalidInput("the realm has no keys.", field="path", remedy="Name a catalog.")
+        return (*MAPPINGS, OF_REALM)
+    return (*MAPPINGS, str(target.catalog_id), str(len(target.path)), *target.path)
+
+
+def _mapping_key(target: Target, policy: str) -> KeyPath:
+    return (*_place_key(target), policy)

@@ -1,0 +1,114 @@
+"""Records of who may do what enter a pointer, one commit for each call; what became of it leaves."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+import msgspec
+
+from headwater.persistence.records import Expect, Expectation, Record, RecordOperation, RecordsRequest, Unchanged
+from headwater.persistence.store import RealmKernel
+from headwater.producer.commit_meta import CommitMeta, check_meta, check_request_id
+from headwater.producer.json_safety import check_size, check_text
+from headwater.schemas.errors import HeadwaterError, InvalidInput, InvalidName, RecordNotFound
+
+T = TypeVar("T")
+
+PROPERTIES_MAX = 100
+_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.:@+/-]{0,126}[A-Za-z0-9_])?")
+
+
+class WriteMeta(msgspec.Struct, frozen=True):
+    """Who writes and why, and under which key the write happens once however often it is asked for."""
+
+    author: str
+    message: str = ""
+    headers: dict[str, str] = {}
+    request_id: str | None = None
+
+
+class Mutation(msgspec.Struct, frozen=True, kw_only=True):
+    """What a write has done to its pointer."""
+
+    pointer: str
+    seq: int
+    """Of the entry; of the head where there was nothing to do."""
+    entry_id: str
+    time: int
+    """Microseconds; 0 where there was nothing to do."""
+    changed: bool
+    replayed: bool
+    """The entry was there already, under the same request id."""
+
+
+class Written(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
+    value: T
+    mutation: Mutation
+
+
+def commit_records(
+    kernel: RealmKernel, pointer: str, operations: Sequence[RecordOperation], meta: WriteMeta, message: str
+) -> Mutation:
+    """All or none, as one entry; nothing to do is no entry."""
+    checked = check_meta(CommitMeta(meta.author, meta.message or message, meta.headers))
+    request_id, is_callers = check_request_id(meta.request_id)
+    request = RecordsRequest(
+        operations=operations,
+        author=checked.author,
+        message=checked.message,
+        headers=checked.headers,
+        request_id=request_id,
+        request_id_is_callers=is_callers,
+    )
+    answer = kernel.committer.commit(pointer, request)
+    logged = answer.logged
+    return Mutation(
+        pointer=pointer,
+        seq=answer.head_seq if logged is None else logged.entry.seq,
+        entry_id="" if logged is None else logged.entry_id.hex(),
+        time=0 if logged is None else logged.entry.time,
+        changed=logged is not None,
+        replayed=answer.replayed,
+    )
+
+
+def version_of(record: Record) -> str:
+    """Another one with every write of the record."""
+    return f"{record.object_id:x}"
+
+
+def expected_version(version: str | None) -> Expectation:
+    """The record as it was read with that version; without one, whatever is there."""
+    if version is None:
+        return Expect.PRESENT
+    try:
+        return Unchanged(int(version, 16))
+    except ValueError:
+        raise InvalidInput(f"{version[:80]!r} is no version.", field="version", remedy="Send what was read.") from None
+
+
+def check_name(name: str, what: str) -> str:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InvalidName(
+            f"{str(name)[:80]!r} is not a name for a {what}.",
+            field=what,
+            remedy="Use 1 to 128 letters, digits and _ . : @ + / -, beginning and ending with a letter, digit or _.",
+        )
+    return name
+
+
+def check_properties(properties: dict[str, str] | None) -> dict[str, str]:
+    found = properties or {}
+    if not isinstance(found, dict) or len(found) > PROPERTIES_MAX:
+        raise InvalidInput("properties are too many.", field="properties", remedy=f"Send at most {PROPERTIES_MAX}.")
+    for name, value in found.items():
+        check_text(name, "properties", 1_000, blank=False)
+        check_text(value, f"properties.{name}", 10_000)
+    check_size(dict(found), "properties")
+    return found
+
+
+def not_found(what: str, name: str) -> HeadwaterError:
+    return RecordNotFound(f"there is no {what} {name[:256]!r}.", field=what, remedy=f"List the {what}s, or create it.")

@@ -1,0 +1,65 @@
+"""Requests enter; who calls leaves, and whether they may: the one place that every door asks.
+
+A denial is an error without a hint at what exists, a line in the log, and an entry of the audit that can be listed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from headwater.schemas.errors import NotPermitted
+from headwater.service.access.caller import Caller, keep_caller
+from headwater.service.access.denials import Denials
+from headwater.service.access.protocols import Authorizer, PrincipalProvider
+from headwater.service.access.rate_limits import RateLimits
+from headwater.service.access.rights import REALM, Right, Securable
+from headwater.service.http.answers import Scope
+
+
+class Access:
+    def __init__(self, provider: PrincipalProvider, authorizer: Authorizer, denials: Denials, limits: RateLimits) -> None:
+        self._provider = provider
+        self._authorizer = authorizer
+        self._limits = limits
+        self.denials = denials
+
+    async def caller(self, scope: Scope, realm: str | None) -> Caller:
+        """Who sends this request, within their rate; `None` where the path names no realm. Found again by `caller_of(scope)`.
+
+        `NotAuthenticated`, `NotPermitted` for a token of another realm, `TooManyRequests`.
+        """
+        caller = await self._provider.caller(scope, realm)
+        if not caller.development:
+            self._limits.take(caller)
+        return keep_caller(scope, caller)
+
+    async def require(self, caller: Caller, right: Right, over: Securable = REALM) -> None:
+        """`NotPermitted`, written down, unless the caller has the right there. ⚠ Ask before anything is looked up: what a
+        caller may not see must not be told from what is not there."""
+        if not await self.allows(caller, right, over):
+            raise self._denied(caller, right, over)
+
+    def check(self, caller: Caller, right: Right, over: Securable = REALM) -> None:
+        """The same for a thread that may wait for the store."""
+        if not (caller.development or self._authorizer.allows(caller, right, over)):
+            raise self._denied(caller, right, over)
+
+    async def allows(self, caller: Caller, right: Right, over: Securable = REALM) -> bool:
+        """The bare answer, for what is merely left out."""
+        if caller.development:
+            return True
+        known = self._authorizer.known(caller, right, over)
+        return known if known is not None else await asyncio.to_thread(self._authorizer.allows, caller, right, over)
+
+    def allows_somewhere(self, caller: Caller, right: Right, catalog: str) -> bool:
+        """Whether it holds anywhere in a catalog. May wait for the store."""
+        return caller.development or self._authorizer.allows_somewhere(caller, right, catalog)
+
+    def _denied(self, caller: Caller, right: Right, over: Securable) -> NotPermitted:
+        self.denials.add(caller, right, over)
+        return NotPermitted(
+            f"{caller.name!r} has no right {right} over {over}.",
+            field="authorization",
+            remedy="Ask for a grant of it to one of your roles.",
+            right=str(right),
+        )

@@ -1,0 +1,38 @@
+"""What can be replaced: who proves identities, and who decides. Chosen by a setting that names an entry point."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from headwater.service.access.caller import Caller
+from headwater.service.access.rights import Right, Securable
+from headwater.service.http.answers import Scope
+
+AUTHORIZER_GROUP = "headwater.authorizers"
+"""An entry point of this group names a callable that takes `AccessParts` and gives an `Authorizer`."""
+PRINCIPALS_GROUP = "headwater.principal_providers"
+"""The same for a `PrincipalProvider`."""
+
+
+class PrincipalProvider(Protocol):
+    async def caller(self, scope: Scope, realm: str | None) -> Caller:
+        """Who sends the request, to that realm, or to the one that its token names where the path has none.
+
+        `NotAuthenticated` if nothing proves it, `NotPermitted` if it is proven for another realm; neither says whether the
+        realm that was asked for exists.
+        """
+        ...
+
+
+class Authorizer(Protocol):
+    """Asked with every request. May ask the store or another service; called off the event loop unless `known` answers."""
+
+    def known(self, caller: Caller, right: Right, over: Securable) -> bool | None:
+        """The answer if it is in memory and fresh, else None. Called on the event loop: it must not wait."""
+        ...
+
+    def allows(self, caller: Caller, right: Right, over: Securable) -> bool: ...
+
+    def allows_somewhere(self, caller: Caller, right: Right, catalog: str) -> bool:
+        """Whether it holds at the catalog or anywhere in it."""
+        ...
