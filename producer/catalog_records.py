@@ -12,7 +12,7 @@ import msgspec
 
 from headwater.persistence.draft import Draft, Plan
 from headwater.persistence.records import Expect, Expectation, PutRecord, Record, RecordsRequest, RecordType
-from headwater.producer.commit_meta import CommitMeta
+from headwater.producer.commit_meta import CommitMeta, check_request_id
 from headwater.schemas.change import KeyPath, Value
 from headwater.schemas.errors import CatalogExists
 
@@ -48,10 +48,8 @@ class Catalog(msgspec.Struct, frozen=True, kw_only=True):
 class BeginCatalog:
     """Takes the name and an id. Nothing to do where the same catalog was begun and not completed."""
 
-    request_id_is_callers = False
-
-    def __init__(self, catalog: Catalog, meta: CommitMeta) -> None:
-        self.request_id = uuid.uuid4().hex
+    def __init__(self, catalog: Catalog, meta: CommitMeta, request_id: str | None = None) -> None:
+        self.request_id, self.request_id_is_callers = check_request_id(request_id)
         self._catalog = catalog
         self._meta = meta
         self._content_ids = uuid.uuid4().bytes, uuid.uuid4().bytes

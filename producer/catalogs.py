@@ -23,7 +23,7 @@ from headwater.producer.catalog_records import (
     live_key,
     put_catalog,
 )
-from headwater.producer.commit_meta import CommitMeta, check_meta
+from headwater.producer.commit_meta import CommitMeta, check_meta, check_request_id
 from headwater.producer.content import Namespace, to_value
 from headwater.producer.json_safety import check_text
 from headwater.producer.lineage import empty_state
@@ -67,10 +67,13 @@ class Catalogs:
 
     def get(self, name: str) -> Catalog:
         """`CatalogNotFound` also for one that is still being created."""
+        return self.read(name).catalog
+
+    def read(self, name: str) -> CatalogRead:
         found = self._find(name)
         if found is None or found.catalog.status is not CatalogStatus.ACTIVE:
             raise self._not_found(name)
-        return found.catalog
+        return found
 
     def list(self, *, after: str = "", limit: int = PAGE_CATALOGS_MAX) -> list[Catalog]:
         """In order of name, behind `after`."""
@@ -96,6 +99,7 @@ class Catalogs:
         default_branch: str = "main",
         properties: dict[str, str] | None = None,
         meta: CommitMeta,
+        request_id: str | None = None,
     ) -> Catalog:
         """`CatalogExists` if it is there and complete. One that a crash left incomplete is completed, as it was begun."""
         check_catalog_name(name)
@@ -112,11 +116,17 @@ class Catalogs:
             default_branch=default_branch,
             properties=properties or {},
         )
-        self._kernel.committer.commit(CATALOGS, BeginCatalog(wanted, meta))
+        self._kernel.committer.commit(CATALOGS, BeginCatalog(wanted, meta, request_id))
+        return self.finish_create(name, meta=meta).catalog
+
+    def finish_create(self, name: str, *, meta: CommitMeta) -> CatalogRead:
+        """Of one that was begun; nothing to do where it is complete."""
         found = self._find(name)
         if found is None:
             raise self._not_found(name)
-        return self._complete(found, meta)
+        if found.catalog.status is CatalogStatus.CREATING:
+            self._complete(found, meta)
+        return self.read(name)
 
     def ensure(self, name: str, *, storage_root: str = "", meta: CommitMeta) -> Catalog:
         """The catalog, created if it is not there."""
@@ -142,7 +152,7 @@ class Catalogs:
 
     # ── dropping ────────────────────────────────────────────────────────────────────────────────────────────
 
-    def drop(self, name: str, *, meta: CommitMeta) -> Catalog:
+    def drop(self, name: str, *, meta: CommitMeta, request_id: str | None = None) -> Catalog:
         """Marks only. Every branch and tag gets its delete entry, so that no commit lands any more; after a crash in between
         `finish_drop` goes on."""
         found = self._find(name)
@@ -154,7 +164,7 @@ class Catalogs:
             put_catalog(dropped, Expect.ABSENT),
         ]
         try:
-            self._write(move, check_meta(meta), f"Drop catalog {name}")
+            self._write(move, check_meta(meta), f"Drop catalog {name}", request_id)
         except (RecordChanged, RecordNotFound):
             raise self._not_found(name) from None
         self.finish_drop(dropped, meta=meta)
@@ -185,9 +195,17 @@ class Catalogs:
         record = head_records(self._kernel, CATALOGS).get(live_key(check_catalog_name(name)))
         return None if record is None else CatalogRead(catalog_of(record), record.object_id)
 
-    def _write(self, operations: Sequence[RecordOperation], meta: CommitMeta, message: str) -> None:
+    def _write(
+        self, operations: Sequence[RecordOperation], meta: CommitMeta, message: str, request_id: str | None = None
+    ) -> None:
+        id, is_callers = check_request_id(request_id)
         request = RecordsRequest(
-            operations=operations, author=meta.author, message=meta.message or message, headers=meta.headers
+            operations=operations,
+            author=meta.author,
+            message=meta.message or message,
+            headers=meta.headers,
+            request_id=id,
+            request_id_is_callers=is_callers,
         )
         self._kernel.committer.commit(CATALOGS, request)
 

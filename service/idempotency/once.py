@@ -4,8 +4,8 @@ Every door calls `once` (on a thread) or `once_async` (on the loop) around the h
 
     answer = once(rows, keyed_request(scope, body, principal, route), run, refused=problem_answer)
 
-`run` gets the request id that its commits carry: an operation that finds that id in the log answers from there. `refused` gives
-an error the shape of its door. Final answers are kept: successes, and refusals that would be the same again (4xx, but for those
+`run` gets the request id that its commits carry, and whether an earlier run of it may have come some way: an operation that
+finds that id in the log answers from there. `refused` gives an error the shape of its door. Final answers are kept: successes, and refusals that would be the same again (4xx, but for those
 that say "later" or "who are you"). All else lets go of the key, and the next one to bring it runs the request anew.
 """
 
@@ -15,6 +15,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Awaitable, Callable
+from typing import NamedTuple
 
 import msgspec
 
@@ -27,6 +28,16 @@ REPLAYED = (b"idempotency-replayed", b"true")
 NEVER_KEPT = frozenset({401, 403, 408, 412, 425, 429})
 """What another caller, another time or another version answers differently."""
 PAUSE_SECONDS, PAUSE_SECONDS_MAX = 0.02, 0.25
+
+
+
+class Under(NamedTuple):
+    """What a keyed request runs under."""
+
+    request_id: str
+    again: bool
+    """An earlier run has ended without an answer: what it asks for may be done already."""
+
 
 Refused = Callable[[HeadwaterError], Answer]
 Kept = Callable[[Answer], Answer]
@@ -43,7 +54,7 @@ class IdempotencyOptions(msgspec.Struct, frozen=True, kw_only=True):
 def once(
     rows: IdempotencyRows,
     asked: KeyedRequest | None,
-    run: Callable[[str | None], Answer],
+    run: Callable[[Under | None], Answer],
     *,
     refused: Refused,
     options: IdempotencyOptions,
@@ -57,7 +68,7 @@ def once(
     if isinstance(begun, Answer):
         return begun
     try:
-        answer = run(begun.record.request_id)
+        answer = run(_under(begun))
     except HeadwaterError as error:
         answer = refused(error)
         if not is_final(answer, error):
@@ -75,7 +86,7 @@ def once(
 async def once_async(
     rows: IdempotencyRows,
     asked: KeyedRequest | None,
-    run: Callable[[str | None], Awaitable[Answer]],
+    run: Callable[[Under | None], Awaitable[Answer]],
     *,
     refused: Refused,
     options: IdempotencyOptions,
@@ -89,7 +100,7 @@ async def once_async(
         return begun
     try:
         # ⚠ A caller that hangs up cancels us while the work goes on: then the claim stays until its time is over.
-        answer = await run(begun.record.request_id)
+        answer = await run(_under(begun))
     except HeadwaterError as error:
         answer = refused(error)
         if not is_final(answer, error):
@@ -144,6 +155,10 @@ def key_reused() -> IdempotencyKeyReused:
         field="Idempotency-Key",
         remedy="Use a new key for every request.",
     )
+
+
+def _under(claim: Claim) -> Under:
+    return Under(claim.record.request_id, claim.row.version > 1)
 
 
 def _again(claim: Claim, answer: KeptAnswer) -> Answer | Claim:

@@ -21,7 +21,7 @@ from headwater.schemas.errors import (
 from headwater.service.http.answers import Answer, json_answer
 from headwater.service.idempotency.cleaning import Cleaning, CleaningOptions
 from headwater.service.idempotency.keyed import canonical_body, keyed_request, request_id_of
-from headwater.service.idempotency.once import REPLAYED, IdempotencyOptions, once
+from headwater.service.idempotency.once import REPLAYED, IdempotencyOptions, Under, once
 from tests.manual_clock import ManualClock
 
 OPTIONS = IdempotencyOptions(wait_seconds=5)
@@ -52,9 +52,11 @@ class Handler:
     def __init__(self, *outcomes: Answer | HeadwaterError) -> None:
         self.outcomes = list(outcomes)
         self.request_ids: list[str | None] = []
+        self.again: list[bool] = []
 
-    def __call__(self, request_id: str | None) -> Answer:
-        self.request_ids.append(request_id)
+    def __call__(self, under: Under | None) -> Answer:
+        self.request_ids.append(None if under is None else under.request_id)
+        self.again.append(under is not None and under.again)
         outcome = self.outcomes.pop(0)
         if isinstance(outcome, HeadwaterError):
             raise outcome
@@ -96,13 +98,14 @@ def test_a_refusal_that_would_come_again_is_kept_and_one_that_says_later_is_not(
         ask(kernel, later, request("other"))
     assert ask(kernel, later, request("other")).body == b'"done"'
     assert later.request_ids == ["ann:other"] * 2, "both runs are one request to the log"
+    assert later.again == [False, True]
 
 
 def test_of_many_at_once_one_runs_and_all_get_its_answer(kernel: RealmKernel) -> None:
     started, runs = threading.Event(), []
 
-    def run(request_id: str | None) -> Answer:
-        runs.append(request_id)
+    def run(under: Under | None) -> Answer:
+        runs.append(under)
         started.set()
         threading.Event().wait(0.15)
         return json_answer("one")
@@ -116,7 +119,7 @@ def test_of_many_at_once_one_runs_and_all_get_its_answer(kernel: RealmKernel) ->
 
 
 def test_who_waits_too_long_is_told_to_come_again(kernel: RealmKernel) -> None:
-    def inner(request_id: str | None) -> Answer:
+    def inner(_: Under | None) -> Answer:
         with pytest.raises(IdempotencyKeyBusy) as busy:
             ask(kernel, Handler(), request(), IdempotencyOptions(wait_seconds=0))
         assert busy.value.retriable
