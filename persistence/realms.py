@@ -122,10 +122,21 @@ class Realms:
         """The kernel of a realm that an export is about to be written into."""
         return self._store.kernel(self._records.move(self._records.read(name), RealmStatus.LOADING).realm.instance)
 
-    def finish_loading(self, name: str, *, active: bool = True) -> Realm:
-        found = self._records.read(name)
+    def take_loading(self, name: str) -> RealmRead:
+        """A realm that is CREATED, or LOADING already; whoever was loading it before can no longer finish."""
+        return self._records.move(self._records.read(name), RealmStatus.LOADING, again=True)
+
+    def finish_loading(self, name: str, *, active: bool = True, taken: RealmRead | None = None) -> Realm:
+        found = taken or self._records.read(name)
         check_is(name, found.realm.status, RealmStatus.LOADING)
         return self._filled(found, active=active)
+
+    def abandon_loading(self, taken: RealmRead) -> None:
+        """Neither its rows nor its name are left. ⚠ Only what was taken: one that another has taken over since is not ours."""
+        purging = self._records.move(taken, RealmStatus.PURGING).realm
+        self._close(purging)
+        self.finish_purge(purging.name)
+        self.delete(purging.name)
 
     def _filled(self, found: RealmRead, *, active: bool) -> Realm:
         if active:

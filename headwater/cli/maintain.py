@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 import rich_click as click
 
-from headwater.cli import maintain_archive, maintain_schedule, maintain_sweep
+from headwater.cli import maintain_archive, maintain_schedule, maintain_sweep, maintain_transfer
 from headwater.cli.maintain_output import (
     dry_run,
     failed_if,
@@ -163,5 +163,6 @@ def runs(settings: Settings, run_id: str | None, json_output: bool) -> None:
     print_table(columns, rows)
 
 
-for _other in (*maintain_sweep.COMMANDS, *maintain_schedule.COMMANDS, *maintain_archive.COMMANDS):
-    command.add_command(_other)
+for _module in (maintain_sweep, maintain_schedule, maintain_archive, maintain_transfer):
+    for _other in _module.COMMANDS:
+        command.add_command(_other)

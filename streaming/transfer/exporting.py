@@ -1,0 +1,223 @@
+"""A realm enters, under commits or closed; a file leaves that holds it as of one cut: what is reached, or all rows as they are.
+
+Memory: eight bytes and a bit for each object that is reached, and one frame of the file. The chain of every pointer is checked
+on the way, and every object's checksum: what is damaged already is told here, not when it is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from headwater.persistence import codec
+from headwater.persistence.principals import SECRET_TYPE
+from headwater.persistence.realm_records import Realm
+from headwater.persistence.realms import Realms
+from headwater.persistence.rows import ObjectRow, RootedRow, ScannedRow, Table
+from headwater.persistence.store import Store
+from headwater.schemas.errors import ObjectNotFound, RealmStateConflict
+from headwater.streaming.identified import IdSet
+from headwater.streaming.identifiers import Identifiers
+from headwater.streaming.realm_sets import RETAIN
+from headwater.streaming.transfer.cut import Cut, Rows
+from headwater.streaming.transfer.file_format import FrameWriter, Section
+from headwater.streaming.transfer.file_records import Counts, Header, PointerRecord, RootedRecord, Trailer
+from headwater.streaming.transfer.new_file import destination, new_file
+from headwater.streaming.transfer.pinned import pinned
+from headwater.streaming.transfer.proving import check_chains, spans_of
+
+OBJECTS_PER_FETCH = 100
+ROOTED_PER_PAGE = 500
+SPLITS = 8
+
+Progress = Callable[[str, int], None]
+
+
+class ExportOptions(msgspec.Struct, frozen=True, kw_only=True):
+    low_level: bool = False
+    """All rows of the realm as they are, garbage and rooted rows included."""
+    secrets: bool = False
+    """Hashes of principals' secrets too; low-level exports have them in any case."""
+
+
+class ExportReport(msgspec.Struct, frozen=True, kw_only=True):
+    realm: str
+    instance: str
+    file: str
+    bytes: int
+    sha256: str
+    """Of the whole file, as `sha256sum` tells it."""
+    low_level: bool
+    counts: Counts
+    reached: int
+
+
+def realm_to_export(store: Store, name: str) -> Realm:
+    realm = Realms(store).get(name)
+    if realm.status not in RETAIN:
+        raise RealmStateConflict(
+            f"{name!r} is {realm.status} and cannot be exported.",
+            field="realm",
+            remedy="Only ACTIVE and INACTIVE realms are whole.",
+            realm=name,
+            status=str(realm.status),
+        )
+    return realm
+
+
+def export_realm(
+    store: Store,
+    name: str,
+    to: Path,
+    identifiers: Identifiers,
+    options: ExportOptions | None = None,
+    *,
+    supersede: str | None = None,
+    on_progress: Progress = lambda _what, _count: None,
+) -> ExportReport:
+    """The file is there when it is whole; `ExportNotWritten`, or any other error, leaves none."""
+    options = options or ExportOptions()
+    realm = realm_to_export(store, name)
+    path = destination(to, name, store.clock.now_micros())
+    with pinned(store, realm.instance, supersede=supersede) as keep_pin, new_file(path) as file:
+        writer = FrameWriter(file)
+        trailer = _Export(store, realm, identifiers, options, writer, keep_pin, on_progress).run()
+    return ExportReport(
+        realm=name,
+        instance=realm.instance,
+        file=str(path),
+        bytes=writer.position,
+        sha256=writer.digest.hex(),
+        low_level=options.low_level,
+        counts=trailer.counts,
+        reached=trailer.reached,
+    )
+
+
+class _Export:
+    def __init__(
+        self,
+        store: Store,
+        realm: Realm,
+        identifiers: Identifiers,
+        options: ExportOptions,
+        writer: FrameWriter,
+        keep_pin: Callable[[], None],
+        on_progress: Progress,
+    ) -> None:
+        self._store = store
+        self._backend = store.backend
+        self._realm = realm
+        self._identifiers = identifiers
+        self._options = options
+        self._writer = writer
+        self._keep_pin = keep_pin
+        self._progress = on_progress
+        self._newest_id = 0
+
+    def run(self) -> Trailer:
+        cut = Cut(self._store.kernel(self._realm.instance))
+        rows = cut.take()
+        low_level = self._options.low_level
+        header = Header(self._realm.name, self._realm.instance, low_level, self._store.clock.now_micros(), self._backend.name)
+        self._writer.add(Section.HEADER, header)
+        if low_level:
+            kept, reached = None, 0
+            names = sorted({*cut.names(), *rows})
+        else:
+            rows = {name: row for name, row in rows.items() if row.head}
+            kept, names = self._walked(rows), sorted(rows)
+            reached = len(kept)
+        for name in names:
+            self._writer.add(Section.NAMES, name)
+        objects = self._objects(kept)
+        rooted = self._rooted()
+        for name in sorted(rows):
+            self._writer.add(Section.POINTERS, PointerRecord.of(name, rows[name]))
+        self._writer.flush()
+        counts = Counts(names=len(names), objects=objects, rooted=rooted, pointers=len(rows))
+        trailer = Trailer(counts, reached, self._newest_id, self._writer.digest)
+        self._writer.add(Section.END, trailer)
+        self._writer.flush()
+        return trailer
+
+    def _walked(self, rows: Rows) -> IdSet:
+        entries = check_chains(self._backend, self._realm.instance, rows)
+        self._progress("entries", entries)
+        self._keep_pin()
+        return self._identifiers.retained(self._backend, self._realm.instance, spans_of(rows))
+
+    # ── objects ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _objects(self, kept: IdSet | None) -> int:
+        """Rows written. ⚠ The scan comes after the cut: so it sees all that the cut reaches."""
+        written, reached = 0, 0
+        for ids in _batches(self._ids(kept), OBJECTS_PER_FETCH):
+            found = self._backend.fetch_objects(self._realm.instance, ids)
+            for object_id, rows in found.items():
+                self._add(object_id, rows)
+                written += len(rows)
+                reached += kept is not None and object_id in kept
+            self._progress("objects", len(found))
+            self._keep_pin()
+        if kept is not None and reached != len(kept):
+            raise ObjectNotFound(
+                f"{len(kept) - reached} objects that the cut reaches are not in the store.",
+                field="realm",
+                remedy="`headwater maintain verify` names them.",
+                missing=len(kept) - reached,
+            )
+        return written
+
+    def _add(self, object_id: int, rows: Sequence[ObjectRow]) -> None:
+        if not self._options.low_level:
+            codec.checked_body(rows)
+        for row in rows:
+            self._writer.add(Section.OBJECTS, row)
+        self._newest_id = max(self._newest_id, object_id)
+
+    def _ids(self, kept: IdSet | None) -> Iterator[int]:
+        """What the cut reaches, and all of types that nobody can decide about: just what a sweep would leave."""
+        decided = self._identifiers.purgeable_types()
+        last = 0
+        for row in self._scanned(Table.OBJECTS):
+            if row.id != last and (kept is None or row.id in kept or row.type not in decided):
+                yield row.id
+            last = row.id  # parts of one object come together
+
+    # ── rooted rows ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def _rooted(self) -> int:
+        if self._options.low_level:
+            types = sorted({row.type for row in self._scanned(Table.ROOTED)})
+        else:
+            types = [SECRET_TYPE] if self._options.secrets else []
+        written = 0
+        for type in types:
+            for row in self._rooted_of(type):
+                self._writer.add(Section.ROOTED, RootedRecord.of(row))
+                written += 1
+        return written
+
+    def _rooted_of(self, type: str) -> Iterator[RootedRow]:
+        after = ""
+        while page := self._backend.list_rooted(self._realm.instance, type, after=after, limit=ROOTED_PER_PAGE):
+            yield from page
+            after = page[-1].key
+
+    def _scanned(self, table: Table) -> Iterator[ScannedRow]:
+        for split in self._backend.splits(table, SPLITS):
+            yield from self._backend.scan(split, realm=self._realm.instance)
+
+
+def _batches(ids: Iterator[int], size: int) -> Iterator[list[int]]:
+    batch: list[int] = []
+    for object_id in ids:
+        batch.append(object_id)
+        if len(batch) == size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

@@ -1,0 +1,90 @@
+"""Rows of a realm enter; the records that stand for them in an exported file leave, and the first and last word of the file.
+
+All of them are array-like: append new fields, never move one.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from headwater.persistence.rows import Anchor, ObjectRow, PointerRow, RootedRow
+
+
+class Header(msgspec.Struct, frozen=True, array_like=True):
+    realm: str
+    instance: str
+    """Where it comes from; the realm that it is loaded into has an instance of its own."""
+    low_level: bool
+    """All rows as they were, garbage and rooted ones too; else what the pointers reach."""
+    cut_at: int
+    """Microseconds."""
+    backend: str
+
+
+class Counts(msgspec.Struct, frozen=True, array_like=True):
+    """Rows, by kind."""
+
+    names: int = 0
+    objects: int = 0
+    rooted: int = 0
+    pointers: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.names + self.objects + self.rooted + self.pointers
+
+
+class Trailer(msgspec.Struct, frozen=True, array_like=True):
+    counts: Counts
+    reached: int
+    """Objects that the pointers reach; 0 where nobody has counted them."""
+    newest_object_id: int
+    """Ids that are made after the import must be later."""
+    sha256: bytes
+    """Of every byte before the frame of this record."""
+
+
+class PointerRecord(msgspec.Struct, frozen=True, array_like=True):
+    name: str
+    head: bytes
+    seq: int
+    floor: int
+    fence: int
+    version: int
+    anchor: Anchor | None
+    created_at: int
+
+    @staticmethod
+    def of(name: str, row: PointerRow) -> PointerRecord:
+        return PointerRecord(name, row.head, row.seq, row.floor, row.fence, row.version, row.anchor, row.created_at)
+
+    def fresh_row(self) -> PointerRow:
+        """As it begins in another realm instance: fence and version belong to the one that it comes from."""
+        return PointerRow(head=self.head, seq=self.seq, floor=self.floor, anchor=self.anchor, created_at=self.created_at)
+
+
+class RootedRecord(msgspec.Struct, frozen=True, array_like=True):
+    type: str
+    key: str
+    version: int
+    created_at: int
+    expires_at: int
+    payload: bytes
+
+    @staticmethod
+    def of(row: RootedRow) -> RootedRecord:
+        return RootedRecord(row.type, row.key, row.version, row.created_at, row.expires_at, row.payload)
+
+    def row(self) -> RootedRow:
+        return RootedRow(
+            type=self.type,
+            key=self.key,
+            version=self.version,
+            created_at=self.created_at,
+            expires_at=self.expires_at,
+            payload=self.payload,
+        )
+
+
+Record = str | ObjectRow | RootedRecord | PointerRecord
+"""A name is a bare string."""

@@ -1,0 +1,50 @@
+"""What a realm was imported from enters and leaves: a rooted row of it, so that a load goes on only with its own file."""
+
+from __future__ import annotations
+
+import msgspec
+
+from headwater.persistence.backend import Backend
+from headwater.persistence.object_types import OBJECT_TYPES, Life, ObjectType
+from headwater.persistence.rows import RootedRow
+from headwater.schemas.errors import InvalidInput, OutcomeUnknown
+from headwater.streaming.transfer.checked_file import CheckedFile
+
+IMPORT_TYPE = "import"
+IMPORT_KEY = "import"
+
+
+class ImportRecord(msgspec.Struct, frozen=True, array_like=True):
+    """The row's payload. Append new fields, never move one."""
+
+    sha256: str
+    realm: str
+    instance: str
+    cut_at: int
+
+
+OBJECT_TYPES.register(ObjectType(IMPORT_TYPE, ImportRecord, Life.ROOTED))
+
+
+def read_import(backend: Backend, realm: str) -> ImportRecord | None:
+    """Where the realm comes from; None if it was not imported."""
+    row = backend.read_rooted(realm, IMPORT_TYPE, IMPORT_KEY)
+    return None if row is None else msgspec.msgpack.decode(row.payload, type=ImportRecord)
+
+
+def begin_import(backend: Backend, realm: str, file: CheckedFile, now_micros: int) -> None:
+    """⚠ Before any other row: what is half loaded says of which file it is. `InvalidInput` if that is another one."""
+    header = file.header
+    record = ImportRecord(file.sha256, header.realm, header.instance, header.cut_at)
+    row = RootedRow(type=IMPORT_TYPE, key=IMPORT_KEY, created_at=now_micros, payload=msgspec.msgpack.encode(record))
+    try:
+        backend.insert_rooted(realm, row)
+    except OutcomeUnknown:
+        backend.insert_rooted(realm, row)
+    found = read_import(backend, realm)
+    if found != record:
+        raise InvalidInput(
+            f"{realm!r} is being loaded from another file, of {found.realm if found else 'an unknown realm'!r}.",
+            field="file",
+            remedy="Go on with that one, or purge the realm.",
+        )

@@ -1,0 +1,149 @@
+"""A checked file enters; its rows stand in a realm instance of this store, and were read back and compared, every one of them.
+
+Writing a row that is there already changes nothing, so a load that was interrupted is simply repeated. Rows keep their ids,
+bytes and times; only the realm instance is another. Pointers come last: none of them ever names what is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from headwater.persistence.backend import Backend
+from headwater.persistence.rows import ObjectRow, PointerRow, RootedRow, Table
+from headwater.schemas.errors import ImportDiffers, OutcomeUnknown
+from headwater.streaming.readers import READER_TYPE
+from headwater.streaming.transfer.checked_file import CheckedFile
+from headwater.streaming.transfer.file_format import Section
+from headwater.streaming.transfer.file_records import Counts, PointerRecord, RootedRecord
+from headwater.streaming.transfer.import_record import IMPORT_TYPE
+
+LEFT_OUT = frozenset({READER_TYPE, IMPORT_TYPE})
+"""Rooted rows that belong to the instance that they come from: what its jobs have read, and where it came from itself."""
+WRITE_TRIES_MAX = 5
+SPLITS = 8
+
+Progress = Callable[[str, int], None]
+
+
+class Load:
+    """Of one file into one realm instance."""
+
+    def __init__(self, backend: Backend, realm: str, file: CheckedFile, on_progress: Progress) -> None:
+        self._backend = backend
+        self._realm = realm
+        self._file = file
+        self._progress = on_progress
+
+    def write(self) -> None:
+        for section, records in self._file.frames():
+            match section:
+                case Section.NAMES:
+                    for name in records:
+                        _again_if_unclear(partial(self._backend.add_name, self._realm, name))
+                case Section.OBJECTS:
+                    _again_if_unclear(partial(self._backend.write_objects, self._realm, records))
+                case Section.ROOTED:
+                    for rooted in _loaded(records):
+                        self._insert(rooted)
+                case Section.POINTERS:
+                    for pointer in records:
+                        self._reserve(pointer)
+                case _:
+                    continue
+            self._progress("loaded", len(records))
+
+    def compare(self) -> dict[str, PointerRow]:
+        """⚠ Every row, as the store tells it now, with the file; and no other row is there. The pointers' rows leave."""
+        pointers: dict[str, PointerRow] = {}
+        names = set(self._names())
+        counted = Counts()
+        rooted_count = 0
+        for section, records in self._file.frames():
+            match section:
+                case Section.NAMES:
+                    self._same("name", {name: name for name in records}, {name: name for name in records if name in names})
+                case Section.OBJECTS:
+                    self._same_objects(records)
+                case Section.ROOTED:
+                    rooted_count += len(_loaded(records))
+                    self._same_rooted(_loaded(records))
+                case Section.POINTERS:
+                    pointers |= self._same_pointers(records)
+                case Section.END:
+                    counted = records[0].counts
+                case _:
+                    continue
+            self._progress("compared", len(records))
+        expected = {
+            Table.OBJECTS: counted.objects,
+            Table.NAMES: counted.names,
+            Table.POINTERS: counted.pointers,
+            Table.ROOTED: rooted_count + 1,  # the record of the import itself
+        }
+        for table, count in expected.items():
+            self._same(f"count of {table.value}", {"": count}, {"": self._rows_of(table)})
+        return pointers
+
+    # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _insert(self, rooted: RootedRecord) -> None:
+        with suppress(OutcomeUnknown):  # what is there is compared in the end
+            self._backend.insert_rooted(self._realm, rooted.row())
+
+    def _reserve(self, pointer: PointerRecord) -> None:
+        with suppress(OutcomeUnknown):
+            self._backend.reserve_pointer(self._realm, pointer.name, pointer.fresh_row())
+
+    # ── comparing ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _same_objects(self, rows: Sequence[ObjectRow]) -> None:
+        stored = self._backend.fetch_objects(self._realm, list(dict.fromkeys(row.id for row in rows)))
+        found = {(row.id, row.part): row for parts in stored.values() for row in parts}
+        self._same("object", {(row.id, row.part): row for row in rows}, found)
+
+    def _same_rooted(self, records: Sequence[RootedRecord]) -> None:
+        wanted = {(it.type, it.key): it.row() for it in records}
+        found: dict[Any, RootedRow | None] = {key: self._backend.read_rooted(self._realm, *key) for key in wanted}
+        self._same("rooted row", wanted, found)
+
+    def _same_pointers(self, records: Sequence[PointerRecord]) -> dict[str, PointerRow]:
+        wanted = {it.name: it.fresh_row() for it in records}
+        self._same("pointer", wanted, self._backend.read_pointers(self._realm, list(wanted)))
+        return wanted
+
+    def _same(self, what: str, wanted: dict[Any, Any], found: dict[Any, Any]) -> None:
+        for key, value in wanted.items():
+            if found.get(key) != value:
+                raise ImportDiffers(
+                    f"{what} {key} of {self._realm!r} is not what the file holds.",
+                    field="realm",
+                    remedy="Purge the realm and import again.",
+                    realm=self._realm,
+                )
+
+    def _names(self) -> Iterator[str]:
+        after = ""
+        while page := self._backend.list_names(self._realm, after=after):
+            yield from page
+            after = page[-1]
+
+    def _rows_of(self, table: Table) -> int:
+        splits = self._backend.splits(table, SPLITS)
+        return sum(1 for split in splits for _ in self._backend.scan(split, realm=self._realm))
+
+
+def _again_if_unclear(write: Callable[[], None]) -> None:
+    """For writes that may be repeated at any time."""
+    for _ in range(WRITE_TRIES_MAX - 1):
+        try:
+            return write()
+        except OutcomeUnknown:
+            continue
+    return write()
+
+
+def _loaded(records: Sequence[RootedRecord]) -> list[RootedRecord]:
+    return [it for it in records if it.type not in LEFT_OUT]

@@ -1,0 +1,66 @@
+"""A path enters; a file that is being written leaves, and appears under its name only when it is whole and on disk.
+
+A process that is killed leaves a file of another name, which lacks its last frame: nothing takes it for an export.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from headwater.schemas.entry_ids import time_text
+from headwater.schemas.errors import ExportNotWritten, InvalidInput
+
+SUFFIX = ".hwexport"
+OWNER_ONLY = 0o600
+"""What a realm holds is not for everyone on the machine."""
+
+
+def destination(to: Path, realm: str, now_micros: int) -> Path:
+    """A folder gets a file that is named after the realm and the time; a file must not be there yet."""
+    if to.is_dir():
+        stamp = time_text(now_micros)[:19].replace("-", "").replace(":", "")
+        to = to / f"{realm}-{stamp}Z{SUFFIX}"
+    if to.exists():
+        raise InvalidInput(f"{to} exists already.", field="--to", remedy="Name a new file, or a folder.")
+    if not to.parent.is_dir():
+        raise InvalidInput(f"there is no folder {to.parent}.", field="--to", remedy="Make it first.")
+    return to
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[BinaryIO]:
+    """`ExportNotWritten` if the disk is full or refuses; then, as after any other error, nothing is left."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with _opened(partial) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        partial.rename(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise ExportNotWritten(
+            f"{path} could not be written: {error.strerror or error}.",
+            field="--to",
+            remedy="See that there is room and leave to write, then repeat.",
+        ) from error
+    finally:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+
+
+def _opened(partial: Path) -> BinaryIO:
+    return os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, OWNER_ONLY), "wb")
+
+
+def _sync_folder(folder: Path) -> None:
+    """So that the new name survives a power cut too."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
