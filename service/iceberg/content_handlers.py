@@ -31,16 +31,23 @@ class Renaming(msgspec.Struct, frozen=True):
     destination: Identifier
 
 
-class ContentUpdate(msgspec.Struct, frozen=True):
-    """CommitTableRequest and CommitViewRequest."""
+class TableCommit(msgspec.Struct, frozen=True):
+    """CommitTableRequest; its parts are read one by one, and told in events as they were sent."""
 
-    updates: list[dict[str, Any]]
-    requirements: list[dict[str, Any]] = []
+    updates: list[msgspec.Raw]
+    requirements: list[msgspec.Raw] = []
     identifier: Identifier | None = None
 
 
+class ViewCommit(msgspec.Struct, frozen=True):
+    """CommitViewRequest."""
+
+    updates: list[dict[str, Any]]
+    requirements: list[dict[str, Any]] = []
+
+
 class Transaction(msgspec.Struct, frozen=True, rename="kebab"):
-    table_changes: list[ContentUpdate]
+    table_changes: list[TableCommit]
 
 
 # ── tables ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -82,7 +89,7 @@ def table_exists(call: Call) -> Answer:
 
 
 def update_table(call: Call) -> Answer:
-    body = call.read(ContentUpdate)
+    body = call.read(TableCommit)
     change = table_commits.table_change(call.branch, call.table, body.requirements, body.updates)
     file = table_commits.update_table(call.branch, call.caller, change)
     return Answer(200, [JSON, NO_STORE], b'{"metadata-location":%b,"metadata":%b}' % (_encode(file.location), file.json))
@@ -160,7 +167,7 @@ def view_exists(call: Call) -> Answer:
 
 
 def replace_view(call: Call) -> Answer:
-    body = call.read(ContentUpdate)
+    body = call.read(ViewCommit)
     file = views.replace_view(call.branch, call.caller, call.view, body.requirements, body.updates)
     return _loaded(file.json, file.location)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import headwater
@@ -63,7 +64,8 @@ def branch(catalog: CatalogHandle, files: RacedFiles) -> LakeBranch:
 
 def set_property(branch: LakeBranch, name: str, requirements: list[dict[str, Any]] | None = None) -> None:
     updates = [{"action": "set-properties", "updates": {name: "yes"}}]
-    update_table(branch, ME, table_change(branch, KEY, requirements or [], updates))
+    raw = [[msgspec.Raw(msgspec.json.encode(one)) for one in some] for some in (requirements or [], updates)]
+    update_table(branch, ME, table_change(branch, KEY, *raw))
 
 
 def another_writer(catalog: CatalogHandle, branch: LakeBranch, files: RacedFiles, times: int) -> Callable[[], None]:
@@ -76,8 +78,8 @@ def another_writer(catalog: CatalogHandle, branch: LakeBranch, files: RacedFiles
         left[0] -= 1
         files.meanwhile, again = None, files.meanwhile
         base = load_table(branch, KEY)
-        faster = base.table.model_copy(update={"properties": {**base.table.properties, f"faster{left[0]}": "yes"}})
-        file = branch.metadata.write(faster.model_dump_json().encode(), base.table.location, {}, base.location)
+        faster = {**base.table, "properties": {**base.table["properties"], f"faster{left[0]}": "yes"}}
+        file = branch.metadata.write(msgspec.json.encode(faster), base.table["location"], {}, base.location)
         catalog.branch().commit([Put(KEY, table_content(file))])
         files.meanwhile = again
 
@@ -98,7 +100,7 @@ def test_a_lost_race_is_run_again_and_leaves_no_file(catalog: CatalogHandle, bra
     files.meanwhile = another_writer(catalog, branch, files, times=2)
     set_property(branch, "mine")
     assert len(files.written) == 6, "the race was not lost"
-    assert load_table(branch, KEY).table.properties == {"faster1": "yes", "faster0": "yes", "mine": "yes"}
+    assert load_table(branch, KEY).table["properties"] == {"faster1": "yes", "faster0": "yes", "mine": "yes"}
     assert left_files(branch) == named_files(catalog)
 
 
@@ -109,11 +111,11 @@ def test_a_requirement_is_judged_again_after_a_lost_race(catalog: CatalogHandle,
         catalog.branch().commit([headwater.Delete(KEY)])
         create_table(LakeBranch(branch.kernel, branch.catalog, "", branch.metadata, KeyLocks()), ME, KEY, TableCreation(**body))
 
-    uuid = str(load_table(branch, KEY).table.table_uuid)
+    uuid = load_table(branch, KEY).table["table-uuid"]
     files.meanwhile = drop_and_make_another
     with pytest.raises(RequirementFailed):
         set_property(branch, "mine", [{"type": "assert-table-uuid", "uuid": uuid}])
-    assert load_table(branch, KEY).table.properties == {}
+    assert load_table(branch, KEY).table["properties"] == {}
     assert len(left_files(branch)) == 1
 
 

@@ -1,7 +1,7 @@
 """Table and view metadata enter and become files; locations enter and the metadata leaves, from memory where it is known.
 
 A metadata file never changes, so what was read or written once is kept as long as there is room, as JSON for answers and as
-PyIceberg's model for updates.
+plain values for updates.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 import pydantic
 from pyiceberg.exceptions import ValidationError
-from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 from pyiceberg.view.metadata import ViewMetadata
 
 from headwater.schemas.errors import MalformedMetadata
+from headwater.service.iceberg.metadata.new_table import whole
+from headwater.service.iceberg.metadata.shapes import Plain
 from headwater.service.iceberg.operations.files import Files, unpacked
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 KEPT_BYTES_MAX = 64 * 1024 * 1024
-"""Of JSON; the models beside it take a few times as much."""
+"""Of JSON; the values beside it take a few times as much."""
 DEPTH_MAX = 100
 CODEC = "write.metadata.compression-codec"
 
@@ -41,19 +42,20 @@ _VERSION = re.compile(r"(\d{1,9})-[^/]*metadata\.json(?:\.gz)?")
 class MetadataFile:
     """One metadata file's content."""
 
-    def __init__(self, location: str, json: bytes, table: TableMetadata | None = None) -> None:
+    def __init__(self, location: str, json: bytes, table: Plain | None = None) -> None:
         self.location = location
         self.json = json
         self._made_of = table
         self.etag = blake2s(location.encode(), digest_size=12).hexdigest()
 
     @cached_property
-    def plain(self) -> dict[str, Any]:
-        return read_object(self.json, self.location)
+    def plain(self) -> Plain:
+        return self._made_of if self._made_of is not None else read_object(self.json, self.location)
 
     @cached_property
-    def table(self) -> TableMetadata:
-        return self._made_of if self._made_of is not None else table_metadata(self.plain, self.location)
+    def table(self) -> Plain:
+        """Checked, with what old formats may leave out; not to be changed."""
+        return self._made_of if self._made_of is not None else whole(self.plain, self.location)
 
     @cached_property
     def view(self) -> ViewMetadata:
@@ -94,7 +96,7 @@ class MetadataFiles:
         table_location: str,
         properties: Mapping[str, str],
         previous: str | None = None,
-        table: TableMetadata | None = None,
+        table: Plain | None = None,
     ) -> MetadataFile:
         """A new file; its number follows that of the previous one."""
         folder = properties.get("write.metadata.path") or f"{table_location.rstrip('/')}/metadata"
@@ -134,10 +136,6 @@ def read_object(json: bytes, what: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise MalformedMetadata(f"{what[:200]} is not a JSON object.", field="body")
     return found
-
-
-def table_metadata(plain: dict[str, Any], what: str) -> TableMetadata:
-    return well_formed(lambda: TableMetadataUtil.parse_obj(dict(plain)), what)
 
 
 def well_formed(make: Callable[[], T], what: str) -> T:

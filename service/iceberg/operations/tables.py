@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from typing import Any
 
 import msgspec
-from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
-from pyiceberg.schema import Schema
-from pyiceberg.table.metadata import TableMetadata, TableMetadataV3, new_table_metadata
-from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, SortOrder
-from pyiceberg.typedef import IcebergBaseModel
 
 from headwater.producer.content import IcebergTable
 from headwater.producer.operations import Delete, Put, Rename
 from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import RequirementFailed
+from headwater.service.iceberg.metadata.new_table import new_table
+from headwater.service.iceberg.metadata.shapes import Plain
+from headwater.service.iceberg.metadata.table_builder import encoded
 from headwater.service.iceberg.operations.lake_branch import TABLE, Caller, Done, LakeBranch, LakeState, Step, shown
-from headwater.service.iceberg.operations.metadata_files import MetadataFile, well_formed
+from headwater.service.iceberg.operations.metadata_files import MetadataFile
 from headwater.service.iceberg.operations.told_updates import PURGE, creation, headers_of
 
 
@@ -44,7 +43,7 @@ def table_exists(branch: LakeBranch, key: KeyPath) -> None:
 def stage_table(branch: LakeBranch, key: KeyPath, creation: TableCreation) -> bytes:
     """The metadata that the table would begin with; nothing is written."""
     branch.state().require_free(key)
-    return dump(_new_metadata(branch, key, creation))
+    return encoded(_new_metadata(branch, key, creation))
 
 
 def create_table(branch: LakeBranch, caller: Caller, key: KeyPath, wanted: TableCreation) -> MetadataFile:
@@ -52,8 +51,8 @@ def create_table(branch: LakeBranch, caller: Caller, key: KeyPath, wanted: Table
 
     def judge(state: LakeState) -> Step:
         state.require_free(key)
-        file = branch.metadata.write(dump(metadata), metadata.location, metadata.properties)
-        put = Put(key, table_content(file), must_not_exist=True, content_id=str(metadata.table_uuid))
+        file = branch.metadata.write(encoded(metadata), metadata["location"], metadata["properties"], table=metadata)
+        put = Put(key, table_content(file), must_not_exist=True, content_id=metadata["table-uuid"])
         headers = headers_of("create-table", [(key, creation(file.plain))])
         return Step([put], f"Create table {shown(key)}", headers, [file.location], file)
 
@@ -62,16 +61,17 @@ def create_table(branch: LakeBranch, caller: Caller, key: KeyPath, wanted: Table
 
 def register_table(branch: LakeBranch, caller: Caller, key: KeyPath, location: str, overwrite: bool) -> MetadataFile:
     file = branch.metadata.load(branch.metadata.warehouse.check(location, "metadata-location"))
-    branch.metadata.warehouse.check(file.table.location)
-    branch.metadata.warehouse.check_properties(file.table.properties)
+    branch.metadata.warehouse.check(file.table["location"])
+    branch.metadata.warehouse.check_properties(file.table["properties"])
+    table_uuid = str(uuid.UUID(file.table["table-uuid"]))
 
     def judge(state: LakeState) -> Step:
         found = state.get(key)
         headers = headers_of("register-table")
         if not overwrite or found is None or found.type != TABLE:
             state.require_free(key)
-            put = Put(key, table_content(file), must_not_exist=True, content_id=str(file.table.table_uuid))
-        elif found.content_id != str(file.table.table_uuid):
+            put = Put(key, table_content(file), must_not_exist=True, content_id=table_uuid)
+        elif found.content_id != table_uuid:
             raise RequirementFailed(f"{shown(key)} is another table: drop it first.", field="overwrite")
         else:
             put = Put(key, table_content(file), expected=msgspec.convert(found.value, IcebergTable))
@@ -109,13 +109,13 @@ def rename_table(branch: LakeBranch, caller: Caller, source: KeyPath, target: Ke
 
 
 def table_content(file: MetadataFile) -> IcebergTable:
-    metadata = file.table
+    table = file.table
     return IcebergTable(
         metadata_location=file.location,
-        snapshot_id=metadata.current_snapshot_id,
-        schema_id=metadata.current_schema_id,
-        spec_id=metadata.default_spec_id,
-        sort_order_id=metadata.default_sort_order_id,
+        snapshot_id=table.get("current-snapshot-id"),
+        schema_id=table["current-schema-id"],
+        spec_id=table["default-spec-id"],
+        sort_order_id=table["default-sort-order-id"],
     )
 
 
@@ -127,28 +127,14 @@ def told_file(branch: LakeBranch, done: Done) -> MetadataFile:
     return branch.metadata.load((after or {}).get("metadata_location", ""))
 
 
-def dump(metadata: TableMetadata) -> bytes:
-    """PyIceberg's own way refuses format 3, for its writers do not know it; as metadata it lacks a single field."""
-    if isinstance(metadata, TableMetadataV3) and metadata.next_row_id is None:
-        metadata = metadata.model_copy(update={"next_row_id": 0})
-    return IcebergBaseModel.model_dump_json(metadata).encode()
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
-def _new_metadata(branch: LakeBranch, key: KeyPath, wanted: TableCreation) -> TableMetadata:
+def _new_metadata(branch: LakeBranch, key: KeyPath, wanted: TableCreation) -> Plain:
     warehouse = branch.metadata.warehouse
     warehouse.check_properties(wanted.properties)
     location = warehouse.new_location(key) if not wanted.location else warehouse.check(wanted.location)
-
-    def make() -> TableMetadata:
-        spec, order = wanted.partition_spec, wanted.write_order
-        return new_table_metadata(
-            Schema.model_validate(wanted.schema),
-            UNPARTITIONED_PARTITION_SPEC if spec is None else PartitionSpec.model_validate(spec),
-            UNSORTED_SORT_ORDER if order is None else SortOrder.model_validate(order),
-            location,
-            dict(wanted.properties),
-            uuid.uuid4(),
-        )
-
-    made: TableMetadata = well_formed(make, "table")
-    return made
+    return new_table(
+        str(uuid.uuid4()), location, wanted.schema, wanted.partition_spec, wanted.write_order, wanted.properties, now_ms()
+    )

@@ -21,11 +21,11 @@ UPDATES_BYTES_MAX = 12_000
 Updates = list[dict[str, Any]]
 
 
-def headers_of(operation: str, updates: Sequence[tuple[KeyPath, Updates]] = ()) -> dict[str, str]:
+def headers_of(operation: str, updates: Sequence[tuple[KeyPath, Sequence[Any]]] = ()) -> dict[str, str]:
     headers = {OPERATION: operation}
-    told = msgspec.json.encode(list(updates)).decode()
-    if updates and len(told.encode()) <= UPDATES_BYTES_MAX:
-        headers[UPDATES] = told
+    told = msgspec.json.encode(list(updates))
+    if updates and len(told) <= UPDATES_BYTES_MAX:
+        headers[UPDATES] = told.decode()
     return headers
 
 

@@ -10,7 +10,8 @@ from typing import Any
 from pyiceberg.schema import Schema
 from pyiceberg.view.metadata import ViewMetadata
 
-from headwater.schemas.errors import MalformedMetadata, RequirementFailed
+from headwater.schemas.errors import InvalidInput, MalformedMetadata, RequirementFailed
+from headwater.service.iceberg.metadata.table_requests import UPDATES_MAX
 from headwater.service.iceberg.operations.metadata_files import well_formed
 
 VIEW_UPDATES = (
@@ -49,6 +50,16 @@ def new_view(view_uuid: str, location: str, schema: Plain, version: Plain, prope
             "properties": dict(properties),
         }
     )
+
+
+def check_names(items: Sequence[Plain], field: str, known: Sequence[str]) -> None:
+    """Of updates or requirements, before anything is made of them."""
+    if len(items) > UPDATES_MAX:
+        raise InvalidInput(f"{len(items)} are too many.", field=field, remedy=f"Send at most {UPDATES_MAX}.")
+    for item in items:
+        if item.get(field) not in known:
+            name = str(item.get(field))[:80]
+            raise MalformedMetadata(f"Unknown {field}: {name!r}.", field=field, remedy=f"Use {', '.join(known)}.")
 
 
 def check_view_requirements(requirements: Sequence[Plain], base: Plain) -> None:

@@ -12,12 +12,12 @@ from headwater.producer.operations import Delete, Put, Rename
 from headwater.schemas.change import KeyPath
 from headwater.service.iceberg.operations.lake_branch import Caller, LakeBranch, LakeState, Step, shown
 from headwater.service.iceberg.operations.metadata_files import MetadataFile
-from headwater.service.iceberg.operations.table_commits import check_names
 from headwater.service.iceberg.operations.tables import told_file
 from headwater.service.iceberg.operations.told_updates import Updates, headers_of, view_creation
 from headwater.service.iceberg.operations.view_updates import (
     VIEW_REQUIREMENTS,
     VIEW_UPDATES,
+    check_names,
     check_view_requirements,
     checked,
     new_view,
@@ -76,8 +76,8 @@ def register_view(branch: LakeBranch, caller: Caller, key: KeyPath, location: st
 def replace_view(
     branch: LakeBranch, caller: Caller, key: KeyPath, requirements: list[dict[str, Any]], updates: Updates
 ) -> MetadataFile:
-    check_names(requirements, "type", VIEW_REQUIREMENTS, ())
-    check_names(updates, "action", VIEW_UPDATES, ())
+    check_names(requirements, "type", VIEW_REQUIREMENTS)
+    check_names(updates, "action", VIEW_UPDATES)
     _check_locations(branch, updates)
 
     def judge(state: LakeState) -> Step:

@@ -1,0 +1,1 @@
+"""Table metadata, updates and requirements enter as plain JSON values; new table metadata leaves. No files, no branches."""
