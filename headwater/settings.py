@@ -115,6 +115,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     retention: Annotated[
         str, Meta(description="How much history expiry keeps, by pointer pattern: cat/*/heads/main=90d, *=30d+100n")
     ] = "*=30d"
+    maintain_hours: Annotated[
+        float, Meta(ge=0, description="How often a server maintains its store in the background, in hours; 0 never does")
+    ] = 0.0
     maintenance_dir: Annotated[str, Meta(description="Folder of the streamed retained sets; all executors must reach it")] = (
         msgspec.field(default_factory=lambda: _home(".local", "share", "headwater", "maintenance"))
     )

@@ -48,11 +48,18 @@ class RealmFence(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_realm_fence(backend: Backend, realm: str) -> RealmFence:
     row = backend.read_rooted(SYSTEM_REALM, FENCE_TYPE, realm)
-    if row is None:
-        return RealmFence(realm=realm)
+    return RealmFence(realm=realm) if row is None else _fence_of(row)
+
+
+def list_realm_fences(backend: Backend, limit: int = 1_000) -> list[RealmFence]:
+    """The first so many, of realms that are gone too."""
+    return [_fence_of(row) for row in backend.list_rooted(SYSTEM_REALM, FENCE_TYPE, limit=limit)]
+
+
+def _fence_of(row: RootedRow) -> RealmFence:
     payload = msgspec.msgpack.decode(row.payload, type=_Payload)
     return RealmFence(
-        realm=realm,
+        realm=row.key,
         fence=payload.fence,
         holder=payload.holder,
         open_max=payload.open_max,

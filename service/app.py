@@ -32,6 +32,7 @@ from headwater.service.http.service import Service
 from headwater.service.http.stream import OpenStreams
 from headwater.service.iceberg.door import iceberg_routes
 from headwater.service.logs import set_up_logs
+from headwater.service.maintenance_metrics import MaintenanceCollector
 from headwater.service.metrics import WorkerMetrics
 from headwater.service.operations.realm_feeds import RealmFeeds
 from headwater.service.publishing import PublisherCollector
@@ -102,6 +103,7 @@ def open_service(config: ServeConfig) -> tuple[Service, Store]:
         commits = CommitCounts()
         feeds = RealmFeeds(store, encoded_bytes_max=config.feed_cache_bytes, on_landed=commits.landed)
         metrics.registry.register(EngineCollector(store, commits))
+        metrics.registry.register(MaintenanceCollector(store))
         streams = OpenStreams()
         metrics.registry.register(FeedCollector(feeds, streams))
         return Service(config, feeds, metrics, streams, commits, tracing, open_access(config, feeds)), store

@@ -23,6 +23,8 @@ GAUGES_OUTLIVE_SECONDS = 15.0
 """Gauges of a worker whose file is older than this are left out."""
 SUMMED_GAUGES = frozenset({"headwater_streams", "headwater_entry_cache_bytes", "headwater_cache_bytes"})
 """Added up over workers; of other gauges the largest counts."""
+STORED = "headwater_maintenance_"
+"""What begins so is read from the store by every worker: the newest counts, not the sum."""
 
 
 class RequestCounts(Collector):
@@ -151,4 +153,5 @@ class _Merged(Collector):
 def _merge(metric: WrittenMetric, known: float | None, value: float) -> float:
     if known is None:
         return value
-    return max(known, value) if metric.type == "gauge" and metric.name not in SUMMED_GAUGES else known + value
+    is_one_number = metric.name.startswith(STORED) or (metric.type == "gauge" and metric.name not in SUMMED_GAUGES)
+    return max(known, value) if is_one_number else known + value

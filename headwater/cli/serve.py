@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 import rich_click as click
 
 from headwater.cli.opened import shown_url, store_options
+from headwater.maintenance_process import maintained_beside
 from headwater.publishing import publisher_options
 from headwater.schemas.errors import MissingDependency
 from headwater.settings import Settings
@@ -22,9 +24,23 @@ from headwater.settings import Settings
     "serves this machine alone.",
 )
 @click.option("--kafka", "bootstrap", metavar="BOOTSTRAP", help="Publish to these brokers too, as `headwater publish` does.")
+@click.option(
+    "--maintain",
+    "maintain_hours",
+    metavar="HOURS",
+    type=click.FloatRange(0),
+    help="Expire, purge and sweep that often too, as `headwater maintain schedule` does; the setting, if left out.",
+)
 @click.pass_obj
 def command(
-    settings: Settings, store_url: str | None, host: str, port: int, workers: int, dev: bool, bootstrap: str | None
+    settings: Settings,
+    store_url: str | None,
+    host: str,
+    port: int,
+    workers: int,
+    dev: bool,
+    bootstrap: str | None,
+    maintain_hours: float | None,
 ) -> None:
     """Serve the feed over HTTP: changes, streams, snapshots, subscriptions, commits.
 
@@ -55,5 +71,7 @@ def command(
             publisher=None if bootstrap is None else publisher_options(settings, bootstrap),
         )
     )
-    click.echo(f"headwater serves {shown_url(config.store)} at http://{host}:{port}/", err=True)
-    serve(config)
+    hours = settings.maintain_hours if maintain_hours is None else maintain_hours
+    with maintained_beside(msgspec.structs.replace(settings, store=config.store), hours):
+        click.echo(f"headwater serves {shown_url(config.store)} at http://{host}:{port}/", err=True)
+        serve(config)
