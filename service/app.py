@@ -34,6 +34,7 @@ from headwater.service.iceberg.door import iceberg_routes
 from headwater.service.logs import set_up_logs
 from headwater.service.maintenance_metrics import MaintenanceCollector
 from headwater.service.metrics import WorkerMetrics
+from headwater.service.nessie.door import nessie_routes
 from headwater.service.operations.realm_feeds import RealmFeeds
 from headwater.service.publishing import PublisherCollector
 from headwater.service.tracing import Tracing
@@ -71,7 +72,7 @@ class App:
             return
         threads = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="feed")
         asyncio.get_running_loop().set_default_executor(threads)
-        self._door = Door(service, Router([*plain_routes(service), *iceberg_routes(service)]))
+        self._door = Door(service, Router([*plain_routes(service), *iceberg_routes(service), *nessie_routes(service)]))
         _stop_with_signals(service)
         tending = asyncio.ensure_future(_tend(service, os.getppid()))
         publisher = await asyncio.to_thread(_publish, service, store)

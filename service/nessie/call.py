@@ -1,0 +1,143 @@
+"""One request under `/api` enters, read whole; its parts leave checked: catalog, reference, keys, parameters, body."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from headwater.producer.pointer_names import ReferenceType
+from headwater.schemas.change import KeyPath
+from headwater.schemas.errors import InvalidInput
+from headwater.service.http.answers import Scope
+from headwater.service.http.bodies import decode_body
+from headwater.service.nessie.key_paths import parse_key_path
+from headwater.service.nessie.operations.catalog_view import CatalogView
+from headwater.service.nessie.operations.filters import Filter, compiled
+from headwater.service.nessie.operations.key_ranges import KeyRange
+from headwater.service.nessie.reference_paths import ReferencePath, parse_reference_path
+
+QUERY_BYTES_MAX = 48 * 1024
+FIELDS_MAX = 1_000
+T = TypeVar("T", bound=msgspec.Struct)
+
+_decoders: dict[type, msgspec.json.Decoder[object]] = {}
+
+
+class Key(msgspec.Struct, frozen=True, gc=False):
+    """ContentKey."""
+
+    elements: list[str]
+
+    @property
+    def path(self) -> KeyPath:
+        return tuple(self.elements)
+
+
+class Call:
+    def __init__(
+        self,
+        view: CatalogView,
+        scope: Scope,
+        names: Mapping[str, str],
+        body: bytes,
+        principal: str,
+        request_id: str | None = None,
+    ) -> None:
+        self.view = view
+        self.scope = scope
+        self.names = names
+        self.body = body
+        self.principal = principal
+        self.request_id = request_id
+
+    @property
+    def reference(self) -> ReferencePath:
+        return parse_reference_path(self.names["ref"])
+
+    @property
+    def key(self) -> KeyPath:
+        return parse_key_path(self.names["key"])
+
+    @cached_property
+    def query(self) -> dict[str, list[str]]:
+        """Parameters that the specification does not know are ignored, as its clients expect."""
+        raw: bytes = self.scope["query_string"]
+        given: dict[str, list[str]] = {}
+        try:
+            if len(raw) > QUERY_BYTES_MAX:
+                raise ValueError("it is too long")
+            pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=FIELDS_MAX)
+        except ValueError as error:
+            raise InvalidInput(f"the query cannot be read: {error}.", field="query", remedy="Percent-encode UTF-8.") from None
+        for name, value in pairs:
+            given.setdefault(name, []).append(value)
+        return given
+
+    def text(self, name: str) -> str | None:
+        """None where it is missing or empty."""
+        return next((value for value in self.query.get(name, []) if value), None)
+
+    def required(self, name: str) -> str:
+        value = self.text(name)
+        if value is None:
+            raise InvalidInput("it is missing.", field=name, remedy="Add it to the query.")
+        return value
+
+    def number(self, name: str) -> int | None:
+        """Not negative; 0 means what is missing means."""
+        value = self.text(name)
+        if value is None:
+            return None
+        if not (value.isascii() and value.isdecimal() and len(value) < 11):
+            raise InvalidInput(f"{value[:40]!r} is no number of records.", field=name, remedy="Use 1, 2, 3 …")
+        return int(value) or None
+
+    def flag(self, name: str) -> bool:
+        value = (self.text(name) or "false").lower()
+        if value not in ("true", "false"):
+            raise InvalidInput(f"{value[:40]!r} is neither true nor false.", field=name, remedy="Use true or false.")
+        return value == "true"
+
+    @property
+    def fetches_all(self) -> bool:
+        value = (self.text("fetch") or "MINIMAL").upper()
+        if value not in ("MINIMAL", "ALL"):
+            raise InvalidInput(f"{value[:40]!r} is neither MINIMAL nor ALL.", field="fetch", remedy="Use one of them.")
+        return value == "ALL"
+
+    @property
+    def reference_type(self) -> ReferenceType | None:
+        value = self.text("type")
+        if value is None:
+            return None
+        try:
+            return ReferenceType(value.upper())
+        except ValueError:
+            raise InvalidInput(f"{value[:40]!r} is neither BRANCH nor TAG.", field="type", remedy="Use one of them.") from None
+
+    def filter(self, names: frozenset[str]) -> Filter | None:
+        expression = self.text("filter")
+        return None if expression is None else compiled(expression, names)
+
+    @property
+    def key_range(self) -> KeyRange:
+        return KeyRange(
+            smallest=self._key("min-key"),
+            largest=self._key("max-key"),
+            prefix=self._key("prefix-key"),
+            keys=frozenset(parse_key_path(text) for text in self.query.get("key", []) if text),
+        )
+
+    def _key(self, name: str) -> KeyPath | None:
+        text = self.text(name)
+        return None if text is None else parse_key_path(text, name)
+
+    def read(self, type: type[T]) -> T:
+        if type not in _decoders:
+            _decoders[type] = msgspec.json.Decoder(type)
+        found: T = decode_body(self.body, _decoders[type])  # type: ignore[assignment]
+        return found

@@ -1,0 +1,123 @@
+"""`POST …/history/commit`: operations enter; the branch at the commit that they became leaves, with the ids of new contents."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TypeAlias
+
+import msgspec
+
+from headwater.persistence.lane import Answer as LaneAnswer
+from headwater.producer.operations import CatalogOperation
+from headwater.producer.pointer_names import branch_pointer
+from headwater.schemas.errors import CommitConflict, InvalidInput, ReferenceNotFound
+from headwater.service.http.answers import JSON, NO_STORE, Answer
+from headwater.service.nessie.call import Call, Key
+from headwater.service.nessie.content_json import NessieContent
+from headwater.service.nessie.meta_json import MetaBody, read_headers, require_message, to_meta
+from headwater.service.nessie.operations.catalog_view import CatalogView
+from headwater.service.nessie.operations.commits import (
+    DeleteContent,
+    KeepContent,
+    PutContent,
+    Wanted,
+    added_contents,
+    may_rename,
+    operations_with_renames,
+    plain_operations,
+    request_of,
+    told_by_their_rules,
+)
+from headwater.service.nessie.reference_paths import ReferencePath
+
+
+class PutBody(msgspec.Struct, frozen=True, gc=False, tag="PUT"):
+    """`documentation`, `metadata` and the old `expectedContent` are not kept."""
+
+    key: Key
+    content: NessieContent
+
+    def wanted(self) -> Wanted:
+        return PutContent(self.key.path, self.content.ours(), self.content.id)
+
+
+class DeleteBody(msgspec.Struct, frozen=True, gc=False, tag="DELETE"):
+    key: Key
+
+    def wanted(self) -> Wanted:
+        return DeleteContent(self.key.path)
+
+
+class UnchangedBody(msgspec.Struct, frozen=True, gc=False, tag="UNCHANGED"):
+    key: Key
+
+    def wanted(self) -> Wanted:
+        return KeepContent(self.key.path)
+
+
+OperationBody: TypeAlias = PutBody | DeleteBody | UnchangedBody
+
+
+class CommitBody(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    commit_meta: MetaBody
+    operations: list[OperationBody]
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+async def commit(call: Call) -> Answer:
+    """On the loop: where nothing but the lane must be asked, no thread is."""
+    body, path, view = call.read(CommitBody), call.reference, call.view
+    if not body.operations:
+        raise InvalidInput("a commit has no operations.", field="operations", remedy="Send one at least.")
+    meta = require_message(to_meta(body.commit_meta, read_headers(call.scope["headers"]), call.principal))
+    wanted = [operation.wanted() for operation in body.operations]
+    expected = path.expected()
+    if path.steps:
+        expected = (await asyncio.to_thread(view.branch_at, path)).hash
+    branch = view.name_of(path)
+    if branch is None:
+        raise ReferenceNotFound("a commit without a branch takes no changes.", field="ref", remedy="Name a branch.")
+    pointer = branch_pointer(view.catalog.id, branch)
+    operations = await _operations(view, pointer, wanted, expected)
+    if not operations:
+        return await _nothing(view, path)
+    try:
+        answer = await view.kernel.committer.commit_async(
+            pointer, request_of(view, operations, meta, expected, call.request_id)
+        )
+    except CommitConflict as conflict:
+        if expected is None:
+            raise
+        raise await asyncio.to_thread(told_by_their_rules, view, conflict, wanted, expected) from None
+    except ReferenceNotFound:
+        await asyncio.to_thread(view.branch_at, path)  # a tag of that name is refused as one
+        raise
+    return _answer(branch, answer)
+
+
+async def _operations(view: CatalogView, pointer: str, wanted: list[Wanted], expected: str | None) -> list[CatalogOperation]:
+    if may_rename(wanted):
+        return await asyncio.to_thread(operations_with_renames, view, pointer, wanted, expected)
+    return plain_operations(wanted, expected)
+
+
+async def _nothing(view: CatalogView, path: ReferencePath) -> Answer:
+    """Only reads that must hold, of the newest commit: they do."""
+    found = await asyncio.to_thread(view.branch_at, path)
+    return _branch_answer(found.name or "", found.hash, b"[]")
+
+
+def _answer(branch: str, answer: LaneAnswer) -> Answer:
+    added = [{"key": {"elements": key}, "contentId": content_id} for key, content_id in added_contents(answer)]
+    return _branch_answer(branch, answer.head_commit.hex(), _encode(added))
+
+
+def _branch_answer(branch: str, hash: str, added: bytes) -> Answer:
+    return Answer(
+        200,
+        [JSON, NO_STORE],
+        b'{"targetBranch":{"type":"BRANCH","name":%b,"hash":"%b"},"addedContents":%b}'
+        % (_encode(branch), hash.encode(), added),
+    )

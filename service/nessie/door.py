@@ -1,0 +1,138 @@
+"""Requests under `/api` enter; answers leave, and whatever is refused leaves in the shape that Nessie's clients read.
+
+`/api/v2/…` is the default catalog, `/api/catalogs/{catalog}/v2/…` any other one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import zlib
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from starlette.routing import BaseRoute, Mount
+
+from headwater.schemas.errors import (
+    CommitConflict,
+    HeadwaterError,
+    InvalidInput,
+    MethodNotAllowed,
+    RequestTooLarge,
+    RouteNotFound,
+)
+from headwater.service.dev_realm import DEV_CATALOG, DEV_REALM
+from headwater.service.http.answers import Answer, Receive, Scope, Send, header
+from headwater.service.http.bodies import read_body
+from headwater.service.http.service import DEV_PRINCIPAL, Service
+from headwater.service.nessie.call import Call
+from headwater.service.nessie.error_shape import error_answer, internal_error
+from headwater.service.nessie.operations.catalog_view import CatalogView
+from headwater.service.nessie.routes import Found, NessieRoute, find_route
+
+PREFIX = "/api"
+VERSION = "v2"
+_log = logging.getLogger(__name__)
+
+
+class Counted(NamedTuple):
+    """Under which name the request is counted."""
+
+    path: str
+
+
+class NessieDoor:
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["route"] = Counted(f"{PREFIX}/unknown")
+        try:
+            answer = await self._answer(scope, receive)
+        except HeadwaterError as error:
+            if isinstance(error, CommitConflict):
+                self._service.commits.conflict(DEV_REALM)
+            if error.http_status >= 500:
+                _log.warning("a nessie request failed: %s", error)
+            answer = error_answer(error, scope)
+        except Exception:
+            _log.exception("a nessie request failed", extra={"path": scope["path"]})
+            answer = internal_error()
+        await _send(send, answer)
+
+    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
+        catalog, found, route = _routed(scope)
+        body = await _body(scope, receive, self._service.config.request_bytes_max)
+        feed = await self._service.realm(DEV_REALM)
+        known = feed.known_catalog(catalog)
+        view = CatalogView(feed.kernel, known if known is not None else await asyncio.to_thread(feed.read_catalog, catalog))
+        call = Call(view, scope, found.names, body, DEV_PRINCIPAL)
+        if route.on_loop is not None:
+            return await route.on_loop(call)
+        return await asyncio.to_thread(_handle, route, call)
+
+
+def nessie_routes(service: Service) -> list[BaseRoute]:
+    return [Mount(PREFIX, app=NessieDoor(service))]
+
+
+def _handle(route: NessieRoute, call: Call) -> Answer:
+    if route.handler is None:
+        raise RouteNotFound(f"{route.path} has no handler.")
+    return route.handler(call)
+
+
+def _routed(scope: Scope) -> tuple[str, Found, NessieRoute]:
+    segments, catalog = _segments(scope), DEV_CATALOG
+    if segments[:1] == ["catalogs"] and len(segments) > 2:
+        catalog, segments = segments[1], segments[2:]
+    found = find_route(segments[1:]) if segments[:1] == [VERSION] else None
+    if found is None:
+        raise RouteNotFound(f"there is nothing at {scope['path'][:200]!r}.", remedy="See docs/nessie.md.")
+    route = found.by_method.get(scope["method"])
+    if route is None:
+        allowed = ", ".join(found.by_method)
+        raise MethodNotAllowed(f"{scope['method']} is not for this path.", remedy=f"Use {allowed}.", allowed=allowed)
+    scope["route"] = Counted(f"{PREFIX}/{VERSION}{route.path}")
+    return catalog, found, route
+
+
+def _segments(scope: Scope) -> list[str]:
+    """⚠ From the raw path: a name or key may hold an encoded slash, which the decoded path cannot tell from a real one."""
+    raw: bytes = scope.get("raw_path") or scope["path"].encode()
+    try:
+        path = raw.partition(b"?")[0].decode("ascii").removeprefix(PREFIX)
+        return [unquote(segment, errors="strict") for segment in path.strip("/").split("/")]
+    except UnicodeDecodeError:
+        raise InvalidInput("the path is not percent-encoded UTF-8.", field="path", remedy="Encode it.") from None
+
+
+async def _body(scope: Scope, receive: Receive, bytes_max: int) -> bytes:
+    """Nessie's own client packs every body. ⚠ What a few packed bytes unfold to is bounded like a plain body."""
+    body = await read_body(scope, receive, bytes_max)
+    encoding = header(scope, b"content-encoding")
+    if encoding is None or encoding.lower() == b"identity" or not body:
+        return body
+    if encoding.lower() != b"gzip":
+        raise InvalidInput(
+            f"{encoding[:40].decode('latin-1')!r} is not read here.", field="Content-Encoding", remedy="Use gzip."
+        )
+    unpacking = zlib.decompressobj(wbits=31)
+    try:
+        plain = unpacking.decompress(body, bytes_max)
+    except zlib.error as error:
+        raise InvalidInput(f"the body is not gzip: {error}.", field="body", remedy="Send it as it is.") from None
+    if unpacking.unconsumed_tail or not unpacking.eof:
+        raise RequestTooLarge(
+            f"the body unfolds to more than {bytes_max} bytes, or is cut.",
+            field="body",
+            remedy=f"Send at most {bytes_max} bytes.",
+            bytes_max=bytes_max,
+        )
+    return plain
+
+
+async def _send(send: Send, answer: Answer) -> None:
+    headers = [*answer.headers, (b"content-length", b"%d" % len(answer.body))]
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.body})

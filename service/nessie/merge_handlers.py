@@ -1,0 +1,153 @@
+"""Merges and transplants enter, done or tried; answers leave with what became of every key."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from headwater.persistence.log_entry import Content
+from headwater.producer.content import to_value
+from headwater.producer.merging.bringing import KeyOutcome, MergeRules
+from headwater.producer.merging.three_way import Behavior, KeyRule
+from headwater.producer.merging.transplant import COMMITS_MAX
+from headwater.schemas.change import COMMITTING_KINDS
+from headwater.schemas.entry_ids import content_id_bytes
+from headwater.schemas.errors import InvalidInput
+from headwater.service.http.answers import Answer, json_answer
+from headwater.service.nessie.call import Call, Key
+from headwater.service.nessie.content_json import NessieContent
+from headwater.service.nessie.error_shape import conflict_json
+from headwater.service.nessie.meta_json import MetaBody, read_headers, to_meta
+from headwater.service.nessie.operations.catalog_view import Effective
+from headwater.service.nessie.operations.merges import MergeResult, WatchedTransplant, merge_request, run
+from headwater.service.nessie.reference_paths import reference_path
+
+Mode = Literal["NORMAL", "FORCE", "DROP"]
+
+
+class KeyModeBody(msgspec.Struct, frozen=True, rename="camel"):
+    key: Key
+    merge_behavior: Mode = "NORMAL"
+    expected_target_content: NessieContent | None = None
+    resolved_content: NessieContent | None = None
+
+
+class MergeBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    from_ref_name: str
+    from_hash: str | None = None
+    message: str | None = None
+    commit_meta: MetaBody | None = None
+    key_merge_modes: list[KeyModeBody] | None = None
+    default_key_merge_mode: Mode | None = None
+    dry_run: bool | None = None
+    return_conflict_as_result: bool | None = None
+
+
+class TransplantBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    from_ref_name: str
+    hashes_to_transplant: list[str]
+    message: str | None = None
+    key_merge_modes: list[KeyModeBody] | None = None
+    default_key_merge_mode: Mode | None = None
+    dry_run: bool | None = None
+    return_conflict_as_result: bool | None = None
+
+
+def merge(call: Call) -> Answer:
+    body, view = call.read(MergeBody), call.view
+    source = view.find(reference_path(body.from_ref_name, body.from_hash, "fromRefName"))
+    branch = view.branch_at(call.reference)
+    told = body.commit_meta or MetaBody()
+    if not told.message:
+        told = msgspec.structs.replace(told, message=body.message or "")
+    meta = to_meta(told, read_headers(call.scope["headers"]), call.principal)
+    if not meta.message:
+        message = f"Merged {body.from_ref_name} at {source.hash} into {branch.name} at {branch.hash}"
+        meta = msgspec.structs.replace(meta, message=message)
+    request = merge_request(view, source, meta, _rules(body), call.request_id)
+    return _answer(call, branch, run(view, branch, request, dry_run=bool(body.dry_run)), body)
+
+
+def transplant(call: Call) -> Answer:
+    body, view = call.read(TransplantBody), call.view
+    if not 1 <= len(body.hashes_to_transplant) <= COMMITS_MAX:
+        raise InvalidInput(
+            f"{len(body.hashes_to_transplant)} commits are named.",
+            field="hashesToTransplant",
+            remedy=f"Name 1 to {COMMITS_MAX}, oldest first.",
+        )
+    branch = view.branch_at(call.reference)
+    commits = [view.find_in_history(reference_path(body.from_ref_name, hash)).logged for hash in body.hashes_to_transplant]
+    commits = [view.committed(commit) or commit for commit in commits]
+    if any(commit.entry.kind not in COMMITTING_KINDS for commit in commits):
+        raise InvalidInput("the empty state is no commit.", field="hashesToTransplant", remedy="Name commits.")
+    # One message for many commits would hide what each of them was: then every commit keeps its own.
+    message = body.message or "" if len(commits) == 1 else ""
+    meta = to_meta(MetaBody(message=message), read_headers(call.scope["headers"]), call.principal)
+    request = WatchedTransplant(commits, meta, rules=_rules(body), request_id=call.request_id)
+    return _answer(call, branch, run(view, branch, request, dry_run=bool(body.dry_run)), body)
+
+
+# ── rules ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _rules(body: MergeBody | TransplantBody) -> MergeRules:
+    modes = body.key_merge_modes or []
+    by_key = {mode.key.path: _rule(mode) for mode in modes}
+    if len(by_key) != len(modes):
+        raise InvalidInput("a key has two modes.", field="keyMergeModes", remedy="Name each key once.")
+    return MergeRules(default=Behavior(body.default_key_merge_mode or "NORMAL"), by_key=by_key)
+
+
+def _rule(mode: KeyModeBody) -> KeyRule:
+    return KeyRule(
+        behavior=Behavior(mode.merge_behavior),
+        expected=_content(mode.expected_target_content, "expectedTargetContent"),
+        resolved=_content(mode.resolved_content, "resolvedContent"),
+    )
+
+
+def _content(given: NessieContent | None, field: str) -> Content | UnsetType:
+    if given is None:
+        return UNSET
+    typed = to_value(given.ours(), field)
+    try:
+        return Content(content_id_bytes(given.id or ""), typed.type, typed.value) if given.id else _no_id(field)
+    except ValueError:
+        return _no_id(field)
+
+
+def _no_id(field: str) -> Content:
+    raise InvalidInput("it has no content id, or one that is no UUID.", field=field, remedy="Send the id that was read.")
+
+
+# ── answers ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _answer(call: Call, branch: Effective, result: MergeResult, body: MergeBody | TransplantBody) -> Answer:
+    if result.refusal is not None and not body.return_conflict_as_result:
+        raise result.refusal
+    rules = _rules(body)
+    return json_answer(
+        {
+            "wasApplied": result.applied,
+            "wasSuccessful": result.successful,
+            "resultantTargetHash": result.head_after.hex() if result.successful else None,
+            "commonAncestor": None if result.ancestor is None else result.ancestor.hex(),
+            "targetBranch": branch.name,
+            "effectiveTargetHash": result.head_before.hex(),
+            "expectedHash": branch.hash if call.reference.hash else None,
+            "details": [_detail(outcome, rules) for outcome in result.outcomes],
+        }
+    )
+
+
+def _detail(outcome: KeyOutcome, rules: MergeRules) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "key": {"elements": outcome.key},
+        "mergeBehavior": str(rules.of(outcome.key).behavior),
+    }
+    conflict = outcome.conflict
+    return told if conflict is None else {**told, "conflict": conflict_json(conflict.kind, conflict.key, conflict.message)}

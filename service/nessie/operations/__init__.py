@@ -1,0 +1,1 @@
+"""What the Nessie-compatible API does, without HTTP: the same calls serve any other door."""

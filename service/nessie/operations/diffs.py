@@ -1,0 +1,59 @@
+"""Two states enter; the keys at which they differ leave in pages, with both contents, filtered."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+
+from headwater.persistence.index import encode_key, just_after
+from headwater.persistence.log_entry import Logged
+from headwater.persistence.store import RealmKernel
+from headwater.producer.merging.changed_keys import ChangedKey, changed_keys
+from headwater.schemas.errors import ObjectNotFound, ReferenceNotFound
+from headwater.service.nessie.operations.cel_values import key_value
+from headwater.service.nessie.operations.filters import Filter
+from headwater.service.nessie.operations.key_ranges import KeyRange
+
+PAGE_DIFFS_MAX = 5_000
+SECONDS_MAX = 2.0
+"""Then a page ends early, with a token."""
+
+
+class DiffPage(msgspec.Struct, frozen=True):
+    changes: list[ChangedKey]
+    last: bytes | None
+    """The key behind which the next page begins; None after the last page."""
+
+
+def read_diff(
+    kernel: RealmKernel,
+    before: Logged,
+    after: Logged,
+    range: KeyRange,
+    *,
+    behind: bytes,
+    limit: int | None,
+    filter: Filter | None,
+) -> DiffPage:
+    lower, upper = range.bounds()
+    limit = min(limit or PAGE_DIFFS_MAX, PAGE_DIFFS_MAX)
+    since = max(lower, just_after(behind)) if behind else lower
+    deadline = time.monotonic() + SECONDS_MAX
+    found: list[ChangedKey] = []
+    last = behind
+    try:
+        for change in changed_keys(kernel, before, after, since=since):
+            key = encode_key(change.key)
+            if key >= upper:
+                break
+            if len(found) == limit or (last != behind and time.monotonic() > deadline):
+                return DiffPage(found, last)
+            last = key
+            if (not range.keys or change.key in range.keys) and (
+                filter is None or filter.matches({"key": key_value(change.key)})
+            ):
+                found.append(change)
+    except ObjectNotFound as gone:
+        raise ReferenceNotFound("one of the two states has expired.", field="ref") from gone
+    return DiffPage(found, None)

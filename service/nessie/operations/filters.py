@@ -1,0 +1,102 @@
+"""A CEL expression enters; a compiled filter leaves, kept for the next request, or one typed refusal. Bounded in size and work.
+
+⚠ Comprehensions inside comprehensions multiply: an expression of 300 characters can ask for 10^40 steps. So the number of
+comprehensions and the length of what they run over bound each other before anything is evaluated.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import cel
+
+from headwater.schemas.errors import InvalidInput
+
+EXPRESSION_CHARACTERS_MAX = 2_000
+STEPS_MAX = 2_000_000
+"""About one second."""
+KEPT_FILTERS_MAX = 512
+
+_COMPREHENSION = re.compile(r"\b(?:all|exists|exists_one|existsOne|map|filter|transformList|transformMap)\b")
+_LITERAL = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"")
+_FIELD = re.compile(r"(?<![\w.])(commit|ref|refMeta|entry|key)\.(\w+)")
+
+KEY_FIELDS = frozenset({"key", "keyElements", "encodedKey", "namespace", "namespaceElements", "name"})
+COMMIT_FIELDS = frozenset(
+    {
+        "hash", "committer", "author", "authors", "allAuthors", "signedOffBy", "allSignedOffBy", "message", "commitTime",
+        "authorTime", "properties", "allProperties", "parentCommitHashes",
+    }
+)  # fmt: skip
+META_FIELDS = frozenset({"numCommitsAhead", "numCommitsBehind", "commitMetaOfHEAD", "commonAncestorHash", "numTotalCommits"})
+FIELDS: Mapping[str, frozenset[str]] = {
+    "commit": COMMIT_FIELDS,
+    "ref": frozenset({"name", "hash", "type", "metadata"}),
+    "refMeta": META_FIELDS,
+    "entry": KEY_FIELDS | {"contentType"},
+    "key": KEY_FIELDS,
+}
+
+
+class Filter:
+    """What one kind of listing is filtered by. Thread-safe."""
+
+    def __init__(self, expression: str, names: frozenset[str]) -> None:
+        if len(expression) > EXPRESSION_CHARACTERS_MAX:
+            raise _refused(f"the filter has {len(expression)} characters; at most {EXPRESSION_CHARACTERS_MAX} are taken")
+        try:
+            self._program = cel.compile(expression)
+            used: Collection[str] = self._program.variables()
+        except ValueError as error:
+            raise _refused(" ".join(str(error).split())[:400]) from None
+        self.names = names & frozenset(used)
+        self._comprehensions = len(_COMPREHENSION.findall(expression))
+        self._length = len(expression)
+        self._check_steps(1)
+        _check_names(expression, used, names, allows_more=bool(self._comprehensions))
+
+    def matches(self, variables: Mapping[str, Any], items: int = 1) -> bool:
+        """`items` is how many things the longest list among the variables holds. What a thing does not have, it does not
+        match: a property that a commit lacks is no fault of the filter."""
+        self._check_steps(items)
+        try:
+            found = self._program.execute(dict(variables))
+        except KeyError:
+            return False
+        except (RuntimeError, TypeError, ValueError, OverflowError, ZeroDivisionError, ArithmeticError) as error:
+            raise _refused(" ".join(str(error).split())[:400]) from None
+        if not isinstance(found, bool):
+            raise _refused(f"the filter gives {type(found).__name__}, not true or false")
+        return found
+
+    def _check_steps(self, items: int) -> None:
+        if max(items, self._length) ** self._comprehensions > STEPS_MAX and self._comprehensions:
+            raise _refused("the filter would take too many steps")
+
+
+@functools.lru_cache(maxsize=KEPT_FILTERS_MAX)
+def compiled(expression: str, names: frozenset[str]) -> Filter:
+    return Filter(expression, names)
+
+
+COMMIT_NAMES = frozenset({"commit", "operations"})
+ENTRY_NAMES = frozenset({"entry"})
+KEY_NAMES = frozenset({"key"})
+REFERENCE_NAMES = frozenset({"ref", "refType", "refMeta", "commit"})
+
+
+def _check_names(expression: str, used: Collection[str], names: frozenset[str], *, allows_more: bool) -> None:
+    """Names that a comprehension binds are among those that are used, so with one of them only fields can be checked."""
+    unknown = sorted(set(used) - names)
+    if unknown and not allows_more:
+        raise _refused(f"there is no {unknown[0]!r}; there is {', '.join(sorted(names))}")
+    for name, field in _FIELD.findall(_LITERAL.sub("''", expression)):
+        if name in names and field not in FIELDS[name]:
+            raise _refused(f"{name} has no field {field!r}; it has {', '.join(sorted(FIELDS[name]))}")
+
+
+def _refused(message: str) -> InvalidInput:
+    return InvalidInput(f"{message}.", field="filter", remedy="Write a CEL expression that is true or false.")

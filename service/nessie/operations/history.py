@@ -1,0 +1,53 @@
+"""A commit enters; itself and its ancestors leave, newest first, filtered, down to a limit, in pages."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import msgspec
+
+from headwater.persistence.log_entry import Logged
+from headwater.persistence.store import RealmKernel
+from headwater.producer.lineage import Lineage
+from headwater.schemas.errors import CursorExpired, ObjectNotFound
+from headwater.service.nessie.operations.cel_values import commit_value, operation_values
+from headwater.service.nessie.operations.filters import Filter
+
+PAGE_COMMITS_MAX = 1_000
+COMMITS_SCANNED_MAX = 10_000
+FILTER_SECONDS_MAX = 2.0
+"""For one page that filters: it ends early, with a token, rather than run on."""
+
+
+class HistoryPage(msgspec.Struct, frozen=True):
+    commits: list[Logged]
+    following: str | None
+    """The commit that the next page begins with; None at the end of history, or where it was cut."""
+
+
+def read_history(
+    kernel: RealmKernel, newest: Logged, *, stop: bytes | None, limit: int | None, filter: Filter | None, operations: bool
+) -> HistoryPage:
+    """`stop` is the last commit that is told of. `operations` says whether the filter may look at them."""
+    limit = min(limit or PAGE_COMMITS_MAX, PAGE_COMMITS_MAX)
+    deadline = time.monotonic() + FILTER_SECONDS_MAX
+    found: list[Logged] = []
+    try:
+        for scanned, commit in enumerate(Lineage(kernel).backward(newest)):
+            full = len(found) == limit or scanned == COMMITS_SCANNED_MAX
+            if full or (filter is not None and scanned and time.monotonic() > deadline):
+                return HistoryPage(found, commit.entry_id.hex())
+            if filter is None or _passes(filter, commit, operations):
+                found.append(commit)
+            if commit.entry_id == stop:
+                break
+    except (CursorExpired, ObjectNotFound):
+        return HistoryPage(found, None)
+    return HistoryPage(found, None)
+
+
+def _passes(filter: Filter, commit: Logged, operations: bool) -> bool:
+    values: dict[str, Any] = {"commit": commit_value(commit) if "commit" in filter.names else {}}
+    values["operations"] = operation_values(commit) if operations and "operations" in filter.names else []
+    return filter.matches(values, max(1, len(values["operations"])))

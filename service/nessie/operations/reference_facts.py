@@ -1,0 +1,59 @@
+"""A reference enters; how many commits it has, and how far it is ahead of and behind the default branch, leave.
+
+Counted over stretches of logs, not commit by commit: the cost is that of branches upon branches, not of their commits.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from headwater.persistence.log_entry import Logged
+from headwater.persistence.store import RealmKernel
+from headwater.producer.lineage import Lineage, Stretch
+
+
+class Distance(msgspec.Struct, frozen=True):
+    ahead: int
+    behind: int
+    ancestor: bytes
+    """The commit where the two parted."""
+
+
+class Line(msgspec.Struct, frozen=True):
+    """The stretches of a commit's ancestors, newest first, and how many commits each has."""
+
+    stretches: list[Stretch]
+
+    @property
+    def total(self) -> int:
+        """Of commits that are known; what was cut is counted too, for numbers of entries do not change."""
+        return sum(stretch.newest.entry.seq - stretch.start_seq for stretch in self.stretches)
+
+
+def line_of(kernel: RealmKernel, logged: Logged) -> Line:
+    """What comes before a cut counts."""
+    return Line(list(Lineage(kernel).stretches(logged, cut_ok=True)))
+
+
+def distance(kernel: RealmKernel, line: Line, default: Line) -> Distance | None:
+    """None where they share nothing."""
+    behind_before = 0
+    theirs = {}
+    for stretch in default.stretches:
+        theirs[_segment(stretch)] = stretch, behind_before
+        behind_before += stretch.newest.entry.seq - stretch.start_seq
+    ahead = 0
+    for stretch in line.stretches:
+        shared = theirs.get(_segment(stretch))
+        if shared is not None:
+            other, behind = shared
+            seq = min(stretch.newest.entry.seq, other.newest.entry.seq)
+            newest = stretch.newest if stretch.newest.entry.seq == seq else other.newest
+            ancestor = kernel.walk.at(newest, seq)
+            return Distance(ahead + stretch.newest.entry.seq - seq, behind + other.newest.entry.seq - seq, ancestor.commit)
+        ahead += stretch.newest.entry.seq - stretch.start_seq
+    return None
+
+
+def _segment(stretch: Stretch) -> tuple[str, int]:
+    return stretch.newest.entry.pointer, stretch.start_seq

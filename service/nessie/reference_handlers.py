@@ -1,0 +1,192 @@
+"""Calls about references enter: list, get, create, assign, delete, recent heads; answers leave."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from headwater.producer.commit_meta import CommitMeta
+from headwater.producer.pointer_names import ReferenceType
+from headwater.producer.reference_resolution import Resolved
+from headwater.producer.references import PAGE_REFERENCES_MAX, Reference
+from headwater.schemas.errors import InvalidInput
+from headwater.service.http.answers import Answer, json_answer
+from headwater.service.nessie.answers import reference_json
+from headwater.service.nessie.call import Call
+from headwater.service.nessie.meta_json import meta_json
+from headwater.service.nessie.operations import recent_heads as recent
+from headwater.service.nessie.operations.catalog_view import CatalogView
+from headwater.service.nessie.operations.cel_values import NO_COMMIT, NO_METADATA, commit_value
+from headwater.service.nessie.operations.filters import REFERENCE_NAMES, Filter
+from headwater.service.nessie.operations.reference_facts import Line, distance, line_of
+from headwater.service.nessie.reference_paths import ReferencePath, reference_path
+
+PAGE_WITH_FACTS_MAX = 250
+
+
+class ReferenceBody(msgspec.Struct, frozen=True):
+    """A branch, a tag, or a commit without either."""
+
+    type: str = "BRANCH"
+    name: str | None = None
+    hash: str | None = None
+
+    def path(self) -> ReferencePath:
+        return reference_path(self.name, self.hash, "body")
+
+
+# ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def list_references(call: Call) -> Answer:
+    facts = _Facts(call.view) if call.fetches_all else None
+    limit_max = PAGE_REFERENCES_MAX if facts is None else PAGE_WITH_FACTS_MAX
+    limit = min(call.number("max-records") or limit_max, limit_max)
+    filter = call.filter(REFERENCE_NAMES)
+    page = call.view.references.list(token=call.text("page-token"), limit=limit)
+    told = []
+    for reference in page.references:
+        one = _told(call.view, reference, facts)
+        if filter is None or _passes(filter, call.view, reference, one):
+            told.append(one)
+    return json_answer({"hasMore": page.next_token is not None, "token": page.next_token, "references": told})
+
+
+def get_reference(call: Call) -> Answer:
+    reference = _named(call)
+    facts = _Facts(call.view) if call.fetches_all else None
+    return json_answer({"reference": _told(call.view, reference, facts)})
+
+
+def recent_changes(call: Call) -> Answer:
+    reference = _named(call)
+    found = call.view.find(reference_path(reference.name, None))
+    heads = recent.recent_heads(call.view, found, call.number("scan-commits"))
+    return json_answer(
+        {
+            "reference": reference_json(reference.name, reference.type, heads.current.hash.hex()),
+            "current": _head_json(heads.current),
+            "previous": [_head_json(head) for head in heads.previous],
+            "commitLogConsistency": str(heads.log),
+        }
+    )
+
+
+def _named(call: Call) -> Reference:
+    path = call.reference
+    if path.name is None or path.hash or path.steps:
+        raise InvalidInput("a reference is asked for by its name alone.", field="ref", remedy="Leave the hash out.")
+    return call.view.references.get(path.name)
+
+
+def _head_json(head: recent.Head) -> dict[str, Any]:
+    told: dict[str, Any] = {"commitHash": head.hash.hex(), "commitConsistency": str(head.consistency)}
+    return told if head.logged is None else {**told, "meta": meta_json(head.logged)}
+
+
+# ── moving ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def create_reference(call: Call) -> Answer:
+    name, type = call.required("name"), call.reference_type
+    if type is None:
+        raise InvalidInput("it is missing.", field="type", remedy="Use BRANCH or TAG.")
+    source = call.read(ReferenceBody).path() if call.body.strip() not in (b"", b"null") else ReferencePath("-")
+    target = call.view.find(source)
+    created = call.view.references.create(
+        name,
+        Resolved(target.pointer, target.logged),
+        type=type,
+        meta=CommitMeta(call.principal),
+        request_id=call.request_id,
+    )
+    return json_answer({"reference": reference_json(name, type, created.commit_id)})
+
+
+def assign_reference(call: Call) -> Answer:
+    moved, expected = _to_move(call)
+    target = call.view.find(call.read(ReferenceBody).path())
+    assigned = call.view.references.assign(
+        moved.name,
+        Resolved(target.pointer, target.logged),
+        expected_head=expected,
+        type=moved.type,
+        meta=CommitMeta(call.principal),
+        request_id=call.request_id,
+    )
+    return json_answer({"reference": reference_json(moved.name, moved.type, assigned.commit_id)})
+
+
+def delete_reference(call: Call) -> Answer:
+    moved, expected = _to_move(call)
+    call.view.references.delete(
+        moved.name, expected_head=expected, type=moved.type, meta=CommitMeta(call.principal), request_id=call.request_id
+    )
+    return json_answer({"reference": reference_json(moved.name, moved.type, expected or moved.commit_id)})
+
+
+def _to_move(call: Call) -> tuple[Reference, str | None]:
+    """What is to be moved, and the commit that it must be at."""
+    path, type = call.reference, call.reference_type
+    if path.name is None:
+        raise InvalidInput("a commit is no reference.", field="ref", remedy="Name a branch or tag.")
+    expected = path.expected()
+    there = call.view.references.get(path.name, deleted_ok=call.request_id is not None)
+    if type is not None and type is not there.type:
+        raise InvalidInput(f"{there.name!r} is a {there.type.lower()}.", field="type", remedy=f"Use {there.type}.")
+    if expected is not None and path.steps:
+        expected = call.view.find(path).hash
+    return there, expected
+
+
+# ── facts ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Facts:
+    """About references, with the default branch looked up once."""
+
+    def __init__(self, view: CatalogView) -> None:
+        self._view = view
+        self._default = line_of(view.kernel, view.references.resolve("-").logged)
+
+    def of(self, reference: Reference) -> dict[str, Any]:
+        logged = self._view.references.resolve(reference.name, type=reference.type).logged
+        commit, line = self._view.committed(logged), line_of(self._view.kernel, logged)
+        told: dict[str, Any] = {"numTotalCommits": line.total}
+        if commit is not None:
+            told["commitMetaOfHEAD"] = meta_json(commit)
+        if reference.type is ReferenceType.BRANCH and reference.name != self._view.catalog.default_branch:
+            told |= self._distance(line)
+        return told
+
+    def _distance(self, line: Line) -> dict[str, Any]:
+        found = distance(self._view.kernel, line, self._default)
+        if found is None:
+            return {"numCommitsAhead": line.total, "numCommitsBehind": self._default.total}
+        return {
+            "numCommitsAhead": found.ahead,
+            "numCommitsBehind": found.behind,
+            "commonAncestorHash": found.ancestor.hex(),
+        }
+
+
+def _told(view: CatalogView, reference: Reference, facts: _Facts | None) -> dict[str, Any]:
+    told = reference_json(reference.name, reference.type, reference.commit_id)
+    return told if facts is None else {**told, "metadata": facts.of(reference)}
+
+
+def _passes(filter: Filter, view: CatalogView, reference: Reference, told: dict[str, Any]) -> bool:
+    known = told.get("metadata")
+    commit = NO_COMMIT
+    if known is not None and filter.names & {"commit", "refMeta", "ref"} and "commitMetaOfHEAD" in known:
+        commit = commit_value(view.pinned(bytes.fromhex(known["commitMetaOfHEAD"]["hash"])))
+    metadata = {**NO_METADATA, **(known or {}), "commitMetaOfHEAD": commit}
+    return filter.matches(
+        {
+            "ref": {**reference_json(reference.name, reference.type, reference.commit_id), "metadata": metadata},
+            "refType": str(reference.type),
+            "refMeta": metadata,
+            "commit": commit,
+        }
+    )
