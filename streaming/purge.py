@@ -98,19 +98,23 @@ def purge_realms(
     belongings: Sequence[Belongings] = (),
     before_each: Callable[[], None] = lambda: None,
 ) -> list[PurgedRealm]:
-    """One that fails is reported and stays PURGING; the others go on. ⚠ What a realm has elsewhere goes first: as long as its
-    record says PURGING, the next run finds it."""
+    """One that fails is reported and stays PURGING; the others go on."""
     done = []
     for realm in realms:
         before_each()
         try:
-            for kind in belongings:
-                kind.remove(realm.instance)
-            _, counts = Realms(store).finish_purge(realm.name)
-            done.append(_purged(realm.name, realm.instance, counts, listed=True))
+            done.append(finish_purge(store, realm, belongings))
         except HeadwaterError as error:
             done.append(PurgedRealm(realm=realm.name, instance=realm.instance, listed=True, failure=str(error)))
     return done
+
+
+def finish_purge(store: Store, realm: Realm, belongings: Sequence[Belongings]) -> PurgedRealm:
+    """⚠ What the realm has elsewhere goes first: as long as its record says PURGING, the next run finds it."""
+    for kind in belongings:
+        kind.remove(realm.instance)
+    _, counts = Realms(store).finish_purge(realm.name)
+    return _purged(realm.name, realm.instance, counts, listed=True)
 
 
 def remove_late_belongings(store: Store, belongings: Sequence[Belongings]) -> list[str]:

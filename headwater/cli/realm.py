@@ -139,15 +139,23 @@ def deactivate(settings: Settings, name: str, json_output: bool) -> None:
 @click.pass_obj
 def purge(settings: Settings, name: str, finish: bool, yes: bool, json_output: bool) -> None:
     """Give up an INACTIVE realm: its data are deleted, and nothing brings them back."""
+    from headwater.belongings import realm_belongings
+    from headwater.streaming.purge import finish_purge
+
     _confirm(f"Purge realm {name!r} with all its data?", yes)
 
-    def move(realms: Realms) -> Realm:
-        if finish and realms.get(name).status == "PURGING":
-            return realms.finish_purge(name)[0]
-        purging = realms.purge(name)
-        return realms.finish_purge(name)[0] if finish else purging
-
-    _move(settings, json_output, move)
+    with opened(settings) as store:
+        realms = Realms(store)
+        realm = realms.get(name)
+        belongings = realm_belongings(store, settings) if finish else []
+        for kind in belongings:  # before there is no way back
+            kind.check([realm.instance])
+        if not finish or realm.status != "PURGING":
+            realm = realms.purge(name)
+        if finish:
+            finish_purge(store, realm, belongings)
+            realm = realms.get(name)
+    _show([realm], json_output)
 
 
 @command.command()
