@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Hashable, Mapping
 from functools import cached_property
 from hashlib import blake2s
 from typing import TypeVar
@@ -41,14 +42,19 @@ class Call:
         self.scope = scope
         self.names = names
         self.body = body
-        self._lakes = lakes
+        self.lakes = lakes
 
     @cached_property
     def branch(self) -> LakeBranch:
-        return self._lakes.branch(self.feed, self.names["prefix"])
+        return self.lakes.branch(self.feed, self.names["prefix"])
+
+    async def branch_on_loop(self) -> LakeBranch:
+        """Without a thread where the catalog is known."""
+        known = self.lakes.known_branch(self.feed, self.names["prefix"])
+        return known if known is not None else await asyncio.to_thread(lambda: self.branch)
 
     def branch_of(self, warehouse: str) -> LakeBranch:
-        return self._lakes.branch(self.feed, warehouse)
+        return self.lakes.branch(self.feed, warehouse)
 
     @property
     def namespace(self) -> KeyPath:
@@ -101,6 +107,11 @@ class Call:
         digest.update(f"{self.scope['method']} {self.scope['path']}".encode("utf-8", "replace"))
         digest.update(self.scope["query_string"])
         return Caller(DEV_PRINCIPAL, raw.decode("latin-1"), digest.hexdigest())
+
+    @property
+    def connection(self) -> Hashable:
+        """Who sends, as far as the socket tells."""
+        return tuple(self.scope.get("client") or ())
 
     def header(self, name: bytes) -> str:
         return (header(self.scope, name) or b"").decode("latin-1")

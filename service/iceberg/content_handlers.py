@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -10,7 +11,7 @@ from headwater.schemas.errors import InvalidInput
 from headwater.service.http.answers import JSON, NO_STORE, Answer, json_answer
 from headwater.service.iceberg.call import Call, Identifier, key_of
 from headwater.service.iceberg.operations import table_commits, tables, views
-from headwater.service.iceberg.operations.lake_branch import TABLE, VIEW
+from headwater.service.iceberg.operations.lake_branch import TABLE, VIEW, as_table
 from headwater.service.iceberg.operations.metadata_files import MetadataFile
 from headwater.service.iceberg.operations.namespaces import list_names
 from headwater.service.iceberg.operations.tables import TableCreation
@@ -71,15 +72,20 @@ def register_table(call: Call) -> Answer:
     return _with_etag(tables.register_table(call.branch, call.caller, key, body.metadata_location, body.overwrite))
 
 
-def load_table(call: Call) -> Answer:
+async def load_table(call: Call) -> Answer:
+    """On the event loop, from memory, if the file is known; the branch is always asked."""
     snapshots = call.query.get("snapshots", "all")
     if snapshots not in ("all", "refs"):
         raise InvalidInput(f"{snapshots[:40]!r} is neither all nor refs.", field="snapshots")
-    file = tables.load_table(call.branch, call.table)
+    branch, key = await call.branch_on_loop(), call.table
+    location = as_table(key, await call.lakes.reads.get(branch, key)).value["metadata_location"]
+    kept = branch.metadata.kept(location)
+    file = kept if kept is not None else await asyncio.to_thread(branch.metadata.load, location)
     etag = f'"{file.etag}-{snapshots}"'
     if etag in [one.strip().removeprefix("W/") for one in call.header(b"if-none-match").split(",")]:
         return Answer(304, [(b"etag", etag.encode()), NO_STORE], b"")
-    json = file.json if snapshots == "all" else file.json_with_refs_alone
+    json = file.json if snapshots == "all" else file.known_refs_json
+    json = json if json is not None else await asyncio.to_thread(file.refs_json)
     return _loaded(json, file.location, (b"etag", etag.encode()))
 
 
@@ -88,10 +94,17 @@ def table_exists(call: Call) -> Answer:
     return NO_CONTENT
 
 
-def update_table(call: Call) -> Answer:
-    body = call.read(TableCommit)
-    change = table_commits.table_change(call.branch, call.table, body.requirements, body.updates)
-    file = table_commits.update_table(call.branch, call.caller, change)
+async def update_table(call: Call) -> Answer:
+    """Writers of one table wait in line on the event loop, where waiting costs no thread."""
+    body, key = call.read(TableCommit), call.table
+    branch, caller = await call.branch_on_loop(), call.caller
+
+    def update() -> MetadataFile:
+        change = table_commits.table_change(branch, key, body.requirements, body.updates)
+        return table_commits.update_table(branch, caller, change)
+
+    async with call.lakes.turns.of((branch, key), call.connection):
+        file = await asyncio.to_thread(update)
     return Answer(200, [JSON, NO_STORE], b'{"metadata-location":%b,"metadata":%b}' % (_encode(file.location), file.json))
 
 

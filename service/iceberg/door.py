@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -63,6 +64,9 @@ class IcebergDoor:
         body = await read_body(scope, receive, self._service.config.request_bytes_max)
         feed = await self._service.realm(DEV_REALM)
         call = Call(feed, self._lakes, scope, found.names, body)
+        if inspect.iscoroutinefunction(route.handler):
+            answer: Answer = await route.handler(call)
+            return answer
         return await asyncio.to_thread(_handle, route, call)
 
 
@@ -73,7 +77,10 @@ def iceberg_routes(service: Service) -> list[BaseRoute]:
 def _handle(route: IcebergRoute, call: Call) -> Answer:
     if route.handler is None:
         raise refused(route)
-    return route.handler(call)
+    answer = route.handler(call)
+    if not isinstance(answer, Answer):
+        raise TypeError(f"{route.path} is for the event loop")
+    return answer
 
 
 def _segments(scope: Scope) -> list[str]:

@@ -10,10 +10,14 @@ from headwater.service.iceberg.operations.files import files_of
 from headwater.service.iceberg.operations.lake_branch import KeyLocks, LakeBranch
 from headwater.service.iceberg.operations.locations import Warehouse
 from headwater.service.iceberg.operations.metadata_files import MetadataFiles
+from headwater.service.iceberg.state_reads import StateReads
+from headwater.service.iceberg.turns import Turns
 from headwater.service.operations.realm_feeds import RealmFeed
 
 SLASH = ":"
 """Stands for `/` in the name of a branch: a prefix is one segment of a path, and clients do not encode it."""
+
+BRANCHES_KEPT_MAX = 10_000
 
 
 class Lakes:
@@ -21,15 +25,35 @@ class Lakes:
 
     def __init__(self) -> None:
         self._metadata: dict[str, MetadataFiles] = {}
+        self._branches: dict[tuple[str, str, str], LakeBranch] = {}
         self._locks = KeyLocks()
+        self.reads = StateReads()
+        self.turns = Turns()
         self._lock = threading.Lock()
 
     def branch(self, feed: RealmFeed, prefix: str) -> LakeBranch:
         name, _, reference = prefix.partition("@")
         if not name or len(prefix) > 1_000:
             raise InvalidInput(f"{prefix[:80]!r} is no warehouse.", field="warehouse", remedy="Use e.g. lake or lake@branch.")
-        catalog = feed.known_catalog(name) or feed.read_catalog(name)
-        return LakeBranch(feed.kernel, catalog, reference.replace(SLASH, "/"), self._metadata_of(catalog), self._locks)
+        return self._branch(feed, feed.known_catalog(name) or feed.read_catalog(name), reference)
+
+    def known_branch(self, feed: RealmFeed, prefix: str) -> LakeBranch | None:
+        """From memory alone, so an event loop may call it."""
+        name, _, reference = prefix.partition("@")
+        catalog = feed.known_catalog(name) if name and len(prefix) <= 1_000 else None
+        return None if catalog is None else self._branch(feed, catalog, reference)
+
+    def _branch(self, feed: RealmFeed, catalog: Catalog, reference: str) -> LakeBranch:
+        """Of one catalog as it is now: one that was changed or made again has branches of its own."""
+        kept = self._branches.get((feed.kernel.realm, catalog.name, reference))
+        if kept is not None and kept.catalog is catalog and kept.kernel is feed.kernel:
+            return kept
+        made = LakeBranch(feed.kernel, catalog, reference.replace(SLASH, "/"), self._metadata_of(catalog), self._locks)
+        with self._lock:
+            if len(self._branches) >= BRANCHES_KEPT_MAX:
+                self._branches.clear()
+            self._branches[feed.kernel.realm, catalog.name, reference] = made
+        return made
 
     def _metadata_of(self, catalog: Catalog) -> MetadataFiles:
         root = catalog.storage_root

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from headwater.schemas.errors import Unsupported
@@ -13,6 +13,7 @@ from headwater.service.iceberg import plain_handlers as plain
 from headwater.service.iceberg.call import Call
 
 Handler = Callable[[Call], Answer]
+LoopHandler = Callable[[Call], Awaitable[Answer]]
 
 _NAMESPACES = "/v1/{prefix}/namespaces"
 _NAMESPACE = f"{_NAMESPACES}/{{namespace}}"
@@ -23,8 +24,8 @@ _VIEW = f"{_NAMESPACE}/views/{{view}}"
 class IcebergRoute(NamedTuple):
     method: str
     path: str
-    handler: Handler | None
-    """None for what is refused with 406."""
+    handler: Handler | LoopHandler | None
+    """None for what is refused with 406; a coroutine runs on the event loop, anything else on a thread."""
     advertised: bool = True
     """Among the endpoints of the configuration."""
 

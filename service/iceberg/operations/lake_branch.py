@@ -7,7 +7,7 @@ that nothing of it has changed since. If something has, the files of the lost ra
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -39,6 +39,7 @@ from headwater.service.iceberg.operations.metadata_files import MetadataFiles
 
 ATTEMPTS_MAX = 20
 LOCKS = 1_024
+KEYS_KNOWN_MAX = 10_000
 REQUEST_HEADER = "iceberg.request"
 """A digest of the request that a caller's key stands for."""
 NAMESPACE, TABLE, VIEW = "NAMESPACE", "ICEBERG_TABLE", "ICEBERG_VIEW"
@@ -86,10 +87,7 @@ class LakeState:
         return found
 
     def require_table(self, key: KeyPath) -> ContentEntry:
-        found = self.get(key)
-        if found is None or found.type != TABLE:
-            raise TableNotFound(f"Table does not exist: {shown(key)}", field="table")
-        return found
+        return as_table(key, self.get(key))
 
     def require_view(self, key: KeyPath) -> ContentEntry:
         found = self.get(key)
@@ -126,6 +124,7 @@ class LakeBranch:
         self._references = References(kernel, catalog.id, catalog.default_branch)
         self._snapshots = Snapshots(kernel, catalog.id)
         self._locks = locks
+        self._known: tuple[bytes, dict[KeyPath, ContentEntry | None]] = (b"", {})
 
     @property
     def pointer(self) -> str:
@@ -135,6 +134,19 @@ class LakeBranch:
     def state(self) -> LakeState:
         """Read strongly: whoever has committed finds the commit in it."""
         return LakeState(self._snapshots, self._references.resolve(self.reference).logged)
+
+    def current(self, keys: Iterable[KeyPath]) -> dict[KeyPath, ContentEntry | None]:
+        """What stands at the keys now, read strongly; contents that were read at the newest entry before are known."""
+        newest = self._references.resolve(self.reference).logged
+        entry_id, known = self._known
+        if entry_id != newest.entry_id or len(known) > KEYS_KNOWN_MAX:
+            known = {}
+        missing = [key for key in keys if key not in known]
+        if missing:
+            found = self._snapshots.get(newest, missing)
+            known = {**known, **{key: found.get(key) for key in missing}}
+            self._known = (newest.entry_id, known)
+        return {key: known[key] for key in keys}
 
     def change(self, caller: Caller, keys: Sequence[KeyPath], judge: Callable[[LakeState], Step]) -> Done:
         """⚠ Files of an attempt go only when it is proven that it was lost; an unknown outcome leaves them."""
@@ -217,6 +229,12 @@ class _Asking:
 
     def plan(self, draft: Draft) -> Plan | None:
         return None
+
+
+def as_table(key: KeyPath, found: ContentEntry | None) -> ContentEntry:
+    if found is None or found.type != TABLE:
+        raise TableNotFound(f"Table does not exist: {shown(key)}", field="table")
+    return found
 
 
 _KINDS = {NAMESPACE: "Namespace", TABLE: "Table", VIEW: "View"}

@@ -46,6 +46,7 @@ class MetadataFile:
         self.location = location
         self.json = json
         self._made_of = table
+        self._refs_json: bytes | None = None
         self.etag = blake2s(location.encode(), digest_size=12).hexdigest()
 
     @cached_property
@@ -61,12 +62,24 @@ class MetadataFile:
     def view(self) -> ViewMetadata:
         return well_formed(lambda: ViewMetadata.model_validate(self.plain), self.location)
 
-    @cached_property
-    def json_with_refs_alone(self) -> bytes:
+    @property
+    def known_refs_json(self) -> bytes | None:
+        """What `refs_json` gave, so that an event loop need not make it."""
+        return self._refs_json
+
+    def refs_json(self) -> bytes:
         """Of all snapshots those that a branch or tag points to."""
+        if self._refs_json is None:
+            self._refs_json = self._with_refs_alone()
+        return self._refs_json
+
+    def _with_refs_alone(self) -> bytes:
         wanted = {ref.get("snapshot-id") for ref in self.plain.get("refs", {}).values()}
         wanted.add(self.plain.get("current-snapshot-id"))
-        snapshots = [one for one in self.plain.get("snapshots") or [] if one.get("snapshot-id") in wanted]
+        all_snapshots = self.plain.get("snapshots") or []
+        snapshots = [one for one in all_snapshots if one.get("snapshot-id") in wanted]
+        if len(snapshots) == len(all_snapshots):
+            return self.json
         return msgspec.json.encode({**self.plain, "snapshots": snapshots})
 
 
@@ -80,13 +93,19 @@ class MetadataFiles:
         self._bytes = 0
         self._lock = threading.Lock()
 
-    def load(self, location: str) -> MetadataFile:
-        """⚠ Checked here too: a commit through another door may have set any location."""
+    def kept(self, location: str) -> MetadataFile | None:
+        """From memory alone, so an event loop may call it."""
         with self._lock:
             kept = self._kept.get(location)
             if kept is not None:
                 self._kept.move_to_end(location)
-                return kept
+            return kept
+
+    def load(self, location: str) -> MetadataFile:
+        """⚠ Checked here too: a commit through another door may have set any location."""
+        kept = self.kept(location)
+        if kept is not None:
+            return kept
         spelled = self.warehouse.check(location, "metadata-location")
         return self._keep(MetadataFile(location, unpacked(location, self._files.read(spelled))))
 

@@ -1,0 +1,114 @@
+"""Writers of one table enter, on the event loop; they leave one after the other, and one that was refused comes back next.
+
+A writer whose table has moved on must load it again. Meanwhile the one that was faster, who knows the newest state from its
+answer, would be faster again, and again. So whoever is refused has the next turn for a short while: each gets through after one
+refusal, and nobody loads a table for nothing. A turn that is not taken up makes the next ones shorter: the writer waits longer
+than a turn before it tries again, and others need not wait with it.
+
+Only politeness, never correctness: connections share a turn behind a proxy, and other processes know nothing of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Hashable
+from contextlib import asynccontextmanager
+
+from headwater.schemas.errors import LaneFull, RequirementFailed
+
+TURN_SECONDS = 0.05
+TURN_SECONDS_MIN = 0.001
+WAITING_MAX = 1_000
+
+
+class _Line:
+    def __init__(self) -> None:
+        self.busy = False
+        self.holder: Hashable = None
+        self.until = 0.0
+        self.turn_seconds = TURN_SECONDS
+        self.waiting: deque[tuple[Hashable, asyncio.Future[None]]] = deque()
+        self.timer: asyncio.TimerHandle | None = None
+
+
+class Turns:
+    """Of one event loop."""
+
+    def __init__(self) -> None:
+        self._lines: dict[Hashable, _Line] = {}
+
+    @asynccontextmanager
+    async def of(self, table: Hashable, writer: Hashable) -> AsyncIterator[None]:
+        line = self._lines.setdefault(table, _Line())
+        await self._enter(table, line, writer)
+        refused = False
+        try:
+            yield
+        except RequirementFailed:
+            refused = True
+            raise
+        finally:
+            self._leave(table, line, writer, refused)
+
+    async def _enter(self, table: Hashable, line: _Line, writer: Hashable) -> None:
+        if not line.busy and not line.waiting and line.holder is None:
+            line.busy = True
+            return
+        if len(line.waiting) >= WAITING_MAX:
+            raise LaneFull(f"{WAITING_MAX} writers wait for this table already.", remedy="Try again later.")
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        line.waiting.append((writer, place))
+        self._next(table, line)
+        try:
+            await place
+        except asyncio.CancelledError:
+            if place.done() and not place.cancelled():  # it was let in at the moment in which it hung up
+                line.busy = False
+            self._next(table, line)
+            raise
+
+    def _leave(self, table: Hashable, line: _Line, writer: Hashable, refused: bool) -> None:
+        line.busy = False
+        if refused:
+            line.holder, line.until = writer, asyncio.get_running_loop().time() + line.turn_seconds
+        self._next(table, line)
+
+    def _next(self, table: Hashable, line: _Line) -> None:
+        """Lets in whose turn it is, if nobody is in."""
+        if line.busy:
+            return
+        while line.waiting and line.waiting[0][1].done():
+            line.waiting.popleft()
+        if line.holder is not None and not self._holder_goes(table, line):
+            return
+        if line.waiting and not line.busy:
+            line.busy = True
+            line.waiting.popleft()[1].set_result(None)
+        if not line.busy and not line.waiting and line.holder is None:
+            self._lines.pop(table, None)
+
+    def _holder_goes(self, table: Hashable, line: _Line) -> bool:
+        """Whether the turn is over: taken up now, or not taken up in time."""
+        loop = asyncio.get_running_loop()
+        mine = next((one for one in line.waiting if one[0] == line.holder and not one[1].done()), None)
+        if mine is not None:
+            line.waiting.remove(mine)
+            line.turn_seconds = min(TURN_SECONDS, 2 * line.turn_seconds)
+            line.busy = True
+            mine[1].set_result(None)
+        elif loop.time() < line.until:
+            if line.timer is None:
+                line.timer = loop.call_at(line.until, self._time_is_over, table, line)
+            return False
+        else:
+            line.turn_seconds = max(TURN_SECONDS_MIN, line.turn_seconds / 2)
+        line.holder = None
+        if line.timer is not None:
+            line.timer.cancel()
+            line.timer = None
+        return True
+
+    def _time_is_over(self, table: Hashable, line: _Line) -> None:
+        line.timer = None
+        self._next(table, line)
