@@ -69,6 +69,36 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     traces: Annotated[
         Literal["", "otlp", "stderr"], Meta(description="Where a server sends OpenTelemetry spans; nowhere if empty")
     ] = ""
+    default_realm: Annotated[
+        str,
+        Meta(description="The realm of requests whose path, header and token name none, e.g. for tokens of Iceberg clients"),
+    ] = "default"
+    principal_provider: Annotated[
+        str, Meta(description="Who proves identities to a server: `tokens`, or an entry point of headwater.principal_providers")
+    ] = "tokens"
+    authorizer: Annotated[
+        str, Meta(description="Who decides about rights: `records` of the realm, or an entry point of headwater.authorizers")
+    ] = "records"
+    token_seconds: Annotated[int, Meta(ge=60, le=86_400, description="How long a token counts that a server gives out")] = 3_600
+    token_key_days: Annotated[int, Meta(ge=1, le=366, description="After how many days tokens are signed with a new key")] = 30
+    oidc_config: Annotated[
+        str, Meta(description="TOML file with the external issuers whose tokens count too; none if empty")
+    ] = ""
+    rate_limit_per_second: Annotated[
+        float, Meta(ge=0, description="Requests a second that each worker takes of one principal; 0 for no limit")
+    ] = 2_000.0
+    rate_limit_burst: Annotated[float, Meta(ge=1, description="How many of them may come at once")] = 4_000.0
+    tls_certificate: Annotated[
+        str, Meta(description="PEM file with a server's certificate and its chain; plain HTTP if empty")
+    ] = ""
+    tls_key: Annotated[str, Meta(description="PEM file with the key of that certificate")] = ""
+    tls_key_password: Annotated[str, Meta(description="Password of that key; never shown")] = ""
+    allow_plaintext: Annotated[
+        bool, Meta(description="Whether a server may listen beyond this machine without TLS, e.g. behind a proxy that has it")
+    ] = False
+    metrics_token: Annotated[
+        str, Meta(description="Bearer token that /metrics asks for; never shown. Without one it answers this machine alone")
+    ] = ""
     kafka_bootstrap: Annotated[str, Meta(description="Brokers to publish to, host:port,…; nothing is published if empty")] = ""
     kafka_partitions: Annotated[int, Meta(ge=1, le=10_000, description="Partitions of a commits topic that is created")] = 4
     kafka_shards: Annotated[
@@ -130,7 +160,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = ""
 
 
-SECRETS = ("kafka_sasl_password", "kafka_ssl_key_password")
+SECRETS = ("kafka_sasl_password", "kafka_ssl_key_password", "tls_key_password", "metrics_token")
 """Settings whose values are never shown."""
 
 

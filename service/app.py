@@ -122,7 +122,7 @@ def _publish(service: Service, store: Store) -> Publisher | None:
 
 
 def close_service(service: Service, store: Store) -> None:
-    service.access.denials.flush()
+    service.access.close()
     service.feeds.close()
     store.close()
     service.metrics.write()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from pathlib import Path
 
 import msgspec
 
@@ -34,21 +35,44 @@ class ServeConfig(msgspec.Struct, frozen=True, kw_only=True):
     """More languages for error messages, one file each."""
     metrics_folder: str | None = None
     """Where workers exchange their numbers; None with a single one."""
+    default_realm: str = "default"
+    """Of requests whose path, header and token name none."""
+    principal_provider: str = "tokens"
+    authorizer: str = "records"
+    token_seconds: int = 3_600
+    token_key_days: int = 30
+    oidc_config: str = ""
+    rate_limit_per_second: float = 0.0
+    rate_limit_burst: float = 0.0
+    tls_certificate: str = ""
+    tls_key: str = ""
+    tls_key_password: str = ""
+    allow_plaintext: bool = False
+    metrics_token: str = ""
+
+    @property
+    def has_tls(self) -> bool:
+        return bool(self.tls_certificate)
 
 
 def check_config(config: ServeConfig) -> ServeConfig:
     """Everything that can be refused before a socket is opened."""
-    if not config.dev:
-        raise InvalidInput(
-            "this version knows no identities, so it serves development only.",
-            field="serve",
-            remedy="Start it with --dev: no token is asked for and only this machine is served.",
-        )
-    if not is_loopback(config.host):
+    if config.dev and not is_loopback(config.host):
         raise InvalidInput(
             f"{config.host!r} is not a loopback address, and --dev asks for no token.",
             field="host",
             remedy="Use 127.0.0.1 or ::1.",
+        )
+    if bool(config.tls_certificate) != bool(config.tls_key):
+        raise InvalidInput("a certificate comes with its key.", field="tls_key", remedy="Name both files, or none.")
+    for field, file in (("tls_certificate", config.tls_certificate), ("tls_key", config.tls_key)):
+        if file and not Path(file).is_file():
+            raise InvalidInput(f"{file!r} is no file.", field=field, remedy="Name a PEM file.")
+    if not (is_loopback(config.host) or config.has_tls or config.allow_plaintext):
+        raise InvalidInput(
+            f"{config.host!r} would be served without TLS, and tokens could be read on the way.",
+            field="host",
+            remedy="Name tls_certificate and tls_key, or say --allow-plaintext where a proxy in front does TLS.",
         )
     if config.workers > 1 and config.store.startswith("memory:"):
         raise InvalidInput(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from functools import partial
+from pathlib import Path
 
 import msgspec
 from granian.constants import HTTPModes, Interfaces, Loops
@@ -59,6 +60,9 @@ def _server(config: ServeConfig) -> MPServer:
         backpressure=REQUESTS_AT_ONCE_MAX,
         workers_kill_timeout=config.stop_seconds,
         http1_settings=HTTP1Settings(header_read_timeout=HEADER_SECONDS * 1_000, keep_alive=True),
+        ssl_cert=Path(config.tls_certificate) if config.has_tls else None,
+        ssl_key=Path(config.tls_key) if config.has_tls else None,
+        ssl_key_password=config.tls_key_password or None,
         log_level=LogLevels.warning,
         log_dictconfig=LOG_CONFIG,
         respawn_failed_workers=True,

@@ -6,6 +6,7 @@ import msgspec
 import rich_click as click
 
 from headwater.cli.opened import shown_url, store_options
+from headwater.cli.serve_access import access_settings
 from headwater.maintenance_process import maintained_beside
 from headwater.publishing import publisher_options
 from headwater.schemas.errors import MissingDependency
@@ -31,6 +32,11 @@ from headwater.settings import Settings
     type=click.FloatRange(0),
     help="Expire, purge and sweep that often too, as `headwater maintain schedule` does; the setting, if left out.",
 )
+@click.option("--tls-certificate", metavar="FILE", help="Serve over TLS with this certificate and its chain (PEM).")
+@click.option("--tls-key", metavar="FILE", help="The key of that certificate (PEM).")
+@click.option(
+    "--allow-plaintext", is_flag=True, default=None, help="Listen beyond this machine without TLS, behind a proxy that has it."
+)
 @click.pass_obj
 def command(
     settings: Settings,
@@ -41,8 +47,13 @@ def command(
     dev: bool,
     bootstrap: str | None,
     maintain_hours: float | None,
+    tls_certificate: str | None,
+    tls_key: str | None,
+    allow_plaintext: bool | None,
 ) -> None:
     """Serve the feed over HTTP: changes, streams, snapshots, subscriptions, commits.
+
+    Without --dev every request needs a token: `headwater realm init` shows the first client's id and secret.
 
     Stop it with Ctrl-C or SIGTERM: it finishes what it has accepted, and readers of streams are told where to go on.
     """
@@ -68,10 +79,12 @@ def command(
             stop_seconds=settings.stop_seconds,
             log_requests=settings.log_requests,
             traces=settings.traces,
+            **access_settings(settings, tls_certificate=tls_certificate, tls_key=tls_key, allow_plaintext=allow_plaintext),
             publisher=None if bootstrap is None else publisher_options(settings, bootstrap),
         )
     )
     hours = settings.maintain_hours if maintain_hours is None else maintain_hours
     with maintained_beside(msgspec.structs.replace(settings, store=config.store), hours):
-        click.echo(f"headwater serves {shown_url(config.store)} at http://{host}:{port}/", err=True)
+        scheme = "https" if config.has_tls else "http"
+        click.echo(f"headwater serves {shown_url(config.store)} at {scheme}://{host}:{port}/", err=True)
         serve(config)

@@ -6,6 +6,7 @@ A denial is an error without a hint at what exists, a line in the log, and an en
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from headwater.schemas.errors import NotPermitted
 from headwater.service.access.caller import Caller, keep_caller
@@ -13,15 +14,28 @@ from headwater.service.access.denials import Denials
 from headwater.service.access.protocols import Authorizer, PrincipalProvider
 from headwater.service.access.rate_limits import RateLimits
 from headwater.service.access.rights import REALM, Right, Securable
+from headwater.service.access.token_endpoint import TokenEndpoint
 from headwater.service.http.answers import Scope
 
 
 class Access:
-    def __init__(self, provider: PrincipalProvider, authorizer: Authorizer, denials: Denials, limits: RateLimits) -> None:
+    def __init__(
+        self,
+        provider: PrincipalProvider,
+        authorizer: Authorizer,
+        denials: Denials,
+        limits: RateLimits,
+        *,
+        tokens: TokenEndpoint | None = None,
+        on_close: Callable[[], None] | None = None,
+    ) -> None:
         self._provider = provider
         self._authorizer = authorizer
-        self._limits = limits
+        self.limits = limits
         self.denials = denials
+        self.tokens = tokens
+        """What gives tokens out; None under `--dev`, where none is asked for."""
+        self._on_close = on_close
 
     async def caller(self, scope: Scope, realm: str | None) -> Caller:
         """Who sends this request, within their rate; `None` where the path names no realm. Found again by `caller_of(scope)`.
@@ -30,7 +44,7 @@ class Access:
         """
         caller = await self._provider.caller(scope, realm)
         if not caller.development:
-            self._limits.take(caller)
+            self.limits.take(caller)
         return keep_caller(scope, caller)
 
     async def require(self, caller: Caller, right: Right, over: Securable = REALM) -> None:
@@ -51,9 +65,14 @@ class Access:
         known = self._authorizer.known(caller, right, over)
         return known if known is not None else await asyncio.to_thread(self._authorizer.allows, caller, right, over)
 
-    def allows_somewhere(self, caller: Caller, right: Right, catalog: str) -> bool:
+    def allows_somewhere(self, caller: Caller, right: Right | None, catalog: str) -> bool:
         """Whether it holds anywhere in a catalog. May wait for the store."""
         return caller.development or self._authorizer.allows_somewhere(caller, right, catalog)
+
+    def close(self) -> None:
+        self.denials.flush()
+        if self._on_close is not None:
+            self._on_close()
 
     def _denied(self, caller: Caller, right: Right, over: Securable) -> NotPermitted:
         self.denials.add(caller, right, over)

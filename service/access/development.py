@@ -41,5 +41,5 @@ class EverythingAllowed:
     def allows(self, caller: Caller, right: Right, over: Securable) -> bool:
         return caller.development
 
-    def allows_somewhere(self, caller: Caller, right: Right, catalog: str) -> bool:
+    def allows_somewhere(self, caller: Caller, right: Right | None, catalog: str) -> bool:
         return caller.development

@@ -33,6 +33,6 @@ class Authorizer(Protocol):
 
     def allows(self, caller: Caller, right: Right, over: Securable) -> bool: ...
 
-    def allows_somewhere(self, caller: Caller, right: Right, catalog: str) -> bool:
-        """Whether it holds at the catalog or anywhere in it."""
+    def allows_somewhere(self, caller: Caller, right: Right | None, catalog: str) -> bool:
+        """Whether it, or any right at all, holds at the catalog or anywhere in it."""
         ...
