@@ -5,9 +5,19 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from typing import Protocol
 
 RUN_IDS = 500_000
 """Ids that are collected as a Python set before they are packed into a sorted run."""
+
+
+class MarkedIds(Protocol):
+    """What must stay of one realm, wherever it lies."""
+
+    def __len__(self) -> int: ...
+
+    def local(self) -> IdSet:
+        """In this process."""
 
 
 class IdSet:
@@ -29,6 +39,13 @@ class IdSet:
 
     def __len__(self) -> int:
         return len(self._ids)
+
+    def local(self) -> IdSet:
+        return self
+
+    def packed(self) -> bytes:
+        """Eight bytes each, sorted, in this machine's order."""
+        return self._ids.tobytes()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, IdSet) and self._ids == other._ids

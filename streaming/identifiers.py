@@ -7,9 +7,9 @@ types it decides about. ⚠ A type that no identifier covers is never purged, no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import metadata
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -38,6 +38,20 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     floor: int
     head: bytes
     seq: int
+
+
+class WalkShare(NamedTuple):
+    """A part of the marking that can be done anywhere: entries `first` to `last` of a pointer, by the built-in identifier; or,
+    without a pointer, all that the identifier of that number marks."""
+
+    identifier: int
+    pointer: str = ""
+    first: int = 0
+    last: int = 0
+
+    @property
+    def entries(self) -> int:
+        return self.last - self.first + 1
 
 
 class WalkedRealm:
@@ -95,9 +109,13 @@ class LogIdentifier:
     covers = frozenset({ENTRY.name, SPILLED_OPERATIONS.name, CONTENT.name, STRIPE.name, DIRECTORY.name})
 
     def identify(self, realm: WalkedRealm, marks: Marks) -> None:
+        self.identify_some(realm, marks, ((span, span.floor, span.seq) for span in realm.spans.values()))
+
+    def identify_some(self, realm: WalkedRealm, marks: Marks, parts: Iterable[tuple[Span, int, int]]) -> None:
+        """Of each span only the entries from one number to another."""
         marker = _LogMarker(realm, marks)
-        for span in realm.spans.values():
-            marker.mark(span)
+        for span, first, last in parts:
+            marker.mark(span, first, last)
 
 
 class _LogMarker:
@@ -107,10 +125,10 @@ class _LogMarker:
         self._levels_done: set[int] = set()
         self._states_done: set[tuple[tuple[int, ...], tuple[int, ...]]] = set()
 
-    def mark(self, span: Span) -> None:
+    def mark(self, span: Span, first_seq: int, last_seq: int) -> None:
         newest = self._realm.walk.load(span.head)
-        for first in range(span.floor, span.seq + 1, ENTRIES_PER_PAGE):
-            last = min(first + ENTRIES_PER_PAGE - 1, span.seq)
+        for first in range(first_seq, last_seq + 1, ENTRIES_PER_PAGE):
+            last = min(first + ENTRIES_PER_PAGE - 1, last_seq)
             for logged in self._realm.walk.between(newest, first, last):
                 self.mark_entry(logged, whole_state=logged.entry.seq == span.floor)
 
@@ -171,7 +189,8 @@ class Identifiers:
         of_objects: Sequence[ObjectIdentifier] = (),
         types: ObjectTypes | None = None,
     ) -> None:
-        self._of_realms: list[RealmIdentifier] = [LogIdentifier(), *of_realms]
+        self._of_logs = LogIdentifier()
+        self._of_realms: list[RealmIdentifier] = [self._of_logs, *of_realms]
         self._by_type: dict[str, list[ObjectIdentifier]] = {}
         for identifier in of_objects:
             self._by_type.setdefault(identifier.type, []).append(identifier)
@@ -188,10 +207,24 @@ class Identifiers:
 
     def retained(self, backend: Backend, realm: str, spans: Mapping[str, Span]) -> IdSet:
         """`ObjectNotFound` if a state that must stay misses an object: then nothing of the realm may be deleted."""
+        return self.retained_of(backend, realm, spans, [WalkShare(number) for number in range(len(self._of_realms))])
+
+    def shares(self, spans: Mapping[str, Span], entries_max: int) -> Iterator[WalkShare]:
+        """All of the marking, cut; the shares together mark what `retained` does."""
+        for pointer, span in spans.items():
+            for first in range(span.floor, span.seq + 1, entries_max):
+                yield WalkShare(0, pointer, first, min(first + entries_max - 1, span.seq))
+        for number in range(1, len(self._of_realms)):
+            yield WalkShare(number)
+
+    def retained_of(self, backend: Backend, realm: str, spans: Mapping[str, Span], shares: Sequence[WalkShare]) -> IdSet:
         walked = WalkedRealm(backend, realm, spans, self._types)
         marks = Marks(walked, self._by_type)
-        for identifier in self._of_realms:
-            identifier.identify(walked, marks)
+        of_logs = ((spans[share.pointer], share.first, share.last) for share in shares if share.pointer)
+        self._of_logs.identify_some(walked, marks, of_logs)
+        for share in shares:
+            if not share.pointer:
+                self._of_realms[share.identifier].identify(walked, marks)
         return marks.finish()
 
 

@@ -1,29 +1,37 @@
 """Ids that must stay enter; a filter leaves that says of any id whether it is one of them, in one process or on many workers.
 
-`exact` is the sorted ids themselves. `bloom` is a bit field that never forgets an id and now and then spares a stranger: it is
-sized for one in 100,000; filled beyond one in 20,000 it is not used at all. ⚠ Its hash is our own, keyed with a salt that
-travels with the bits: nothing depends on what a worker's interpreter makes of `hash`.
+`exact` is the sorted ids themselves. `bloom` is sized for one stranger in 100,000; filled beyond one in 20,000 it is not used
+at all.
 """
 
 from __future__ import annotations
 
 import math
-from array import array
-from collections.abc import Iterable, Mapping
-from hashlib import blake2b
-from typing import Protocol
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.util import find_spec
+from typing import Literal, Protocol
 
 import msgspec
 
 from headwater.schemas.errors import FilterOverflow, MaintenanceRefused
+from headwater.streaming.bloom import SALT_BYTES, BloomFilter
 from headwater.streaming.identified import IdSet
 
-FALSE_POSITIVES = 1e-5
 FALSE_POSITIVES_MAX = 5e-5
 GROWTH = 1.1
 """The next run's filter is made for this many times what the last one kept."""
 CAPACITY_MIN = 100_000
-SALT_BYTES = 16
+HAS_NUMPY = find_spec("numpy") is not None
+"""It comes with Spark; without it ids are looked up one by one."""
+
+FilterKind = Literal["exact", "bloom"]
+
+
+class FilterChoice(msgspec.Struct, frozen=True, kw_only=True):
+    kind: FilterKind = "exact"
+    capacity: int = 0
+    """Of a bloom filter."""
 
 
 class RetainedFilter(Protocol):
@@ -42,53 +50,36 @@ class ExactFilter:
         return object_id in self._by_realm[realm]
 
 
-class BloomFilter:
-    name = "bloom"
+def kept_of(retained: RetainedFilter, realm: str, ids: Sequence[int]) -> list[bool]:
+    """Which of them the filter keeps."""
+    if HAS_NUMPY and isinstance(retained, BloomFilter):
+        import numpy as np
 
-    def __init__(self, capacity: int, salt: bytes, false_positives: float = FALSE_POSITIVES) -> None:
-        self.salt = salt
-        self.bits = max(64, math.ceil(-capacity * math.log(false_positives) / math.log(2) ** 2))
-        self.hashes = max(1, round(self.bits / capacity * math.log(2)))
-        self._field = bytearray((self.bits + 7) // 8)
-
-    def add(self, realm: str, ids: Iterable[int]) -> None:
-        field = self._field
-        for object_id in ids:
-            for bit in self._places(realm, object_id):
-                field[bit >> 3] |= 1 << (bit & 7)
-
-    def keeps(self, realm: str, object_id: int) -> bool:
-        field = self._field
-        return all(field[bit >> 3] & (1 << (bit & 7)) for bit in self._places(realm, object_id))
-
-    def measured_false_positives(self) -> float:
-        """From the bits that are really set, not from how many ids were expected."""
-        filled = int.from_bytes(self._field).bit_count()
-        return float((filled / self.bits) ** self.hashes)
-
-    def _places(self, realm: str, object_id: int) -> list[int]:
-        digest = blake2b(object_id.to_bytes(8) + realm.encode(), key=self.salt, digest_size=16).digest()
-        first, second = int.from_bytes(digest[:8]), int.from_bytes(digest[8:]) | 1
-        return [(first + number * second) % self.bits for number in range(self.hashes)]
-
-
-class FilterSizes(msgspec.Struct, frozen=True, kw_only=True):
-    capacity: int
-    false_positives: float
+        found: list[bool] = retained.keeps_many(realm, np.fromiter(ids, np.int64, len(ids))).tolist()
+        return found
+    return [retained.keeps(realm, object_id) for object_id in ids]
 
 
 def capacity_after(retained_before: int) -> int:
     return max(CAPACITY_MIN, math.ceil(retained_before * GROWTH))
 
 
-def build_bloom(by_realm: Mapping[str, IdSet], capacity: int, salt: bytes) -> BloomFilter:
-    """⚠ `FilterOverflow` above the limit: then nothing is deleted, and the next run is sized by what was found now."""
-    bloom = BloomFilter(capacity, salt)
+def build_bloom(by_realm: Mapping[str, IdSet], capacity: int) -> BloomFilter:
+    bloom = BloomFilter(capacity, secrets.token_bytes(SALT_BYTES))
     for realm, ids in by_realm.items():
-        bloom.add(realm, ids)
+        if HAS_NUMPY:
+            import numpy as np
+
+            bloom.add_many(realm, np.frombuffer(ids.packed(), np.int64))
+        else:
+            bloom.add(realm, ids)
+    return bloom
+
+
+def refuse_overfull(bloom: BloomFilter, capacity: int, found: int) -> float:
+    """⚠ `FilterOverflow` above the limit: then nothing is deleted, and the next run is sized by what was found now."""
     measured = bloom.measured_false_positives()
     if measured > FALSE_POSITIVES_MAX:
-        found = sum(len(ids) for ids in by_realm.values())
         raise FilterOverflow(
             f"the filter was made for {capacity} ids and took {found}: it would spare one in {round(1 / measured)}.",
             field="filter",
@@ -97,7 +88,7 @@ def build_bloom(by_realm: Mapping[str, IdSet], capacity: int, salt: bytes) -> Bl
             retained=found,
             false_positives=measured,
         )
-    return bloom
+    return measured
 
 
 def probe(retained: RetainedFilter, realm: str, ids: Iterable[int]) -> int:
@@ -105,15 +96,15 @@ def probe(retained: RetainedFilter, realm: str, ids: Iterable[int]) -> int:
     count = 0
     for object_id in ids:
         if not retained.keeps(realm, object_id):
-            raise MaintenanceRefused(
-                f"the filter has lost object {object_id} of {realm!r}.",
-                field="filter",
-                remedy="Nothing was deleted. Report this; --filter exact works without it.",
-                object_id=object_id,
-            )
+            raise lost_by_filter(realm, object_id)
         count += 1
     return count
 
 
-def packed(ids: IdSet) -> bytes:
-    return array("q", ids).tobytes()
+def lost_by_filter(realm: str, object_id: int) -> MaintenanceRefused:
+    return MaintenanceRefused(
+        f"the filter has lost object {object_id} of {realm!r}.",
+        field="filter",
+        remedy="Nothing was deleted. Report this; --filter exact works without it.",
+        object_id=object_id,
+    )

@@ -15,12 +15,14 @@ from pyspark.sql import functions as sql
 from headwater.schemas.errors import RetainedCorrupt
 from headwater.streaming.failures import plain_failures
 from headwater.streaming.fenced import FencedRealm
-from headwater.streaming.identified import IdCollector, IdSet
+from headwater.streaming.identified import IdCollector
+from headwater.streaming.identifiers import LogIdentifier
 from headwater.streaming.retained_job import write_parquet
 from headwater.streaming.retained_seed import ROW_DDL
 from headwater.streaming.retained_sources import Retained
 from headwater.streaming.retained_store import RetainedState, RetainedStore
 from headwater.streaming.segments import NEVER, Bounds, Link, SegmentMap
+from headwater.streaming.spark_ids import FrameIds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -63,11 +65,13 @@ def chained(spark: SparkSession, state: RetainedState, floors: Mapping[str, int]
 def retained_ids(
     spark: SparkSession, state: RetainedState, floors: Mapping[str, int], *, follow_base: bool = True
 ) -> DataFrame:
-    return chained(spark, state, floors, follow_base=follow_base).select(sql.col("object").alias("id")).distinct()
+    """The same id may come more than once."""
+    return chained(spark, state, floors, follow_base=follow_base).select(sql.col("object").alias("id"))
 
 
 class StreamedSource:
-    """What a sweep asks for the set that the stream has made."""
+    """What a sweep asks for the set that the stream has made. Changes tell what belongs to logs: ⚠ what else plug-ins know
+    is not decided here, and goes with a sweep that walks."""
 
     def __init__(self, spark: SparkSession, folder: str, *, follow_base: bool = True) -> None:
         self._spark = spark
@@ -79,17 +83,8 @@ class StreamedSource:
         if state is None:
             return Retained(ids=IdCollector().finish(), positions={})  # complete only where there is nothing to keep
         floors = {pointer: span.floor for pointer, span in fenced.spans.items()}
-        with plain_failures():
-            ids = collected(retained_ids(self._spark, state, floors, follow_base=self._follow_base))
-        return Retained(ids=ids, positions=state.positions)
-
-
-def collected(ids: DataFrame) -> IdSet:
-    """For the filter: eight bytes each, as Arrow columns."""
-    collector = IdCollector()
-    for batch in ids.toArrow().to_batches():
-        collector.add(batch.column(0).to_pylist())
-    return collector.finish()
+        ids = FrameIds(retained_ids(self._spark, state, floors, follow_base=self._follow_base))
+        return Retained(ids=ids, positions=state.positions, covers=LogIdentifier.covers)
 
 
 # ── smaller ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -10,15 +10,17 @@ import msgspec
 from headwater.persistence.backend import Backend
 from headwater.schemas.errors import RetainedIncomplete
 from headwater.streaming.fenced import FencedRealm
-from headwater.streaming.identified import IdSet
+from headwater.streaming.identified import MarkedIds
 from headwater.streaming.identifiers import Identifiers, Span
 from headwater.streaming.segments import Position
 
 
 class Retained(msgspec.Struct, frozen=True, kw_only=True):
-    ids: IdSet
+    ids: MarkedIds
     positions: dict[str, Position]
     """Up to where each pointer's log is in the set."""
+    covers: frozenset[str] | None = None
+    """⚠ Object types about which the set decides; None: all that identifiers cover. No other is purged by it."""
 
 
 class RetainedSource(Protocol):
@@ -34,8 +36,12 @@ class WalkedSource:
 
     def retained(self, fenced: FencedRealm) -> Retained:
         ids = self._identifiers.retained(self._backend, fenced.realm, fenced.spans)
-        walked = {pointer: Position(span.floor, span.seq, span.head.hex()) for pointer, span in fenced.spans.items()}
-        return Retained(ids=ids, positions=walked)
+        return Retained(ids=ids, positions=walked_positions(fenced.spans))
+
+
+def walked_positions(spans: Mapping[str, Span]) -> dict[str, Position]:
+    """A walk from the heads down to the floors knows just that."""
+    return {pointer: Position(span.floor, span.seq, span.head.hex()) for pointer, span in spans.items()}
 
 
 def require_complete(spans: Mapping[str, Span], positions: Mapping[str, Position]) -> None:

@@ -6,10 +6,9 @@ then deletion. Whatever fails before leaves everything as it was; a realm that f
 
 from __future__ import annotations
 
-import secrets
 import time
-from collections.abc import Callable, Sequence
-from typing import Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -17,12 +16,12 @@ from headwater.persistence.clock import Clock
 from headwater.persistence.rows import Table
 from headwater.persistence.store import Store
 from headwater.schemas.errors import FilterOverflow, HeadwaterError, InvalidInput, MaintenanceSuperseded, RealmNotActive
-from headwater.streaming.executors import SweepExecutor
+from headwater.streaming.executors import SweepExecutor, SweepWork
 from headwater.streaming.fenced import FencedRealm, fence_realm
-from headwater.streaming.identified import IdSet
+from headwater.streaming.identified import MarkedIds
 from headwater.streaming.identifiers import Identifiers
-from headwater.streaming.retained_filter import SALT_BYTES, ExactFilter, RetainedFilter, build_bloom, capacity_after
-from headwater.streaming.retained_sources import RetainedSource, require_complete
+from headwater.streaming.retained_filter import FilterChoice, FilterKind, capacity_after
+from headwater.streaming.retained_sources import Retained, RetainedSource, require_complete
 from headwater.streaming.runs import CountsByRealm, Run, Runs
 from headwater.streaming.safeguards import ALL_ON, Safeguards
 from headwater.streaming.sweep_task import Doomed, RealmToSweep, SplitResult, SweepPlan
@@ -36,7 +35,7 @@ MICROS = 1_000_000
 
 class SweepOptions(msgspec.Struct, frozen=True, kw_only=True):
     grace_seconds: float = GRACE_SECONDS
-    filter: Literal["exact", "bloom"] = "exact"
+    filter: FilterKind = "exact"
     splits: int = SPLITS
     rows_per_second: float = 0.0
     deletes_per_second: float = 0.0
@@ -64,6 +63,11 @@ def check_grace(seconds: float) -> None:
             field="grace",
             remedy=f"Use at least {GRACE_SECONDS_MIN} seconds: writers that are under way need them.",
         )
+
+
+class MarkedRealm(NamedTuple):
+    fenced: FencedRealm
+    found: Retained
 
 
 class Sweep:
@@ -96,32 +100,34 @@ class Sweep:
         """Called with each realm whose set was proved complete, when its garbage is gone: now the set may be compacted."""
 
     def run(self, runs: Runs, run: Run, realms: Sequence[str]) -> SweepReport:
-        fenced, retained = self._mark(run, realms)
-        if not fenced:
+        marked = self._mark(run, realms)
+        if not marked:
             return SweepReport(counts={}, sample=[], failures=run.record.failures, skipped=run.record.skipped, swept=[])
-        run.record.retained_ids = sum(map(len, retained.values()))
+        run.record.retained_ids = sum(len(one.found.ids) for one in marked)
         runs.save(run.record)
-        self._executor.ship(self._filter(runs, run, retained), self._safeguards)
-        if self._safeguards.probe:
-            self._progress("probed", self._executor.probe(retained))
-        self._before_delete()
-        done = self._delete(runs, run, fenced)
+        try:
+            self._prepare(runs, run, {one.fenced.realm: one.found.ids for one in marked})
+            if self._safeguards.probe:
+                self._progress("probed", self._executor.probe())
+            self._before_delete()
+            done = self._delete(runs, run, marked)
+        finally:
+            self._executor.release()
         if not self._options.dry_run:
-            for one in fenced:
-                self._on_swept(one)
+            for one in marked:
+                self._on_swept(one.fenced)
         return SweepReport(
             counts=done.counts,
             sample=done.sample,
             failures=run.record.failures,
             skipped=run.record.skipped,
-            swept=[one.realm for one in fenced],
+            swept=[one.fenced.realm for one in marked],
         )
 
     # ── mark ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _mark(self, run: Run, realms: Sequence[str]) -> tuple[list[FencedRealm], dict[str, IdSet]]:
-        fenced: list[FencedRealm] = []
-        retained: dict[str, IdSet] = {}
+    def _mark(self, run: Run, realms: Sequence[str]) -> list[MarkedRealm]:
+        marked: list[MarkedRealm] = []
         for realm in realms:
             run.check()
             try:
@@ -138,34 +144,28 @@ class Sweep:
                 run.record.failures = [*run.record.failures, f"{realm}: {error}"]
                 run.record.skipped = {**run.record.skipped, realm: str(error)}
                 continue
-            fenced.append(one)
-            retained[realm] = found.ids
+            marked.append(MarkedRealm(one, found))
             self._progress("marked", len(found.ids))
-        return fenced, retained
+        return marked
 
-    def _filter(self, runs: Runs, run: Run, retained: dict[str, IdSet]) -> RetainedFilter:
+    def _prepare(self, runs: Runs, run: Run, retained: Mapping[str, MarkedIds]) -> None:
         run.record.filter = self._options.filter
-        if self._options.filter == "exact":
-            return ExactFilter(retained)
-        # Here all ids are known before the filter is made, so that the first run of a large store does not overflow.
+        # All ids are counted before the filter is made, so that the first run of a large store does not overflow.
         capacity = self._options.capacity or max(
             capacity_after(retained_by_last_run(runs, run.record.id)), run.record.retained_ids
         )
+        choice = FilterChoice(kind=self._options.filter, capacity=capacity)
         try:
-            bloom = build_bloom(retained, capacity, secrets.token_bytes(SALT_BYTES))
+            run.record.false_positives = self._executor.prepare(retained, choice, self._safeguards)
         except FilterOverflow as overflow:
             run.record.false_positives = float(str(overflow.facts["false_positives"]))
             raise
-        run.record.false_positives = bloom.measured_false_positives()
-        return bloom
 
     # ── sweep ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _delete(self, runs: Runs, run: Run, fenced: Sequence[FencedRealm]) -> SplitResult:
-        types = self._identifiers.purgeable_types(spare_rooted=self._safeguards.spare_rooted)
+    def _delete(self, runs: Runs, run: Run, marked: Sequence[MarkedRealm]) -> SplitResult:
         plan = SweepPlan(
-            realms={one.realm: RealmToSweep(one.time - self._grace_micros()) for one in fenced},
-            types=types,
+            realms={one.fenced.realm: self._to_sweep(one) for one in marked},
             dry_run=self._options.dry_run,
             rows_per_second=self._options.rows_per_second,
             deletes_per_second=self._options.deletes_per_second,
@@ -183,8 +183,15 @@ class Sweep:
                 saved_at = time.monotonic()
 
         splits = self._store.backend.splits(Table.OBJECTS, self._options.splits)
-        self._executor.sweep(splits, plan, run.check, lambda rows: self._progress("scanned", rows), add)
+        self._executor.sweep(SweepWork(splits, plan, run.check, lambda rows: self._progress("scanned", rows), add))
         return total
+
+    def _to_sweep(self, marked: MarkedRealm) -> RealmToSweep:
+        types = self._identifiers.purgeable_types(spare_rooted=self._safeguards.spare_rooted)
+        covers = marked.found.covers
+        return RealmToSweep(
+            created_before=marked.fenced.time - self._grace_micros(), types=types if covers is None else types & covers
+        )
 
     def _grace_micros(self) -> int:
         return int(self._options.grace_seconds * MICROS) if self._safeguards.grace else -(2**62)

@@ -7,34 +7,35 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 
 import msgspec
 
 from headwater.persistence.backend import Backend
 from headwater.persistence.rows import ScannedRow, Split
 from headwater.schemas.errors import HeadwaterError, MaintenanceRefused
-from headwater.streaming.retained_filter import RetainedFilter
+from headwater.streaming.retained_filter import RetainedFilter, kept_of
 from headwater.streaming.runs import Counts, CountsByRealm
 
 DELETE_BATCH_ROWS = 500
 DELETE_TRIES_MAX = 3
 SAMPLE_ROWS = 20
 FAILURES_TOLD = 20
-PROGRESS_ROWS = 2_000
+CHUNK_ROWS = 2_000
 
 
-class RealmToSweep(msgspec.Struct, frozen=True):
+class RealmToSweep(msgspec.Struct, frozen=True, kw_only=True):
     created_before: int
     """Microseconds: T minus the grace."""
+    types: frozenset[str]
+    """⚠ What may be purged at all: known types that identifiers and the retained set decide about, and none that is rooted."""
 
 
 class SweepPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a worker needs beside the store and the filter."""
 
     realms: dict[str, RealmToSweep]
-    types: frozenset[str]
-    """⚠ What may be purged at all: known types that identifiers decide about, and none that is rooted."""
     dry_run: bool = False
     rows_per_second: float = 0.0
     """Scanned; 0 is no limit. Of one task."""
@@ -96,69 +97,31 @@ class RateLimit:
         return max(pause, 0.0)
 
 
-class SplitSweep:
+class Removal:
+    """Rows that nothing reaches enter, each batch is deleted and counted. Goes on over single failures."""
+
     def __init__(
         self,
         backend: Backend,
         plan: SweepPlan,
-        retained: RetainedFilter,
         *,
-        scanning: RateLimit | None = None,
         deleting: RateLimit | None = None,
         before_delete: Callable[[], None] = lambda: None,
-        on_rows: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._backend = backend
         self._plan = plan
-        self._retained = retained
-        self._scanning = scanning or RateLimit(plan.rows_per_second)
         self._deleting = deleting or RateLimit(plan.deletes_per_second)
         self._before_delete = before_delete
-        self._on_rows = on_rows
 
-    def run(self, split: Split) -> SplitResult:
-        """Goes on over single failures: what could not be deleted is counted as failed and is there for the next run."""
-        result = SplitResult()
-        batch: list[ScannedRow] = []
-        only_realm = next(iter(self._plan.realms)) if len(self._plan.realms) == 1 else None
-        scanned = 0
-        try:
-            for row in self._backend.scan(split, realm=only_realm):
-                scanned += 1
-                if scanned % PROGRESS_ROWS == 0:
-                    self._scanning.wait(PROGRESS_ROWS)
-                    self._on_rows(PROGRESS_ROWS)
-                if self._goes(row, result):
-                    batch.append(row)
-                    if len(batch) == DELETE_BATCH_ROWS:
-                        self._delete(batch, result)
-                        batch = []
-        except MaintenanceRefused:
-            raise
-        except HeadwaterError as error:
-            result.failures.append(f"scan of {split.lower or 'the start'} to {split.upper or 'the end'}: {error}")
-        self._delete(batch, result)
-        self._on_rows(scanned % PROGRESS_ROWS)
-        return result
+    def remove(self, rows: Sequence[ScannedRow], result: SplitResult) -> None:
+        """What could not be deleted is counted as failed and is there for the next run."""
+        sampled = rows[: SAMPLE_ROWS - len(result.sample)]
+        result.sample = [*result.sample, *(Doomed(it.realm, it.type, it.id, it.part, it.created_at) for it in sampled)]
+        for first in range(0, len(rows), DELETE_BATCH_ROWS):
+            self._remove_batch(rows[first : first + DELETE_BATCH_ROWS], result)
 
-    def _goes(self, row: ScannedRow, result: SplitResult) -> bool:
-        realm = self._plan.realms.get(row.realm)
-        if realm is None:
-            return False
-        counts = result.of(row.realm, row.type)
-        counts.scanned += 1
-        if row.type not in self._plan.types or self._retained.keeps(row.realm, row.id):
-            counts.retained += 1
-            return False
-        if row.created_at >= realm.created_before:
-            counts.newer += 1
-            return False
-        if len(result.sample) < SAMPLE_ROWS:
-            result.sample.append(Doomed(row.realm, row.type, row.id, row.part, row.created_at))
-        return True
-
-    def _delete(self, batch: Sequence[ScannedRow], result: SplitResult) -> None:
-        if not batch or self._plan.dry_run:
+    def _remove_batch(self, batch: Sequence[ScannedRow], result: SplitResult) -> None:
+        if self._plan.dry_run:
             for row in batch:
                 result.of(row.realm, row.type).would_purge += 1
             return
@@ -193,3 +156,81 @@ class SplitSweep:
                 counts.newer += 1
             else:
                 counts.purged += 1
+
+
+class SplitSweep:
+    """Scan, judge by a filter, delete: all of it in one place."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        plan: SweepPlan,
+        retained: RetainedFilter,
+        *,
+        scanning: RateLimit | None = None,
+        deleting: RateLimit | None = None,
+        before_delete: Callable[[], None] = lambda: None,
+        on_rows: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        self._backend = backend
+        self._plan = plan
+        self._retained = retained
+        self._scanning = scanning or RateLimit(plan.rows_per_second)
+        self._removal = Removal(backend, plan, deleting=deleting, before_delete=before_delete)
+        self._on_rows = on_rows
+
+    def run(self, split: Split) -> SplitResult:
+        result = SplitResult()
+        batch: list[ScannedRow] = []
+        try:
+            for chunk in scanned_chunks(self._backend, self._plan, split):
+                self._scanning.wait(len(chunk))
+                self._on_rows(len(chunk))
+                batch += self._doomed(chunk, result)
+                whole = len(batch) - len(batch) % DELETE_BATCH_ROWS
+                self._removal.remove(batch[:whole], result)
+                batch = batch[whole:]
+        except MaintenanceRefused:
+            raise
+        except HeadwaterError as error:
+            result.failures.append(scan_failure(split, error))
+        self._removal.remove(batch, result)
+        return result
+
+    def _doomed(self, chunk: Sequence[ScannedRow], result: SplitResult) -> list[ScannedRow]:
+        """Which rows go; the others are counted."""
+        doomed = []
+        for realm, group in groupby(chunk, key=lambda row: row.realm):
+            rows = list(group)
+            wanted = self._plan.realms[realm]
+            for row, kept in zip(rows, kept_of(self._retained, realm, [row.id for row in rows]), strict=True):
+                counts = result.of(realm, row.type)
+                counts.scanned += 1
+                if kept or row.type not in wanted.types:
+                    counts.retained += 1
+                elif row.created_at >= wanted.created_before:
+                    counts.newer += 1
+                else:
+                    doomed.append(row)
+        return doomed
+
+
+def scanned_chunks(backend: Backend, plan: SweepPlan, split: Split) -> Iterator[list[ScannedRow]]:
+    """Rows of the realms that are swept, some thousand at once; what came before a failure comes before it here too."""
+    only_realm = next(iter(plan.realms)) if len(plan.realms) == 1 else None
+    chunk: list[ScannedRow] = []
+    try:
+        for row in backend.scan(split, realm=only_realm):
+            if row.realm in plan.realms:
+                chunk.append(row)
+            if len(chunk) == CHUNK_ROWS:
+                yield chunk
+                chunk = []
+    except HeadwaterError:
+        yield chunk
+        raise
+    yield chunk
+
+
+def scan_failure(split: Split, error: HeadwaterError) -> str:
+    return f"scan of {split.lower or 'the start'} to {split.upper or 'the end'}: {error}"

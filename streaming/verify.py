@@ -16,7 +16,7 @@ from headwater.schemas.errors import ObjectNotFound, RetainedIncomplete
 from headwater.streaming.fenced import FencedRealm, pointer_rows
 from headwater.streaming.identified import IdSet
 from headwater.streaming.identifiers import Identifiers, Span
-from headwater.streaming.retained_sources import Retained, RetainedSource, WalkedSource, require_complete
+from headwater.streaming.retained_sources import RetainedSource, WalkedSource, require_complete
 
 SAMPLE_IDS = 20
 SPLITS = 8
@@ -62,17 +62,18 @@ def verify_realm(
             missing_count=len(ids),
             failure=str(gone),
         )
-    scanned, unreached, missing, missing_count = _scan(backend, realm, walked.ids)
+    marked = walked.ids.local()
+    scanned, unreached, missing, missing_count = _scan(backend, realm, marked)
     report = VerifyReport(
         realm=realm,
         pointers=len(now.spans),
-        walked=len(walked.ids),
+        walked=len(marked),
         scanned=scanned,
         missing=missing,
         missing_count=missing_count,
         unreached=unreached,
     )
-    return report if streamed is None else _compared(report, now, walked, streamed)
+    return report if streamed is None else _compared(report, now, marked, streamed)
 
 
 def current(backend: Backend, realm: str, clock: Clock) -> FencedRealm:
@@ -82,17 +83,18 @@ def current(backend: Backend, realm: str, clock: Clock) -> FencedRealm:
     return FencedRealm(realm=realm, time=clock.now_micros(), spans=spans)
 
 
-def _compared(report: VerifyReport, now: FencedRealm, walked: Retained, source: RetainedSource) -> VerifyReport:
+def _compared(report: VerifyReport, now: FencedRealm, walked: IdSet, source: RetainedSource) -> VerifyReport:
     try:
         found = source.retained(now)
         require_complete(now.spans, found.positions)
     except RetainedIncomplete as behind:
         return msgspec.structs.replace(report, streamed=0, failure=str(behind))
+    streamed = found.ids.local()
     return msgspec.structs.replace(
         report,
-        streamed=len(found.ids),
-        only_walked=_first(id for id in walked.ids if id not in found.ids),
-        only_streamed=_first(id for id in found.ids if id not in walked.ids),
+        streamed=len(streamed),
+        only_walked=_first(id for id in walked if id not in streamed),
+        only_streamed=_first(id for id in streamed if id not in walked),
     )
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from headwater.streaming.runs import CountsByRealm
 
 by_stream = click.option("--stream", is_flag=True, help="Take what must stay from the streamed set, not by walking.")
-on_spark = click.option("--spark", "use_spark", is_flag=True, help="Scan and delete on Spark's workers, not on threads.")
+on_spark = click.option("--spark", "use_spark", is_flag=True, help="Mark, scan and delete on Spark's workers, not on threads.")
 
 
 @click.command("sweep")
@@ -82,7 +82,7 @@ def sweep_command(
         with progress_bar() as bar:
             sweep = Sweep(
                 store,
-                _source(settings, store, spark if stream else None, identifiers),
+                _source(settings, store, spark, identifiers, by_stream=stream),
                 _executor(settings, store, spark if use_spark else None, threads),
                 identifiers,
                 options,
@@ -119,7 +119,7 @@ def verify_command(settings: Settings, realms: Sequence[str], stream: bool, supe
 
     with opened(settings) as store:
         instances = instances_to_maintain(store, realms)
-        streamed = _source(settings, store, _spark(settings), installed_identifiers()) if stream else None
+        streamed = _source(settings, store, _spark(settings), installed_identifiers(), by_stream=True) if stream else None
         with Runs(store.backend, store.clock).run("verify", supersede=supersede) as run:
             reports = [
                 verify_realm(store.backend, instance, store.clock, installed_identifiers(), streamed) for instance in instances
@@ -227,14 +227,19 @@ def _spark(settings: Settings) -> Any:
     return spark
 
 
-def _source(settings: Settings, store: Store, spark: Any, identifiers: Any) -> RetainedSource:
-    from headwater.streaming.retained_sources import WalkedSource
-
+def _source(settings: Settings, store: Store, spark: Any, identifiers: Any, *, by_stream: bool) -> RetainedSource:
+    """Walking is done where the sweep is: on threads here, or on Spark's workers."""
     if spark is None:
-        return WalkedSource(store.backend, identifiers)
-    from headwater.streaming.retained_rows import StreamedSource
+        from headwater.streaming.retained_sources import WalkedSource
 
-    return StreamedSource(spark, settings.maintenance_dir)
+        return WalkedSource(store.backend, identifiers)
+    if by_stream:
+        from headwater.streaming.retained_rows import StreamedSource
+
+        return StreamedSource(spark, settings.maintenance_dir)
+    from headwater.streaming.spark_walk import SparkWalkedSource
+
+    return SparkWalkedSource(spark, settings.store)
 
 
 def _compacting(settings: Settings, spark: Any) -> Callable[[FencedRealm], None]:
@@ -252,8 +257,10 @@ def _compacting(settings: Settings, spark: Any) -> Callable[[FencedRealm], None]
 
 
 def _executor(settings: Settings, store: Store, spark: Any, threads: int) -> SweepExecutor:
-    from headwater.streaming.executors import LocalExecutor, SparkExecutor
-
     if spark is None:
+        from headwater.streaming.executors import LocalExecutor
+
         return LocalExecutor(store.backend, threads)
+    from headwater.streaming.spark_executor import SparkExecutor
+
     return SparkExecutor(spark, settings.store, store.backend)

@@ -13,7 +13,6 @@ import headwater
 from headwater.persistence import draft
 from headwater.persistence.backends import open_backend
 from headwater.schemas.errors import RetainedCorrupt, RetainedIncomplete
-from headwater.streaming.executors import SparkExecutor
 from headwater.streaming.fenced import fence_realm
 from headwater.streaming.identifiers import Identifiers
 from headwater.streaming.kafka_changes import KafkaOptions
@@ -23,6 +22,7 @@ from headwater.streaming.retained_rows import StreamedSource, compact
 from headwater.streaming.retained_sources import WalkedSource, require_complete
 from headwater.streaming.retained_store import RetainedStore
 from headwater.streaming.safeguards import Safeguards
+from headwater.streaming.spark_executor import SparkExecutor
 from headwater.streaming.verify import verify_realm
 from tests.maintained import HOUR, Maintained
 from tests.publisher_runs import options, publish_rest
@@ -59,7 +59,7 @@ class Streamed:
         streamed = StreamedSource(self.spark, self.folder).retained(fenced)
         require_complete(fenced.spans, streamed.positions)
         walked = WalkedSource(self.realm.backend, Identifiers()).retained(fenced)
-        assert set(streamed.ids) == set(walked.ids)
+        assert streamed.ids.local() == walked.ids
 
 
 @pytest.fixture

@@ -25,9 +25,9 @@ from headwater.schemas.errors import (
     ObjectNotFound,
     StoreUnavailable,
 )
+from headwater.streaming.bloom import BloomFilter
 from headwater.streaming.fenced import FencedRealm
 from headwater.streaming.identifiers import Identifiers, Marks, WalkedRealm
-from headwater.streaming.retained_filter import BloomFilter
 from headwater.streaming.retained_sources import Retained, WalkedSource
 from headwater.streaming.runs import Runs, RunStatus
 from headwater.streaming.safeguards import Safeguards
