@@ -1,0 +1,93 @@
+"""The driver of an archive is killed: afterwards it holds each Change once, and never do two processes write one archive."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import headwater
+from headwater.embedded import Headwater
+from headwater.schemas.errors import MaintenanceRunning, MaintenanceSuperseded
+from headwater.streaming.archive import archive_log, lease_key
+from headwater.streaming.archive_targets import ParquetArchive
+from headwater.streaming.work_leases import HeldLease, WorkLeases
+from tests.archive_process import LEASE_SECONDS, run_and_be_killed
+from tests.spark_lakes import change_of_row, fill, logged_changes, put_tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Iterator[tuple[str, Headwater]]:
+    url = f"sqlite:///{tmp_path}/lake.db"
+    with headwater.open(url, create=True) as engine:
+        fill(engine, tables=3)
+        yield url, engine
+
+
+def archived(target: ParquetArchive) -> list[Any]:
+    return sorted((change_of_row(row) for row in target.changes().collect()), key=lambda change: (change.pointer, change.seq))
+
+
+@pytest.mark.timeout(600)  # two JVMs start
+def test_an_archive_whose_driver_was_killed_between_files_and_manifest_holds_each_change_once(
+    spark: SparkSession, lake: tuple[str, Headwater], tmp_path: Path
+) -> None:
+    url, engine = lake
+    folder = tmp_path / "archive"
+    run_and_be_killed(url, str(folder))
+    target = ParquetArchive(spark, str(folder))
+    half = archived(target)
+    assert 0 < len(half) < len(logged_changes(engine.realm().kernel))
+    assert len(list((folder / "data").iterdir())) == 2, "files of a batch that never became whole"
+    put_tables(engine, "after-the-kill")
+    time.sleep(LEASE_SECONDS)  # the dead one's lease ends by itself
+    archive_log(spark, target, store=url)
+    assert archived(ParquetArchive(spark, str(folder))) == logged_changes(engine.realm().kernel)
+
+
+def test_a_second_archive_at_once_is_refused_and_touches_nothing(
+    spark: SparkSession, lake: tuple[str, Headwater], tmp_path: Path
+) -> None:
+    url, engine = lake
+    folder = tmp_path / "archive"
+    stray = folder / "data" / "0000000001-of-the-first"
+    stray.mkdir(parents=True)
+    leases = WorkLeases(engine.store.backend, engine.store.clock)
+    key = lease_key(engine.realm().kernel.realm, "archive")
+    first = leases.take(key, "first", leases.look(key))
+    assert first is not None
+    target = ParquetArchive(spark, str(folder))
+    with pytest.raises(MaintenanceRunning, match="another process is writing the archive"):
+        archive_log(spark, target, store=url)
+    assert stray.exists() and target.position() is None
+    first.release()
+    archive_log(spark, target, store=url)
+    assert archived(target) == logged_changes(engine.realm().kernel)
+
+
+def test_an_archive_that_slept_past_its_lease_writes_nothing_more(
+    spark: SparkSession, lake: tuple[str, Headwater], tmp_path: Path
+) -> None:
+    url, engine = lake
+    leases = WorkLeases(engine.store.backend, engine.store.clock)
+    key = lease_key(engine.realm().kernel.realm, "archive")
+    target = ParquetArchive(spark, str(tmp_path / "archive"))
+    position = target.position
+    taken: list[HeldLease | None] = []
+
+    def taken_over() -> Any:
+        if not taken:  # as if this process had slept for longer than its lease
+            taken.append(leases.take(key, "another", leases.look(key)))
+        return position()
+
+    target.position = taken_over  # type: ignore[method-assign]
+    with pytest.raises(MaintenanceSuperseded):
+        archive_log(spark, target, store=url, lease_seconds=0.5)
+    assert taken[0] is not None
+    assert ParquetArchive(spark, str(tmp_path / "archive")).position() is None
