@@ -26,6 +26,7 @@ SUITES = {
     "iceberg": "bench.iceberg",
     "publish": "bench.publish",
     "maintain": "bench.maintenance",
+    "retained": "bench.retained",
 }
 """In the order in which they run. A suite is a module with `TITLE` and `run`."""
 
@@ -44,6 +45,7 @@ class Suite(Protocol):
     "--tables", multiple=True, type=int, default=(100_000,), show_default=True, help="Of a large catalog; repeatable."
 )
 @click.option("--entries", default=100_000, show_default=True, help="Of a long log.")
+@click.option("--objects", multiple=True, type=int, default=(100_000,), show_default=True, help="To sweep; repeatable.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write all numbers there too.")
 def main(
     suites: tuple[str, ...],
@@ -51,13 +53,14 @@ def main(
     seconds: float,
     tables: tuple[int, ...],
     entries: int,
+    objects: tuple[int, ...],
     json_file: Path | None,
 ) -> None:
     """Measure what one machine can do, and compare it with the goals. Without SUITES all of them run.
 
     The goals for large stores take some minutes more: scale --tables 100000 --tables 500000 --entries 1000000.
     """
-    context = Context(seconds, kinds or KINDS, Console(), tables, entries)
+    context = Context(seconds, kinds or KINDS, Console(), tables, entries, objects)
     load = ", ".join(f"{load:.1f}" for load in os.getloadavg())
     context.console.print(f"[dim]{os.cpu_count()} cores, load average {load}: what else runs here takes from every rate.[/dim]")
     measures: list[Measure] = []

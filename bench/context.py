@@ -16,3 +16,5 @@ class Context(NamedTuple):
     """Sizes of the catalogs that are compared with a small one."""
     entries: int = 100_000
     """Of the long log."""
+    objects: tuple[int, ...] = (100_000,)
+    """Sizes of the stores that are swept."""

@@ -1,85 +1,107 @@
-"""A long log enters, most of it expired; how fast a sweep marks, scans and deletes leaves, and what memory it takes.
+"""A large store enters, half of it garbage; how fast Spark marks, scans and deletes leaves, and what memory its driver takes.
 
-The log is written by a clock that is a day behind, so that everything is older than the grace. Marking and scanning are
-measured on the whole log, deleting on what is below the floor.
+The store is written by a clock that is a day behind, so that everything is older than the grace. It is swept twice: dry, by
+a bloom filter, then in earnest by a join. `python -m bench.maintenance URL` does it with a store that was made before, by
+`bench.large_store`: half of what it holds is gone then.
 """
 
 from __future__ import annotations
 
-import resource
+import sys
 import time
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from bench.bulk_load import load_commits
+from rich.console import Console
+
 from bench.context import Context
-from bench.measures import Measure
+from bench.large_store import REALM, Yesterday, load_objects
+from bench.measures import Measure, show
+from bench.processes import driver_megabytes
 from bench.stores import fresh_store_url
 from headwater.persistence.clock import SystemClock
-from headwater.persistence.rows import PointerRow
-from headwater.persistence.store import Store, open_store
-from headwater.streaming.executors import LocalExecutor
-from headwater.streaming.expire import Expiry
-from headwater.streaming.identifiers import Identifiers
-from headwater.streaming.policies import parse_retention
-from headwater.streaming.retained_sources import WalkedSource
-from headwater.streaming.runs import Runs
+from headwater.persistence.store import open_store
+from headwater.settings import load_settings
+from headwater.spark import open_spark
+from headwater.streaming.fenced import FencedRealm
+from headwater.streaming.identifiers import installed_identifiers
+from headwater.streaming.retained_filter import FilterKind
+from headwater.streaming.retained_sources import Retained
+from headwater.streaming.runs import Counts, Runs
+from headwater.streaming.spark_executor import SparkExecutor
+from headwater.streaming.spark_walk import SparkWalkedSource
 from headwater.streaming.sweep import Sweep, SweepOptions
-from headwater.streaming.verify import current
 
-TITLE = "Maintenance: a sweep by walking, on threads"
-REALM = "bench#0000000000000001"
-POINTER = "cat/1/heads/main"
-SHARES = (10, 1)
-"""Of the entries asked for: what doubles must double."""
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TITLE = "Maintenance: a sweep on Spark"
 SLOW = ("cassandra",)
 """Where loading takes longer than everything else: a tenth is enough."""
-DAY_MICROS = 86_400 * 1_000_000
-
-
-class Yesterday(SystemClock):
-    def now_micros(self) -> int:
-        return super().now_micros() - DAY_MICROS
+OBJECTS_PER_SPLIT = 100_000
 
 
 def run(context: Context) -> Iterator[Measure]:
-    for kind in context.kinds:
-        for share in SHARES:
-            entries = context.entries // share // (10 if kind in SLOW else 1)
+    spark = open_spark(load_settings())
+    for kind in [kind for kind in context.kinds if kind != "memory"]:
+        for objects in context.objects:
+            wanted = objects // (10 if kind in SLOW else 1)
+            subject = f"{kind}, {wanted:,} objects"
             with fresh_store_url(kind, context.console) as url:
-                yield from _measured(context, url, f"{kind}, {entries:,} entries", entries)
+                with context.console.status(f"{subject}: loading …"), open_store(url, create=True, clock=Yesterday()) as store:
+                    load_objects(store, wanted)
+                yield from measured(spark, url, subject, wanted)
 
 
-def _measured(context: Context, url: str, subject: str, entries: int) -> Iterator[Measure]:
-    with open_store(url, create=True, clock=Yesterday()) as store:
-        store.backend.add_name(REALM, POINTER)
-        store.backend.reserve_pointer(REALM, POINTER, PointerRow(created_at=store.clock.now_micros()))
-        with context.console.status(f"{subject}: loading …"):
-            load_commits(store.kernel(REALM), POINTER, entries)
-        identifiers = Identifiers()
+def measured(spark: SparkSession, url: str, subject: str, objects: int) -> Iterator[Measure]:
+    for kind, dry_run, name in (("bloom", True, "bloom, dry run"), ("exact", False, "exact")):
+        found = _Sweeping(spark, url).run(kind, dry_run=dry_run, objects=objects)  # type: ignore[arg-type]
+        yield Measure("maintain", subject, f"{name}: marked", found.marked / found.marking_seconds, "objects/s")
+        yield Measure("maintain", subject, f"{name}: judged", found.counts.scanned / found.judging_seconds, "rows/s")
+        yield Measure("maintain", subject, f"{name}: all of it", found.marking_seconds + found.judging_seconds, "s")
+        gone = found.counts.would_purge if dry_run else found.counts.purged
+        yield Measure("maintain", subject, f"{name}: {'would go' if dry_run else 'deleted'}", gone, "rows")
+    yield Measure("maintain", subject, "driver so far", driver_megabytes(spark), "MiB")
+
+
+class _Sweeping:
+    """Also the source of its own sweep, to know how long marking took."""
+
+    def __init__(self, spark: SparkSession, url: str) -> None:
+        self._spark = spark
+        self._url = url
+        self._source = SparkWalkedSource(spark, url)
+        self.marking_seconds = self.judging_seconds = 0.0
+        self.marked = 0
+        self.counts = Counts()
+
+    def retained(self, fenced: FencedRealm) -> Retained:
         started = time.perf_counter()
-        marked = len(WalkedSource(store.backend, identifiers).retained(current(store.backend, REALM, store.clock)).ids)
-        yield Measure("maintain", subject, "marked", marked / (time.perf_counter() - started), "objects/s")
-        scanned, seconds, _ = _sweep(store, identifiers, dry_run=True)
-        yield Measure("maintain", subject, "marked, probed and scanned", scanned / seconds, "rows/s")
-        Expiry(store.kernel(REALM), parse_retention("*=10n")).run()
-        scanned, seconds, purged = _sweep(store, identifiers, dry_run=False)
-        yield Measure("maintain", subject, "swept", scanned / seconds, "rows/s")
-        yield Measure("maintain", subject, "deleted", purged / seconds, "rows/s")
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    yield Measure("maintain", subject, "memory so far", memory, "MiB")
+        found = self._source.retained(fenced)
+        self.marking_seconds = time.perf_counter() - started
+        return found
+
+    def run(self, kind: FilterKind, *, dry_run: bool, objects: int) -> _Sweeping:
+        """By today's clock."""
+        options = SweepOptions(filter=kind, dry_run=dry_run, splits=max(8, objects // OBJECTS_PER_SPLIT))
+        with open_store(self._url, clock=SystemClock()) as store:
+            executor = SparkExecutor(self._spark, self._url, store.backend)
+            sweep = Sweep(store, self, executor, installed_identifiers(), options)
+            runs = Runs(store.backend, store.clock)
+            started = time.perf_counter()
+            with runs.run("sweep", dry_run=dry_run) as under_way:
+                report = sweep.run(runs, under_way, [REALM])
+            if report.failures:
+                raise RuntimeError(report.failures[0])
+        self.judging_seconds = time.perf_counter() - started - self.marking_seconds
+        self.marked, self.counts = under_way.record.retained_ids, under_way.record.totals()
+        return self
 
 
-def _sweep(store: Store, identifiers: Identifiers, *, dry_run: bool) -> tuple[int, float, int]:
-    """Rows scanned, seconds, rows deleted. By today's clock."""
-    options = SweepOptions(filter="bloom", dry_run=dry_run)
-    source = WalkedSource(store.backend, identifiers)
-    executor = LocalExecutor(store.backend)
-    sweep = Sweep(store, source, executor, identifiers, options, clock=SystemClock())
-    runs = Runs(store.backend, SystemClock())
-    started = time.perf_counter()
-    with runs.run("sweep", dry_run=dry_run) as run:
-        report = sweep.run(runs, run, [REALM])
-    if report.failures:
-        raise RuntimeError(report.failures[0])
-    total = run.record.totals()
-    return total.scanned, time.perf_counter() - started, total.purged
+def main(url: str, objects: str) -> None:
+    spark = open_spark(load_settings())
+    show(TITLE, list(measured(spark, url, f"{int(objects):,} objects", int(objects))), Console())
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
