@@ -54,6 +54,8 @@ JAR_SETS = {
             (Coordinate("io.apicurio", "apicurio-registry-app", "3.0.9", "all", "tar.gz"),),  # 3.3 needs Java 21
             transitive=False,
         ),
+        # Not a server: the client whose ordinary work the tests do against our own.
+        JarSet("nessie-client", (Coordinate("org.projectnessie.nessie", "nessie-client", "0.99.0"),), transitive=True),
         # Exact and without transitives, for `spark.jars`: spark.jars.packages cannot resolve the Kafka connector because its
         # token provider of the same version is not published.
         JarSet(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TypeVar
 from urllib.parse import parse_qsl
@@ -12,6 +12,9 @@ import msgspec
 from headwater.producer.pointer_names import ReferenceType
 from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import InvalidInput
+from headwater.service.access.access import Access
+from headwater.service.access.caller import caller_of
+from headwater.service.access.rights import Right, Securable
 from headwater.service.http.answers import Scope
 from headwater.service.http.bodies import decode_body
 from headwater.service.nessie.key_paths import parse_key_path
@@ -44,15 +47,26 @@ class Call:
         scope: Scope,
         names: Mapping[str, str],
         body: bytes,
-        principal: str,
+        access: Access,
         request_id: str | None = None,
     ) -> None:
         self.view = view
         self.scope = scope
         self.names = names
         self.body = body
-        self.principal = principal
+        self.access = access
+        self.caller = caller_of(scope)
         self.request_id = request_id
+
+    @property
+    def principal(self) -> str:
+        return self.caller.name
+
+    def check(self, right: Right, keys: Iterable[KeyPath]) -> None:
+        """On a thread. ⚠ Before anything is looked up: what may not be seen is not told from what is not there."""
+        if not self.caller.development:
+            for key in keys:
+                self.access.check(self.caller, right, Securable(self.view.catalog.name, key))
 
     @property
     def reference(self) -> ReferencePath:

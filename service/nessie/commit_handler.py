@@ -8,9 +8,11 @@ from typing import TypeAlias
 import msgspec
 
 from headwater.persistence.lane import Answer as LaneAnswer
+from headwater.producer import content
 from headwater.producer.operations import CatalogOperation
 from headwater.producer.pointer_names import branch_pointer
 from headwater.schemas.errors import CommitConflict, InvalidInput, ReferenceNotFound
+from headwater.service.access.rights import Right, Securable
 from headwater.service.http.answers import JSON, NO_STORE, Answer
 from headwater.service.nessie.call import Call, Key
 from headwater.service.nessie.content_json import NessieContent
@@ -73,6 +75,8 @@ async def commit(call: Call) -> Answer:
         raise InvalidInput("a commit has no operations.", field="operations", remedy="Send one at least.")
     meta = require_message(to_meta(body.commit_meta, read_headers(call.scope["headers"]), call.principal))
     wanted = [operation.wanted() for operation in body.operations]
+    if not call.caller.development:
+        await _require(call, wanted)
     expected = path.expected()
     if path.steps:
         expected = (await asyncio.to_thread(view.branch_at, path)).hash
@@ -97,6 +101,33 @@ async def commit(call: Call) -> Answer:
     return _answer(branch, answer)
 
 
+async def _require(call: Call, wanted: list[Wanted]) -> None:
+    """Over the whole catalog, or over each key what is done there. What a delete takes away is not known before."""
+    catalog = call.view.catalog.name
+    if await call.access.allows(call.caller, Right.COMMIT_WRITE, Securable(catalog)):
+        return
+    for one in wanted:
+        await call.access.require(call.caller, _right(one), Securable(catalog, one.key))
+
+
+def _right(wanted: Wanted) -> Right:
+    if isinstance(wanted, KeepContent):
+        return Right.TABLE_READ
+    if isinstance(wanted, DeleteContent):
+        return Right.COMMIT_WRITE
+    create, write = RIGHTS.get(type(wanted.content), (Right.COMMIT_WRITE, Right.COMMIT_WRITE))
+    return create if wanted.content_id is None else write
+
+
+RIGHTS: dict[type, tuple[Right, Right]] = {
+    content.Namespace: (Right.NAMESPACE_CREATE, Right.NAMESPACE_WRITE),
+    content.IcebergTable: (Right.TABLE_CREATE, Right.TABLE_WRITE),
+    content.DeltaTable: (Right.TABLE_CREATE, Right.TABLE_WRITE),
+    content.IcebergView: (Right.VIEW_CREATE, Right.VIEW_WRITE),
+}
+"""To create, and to replace."""
+
+
 async def _operations(view: CatalogView, pointer: str, wanted: list[Wanted], expected: str | None) -> list[CatalogOperation]:
     if may_rename(wanted):
         return await asyncio.to_thread(operations_with_renames, view, pointer, wanted, expected)
@@ -111,7 +142,8 @@ async def _nothing(view: CatalogView, path: ReferencePath) -> Answer:
 
 def _answer(branch: str, answer: LaneAnswer) -> Answer:
     added = [{"key": {"elements": key}, "contentId": content_id} for key, content_id in added_contents(answer)]
-    return _branch_answer(branch, answer.head_commit.hex(), _encode(added))
+    hash = answer.head_commit if answer.logged is None else answer.logged.commit
+    return _branch_answer(branch, hash.hex(), _encode(added))
 
 
 def _branch_answer(branch: str, hash: str, added: bytes) -> Answer:

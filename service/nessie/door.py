@@ -13,6 +13,7 @@ from urllib.parse import unquote
 
 from starlette.routing import BaseRoute, Mount
 
+from headwater.persistence.idempotency_rows import IdempotencyRows
 from headwater.schemas.errors import (
     CommitConflict,
     HeadwaterError,
@@ -21,10 +22,14 @@ from headwater.schemas.errors import (
     RequestTooLarge,
     RouteNotFound,
 )
+from headwater.service.access.caller import CALLER_IN_SCOPE, Caller
+from headwater.service.access.rights import Securable
 from headwater.service.dev_realm import DEV_CATALOG, DEV_REALM
 from headwater.service.http.answers import Answer, Receive, Scope, Send, header
 from headwater.service.http.bodies import read_body
-from headwater.service.http.service import DEV_PRINCIPAL, Service
+from headwater.service.http.service import Service
+from headwater.service.idempotency.keyed import keyed_request
+from headwater.service.idempotency.once import IdempotencyOptions, Under, once_async
 from headwater.service.nessie.call import Call
 from headwater.service.nessie.error_shape import error_answer, internal_error
 from headwater.service.nessie.operations.catalog_view import CatalogView
@@ -41,17 +46,22 @@ class Counted(NamedTuple):
     path: str
 
 
+UNKNOWN = Counted(f"{PREFIX}/unknown")
+
+
 class NessieDoor:
     def __init__(self, service: Service) -> None:
         self._service = service
+        self._idempotency = IdempotencyOptions()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope["route"] = Counted(f"{PREFIX}/unknown")
+        scope["route"] = UNKNOWN
         try:
             answer = await self._answer(scope, receive)
         except HeadwaterError as error:
             if isinstance(error, CommitConflict):
-                self._service.commits.conflict(DEV_REALM)
+                caller: Caller | None = scope.get(CALLER_IN_SCOPE)
+                self._service.commits.conflict(DEV_REALM if caller is None else caller.realm)
             if error.http_status >= 500:
                 _log.warning("a nessie request failed: %s", error)
             answer = error_answer(error, scope)
@@ -61,15 +71,33 @@ class NessieDoor:
         await _send(send, answer)
 
     async def _answer(self, scope: Scope, receive: Receive) -> Answer:
+        service = self._service
         catalog, found, route = _routed(scope)
-        body = await _body(scope, receive, self._service.config.request_bytes_max)
-        feed = await self._service.realm(DEV_REALM)
-        known = feed.known_catalog(catalog)
-        view = CatalogView(feed.kernel, known if known is not None else await asyncio.to_thread(feed.read_catalog, catalog))
-        call = Call(view, scope, found.names, body, DEV_PRINCIPAL)
-        if route.on_loop is not None:
-            return await route.on_loop(call)
-        return await asyncio.to_thread(_handle, route, call)
+        caller = await service.access.caller(scope, None)
+        if not route.by_key:
+            await service.access.require(caller, route.right, Securable(catalog))
+        body = await _body(scope, receive, service.config.request_bytes_max)
+        feed = await service.realm(caller.realm)
+
+        async def run(under: Under | None) -> Answer:
+            known = feed.known_catalog(catalog)
+            there = known if known is not None else await asyncio.to_thread(feed.read_catalog, catalog)
+            request_id = None if under is None else under.request_id
+            call = Call(CatalogView(feed.kernel, there), scope, found.names, body, service.access, request_id)
+            if route.on_loop is not None:
+                return await route.on_loop(call)
+            return await asyncio.to_thread(_handle, route, call)
+
+        if not route.mutates or header(scope, b"idempotency-key") is None:
+            return await run(None)
+        return await once_async(
+            IdempotencyRows(feed.kernel),
+            keyed_request(scope, body, caller.name, route.path),
+            run,
+            refused=lambda error: error_answer(error, scope),
+            options=self._idempotency,
+            development=caller.development,
+        )
 
 
 def nessie_routes(service: Service) -> list[BaseRoute]:

@@ -10,6 +10,7 @@ from headwater.producer.page_tokens import make_token, read_token
 from headwater.schemas.change import KeyPath
 from headwater.schemas.entry_ids import EMPTY, time_text
 from headwater.schemas.errors import ContentNotFound, InvalidInput
+from headwater.service.access.rights import Right
 from headwater.service.http.answers import Answer, json_answer
 from headwater.service.nessie.answers import effective_json, key_json, log_entry_json, stored_json
 from headwater.service.nessie.call import Call, Key
@@ -130,7 +131,9 @@ def entries(call: Call) -> Answer:
 
 
 def content(call: Call) -> Answer:
-    key, found = call.key, call.view.find(call.reference)
+    key = call.key
+    call.check(Right.TABLE_READ, [key])
+    found = call.view.find(call.reference)
     contents = read_contents(call.view.kernel, found.logged, [key])
     if key not in contents:
         raise ContentNotFound(f"there is no content at {'.'.join(key)!r} in {found.name or found.hash!r}.", key=list(key))
@@ -149,6 +152,7 @@ def _contents(call: Call, keys: list[KeyPath]) -> Answer:
     """In the order in which they were asked for; what is not there is left out."""
     if len(keys) > KEYS_MAX:
         raise InvalidInput(f"{len(keys)} keys are asked for.", field="requestedKeys", remedy=f"Ask for {KEYS_MAX} at most.")
+    call.check(Right.TABLE_READ, keys)
     found = call.view.find(call.reference)
     contents = read_contents(call.view.kernel, found.logged, keys) if keys else {}
     told = [

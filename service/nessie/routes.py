@@ -27,6 +27,8 @@ class NessieRoute(NamedTuple):
     handler: Handler | None = None
     """On a thread, for it asks the store; None for the one that runs on the loop."""
     on_loop: AsyncHandler | None = None
+    by_key: bool = False
+    """The right is needed over the keys that the request names, and the handler asks for it; else over the catalog."""
 
     @property
     def mutates(self) -> bool:
@@ -47,10 +49,10 @@ ROUTES = (
     NessieRoute("GET", f"{_REF}/recent-changes", Right.CATALOG_READ, reference_handlers.recent_changes),
     NessieRoute("GET", f"{_REF}/history", Right.CATALOG_READ, read_handlers.history),
     NessieRoute("GET", f"{_REF}/entries", Right.CATALOG_READ, read_handlers.entries),
-    NessieRoute("GET", f"{_REF}/contents", Right.TABLE_READ, read_handlers.some_contents),
-    NessieRoute("POST", f"{_REF}/contents", Right.TABLE_READ, read_handlers.many_contents),
-    NessieRoute("GET", f"{_REF}/contents/{{key}}", Right.TABLE_READ, read_handlers.content),
-    NessieRoute("POST", f"{_REF}/history/commit", Right.COMMIT_WRITE, on_loop=commit_handler.commit),
+    NessieRoute("GET", f"{_REF}/contents", Right.TABLE_READ, read_handlers.some_contents, by_key=True),
+    NessieRoute("POST", f"{_REF}/contents", Right.TABLE_READ, read_handlers.many_contents, by_key=True),
+    NessieRoute("GET", f"{_REF}/contents/{{key}}", Right.TABLE_READ, read_handlers.content, by_key=True),
+    NessieRoute("POST", f"{_REF}/history/commit", Right.COMMIT_WRITE, on_loop=commit_handler.commit, by_key=True),
     NessieRoute("POST", f"{_REF}/history/merge", Right.CATALOG_WRITE, merge_handlers.merge),
     NessieRoute("POST", f"{_REF}/history/transplant", Right.CATALOG_WRITE, merge_handlers.transplant),
     NessieRoute("GET", "/trees/{from}/diff/{to}", Right.CATALOG_READ, read_handlers.diff),
