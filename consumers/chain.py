@@ -13,6 +13,7 @@ from headwater.schemas.change import Change
 from headwater.schemas.entry_ids import recomputed_entry_id
 from headwater.schemas.errors import ChainBroken
 from headwater.schemas.frame import Frame
+from headwater.schemas.withheld import is_partial
 
 REMEMBERED_ENTRIES_MAX = 1_000
 """Of how many newest entries the ids are kept, to tell a repeated entry from a changed one."""
@@ -64,6 +65,8 @@ class Chain:
     def _check_link(self, change: Change) -> None:
         """Recompute the id over the predecessor's, where the predecessor was seen."""
         previous = self._ids.get(change.seq - 1)
+        if is_partial(change):  # proven by what comes behind it, whose id covers this one's
+            return
         if previous is not None and recomputed_entry_id(change, previous) != change.entry_id:
             raise ChainBroken(
                 f"{self.pointer}: entry {change.seq} does not follow from the entry before it, or was altered.", seq=change.seq

@@ -77,7 +77,7 @@ class RemoteSubscription:
         is_filtered = self.info().filter != FilterBody()
         while True:
             page = self.page(wait_seconds=WAIT_SECONDS if follow else 0.0)
-            yield from _checked(page, chains, is_filtered)
+            yield from _checked(page, chains, is_filtered or page.withheld)
             moved = self.acknowledge(page)
             if not follow and moved is None:
                 return

@@ -31,6 +31,8 @@ class SubscriptionRecord(msgspec.Struct, frozen=True, array_like=True):
     pin_seconds: int = 0
     updated_at: int = 0
     """Microseconds; the pin counts from here."""
+    owner: str = ""
+    """Name of the principal that made it."""
 
 
 OBJECT_TYPES.register(ObjectType(SUBSCRIPTION_TYPE, SubscriptionRecord, Life.ROOTED))
@@ -76,7 +78,7 @@ class Subscriptions:
     def get(self, name: str) -> Subscription:
         found = self.find(name)
         if found is None:
-            raise SubscriptionNotFound(f"there is no subscription {name!r}.", field="name", remedy="Create it with PUT.")
+            raise no_subscription(name)
         return found
 
     def list(self, *, after: str = "", limit: int = PAGE_SUBSCRIPTIONS_MAX) -> list[Subscription]:
@@ -120,6 +122,10 @@ class Subscriptions:
             gone = self.find(read.name) is None
         if not gone:
             raise moved(read.name, self.find(read.name))
+
+
+def no_subscription(name: str) -> SubscriptionNotFound:
+    return SubscriptionNotFound(f"there is no subscription {name!r}.", field="name", remedy="Create it with PUT.")
 
 
 def moved(name: str, now: Subscription | None) -> SubscriptionMoved:

@@ -7,6 +7,7 @@ import msgspec
 from headwater.producer.json_safety import check_text
 from headwater.producer.random_ids import random_bytes
 from headwater.schemas.errors import InvalidInput
+from headwater.schemas.withheld import WITHHELD_HEADER
 
 AUTHOR_BYTES_MAX = 512
 MESSAGE_BYTES_MAX = 16_384
@@ -31,6 +32,8 @@ def check_meta(meta: CommitMeta) -> CommitMeta:
     size = 0
     for name, value in meta.headers.items():
         check_text(name, "headers", HEADERS_BYTES_MAX, blank=False)
+        if name == WITHHELD_HEADER:
+            raise InvalidInput(f"the header {name!r} is the feed's own.", field="headers", remedy="Use another name.")
         check_text(value, f"headers.{name}", HEADERS_BYTES_MAX)
         size += len(name.encode()) + len(value.encode())
     if size > HEADERS_BYTES_MAX:

@@ -39,6 +39,7 @@ class FeedPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     head: Head | None = None
     ranges: dict[str, Range] | None = None
     heads: dict[str, Head] | None = None
+    withheld: Annotated[bool, Meta(description="You may not see everything: ranges cover more than what is shown.")] = False
 
 
 # ── the stream ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -232,3 +233,4 @@ class SubscriptionPage(msgspec.Struct, frozen=True, kw_only=True):
     ranges: dict[str, Range]
     heads: dict[str, Head]
     acknowledge: Acknowledgement
+    withheld: Annotated[bool, Meta(description="You may not see everything: ranges cover more than what is shown.")] = False

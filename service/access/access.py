@@ -55,7 +55,7 @@ class Access:
 
     def check(self, caller: Caller, right: Right, over: Securable = REALM) -> None:
         """The same for a thread that may wait for the store."""
-        if not (caller.development or self._authorizer.allows(caller, right, over)):
+        if not self.allows_now(caller, right, over):
             raise self._denied(caller, right, over)
 
     async def allows(self, caller: Caller, right: Right, over: Securable = REALM) -> bool:
@@ -64,6 +64,10 @@ class Access:
             return True
         known = self._authorizer.known(caller, right, over)
         return known if known is not None else await asyncio.to_thread(self._authorizer.allows, caller, right, over)
+
+    def allows_now(self, caller: Caller, right: Right, over: Securable = REALM) -> bool:
+        """The same for a thread that may wait for the store."""
+        return caller.development or self._authorizer.allows(caller, right, over)
 
     def allows_somewhere(self, caller: Caller, right: Right | None, catalog: str) -> bool:
         """Whether it holds anywhere in a catalog. May wait for the store."""

@@ -6,11 +6,13 @@ import msgspec
 
 from headwater.schemas.errors import CommitConflict, InvalidInput
 from headwater.schemas.feed_json import CommitBody
+from headwater.service.access.caller import caller_of
+from headwater.service.access.commit_rights import require_commit
 from headwater.service.http.answers import JSON, NO_STORE, Answer, Receive, Scope, header
 from headwater.service.http.bodies import decode_body, read_body
 from headwater.service.http.correlation import correlation_headers
 from headwater.service.http.preconditions import expected_version, precondition_failed
-from headwater.service.http.service import DEV_PRINCIPAL, Service
+from headwater.service.http.service import Service
 from headwater.service.operations.commits import commit
 from headwater.service.operations.encoded_entries import encoded_entry
 
@@ -21,13 +23,17 @@ _encode = msgspec.json.Encoder().encode
 
 
 async def commit_answer(service: Service, realm: str, scope: Scope, receive: Receive) -> Answer:
-    feed = await service.realm(realm)
+    caller = caller_of(scope)
     body = decode_body(await read_body(scope, receive, service.config.request_bytes_max), _commit_body)
+    await require_commit(service.access, caller, body)
+    if not caller.development:  # who acts is proven, not said
+        body = msgspec.structs.replace(body, author=caller.name)
+    feed = await service.realm(realm)
     expected = expected_version(scope)
     if expected is not None:
         body = msgspec.structs.replace(body, expected_head=expected)
     try:
-        pointer, answer = await commit(feed, body, _request_id(scope), DEV_PRINCIPAL, correlation_headers(scope))
+        pointer, answer = await commit(feed, body, _request_id(scope), caller.name, correlation_headers(scope))
     except CommitConflict as conflict:
         service.commits.conflict(feed.name)
         if expected is not None and _is_of_the_head_alone(conflict):

@@ -16,6 +16,8 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Router
 
 from headwater.schemas.errors import HeadwaterError, MethodNotAllowed, NotServing, RouteNotFound
+from headwater.service.access.caller import Caller
+from headwater.service.access.feed_view import Viewer
 from headwater.service.http.answers import Answer, Message, Receive, Scope, Send, header, send_answer
 from headwater.service.http.commit_route import commit_answer
 from headwater.service.http.correlation import correlation_id, with_correlation
@@ -85,20 +87,22 @@ class Door:
         if route is None:
             raise _no_method(scope["method"], list(found.by_method))
         call.route, call.realm = route.path, found.realm
+        caller = await service.access.caller(scope, found.realm)
         if route.path is CHANGES_ROUTE:
             feed = await service.realm(found.realm)
-            call.answer(await service.changes.answer(feed, scope["query_string"], header(scope, b"if-none-match")))
+            viewer = Viewer(service.access, caller, feed)
+            call.answer(await service.changes.answer(feed, scope["query_string"], header(scope, b"if-none-match"), viewer))
         elif route.path is COMMIT_ROUTE:
             call.answer(await commit_answer(service, found.realm, scope, receive))
         elif route.path is STREAM_ROUTE:
-            await self._stream(call, found, receive)
+            await self._stream(call, found, receive, caller)
             return
         elif route.handler is not None:
             feed = await service.realm(found.realm)
             call.answer(await route.handler(service, feed, scope, receive, found.rest))
         await call.sent()
 
-    async def _stream(self, call: _Call, found: Found, receive: Receive) -> None:
+    async def _stream(self, call: _Call, found: Found, receive: Receive, caller: Caller) -> None:
         service = self._service
         if service.stopping.is_set:
             raise NotServing("the server is stopping.", remedy="Come again, with the same cursor.")
@@ -112,6 +116,7 @@ class Door:
             limits=service.limits,
             stopping=service.stopping,
             streams=service.streams,
+            viewer=Viewer(service.access, caller, feed),
         )
 
     def _count(self, call: _Call, seconds: float) -> None:

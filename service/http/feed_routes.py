@@ -8,10 +8,15 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from headwater.persistence.log_entry import change_of
 from headwater.persistence.subscriptions import Subscription
-from headwater.schemas.errors import InvalidInput
+from headwater.schemas.errors import InvalidInput, PointerNotFound
 from headwater.schemas.feed_json import Acknowledgement, Rewind, SubscriptionBody
 from headwater.schemas.filters import NO_FILTER
+from headwater.schemas.withheld import MaySee
+from headwater.service.access.caller import caller_of
+from headwater.service.access.feed_view import Viewer
+from headwater.service.access.rights import Right
 from headwater.service.http import parameters
 from headwater.service.http.answers import JSON, NO_STORE, Answer, Receive, Scope, json_answer
 from headwater.service.http.bodies import decode_body, read_body
@@ -19,8 +24,8 @@ from headwater.service.http.changes import NO_CACHE
 from headwater.service.http.page_json import subscription_page_json
 from headwater.service.http.parameters import parse_query
 from headwater.service.http.service import Service
-from headwater.service.operations.commits import find_commit
-from headwater.service.operations.feed_pages import Page, PointerPart
+from headwater.service.operations.commits import find_commit, no_commit
+from headwater.service.operations.feed_pages import PAGE_BYTES_MAX, Page, PointerPart
 from headwater.service.operations.feed_waiting import NewsWaiter
 from headwater.service.operations.pointers import list_pointers
 from headwater.service.operations.realm_feeds import RealmFeed
@@ -44,6 +49,7 @@ async def pointers(service: Service, feed: RealmFeed, scope: Scope, receive: Rec
         prefix=given["prefix"] or "",
         after=given["token"] or "",
         limit=given["limit"],
+        may_see=_viewer(service, feed, scope).may_see_now,
     )
     return json_answer(page)
 
@@ -52,7 +58,8 @@ async def snapshot(service: Service, feed: RealmFeed, scope: Scope, receive: Rec
     given = parse_query(scope["query_string"], parameters.SNAPSHOT)
     states = States(feed.pages)
     if given["token"] is not None:
-        return json_answer(await asyncio.to_thread(states.next, given["token"], given["limit"]))
+        may_see = await _may_see(service, feed, scope, states.pointer_of(given["token"]))
+        return json_answer(await asyncio.to_thread(states.next, given["token"], given["limit"], may_see))
     if given["pointer"] is None:
         raise InvalidInput(
             "pointer: it is missing.",
@@ -60,13 +67,23 @@ async def snapshot(service: Service, feed: RealmFeed, scope: Scope, receive: Rec
             remedy="Name one, or send the token of a page.",
             parameters=[{"name": "pointer", "detail": "it is missing."}],
         )
-    return json_answer(await asyncio.to_thread(states.first, given["pointer"], given["at"], given["limit"]))
+    may_see = await _may_see(service, feed, scope, given["pointer"])
+    return json_answer(await asyncio.to_thread(states.first, given["pointer"], given["at"], given["limit"], may_see))
 
 
 async def commit_by_id(service: Service, feed: RealmFeed, scope: Scope, receive: Receive, id: str) -> Answer:
     parse_query(scope["query_string"], parameters.NO_PARAMETERS)
-    found = await asyncio.to_thread(find_commit, feed, id)
-    return Answer(200, [JSON, NO_CACHE], found.json)
+    logged, found = await asyncio.to_thread(find_commit, feed, id)
+    try:
+        view = await _viewer(service, feed, scope).view([logged.entry.pointer])
+    except PointerNotFound:
+        raise no_commit(id) from None
+    if view is None:
+        return Answer(200, [JSON, NO_CACHE], found.json)
+    seen = await asyncio.to_thread(view.seen, change_of(logged, feed.name))
+    if seen is None:
+        raise no_commit(id)
+    return json_answer(seen)
 
 
 # ── subscriptions ───────────────────────────────────────────────────────────────────────────────────────────
@@ -74,53 +91,83 @@ async def commit_by_id(service: Service, feed: RealmFeed, scope: Scope, receive:
 
 async def create_subscription(service: Service, feed: RealmFeed, scope: Scope, receive: Receive, name: str) -> Answer:
     body = await _body(service, scope, receive, _subscription)
-    info, made = await asyncio.to_thread(Subscribing(feed.pages).create, name, body)
+    viewer = _viewer(service, feed, scope)
+    await viewer.view(body.pointers)
+    await viewer.require_subscribing(body.pointers)
+    info, made = await asyncio.to_thread((await _subscribing(service, feed, scope)).create, name, body)
     return json_answer(info, 201 if made else 200, _version(info.version))
 
 
 async def read_subscription(service: Service, feed: RealmFeed, scope: Scope, receive: Receive, name: str) -> Answer:
     parse_query(scope["query_string"], parameters.NO_PARAMETERS)
-    info = await asyncio.to_thread(Subscribing(feed.pages).get, name)
+    info = await asyncio.to_thread((await _subscribing(service, feed, scope, name)).get, name)
     return json_answer(info, 200, _version(info.version))
 
 
 async def delete_subscription(service: Service, feed: RealmFeed, scope: Scope, receive: Receive, name: str) -> Answer:
     given = parse_query(scope["query_string"], parameters.DELETE_SUBSCRIPTION)
-    await asyncio.to_thread(Subscribing(feed.pages).delete, name, given["version"])
+    await asyncio.to_thread((await _subscribing(service, feed, scope)).delete, name, given["version"])
     return Answer(204, [NO_STORE], b"")
 
 
 async def acknowledge(service: Service, feed: RealmFeed, scope: Scope, receive: Receive, name: str) -> Answer:
     body = await _body(service, scope, receive, _acknowledgement)
-    info = await asyncio.to_thread(Subscribing(feed.pages).acknowledge, name, body)
+    info = await asyncio.to_thread((await _subscribing(service, feed, scope, name)).acknowledge, name, body)
     return json_answer(info, 200, _version(info.version))
 
 
 async def rewind(service: Service, feed: RealmFeed, scope: Scope, receive: Receive, name: str) -> Answer:
     body = await _body(service, scope, receive, _rewind)
-    info = await asyncio.to_thread(Subscribing(feed.pages).rewind, name, body)
+    info = await asyncio.to_thread((await _subscribing(service, feed, scope, name)).rewind, name, body)
     return json_answer(info, 200, _version(info.version))
 
 
 async def subscription_changes(service: Service, feed: RealmFeed, scope: Scope, receive: Receive, name: str) -> Answer:
     """The next page, and what to post back when it is done with. Reading it moves nothing."""
     given: dict[str, Any] = parse_query(scope["query_string"], parameters.SUBSCRIPTION_CHANGES)
-    one = await asyncio.to_thread(Subscribing(feed.pages).read, name)
-    page = await _next_page(service, feed, one, given["limit"], given["wait"])
+    one = await asyncio.to_thread((await _subscribing(service, feed, scope)).read, name)
+    page = await _next_page(service, feed, one, given["limit"], given["wait"], _viewer(service, feed, scope))
     return Answer(200, [JSON, NO_STORE], subscription_page_json(page, one.version))
 
 
-async def _next_page(service: Service, feed: RealmFeed, one: Subscription, limit: int, wait_seconds: float) -> Page:
+async def _next_page(
+    service: Service, feed: RealmFeed, one: Subscription, limit: int, wait_seconds: float, viewer: Viewer
+) -> Page:
     filter = NO_FILTER if one.record.filter == NO_FILTER else one.record.filter
     starts = one.record.positions
-    page = await asyncio.to_thread(feed.pages.read, starts, limit, filter)
+    view = await viewer.view(starts)
+    page = await asyncio.to_thread(feed.pages.read, starts, limit, filter, PAGE_BYTES_MAX, view)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + wait_seconds
     with NewsWaiter(feed.watch, starts, service.stopping) as waiter:
         while not page.entries and await waiter.wait(page.ends, max(0.0, deadline - loop.time())):
-            page = await asyncio.to_thread(feed.pages.read, page.ends, limit, filter)
+            view = await viewer.view(starts)
+            page = await asyncio.to_thread(feed.pages.read, page.ends, limit, filter, PAGE_BYTES_MAX, view)
     parts = {pointer: PointerPart(starts[pointer], part.end, part.head) for pointer, part in page.parts.items()}
-    return Page(page.entries, parts)
+    return Page(page.entries, parts, page.withheld)
+
+
+# ── what the caller may see ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _viewer(service: Service, feed: RealmFeed, scope: Scope) -> Viewer:
+    return Viewer(service.access, caller_of(scope), feed)
+
+
+async def _may_see(service: Service, feed: RealmFeed, scope: Scope, pointer: str) -> MaySee | None:
+    view = await _viewer(service, feed, scope).view([pointer])
+    return None if view is None else view.may_see[pointer]
+
+
+async def _subscribing(service: Service, feed: RealmFeed, scope: Scope, name: str | None = None) -> Subscribing:
+    """The caller's own subscriptions, or everyone's for who manages them. Of a name, only while its pointers may be seen."""
+    caller = caller_of(scope)
+    sees_all = await service.access.allows(caller, Right.SUBSCRIPTION_MANAGE)
+    subscribing = Subscribing(feed.pages, owner=caller.name, sees_all=sees_all)
+    if name is not None and not caller.development:
+        one = await asyncio.to_thread(subscribing.read, name)
+        await _viewer(service, feed, scope).view(one.record.positions)
+    return subscribing
 
 
 async def _body(service: Service, scope: Scope, receive: Receive, decoder: msgspec.json.Decoder[T]) -> T:

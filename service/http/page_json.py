@@ -22,14 +22,25 @@ def page_json(page: Page, realm: str, filter: Filter) -> bytes:
     cursor = page_cursor(page, realm, filter)
     if len(page.parts) == 1:
         ((_, part),) = page.parts.items()
-        return b'{"changes":[%b],"range":%b,"cursor":"%b","head":%b}' % (
+        return b'{"changes":[%b],"range":%b,"cursor":"%b","head":%b%b}' % (
             changes,
             _range(part),
             cursor.encode(),
             _head(part.head),
+            _withheld(page),
         )
     ranges, heads = ranges_and_heads(page)
-    return b'{"changes":[%b],"ranges":%b,"cursor":"%b","heads":%b}' % (changes, ranges, cursor.encode(), heads)
+    return b'{"changes":[%b],"ranges":%b,"cursor":"%b","heads":%b%b}' % (
+        changes,
+        ranges,
+        cursor.encode(),
+        heads,
+        _withheld(page),
+    )
+
+
+def _withheld(page: Page) -> bytes:
+    return b',"withheld":true' if page.withheld else b""
 
 
 def page_cursor(page: Page, realm: str, filter: Filter) -> str:
@@ -54,7 +65,13 @@ def subscription_page_json(page: Page, version: str) -> bytes:
     changes = b",".join([entry.json for entry in page.entries])
     ranges, heads = ranges_and_heads(page)
     acknowledge = _encode({"version": version, "positions": moved})
-    return b'{"changes":[%b],"ranges":%b,"heads":%b,"acknowledge":%b}' % (changes, ranges, heads, acknowledge)
+    return b'{"changes":[%b],"ranges":%b,"heads":%b,"acknowledge":%b%b}' % (
+        changes,
+        ranges,
+        heads,
+        acknowledge,
+        _withheld(page),
+    )
 
 
 def ranges_and_heads(page: Page) -> tuple[bytes, bytes]:

@@ -9,11 +9,15 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from headwater.schemas.errors import HeadwaterError, NotServing
+from headwater.service.access.metrics_reader import check_metrics_reader
+from headwater.service.access.token_endpoint import FORM_BYTES_MAX, dev_token
+from headwater.service.http.bodies import read_body
 from headwater.service.http.front_page import FRONT_PAGE
 from headwater.service.http.service import Service
 from headwater.service.openapi import openapi_bytes
 
 READY_TIMEOUT_SECONDS = 5.0
+TOKENS_ROUTE = "/manage/v1/{realm}/oauth/tokens"
 METRICS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -36,12 +40,21 @@ def plain_routes(service: Service) -> list[BaseRoute]:
         return JSONResponse({"status": "ready"})
 
     async def metrics(request: Request) -> Response:
+        check_metrics_reader(service.config, request.scope)
         return Response(await asyncio.to_thread(service.metrics.text), media_type=METRICS_TEXT)
 
     async def openapi(request: Request) -> Response:
         return Response(openapi_bytes(), media_type="application/json")
 
+    async def tokens(request: Request) -> Response:
+        body = await read_body(request.scope, request.receive, FORM_BYTES_MAX)
+        endpoint = service.access.tokens
+        realm = request.path_params["realm"]
+        answer = dev_token() if endpoint is None else await endpoint.answer(request.scope, body, realm)
+        return Response(answer.body, answer.status, {name.decode(): value.decode() for name, value in answer.headers})
+
     return [
+        Route(TOKENS_ROUTE, tokens, methods=["POST"]),
         Route("/", front),
         Route("/livez", livez),
         Route("/readyz", readyz),

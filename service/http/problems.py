@@ -12,6 +12,7 @@ from headwater.service.messages.catalogue import ENGLISH, told
 
 PROBLEM_JSON = b"application/problem+json"
 RETRY_AFTER_SECONDS = 1
+BEARER = (b"www-authenticate", b'Bearer realm="headwater"')
 
 _encode = msgspec.json.Encoder().encode
 
@@ -70,7 +71,10 @@ def problem_headers(problem: Problem, language: str = ENGLISH) -> list[tuple[byt
     if language != ENGLISH:
         headers += [(b"content-language", language.encode()), (b"vary", b"accept-language")]
     if problem.status == 503 or problem.retriable:
-        headers.append((b"retry-after", str(RETRY_AFTER_SECONDS).encode()))
+        seconds = problem.facts.get("retry_after_seconds", RETRY_AFTER_SECONDS)
+        headers.append((b"retry-after", str(seconds).encode()))
+    if problem.status == 401:
+        headers.append(BEARER)
     return headers
 
 

@@ -15,6 +15,7 @@ import msgspec
 from headwater.schemas.cursor import Position
 from headwater.schemas.errors import HeadwaterError
 from headwater.schemas.feed_json import EndReason, Problem, StreamEnd, StreamEvent
+from headwater.service.access.feed_view import Viewer
 from headwater.service.http.answers import Receive, Scope, Send, header
 from headwater.service.http.changes import read_page
 from headwater.service.http.feed_query import FeedQuery, start_positions, stream_query
@@ -60,11 +61,14 @@ class OpenStreams:
 
 
 class Stream:
-    def __init__(self, feed: RealmFeed, query: FeedQuery, positions: dict[str, Position], stopping: Stopping) -> None:
+    def __init__(
+        self, feed: RealmFeed, query: FeedQuery, positions: dict[str, Position], stopping: Stopping, viewer: Viewer
+    ) -> None:
         self.feed = feed
         self.query = query
         self.positions = positions
         self._stopping = stopping
+        self._viewer = viewer
 
     @property
     def cursor(self) -> str:
@@ -89,7 +93,9 @@ class Stream:
         return EndReason.SHUTDOWN
 
     async def _next(self) -> Page:
-        return await read_page(self.feed.pages, self.positions, self.query, FRAME_BYTES_MAX)
+        """⚠ What the reader may see is asked for anew with each frame: a stream may be open for days."""
+        view = await self._viewer.view(self.positions)
+        return await read_page(self.feed.pages, self.positions, self.query, FRAME_BYTES_MAX, view)
 
     async def _send(self, line: Line, page: Page) -> None:
         event = StreamEvent.CHANGES if page.entries else StreamEvent.BOOKMARK
@@ -175,13 +181,15 @@ async def serve_stream(
     limits: StreamLimits,
     stopping: Stopping,
     streams: OpenStreams,
+    viewer: Viewer,
 ) -> None:
     """Refusals before the first frame are ordinary problems and raised; later ones are the last event."""
     last_event_id = header(scope, b"last-event-id")
     query = stream_query(scope["query_string"], _text(last_event_id))
+    view = await viewer.view(query.pointers)
     positions = await start_positions(feed.pages, query)
-    await read_page(feed.pages, positions, query)  # what cannot go on is refused before anything is sent
-    stream = Stream(feed, query, positions, stopping)
+    await read_page(feed.pages, positions, query, view=view)  # what cannot go on is refused before anything is sent
+    stream = Stream(feed, query, positions, stopping, viewer)
     line = Line(receive, send, limits.stall_seconds)
     streams.open.add(stream)
     try:

@@ -86,25 +86,25 @@ def _op(operation: CatalogOperation) -> Op | None:
     return Op.RENAME if isinstance(operation, Rename) else None
 
 
-def find_commit(feed: RealmFeed, id: str) -> EncodedEntry:
+def find_commit(feed: RealmFeed, id: str) -> tuple[Logged, EncodedEntry]:
     """The Change of an id; ⚠ only if it is in its pointer's log, for objects of lost attempts are no commits."""
     raw = parse_id(id, field="id")
     if raw == EMPTY or object_id_of(raw) > OBJECT_ID_MAX:
-        raise _no_commit(id)
+        raise no_commit(id)
     try:
         logged = feed.kernel.walk.load(raw)
         head = feed.watch.head(logged.entry.pointer)
     except (ObjectNotFound, PointerNotFound, WrongObjectType):
-        raise _no_commit(id) from None
+        raise no_commit(id) from None
     log, seq = PointerLog(feed.kernel, logged.entry.pointer), logged.entry.seq
     if seq > head.seq:
         head = log.head()
     if seq < head.row.floor:
         raise log.expired(seq, head)
     if seq > head.seq or feed.kernel.walk.at(head.newest, seq).entry_id != raw:
-        raise _no_commit(id)
-    return feed.encoded.keep(f"{feed.kernel.realm}/{log.pointer}", [logged], feed.name)[0]
+        raise no_commit(id)
+    return logged, feed.encoded.keep(f"{feed.kernel.realm}/{log.pointer}", [logged], feed.name)[0]
 
 
-def _no_commit(id: str) -> HeadwaterError:
+def no_commit(id: str) -> HeadwaterError:
     return ReferenceNotFound(f"there is no commit {id}.", field="id", remedy="Read the changes to find it.")

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 import msgspec
 
 from headwater.persistence.log_entry import Logged, change_of
+from headwater.schemas.change import Change
 
 ENTRY_BYTES = 400
 """What a kept entry takes beside its JSON."""
@@ -32,6 +33,12 @@ class EncodedEntry(msgspec.Struct, frozen=True, gc=False):
 def encoded_entry(logged: Logged, realm_name: str) -> EncodedEntry:
     entry = logged.entry
     return EncodedEntry(entry.seq, logged.entry_id, entry.previous, entry.time, _encode(change_of(logged, realm_name)))
+
+
+def encoded_part(logged: Logged, seen: Change | None) -> EncodedEntry:
+    """An entry as a reader sees it who may not see all of it; without JSON if nothing of it may be seen."""
+    entry = logged.entry
+    return EncodedEntry(entry.seq, logged.entry_id, entry.previous, entry.time, b"" if seen is None else _encode(seen))
 
 
 class EncodedEntries:

@@ -10,22 +10,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from heapq import merge
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from headwater.consumers.local_feed import SCANNED_ENTRIES_MAX, LocalFeed
 from headwater.persistence.head_watch import HeadWatch
 from headwater.persistence.log_entry import Logged, change_of
 from headwater.persistence.pointer_log import LogHead, PointerLog
 from headwater.persistence.store import RealmKernel
+from headwater.schemas.change import Change
 from headwater.schemas.cursor import Cursor, Position, decode_cursor, is_cursor
 from headwater.schemas.errors import CursorGone, CursorReset, FeedBehind, HeadwaterError, InvalidInput
 from headwater.schemas.filters import NO_FILTER, Filter
-from headwater.service.operations.encoded_entries import EncodedEntries, EncodedEntry
+from headwater.service.operations.encoded_entries import EncodedEntries, EncodedEntry, encoded_part
 
 PAGE_BYTES_MAX = 8 * 1024 * 1024
 """A page ends behind the Change that exceeds this, whatever its limit; it holds at least one."""
 READ_ENTRIES_MAX = 250
 """At once from the store, so that large entries do not fill memory before the page is full."""
+
+
+class View(Protocol):
+    """What one reader may see."""
+
+    def seen(self, change: Change) -> Change | None:
+        """The Change itself, the part of it that may be seen, or None."""
+        ...
 
 
 class PointerPart(NamedTuple):
@@ -40,6 +49,8 @@ class Page(NamedTuple):
     entries: list[EncodedEntry]
     """What is shown, in order."""
     parts: dict[str, PointerPart]
+    withheld: bool = False
+    """Whether its reader may not see everything: ranges then cover more than what is shown, filter or not."""
 
     @property
     def advanced(self) -> bool:
@@ -86,7 +97,12 @@ class FeedPages:
     # ── pages ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def from_memory(
-        self, positions: Mapping[str, Position], limit: int, filter: Filter, bytes_max: int = PAGE_BYTES_MAX
+        self,
+        positions: Mapping[str, Position],
+        limit: int,
+        filter: Filter,
+        bytes_max: int = PAGE_BYTES_MAX,
+        view: View | None = None,
     ) -> Page | None:
         """The page if heads and entries are all in memory; None if the store must be asked."""
         heads: dict[str, LogHead] = {}
@@ -97,7 +113,7 @@ class FeedPages:
                 return None
             heads[pointer] = head
             if head.seq > after.seq:
-                if filter is not NO_FILTER:
+                if filter is not NO_FILTER or view is not None:
                     return None
                 run = self.encoded.run(self._log(pointer), after.seq + 1, min(head.seq, after.seq + limit))
                 if run is None or not _is_chain(run, after, head):
@@ -105,17 +121,24 @@ class FeedPages:
                 runs[pointer] = run
             elif after.entry_id and after.entry_id != head.newest.entry_id:
                 return None
-        return _merged(positions, heads, runs, limit, bytes_max)
+        return _merged(positions, heads, runs, limit, bytes_max)._replace(withheld=view is not None)
 
-    def read(self, positions: Mapping[str, Position], limit: int, filter: Filter, bytes_max: int = PAGE_BYTES_MAX) -> Page:
-        """The page, from the store where memory lacks it."""
+    def read(
+        self,
+        positions: Mapping[str, Position],
+        limit: int,
+        filter: Filter,
+        bytes_max: int = PAGE_BYTES_MAX,
+        view: View | None = None,
+    ) -> Page:
+        """The page, from the store where memory lacks it; without a view its reader may see everything."""
         heads = {pointer: self.watch.head(pointer) for pointer in positions}
-        if filter is NO_FILTER:
+        if filter is NO_FILTER and view is None:
             runs = {
                 pointer: self._run(pointer, after, heads[pointer], limit, bytes_max) for pointer, after in positions.items()
             }
             return _merged(positions, heads, runs, limit, bytes_max)
-        return self._filtered(positions, heads, limit, filter, bytes_max)
+        return self._filtered(positions, heads, limit, filter, bytes_max, view)
 
     def _run(self, pointer: str, after: Position, head: LogHead, limit: int, bytes_max: int) -> list[EncodedEntry]:
         """Entries behind `after`; empty if there are none. Refuses what is expired, reset or beyond the head."""
@@ -149,6 +172,7 @@ class FeedPages:
         limit: int,
         filter: Filter,
         bytes_max: int,
+        view: View | None,
     ) -> Page:
         """Looks at a bounded number of entries of each pointer, so that it ends; ranges say how far it came."""
         scanned = max(READ_ENTRIES_MAX, SCANNED_ENTRIES_MAX // len(positions))
@@ -158,14 +182,19 @@ class FeedPages:
             looked[pointer] = []
             shown = 0
             for one in self._logged_run(pointer, after, heads[pointer], scanned):
-                looked[pointer] += self.encoded.keep(self._log(pointer), [one], self.kernel.realm_name)
-                if filter.shows(change_of(one, self.kernel.realm_name)):
+                whole = change_of(one, self.kernel.realm_name)
+                seen = whole if view is None else view.seen(whole)
+                if seen is whole:
+                    looked[pointer] += self.encoded.keep(self._log(pointer), [one], self.kernel.realm_name)
+                else:  # of this reader alone: never kept
+                    looked[pointer].append(encoded_part(one, seen))
+                if seen is not None and filter.shows(seen):
                     shown += 1
                     if shown == limit:
                         break
                 else:
                     hidden.add(one.entry_id)
-        return _merged(positions, heads, looked, limit, bytes_max, hidden)
+        return _merged(positions, heads, looked, limit, bytes_max, hidden)._replace(withheld=view is not None)
 
     def _logged_run(self, pointer: str, after: Position, head: LogHead, count: int) -> list[Logged]:
         found: list[Logged] = []

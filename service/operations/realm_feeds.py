@@ -47,6 +47,7 @@ class RealmFeed:
         self.pages = FeedPages(kernel, self.watch, encoded)
         self._catalogs = Catalogs(kernel)
         self._known_catalogs: dict[str, tuple[int, Catalog]] = {}
+        self._catalog_names: tuple[int, dict[int, str]] = (-1, {})
 
     @property
     def name(self) -> str:
@@ -65,6 +66,23 @@ class RealmFeed:
             self._known_catalogs.clear()
         self._known_catalogs[name] = (seq, catalog)
         return catalog
+
+    def known_catalog_name(self, id: int) -> str | None:
+        """From memory, if no catalog was made or dropped since."""
+        (seq, names), head = self._catalog_names, self.watch.known(CATALOGS)
+        return names.get(id) if head is not None and head.seq == seq else None
+
+    def read_catalog_name(self, id: int) -> str | None:
+        """None for one that was dropped, or never was."""
+        seq = self.watch.head(CATALOGS).seq
+        if self._catalog_names[0] != seq:
+            names: dict[int, str] = {}
+            after = ""
+            while page := self._catalogs.list(after=after):
+                names |= {catalog.id: catalog.name for catalog in page}
+                after = page[-1].name
+            self._catalog_names = (seq, names)
+        return self._catalog_names[1].get(id)
 
     def close(self) -> None:
         self.watch.close()

@@ -19,6 +19,7 @@ from headwater.schemas.cursor import Cursor, Position, encode_cursor
 from headwater.schemas.entry_ids import EMPTY, content_id_text
 from headwater.schemas.errors import HeadwaterError, InvalidInput, ObjectNotFound
 from headwater.schemas.feed_json import Head, SnapshotEntry, StatePage
+from headwater.schemas.withheld import MaySee
 from headwater.service.operations.feed_pages import FeedPages
 
 
@@ -36,7 +37,7 @@ class States:
         self._pages = pages
         self._kernel = pages.kernel
 
-    def first(self, pointer: str, at: str, limit: int) -> StatePage:
+    def first(self, pointer: str, at: str, limit: int, may_see: MaySee | None = None) -> StatePage:
         """The state at a cursor: an id, a seq, a time, `latest`."""
         log = PointerLog(self._kernel, pointer)
         head = log.head()  # strongly: whoever has committed finds the commit in it
@@ -45,17 +46,27 @@ class States:
             head = log.head()
         if seq == 0 and head.row.floor == 1:
             return self._empty(pointer)
-        return self._page(log, head, seq, b"", limit)
+        return self._page(log, head, seq, b"", limit, None, may_see)
 
-    def next(self, token: str, limit: int) -> StatePage:
+    def pointer_of(self, token: str) -> str:
+        return read_token(token, StateToken).pointer
+
+    def next(self, token: str, limit: int, may_see: MaySee | None = None) -> StatePage:
         position = read_token(token, StateToken)
         if position.realm != self._kernel.realm:
             raise InvalidInput("the token is of another realm.", field="token", remedy="Begin without a token.")
         log = PointerLog(self._kernel, position.pointer)
-        return self._page(log, log.head(), position.seq, position.after, limit, position.entry_id)
+        return self._page(log, log.head(), position.seq, position.after, limit, position.entry_id, may_see)
 
     def _page(
-        self, log: PointerLog, head: LogHead, seq: int, after: bytes, limit: int, entry_id: bytes | None = None
+        self,
+        log: PointerLog,
+        head: LogHead,
+        seq: int,
+        after: bytes,
+        limit: int,
+        entry_id: bytes | None,
+        may_see: MaySee | None,
     ) -> StatePage:
         if not head.row.floor <= seq <= head.seq:
             raise _expired(log, seq, head)
@@ -63,18 +74,20 @@ class States:
             at = self._kernel.walk.at(head.newest, seq)
             if entry_id is not None and at.entry_id != entry_id:
                 raise self._pages.reset(log.pointer, "the state that the token is of is not in this history.")
-            return self._entries(at, after, limit)
+            return self._entries(at, after, limit, may_see)
         except ObjectNotFound as missing:
             raise _expired(log, seq, log.head()) from missing
 
-    def _entries(self, at: Logged, after: bytes, limit: int) -> StatePage:
+    def _entries(self, at: Logged, after: bytes, limit: int, may_see: MaySee | None) -> StatePage:
+        """A page of a reader who may not see all keys holds fewer of them, down to none; its token goes on all the same."""
         state = State(self._kernel, at)
         lower, upper = children_bounds(())
         found = list(islice(state.index.items(max(lower, just_after(after)) if after else lower, upper), limit + 1))
         more, found = len(found) > limit, found[:limit]
-        contents = state.contents(value for _, value in found)
+        shown = [(key, value) for key, value in found if may_see is None or may_see(decode_key(key))]
+        contents = state.contents(value for _, value in shown)
         entries = []
-        for key, value in found:
+        for key, value in shown:
             content = contents[value.object_id]
             content_id = content_id_text(content.content_id)
             entries.append(SnapshotEntry(key=decode_key(key), type=content.type, content_id=content_id, value=content.value))

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from headwater.persistence.subscriptions import Subscription, SubscriptionRecord, Subscriptions, moved
+from headwater.persistence.subscriptions import Subscription, SubscriptionRecord, Subscriptions, moved, no_subscription
 from headwater.schemas.change import Kind, Op
 from headwater.schemas.cursor import POINTERS_MAX, Cursor, Position, decode_cursor, encode_cursor
 from headwater.schemas.entry_ids import parse_id, time_text
@@ -33,7 +33,10 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 class Subscribing:
     """Subscriptions of one realm, over its feed."""
 
-    def __init__(self, pages: FeedPages) -> None:
+    def __init__(self, pages: FeedPages, *, owner: str = "", sees_all: bool = True) -> None:
+        """Those of others are not there for an owner who does not see all."""
+        self._owner = owner
+        self._sees_all = sees_all
         self._pages = pages
         self._rows = Subscriptions(pages.kernel)
 
@@ -45,17 +48,21 @@ class Subscribing:
             positions=self._starts(body.pointers, body.after),
             filter=_filter(body.filter),
             pin_seconds=body.pin_seconds,
+            owner=self._owner,
         )
         try:
             return self._info(self._rows.create(name, wanted)), True
         except SubscriptionExists:
             found = self._rows.find(name)
-            if found is None or not _asks_for_the_same(found.record, wanted):
+            if found is None or not self._is_mine(found) or not _asks_for_the_same(found.record, wanted):
                 raise
             return self._info(found), False
 
     def read(self, name: str) -> Subscription:
-        return self._rows.get(_check_subscription_name(name))
+        found = self._rows.get(_check_subscription_name(name))
+        if not self._is_mine(found):
+            raise no_subscription(name)
+        return found
 
     def get(self, name: str) -> SubscriptionInfo:
         return self._info(self.read(name))
@@ -95,6 +102,9 @@ class Subscribing:
     def delete(self, name: str, version: str | None) -> None:
         """With a version, only if nobody has moved it since."""
         self._rows.delete(self._expect(name, version) if version is not None else self.read(name))
+
+    def _is_mine(self, one: Subscription) -> bool:
+        return self._sees_all or one.record.owner == self._owner
 
     # ── steps ───────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,0 +1,26 @@
+"""A request for metrics enters; it goes on if it shows the token that the settings name, or comes from this machine.
+
+Metrics are of all realms: they carry names of realms, pointers and subscriptions, so no token of one realm opens them.
+"""
+
+from __future__ import annotations
+
+import hmac
+
+from headwater.schemas.errors import NotAuthenticated
+from headwater.service.access.token_endpoint import peer_of
+from headwater.service.config import ServeConfig, is_loopback
+from headwater.service.http.answers import Scope, header
+
+
+def check_metrics_reader(config: ServeConfig, scope: Scope) -> None:
+    if config.dev or (not config.metrics_token and is_loopback(peer_of(scope))):
+        return
+    given = header(scope, b"authorization") or b""
+    expected = f"Bearer {config.metrics_token}".encode()
+    if not config.metrics_token or not hmac.compare_digest(given, expected):
+        raise NotAuthenticated(
+            "metrics are not for everyone.",
+            field="authorization",
+            remedy="Send the token of the setting metrics_token, or ask from the server's own machine.",
+        )
