@@ -60,6 +60,28 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     stream_stall_seconds: Annotated[
         float, Meta(ge=0.1, le=3600, description="How long a stream waits for its reader to take a frame, in seconds")
     ] = 30.0
+    idempotency_hours: Annotated[
+        float, Meta(gt=0, le=24 * 30, description="How long an Idempotency-Key is answered as before, in hours")
+    ] = 24.0
+    idempotency_running_seconds: Annotated[
+        float,
+        Meta(gt=0, le=3600, description="After how long without an answer a keyed request may be taken over, in seconds"),
+    ] = 30.0
+    idempotency_wait_seconds: Annotated[
+        float, Meta(ge=0, le=60, description="How long a second request waits for the first of its key, in seconds")
+    ] = 10.0
+    idempotency_gc_seconds: Annotated[float, Meta(gt=0, description="How often expired keys are looked for, in seconds")] = 60.0
+    idempotency_gc_page: Annotated[int, Meta(ge=1, le=10_000, description="How many keys are read at once for that")] = 500
+    idempotency_gc_batch: Annotated[int, Meta(ge=1, description="The most keys that one slice of it deletes")] = 5_000
+    idempotency_gc_slice_seconds: Annotated[
+        float, Meta(gt=0, le=60, description="How long one slice of it may take, in seconds")
+    ] = 2.0
+    usage_seconds: Annotated[
+        float, Meta(ge=0, description="How often a server measures rows and bytes by realm and type, in seconds; 0 never")
+    ] = 300.0
+    messages_dir: Annotated[
+        str, Meta(description="Folder with more languages for error messages, one TOML file each; none if empty")
+    ] = ""
     stop_seconds: Annotated[
         int, Meta(ge=1, le=3600, description="How long a stopping server may take to finish what it has accepted, in seconds")
     ] = 20

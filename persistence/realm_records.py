@@ -33,6 +33,8 @@ from headwater.schemas.errors import (
 REALMS_POINTER = "realms"
 REALM = RecordType("REALM", 1)
 NAME_CHARACTERS_MAX = 100
+RESERVED_NAMES = frozenset({"realms", "oauth"})
+"""What stands where a realm's name does in the paths of the management API."""
 
 _NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{NAME_CHARACTERS_MAX}}}")
 
@@ -57,6 +59,10 @@ class RealmRead(msgspec.Struct, frozen=True):
 
 def check_realm_name(name: str) -> str:
     shown = name if len(name) <= 40 else name[:40] + "…"
+    if name in RESERVED_NAMES:
+        raise InvalidName(
+            f"{name!r} is a word of the management paths.", field="realm", remedy="Choose another name.", realm=name
+        )
     if name.startswith("::"):
         raise InvalidName(f"{shown!r} is reserved for the system.", field="realm", remedy="Names must not begin with '::'.")
     if not _NAME.fullmatch(name):
@@ -84,16 +90,16 @@ class RealmRecords:
         records = head_records(self._store.system, REALMS_POINTER)
         return [_realm(record) for record in records.page(after=(after,) if after else None, limit=limit)]
 
-    def create(self, name: str) -> Realm:
+    def create(self, name: str, request_id: str | None = None) -> Realm:
         check_realm_name(name)
         now = self._store.clock.now_micros()
         instance = f"{name}#{self._store.take(1)[0]:016x}"
         realm = Realm(name=name, instance=instance, status=RealmStatus.CREATED, created_at=now, updated_at=now)
         try:
-            self._commit(_put(realm, Expect.ABSENT), f"Create realm {name}")
+            self._commit(_put(realm, Expect.ABSENT), f"Create realm {name}", request_id)
         except RecordExists:
             raise RealmExists(f"{name!r} exists already.", field="realm", remedy="Choose another name.", realm=name) from None
-        return realm
+        return realm if request_id is None else self.read(name).realm
 
     def move(self, found: RealmRead, status: RealmStatus, *, again: bool = False) -> RealmRead:
         """`again`: being there already is no fault; the record is written all the same, which shuts out who else is at it."""
@@ -118,9 +124,11 @@ class RealmRecords:
         except RecordChanged:
             raise busy(name) from None
 
-    def _commit(self, operation: RecordOperation, message: str) -> int:
+    def _commit(self, operation: RecordOperation, message: str, request_id: str | None = None) -> int:
         """The object id of the record that was written."""
         request = RecordsRequest(operations=[operation], author=self._author, message=message)
+        if request_id is not None:
+            request = msgspec.structs.replace(request, request_id=request_id, request_id_is_callers=True)
         answer = self._store.system.committer.commit(REALMS_POINTER, request)
         return 0 if answer.logged is None else answer.logged.entry.operations[0].after_id
 

@@ -96,9 +96,9 @@ class Realms:
 
     # ── coming to life ──────────────────────────────────────────────────────────────────────────────────────
 
-    def create(self, name: str) -> Realm:
-        """Take the name; nothing else is written yet."""
-        return self._records.create(name)
+    def create(self, name: str, *, request_id: str | None = None) -> Realm:
+        """Take the name; nothing else is written yet. Under the same request id it is the realm that was made before."""
+        return self._records.create(name, request_id)
 
     def init(self, name: str, *, active: bool = True) -> InitializedRealm:
         """Fill a created realm. After a crash the same call begins anew, with a new secret."""

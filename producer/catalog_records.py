@@ -43,6 +43,8 @@ class Catalog(msgspec.Struct, frozen=True, kw_only=True):
     """Microseconds."""
     default_branch: str = "main"
     properties: dict[str, str] = {}
+    purge_requested: bool = False
+    """Of a dropped one: its history need not be kept until its time is over."""
 
 
 class BeginCatalog:

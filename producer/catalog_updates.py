@@ -91,7 +91,13 @@ def update_catalog(
 
 
 def drop_catalog(
-    kernel: RealmKernel, name: str, *, require_empty: bool = True, version: str | None = None, meta: WriteMeta
+    kernel: RealmKernel,
+    name: str,
+    *,
+    require_empty: bool = True,
+    purge: bool = False,
+    version: str | None = None,
+    meta: WriteMeta,
 ) -> Mutation:
     """Marks only, and frees the name; maintenance removes the data. What is committed while it is dropped goes with it."""
     meta, catalogs = _with_id(meta), Catalogs(kernel)
@@ -104,7 +110,7 @@ def drop_catalog(
     _check_version(read, version)
     if require_empty:
         _require_empty(kernel, read.catalog, "catalog")
-    catalogs.drop(name, meta=_commit_meta(meta), request_id=meta.request_id)
+    catalogs.drop(name, purge=purge, meta=_commit_meta(meta), request_id=meta.request_id)
     return _mutation(find_request(kernel, CATALOGS, meta.request_id), replayed=False)
 
 

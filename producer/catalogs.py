@@ -77,10 +77,13 @@ class Catalogs:
 
     def list(self, *, after: str = "", limit: int = PAGE_CATALOGS_MAX) -> list[Catalog]:
         """In order of name, behind `after`."""
+        return [read.catalog for read in self.read_page(after=after, limit=limit)]
+
+    def read_page(self, *, after: str = "", limit: int = PAGE_CATALOGS_MAX) -> Sequence[CatalogRead]:
         page = head_records(self._kernel, CATALOGS).page(
             LIVE, after=live_key(check_catalog_name(after)) if after else None, limit=limit
         )
-        return [catalog_of(record) for record in page]
+        return [CatalogRead(catalog_of(record), record.object_id) for record in page]
 
     def dropped(self) -> Sequence[Catalog]:
         """What waits to be purged."""
@@ -152,13 +155,13 @@ class Catalogs:
 
     # ── dropping ────────────────────────────────────────────────────────────────────────────────────────────
 
-    def drop(self, name: str, *, meta: CommitMeta, request_id: str | None = None) -> Catalog:
+    def drop(self, name: str, *, purge: bool = False, meta: CommitMeta, request_id: str | None = None) -> Catalog:
         """Marks only. Every branch and tag gets its delete entry, so that no commit lands any more; after a crash in between
         `finish_drop` goes on."""
         found = self._find(name)
         if found is None:
             raise self._not_found(name)
-        dropped = msgspec.structs.replace(found.catalog, status=CatalogStatus.DROPPED)
+        dropped = msgspec.structs.replace(found.catalog, status=CatalogStatus.DROPPED, purge_requested=purge)
         move: Sequence[RecordOperation] = [
             DeleteRecord(key=live_key(name), expect=Unchanged(found.object_id)),
             put_catalog(dropped, Expect.ABSENT),

@@ -10,6 +10,9 @@ import msgspec
 from headwater.persistence.store import StoreOptions
 from headwater.producer.publisher.options import PublisherOptions
 from headwater.schemas.errors import InvalidInput
+from headwater.service.idempotency.cleaning import CleaningOptions
+from headwater.service.idempotency.once import IdempotencyOptions
+from headwater.service.usage.measuring import MeasuringOptions
 
 LOOPBACK_NAMES = frozenset({"localhost"})
 
@@ -31,6 +34,11 @@ class ServeConfig(msgspec.Struct, frozen=True, kw_only=True):
     traces: str = ""
     publisher: PublisherOptions | None = None
     """Where each worker publishes to Kafka beside the feed; None leaves that to `headwater publish`."""
+    idempotency: IdempotencyOptions = IdempotencyOptions()
+    idempotency_cleaning: CleaningOptions = CleaningOptions()
+    usage: MeasuringOptions = MeasuringOptions()
+    seed: bool = False
+    """Fill the default realm with demo data, once."""
     messages_dir: str = ""
     """More languages for error messages, one file each."""
     metrics_folder: str | None = None

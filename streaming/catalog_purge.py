@@ -14,7 +14,7 @@ from headwater.persistence.store import RealmKernel
 from headwater.producer.catalog_records import COUNTER_KEY, GONE, LIVE, Catalog, catalog_of, gone_key
 from headwater.producer.catalogs import Catalogs
 from headwater.producer.commit_meta import CommitMeta
-from headwater.producer.pointer_names import CATALOGS, catalog_prefix
+from headwater.producer.pointer_names import CATALOGS, catalog_prefix, parse_reference_pointer
 from headwater.schemas.change import Kind
 from headwater.schemas.entry_ids import object_id_of
 from headwater.schemas.errors import RecordChanged, RecordNotFound
@@ -53,7 +53,7 @@ class CatalogPurge:
         if not dry_run and self._any_lives(rows):
             Catalogs(self._kernel).finish_drop(catalog, meta=CommitMeta(self._author, ""))
             rows = list(self._rows(catalog.id))
-        waiting = self._waits(rows, now)
+        waiting = self._waits(rows, now, 0 if catalog.purge_requested else self._age_seconds)
         if not waiting and not dry_run:
             waiting = self._remove(catalog.id, rows) or self._unrecord(catalog)
         return PurgedCatalog(
@@ -63,7 +63,7 @@ class CatalogPurge:
     def _orphan(self, catalog_id: int, now: int, dry_run: bool) -> PurgedCatalog:
         """What a writer that slept through the purge has left. It waits as long as a dropped catalog does."""
         rows = list(self._rows(catalog_id))
-        waiting = self._is_young(rows, now)
+        waiting = self._is_young(rows, now, self._age_seconds)
         if not waiting and not dry_run:
             waiting = self._remove(catalog_id, rows)
         return PurgedCatalog(realm=self._kernel.realm_name, catalog_id=catalog_id, name="", pointers=len(rows), waiting=waiting)
@@ -82,16 +82,18 @@ class CatalogPurge:
         return sorted(catalog_id for catalog_id in named - known if catalog_id <= given_out)
 
     def _any_lives(self, rows: Sequence[tuple[str, PointerRow]]) -> bool:
-        return any(entry_kind is not Kind.DELETE for _, entry_kind in self._heads(rows))
+        """Roles and grants of the catalog end with it and need no entry that says so."""
+        references = [(name, row) for name, row in rows if parse_reference_pointer(name) is not None]
+        return any(entry_kind is not Kind.DELETE for _, entry_kind in self._heads(references))
 
-    def _waits(self, rows: Sequence[tuple[str, PointerRow]], now: int) -> str:
-        """The delete entries are history too, and are kept as long."""
-        return self._is_young(rows, now) or ("a branch or tag still lives" if self._any_lives(rows) else "")
+    def _waits(self, rows: Sequence[tuple[str, PointerRow]], now: int, age_seconds: int) -> str:
+        """The delete entries are history too, and are kept as long, unless the catalog was dropped to be purged."""
+        return self._is_young(rows, now, age_seconds) or ("a branch or tag still lives" if self._any_lives(rows) else "")
 
-    def _is_young(self, rows: Sequence[tuple[str, PointerRow]], now: int) -> str:
+    def _is_young(self, rows: Sequence[tuple[str, PointerRow]], now: int, age_seconds: int) -> str:
         times = [*(time for time, _ in self._heads(rows)), *(row.created_at for _, row in rows)]
-        recent = max(times, default=0) > now - self._age_seconds * MICROS
-        return f"dropped less than {self._age_seconds} seconds ago" if recent else ""
+        recent = max(times, default=0) > now - age_seconds * MICROS
+        return f"dropped less than {age_seconds} seconds ago" if recent else ""
 
     def _heads(self, rows: Sequence[tuple[str, PointerRow]]) -> list[tuple[int, Kind]]:
         ids = [object_id_of(row.head) for _, row in rows if row.head]

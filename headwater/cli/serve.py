@@ -7,6 +7,7 @@ import rich_click as click
 
 from headwater.cli.opened import shown_url, store_options
 from headwater.cli.serve_access import access_settings
+from headwater.cli.serve_background import background_settings
 from headwater.maintenance_process import maintained_beside
 from headwater.publishing import publisher_options
 from headwater.schemas.errors import MissingDependency
@@ -37,6 +38,7 @@ from headwater.settings import Settings
 @click.option(
     "--allow-plaintext", is_flag=True, default=None, help="Listen beyond this machine without TLS, behind a proxy that has it."
 )
+@click.option("--seed", is_flag=True, help="Fill the default realm's catalog 'lake' with demo data, once.")
 @click.pass_obj
 def command(
     settings: Settings,
@@ -50,6 +52,7 @@ def command(
     tls_certificate: str | None,
     tls_key: str | None,
     allow_plaintext: bool | None,
+    seed: bool,
 ) -> None:
     """Serve the feed over HTTP: changes, streams, snapshots, subscriptions, commits.
 
@@ -79,6 +82,8 @@ def command(
             stop_seconds=settings.stop_seconds,
             log_requests=settings.log_requests,
             traces=settings.traces,
+            seed=seed,
+            **background_settings(settings),
             **access_settings(settings, tls_certificate=tls_certificate, tls_key=tls_key, allow_plaintext=allow_plaintext),
             publisher=None if bootstrap is None else publisher_options(settings, bootstrap),
         )

@@ -5,8 +5,9 @@ Every door calls `once` (on a thread) or `once_async` (on the loop) around the h
     answer = once(rows, keyed_request(scope, body, principal, route), run, refused=problem_answer)
 
 `run` gets the request id that its commits carry, and whether an earlier run of it may have come some way: an operation that
-finds that id in the log answers from there. `refused` gives an error the shape of its door. Final answers are kept: successes, and refusals that would be the same again (4xx, but for those
-that say "later" or "who are you"). All else lets go of the key, and the next one to bring it runs the request anew.
+finds that id in the log answers from there. `refused` gives an error the shape of its door. Final answers are kept: successes,
+and refusals that would be the same again (4xx, but for those that say "later" or "who are you"). All else lets go of the key,
+and the next one to bring it runs the request anew.
 """
 
 from __future__ import annotations

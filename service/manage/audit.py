@@ -1,0 +1,45 @@
+"""What was denied in a realm leaves, newest first."""
+
+from __future__ import annotations
+
+from headwater.schemas.entry_ids import micros_of, time_text
+from headwater.schemas.manage_json import DenialInfo, DenialsPage
+from headwater.service.access.rights import Right
+from headwater.service.http.answers import Answer, json_answer
+from headwater.service.manage import parameters
+from headwater.service.manage.call import ManageCall
+from headwater.service.manage.route import IN_REALM, ManageRoute
+
+
+def list_denials(call: ManageCall) -> Answer:
+    limit: int = call.query["limit"]
+    token = call.query["token"]
+    before = None if token is None else micros_of(token, field="token")
+    call.access.denials.flush()  # those of this worker are in the list, not a moment later
+    found = call.access.denials.list(call.kernel.realm, before=before, limit=limit)
+    told = [
+        DenialInfo(
+            time=time_text(one.time),
+            principal=one.principal,
+            right=one.right,
+            catalog=one.catalog,
+            path=list(one.key),
+            count=one.count,
+            unwritten=one.unwritten,
+        )
+        for one in found
+    ]
+    return json_answer(DenialsPage(denials=told, next_token=told[-1].time if len(told) == limit else None))
+
+
+ROUTES = (
+    ManageRoute(
+        "GET",
+        f"{IN_REALM}/denials",
+        "What was denied, newest first.",
+        list_denials,
+        Right.ACCESS_MANAGE,
+        parameters=parameters.PAGE,
+        answer=DenialsPage,
+    ),
+)

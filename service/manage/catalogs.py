@@ -1,0 +1,135 @@
+"""Catalogs of a realm enter and leave: created, listed, updated, dropped when nothing is inside."""
+
+from __future__ import annotations
+
+from headwater.producer import catalog_updates
+from headwater.producer.catalog_records import Catalog
+from headwater.producer.catalogs import Catalogs
+from headwater.schemas.entry_ids import time_text
+from headwater.schemas.manage_json import CatalogBody, CatalogChange, CatalogInfo, CatalogsPage, CatalogWritten, Gone
+from headwater.service.access.rights import Right
+from headwater.service.http.answers import Answer, json_answer
+from headwater.service.manage import parameters
+from headwater.service.manage.call import ManageCall, meta_of, versioned
+from headwater.service.manage.route import IN_CATALOG, IN_REALM, ManageRoute, Over
+
+
+def list_catalogs(call: ManageCall) -> Answer:
+    """Those that the caller may see anything of."""
+    limit: int = call.query["limit"]
+    page = Catalogs(call.kernel).read_page(after=call.query["token"] or "", limit=limit)
+    shown = [one for one in page if call.access.allows_somewhere(call.caller, Right.CATALOG_LIST, one.catalog.name)]
+    if not shown:
+        call.access.check(call.caller, Right.CATALOG_LIST)
+    found = [_info(one.catalog, catalog_updates.version_of(one)) for one in shown]
+    return json_answer(CatalogsPage(catalogs=found, next_token=page[-1].catalog.name if len(page) == limit else None))
+
+
+def get_catalog(call: ManageCall) -> Answer:
+    read = Catalogs(call.kernel).read(call.names["catalog"])
+    version = catalog_updates.version_of(read)
+    return versioned(_info(read.catalog, version), version)
+
+
+def create_catalog(call: ManageCall) -> Answer:
+    body = call.read(CatalogBody)
+    return _written(
+        catalog_updates.create_catalog(
+            call.kernel,
+            body.name,
+            storage_root=body.storage_root,
+            default_branch=body.default_branch,
+            properties=body.properties,
+            meta=call.meta,
+        ),
+        201,
+    )
+
+
+def update_catalog(call: ManageCall) -> Answer:
+    body = call.read(CatalogChange)
+    return _written(
+        catalog_updates.update_catalog(
+            call.kernel,
+            call.names["catalog"],
+            storage_root=body.storage_root,
+            properties=body.properties,
+            version=call.version,
+            meta=call.meta,
+        )
+    )
+
+
+def delete_catalog(call: ManageCall) -> Answer:
+    mutation = catalog_updates.drop_catalog(
+        call.kernel,
+        call.names["catalog"],
+        require_empty=call.query["require_empty"] == "true",
+        purge=call.query["purge"] == "true",
+        version=call.version,
+        meta=call.meta,
+    )
+    return json_answer(Gone(meta=meta_of(mutation)))
+
+
+def _written(written: catalog_updates.CatalogWritten, status: int = 200) -> Answer:
+    info = _info(written.catalog, written.version)
+    return versioned(CatalogWritten(catalog=info, meta=meta_of(written.mutation, written.version)), written.version, status)
+
+
+def _info(catalog: Catalog, version: str) -> CatalogInfo:
+    return CatalogInfo(
+        name=catalog.name,
+        id=catalog.id,
+        storage_root=catalog.storage_root,
+        default_branch=catalog.default_branch,
+        properties=catalog.properties,
+        created=time_text(catalog.created_at),
+        created_by=catalog.created_by,
+        version=version,
+    )
+
+
+ROUTES = (
+    ManageRoute(
+        "GET",
+        f"{IN_REALM}/catalogs",
+        "The catalogs that the caller may see, in order of name.",
+        list_catalogs,
+        Right.CATALOG_LIST,
+        over=Over.ANY_CATALOG,
+        parameters=parameters.PAGE,
+        answer=CatalogsPage,
+    ),
+    ManageRoute(
+        "POST",
+        f"{IN_REALM}/catalogs",
+        "Create a catalog with its default branch.",
+        create_catalog,
+        Right.CATALOG_CREATE,
+        body=CatalogBody,
+        answer=CatalogWritten,
+        status=201,
+    ),
+    ManageRoute("GET", IN_CATALOG, "One catalog.", get_catalog, Right.CATALOG_LIST, over=Over.CATALOG, answer=CatalogInfo),
+    ManageRoute(
+        "PATCH",
+        IN_CATALOG,
+        "Change properties or the storage root of a catalog.",
+        update_catalog,
+        Right.CATALOG_UPDATE,
+        over=Over.CATALOG,
+        body=CatalogChange,
+        answer=CatalogWritten,
+    ),
+    ManageRoute(
+        "DELETE",
+        IN_CATALOG,
+        "Drop a catalog: its name is free, maintenance removes its data.",
+        delete_catalog,
+        Right.CATALOG_DROP,
+        over=Over.CATALOG,
+        parameters=parameters.DELETE_CATALOG,
+        answer=Gone,
+    ),
+)

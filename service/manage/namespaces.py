@@ -1,0 +1,189 @@
+"""Paths of namespaces enter; namespaces of a branch leave: listed level by level or all below, made, deleted."""
+
+from __future__ import annotations
+
+from headwater.persistence.log_entry import Logged
+from headwater.producer.access.writing import Mutation
+from headwater.producer.catalog_commit import CatalogCommit, CommitResult, commit_result
+from headwater.producer.catalogs import Catalogs
+from headwater.producer.commit_meta import CommitMeta
+from headwater.producer.content import Namespace
+from headwater.producer.operations import CatalogOperation, Delete, Put
+from headwater.producer.pointer_names import branch_pointer
+from headwater.producer.snapshots import ContentEntry, Snapshots
+from headwater.schemas.change import KeyPath
+from headwater.schemas.entry_ids import micros_of
+from headwater.schemas.errors import CommitConflict, ContentExists, InvalidInput, NamespaceNotEmpty, NamespaceNotFound
+from headwater.schemas.manage_json import Gone, NamespaceBody, NamespaceInfo, NamespacesPage, NamespaceWritten
+from headwater.service.access.rights import Right, Securable
+from headwater.service.http.answers import Answer, json_answer
+from headwater.service.manage import parameters
+from headwater.service.manage.call import ManageCall, meta_of, versioned
+from headwater.service.manage.route import IN_CATALOG, ManageRoute, Over
+
+NAMESPACE = "NAMESPACE"
+DELETED_MAX = 10_000
+"""Of one request that deletes a namespace with all that is inside."""
+
+
+def list_namespaces(call: ManageCall) -> Answer:
+    parent = call.path("parent")
+    if parent:
+        _namespace(call, parent)
+    page = Snapshots(call.kernel, call.catalog.id).page(
+        _at(call),
+        prefix=parent,
+        types=[NAMESPACE],
+        children_only=call.query["recursive"] != "true",
+        token=call.query["token"],
+        limit=call.query["limit"],
+    )
+    return json_answer(NamespacesPage(namespaces=[_info(one) for one in page.entries], next_token=page.next_token))
+
+
+def get_namespace(call: ManageCall) -> Answer:
+    return json_answer(_info(_namespace(call, call.path("namespace"))))
+
+
+def create_namespace(call: ManageCall) -> Answer:
+    body = call.read(NamespaceBody)
+    key = tuple(body.path)
+    call.access.check(call.caller, Right.NAMESPACE_CREATE, Securable(call.names["catalog"], key[:-1]))
+    put = Put(key, Namespace(body.properties), must_not_exist=True)
+    try:
+        done = _commit(call, [put], f"Create namespace {'.'.join(key)}")
+    except CommitConflict as conflict:
+        if _has(conflict, "KEY_EXISTS"):
+            raise ContentExists(f"{'.'.join(key)!r} exists already.", field="path", remedy="Choose another name.") from conflict
+        raise
+    written = NamespaceWritten(namespace=_info(_namespace(call, key)), meta=meta_of(_mutation(call, done), done.commit_id))
+    return versioned(written, done.commit_id, 201)
+
+
+def delete_namespace(call: ManageCall) -> Answer:
+    key = call.path("namespace")
+    mutation = call.gone(_pointer(call), lambda: _mutation(call, _delete(call, key)))
+    return json_answer(Gone(meta=meta_of(mutation)))
+
+
+def _delete(call: ManageCall, key: KeyPath) -> CommitResult:
+    there = _namespace(call, key)
+    operations: list[CatalogOperation] = [Delete(key, expected_content_id=there.content_id)]
+    if call.query["require_empty"] != "true":
+        call.access.check(call.caller, Right.COMMIT_WRITE, Securable(call.names["catalog"], key))
+        operations += [Delete(one.key, expected_content_id=one.content_id) for one in _inside(call, key)]
+    try:
+        return _commit(call, operations, f"Delete namespace {'.'.join(key)}")
+    except CommitConflict as conflict:
+        if _has(conflict, "NAMESPACE_NOT_EMPTY"):
+            raise NamespaceNotEmpty(
+                f"{'.'.join(key)!r} is not empty.", field="namespace", remedy="Delete what is inside first."
+            ) from conflict
+        raise
+
+
+def _inside(call: ManageCall, key: KeyPath) -> list[ContentEntry]:
+    page = Snapshots(call.kernel, call.catalog.id).page(_at(call), prefix=key, limit=DELETED_MAX)
+    if page.next_token is not None:
+        raise InvalidInput(
+            f"more than {DELETED_MAX} things are inside.", field="namespace", remedy="Delete the namespaces inside first."
+        )
+    return list(page.entries)
+
+
+def _commit(call: ManageCall, operations: list[CatalogOperation], message: str) -> CommitResult:
+    meta = call.meta
+    request = CatalogCommit(
+        call.kernel,
+        operations,
+        CommitMeta(meta.author, message, meta.headers),
+        request_id=meta.request_id,
+        expected_head=call.version,
+    )
+    return commit_result(call.kernel, call.kernel.committer.commit(_pointer(call), request))
+
+
+def _namespace(call: ManageCall, key: KeyPath) -> ContentEntry:
+    found = Snapshots(call.kernel, call.catalog.id).get(_at(call), [key]).get(key)
+    if found is None or found.type != NAMESPACE:
+        raise NamespaceNotFound(f"there is no namespace {'.'.join(key)!r}.", field="namespace", remedy="List the namespaces.")
+    return found
+
+
+def _at(call: ManageCall) -> Logged:
+    references = Catalogs(call.kernel).references(call.catalog)
+    return references.resolve(call.query["branch"] or call.catalog.default_branch, field="branch").logged
+
+
+def _pointer(call: ManageCall) -> str:
+    return branch_pointer(call.catalog.id, call.query["branch"] or call.catalog.default_branch)
+
+
+def _has(conflict: CommitConflict, kind: str) -> bool:
+    conflicts = conflict.facts.get("conflicts")
+    return isinstance(conflicts, list) and any(isinstance(one, dict) and one.get("kind") == kind for one in conflicts)
+
+
+def _mutation(call: ManageCall, done: CommitResult) -> Mutation:
+    change = done.change
+    return Mutation(
+        pointer=_pointer(call),
+        seq=done.seq,
+        entry_id="" if change is None else change.entry_id,
+        time=0 if change is None else micros_of(change.time),
+        changed=change is not None,
+        replayed=done.replayed,
+    )
+
+
+def _info(entry: ContentEntry) -> NamespaceInfo:
+    return NamespaceInfo(
+        path=list(entry.key), properties=dict(entry.value.get("properties", {})), content_id=str(entry.content_id)
+    )
+
+
+_NAMESPACE = f"{IN_CATALOG}/namespaces/{{namespace}}"
+ROUTES = (
+    ManageRoute(
+        "GET",
+        f"{IN_CATALOG}/namespaces",
+        "Namespaces of a branch: one level, or all below.",
+        list_namespaces,
+        Right.NAMESPACE_LIST,
+        over=Over.PARENT,
+        parameters=parameters.NAMESPACES,
+        answer=NamespacesPage,
+    ),
+    ManageRoute(
+        "POST",
+        f"{IN_CATALOG}/namespaces",
+        "Create a namespace.",
+        create_namespace,
+        Right.NAMESPACE_CREATE,
+        over=Over.IN_BODY,
+        parameters=parameters.ON_BRANCH,
+        body=NamespaceBody,
+        answer=NamespaceWritten,
+        status=201,
+    ),
+    ManageRoute(
+        "GET",
+        _NAMESPACE,
+        "One namespace; levels parted by %1F.",
+        get_namespace,
+        Right.NAMESPACE_READ,
+        over=Over.NAMESPACE,
+        parameters=parameters.ON_BRANCH,
+        answer=NamespaceInfo,
+    ),
+    ManageRoute(
+        "DELETE",
+        _NAMESPACE,
+        "Delete a namespace.",
+        delete_namespace,
+        Right.NAMESPACE_DROP,
+        over=Over.NAMESPACE,
+        parameters=parameters.DELETE_NAMESPACE,
+        answer=Gone,
+    ),
+)

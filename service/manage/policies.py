@@ -1,0 +1,198 @@
+"""Policies of a realm enter and leave, and what they are mapped to: the realm, a catalog, or what is at a path of it."""
+
+from __future__ import annotations
+
+from headwater.producer.access.policies import POLICIES_POINTER, Policies, Policy, PolicyMapping, Target
+from headwater.producer.catalogs import Catalogs
+from headwater.schemas.errors import InvalidInput
+from headwater.schemas.manage_json import (
+    ApplicablePolicies,
+    ApplicablePolicy,
+    Gone,
+    MappingBody,
+    MappingInfo,
+    MappingsPage,
+    MappingWritten,
+    PoliciesPage,
+    PolicyBody,
+    PolicyChange,
+    PolicyInfo,
+    PolicyWritten,
+)
+from headwater.service.access.rights import Right
+from headwater.service.http.answers import Answer, json_answer
+from headwater.service.manage import parameters
+from headwater.service.manage.call import ManageCall, meta_of, versioned
+from headwater.service.manage.route import IN_REALM, ManageRoute
+
+
+def list_policies(call: ManageCall) -> Answer:
+    limit: int = call.query["limit"]
+    found = Policies(call.kernel).list(after=call.query["token"] or "", limit=limit)
+    next_token = found[-1].name if len(found) == limit else None
+    return json_answer(PoliciesPage(policies=[_info(one) for one in found], next_token=next_token))
+
+
+def get_policy(call: ManageCall) -> Answer:
+    found = Policies(call.kernel).get(call.names["policy"])
+    return versioned(_info(found), found.version)
+
+
+def create_policy(call: ManageCall) -> Answer:
+    body = call.read(PolicyBody)
+    written = Policies(call.kernel).create(
+        body.name, type=body.type, content=body.content, description=body.description, meta=call.meta
+    )
+    policy = written.value
+    return versioned(PolicyWritten(policy=_info(policy), meta=meta_of(written.mutation, policy.version)), policy.version, 201)
+
+
+def update_policy(call: ManageCall) -> Answer:
+    body = call.read(PolicyChange)
+    written = Policies(call.kernel).update(
+        call.names["policy"], content=body.content, description=body.description, version=call.version, meta=call.meta
+    )
+    policy = written.value
+    return versioned(PolicyWritten(policy=_info(policy), meta=meta_of(written.mutation, policy.version)), policy.version)
+
+
+def delete_policy(call: ManageCall) -> Answer:
+    name, detach_all = call.names["policy"], call.query["detach_all"] == "true"
+    mutation = call.gone(
+        POLICIES_POINTER,
+        lambda: Policies(call.kernel).delete(name, version=call.version, detach_all=detach_all, meta=call.meta),
+    )
+    return json_answer(Gone(meta=meta_of(mutation)))
+
+
+# ── mappings ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def list_mappings(call: ManageCall) -> Answer:
+    policies, names = Policies(call.kernel), _catalog_names(call)
+    policies.get(call.names["policy"])
+    return json_answer(MappingsPage(mappings=[_mapping(one, names) for one in policies.mappings(call.names["policy"])]))
+
+
+def attach(call: ManageCall) -> Answer:
+    body = call.read(MappingBody)
+    written = Policies(call.kernel).attach(call.names["policy"], _target(call), parameters=body.parameters, meta=call.meta)
+    mapping = _mapping(written.value, _catalog_names(call))
+    return json_answer(MappingWritten(mapping=mapping, meta=meta_of(written.mutation)))
+
+
+def detach(call: ManageCall) -> Answer:
+    name, target = call.names["policy"], _target(call)
+    mutation = call.gone(POLICIES_POINTER, lambda: Policies(call.kernel).detach(name, target, meta=call.meta))
+    return json_answer(Gone(meta=meta_of(mutation)))
+
+
+def applicable(call: ManageCall) -> Answer:
+    names = _catalog_names(call)
+    found = Policies(call.kernel).applicable(_target(call))
+    told = [ApplicablePolicy(policy=_info(policy), mapping=_mapping(mapping, names)) for policy, mapping in found]
+    return json_answer(ApplicablePolicies(policies=told))
+
+
+def _target(call: ManageCall) -> Target:
+    catalog, path = call.query["catalog"], call.path()
+    if catalog is None:
+        if path:
+            raise InvalidInput("the realm has no paths.", field="path", remedy="Name a catalog.")
+        return Target()
+    return Target(Catalogs(call.kernel).get(catalog).id, path)
+
+
+def _catalog_names(call: ManageCall) -> dict[int, str]:
+    return {one.id: one.name for one in Catalogs(call.kernel).list()}
+
+
+def _mapping(mapping: PolicyMapping, catalogs: dict[int, str]) -> MappingInfo:
+    """A catalog that is gone is told by its number."""
+    id = mapping.target.catalog_id
+    catalog = None if id is None else catalogs.get(id, f"#{id}")
+    return MappingInfo(policy=mapping.policy, catalog=catalog, path=list(mapping.target.path), parameters=mapping.parameters)
+
+
+def _info(policy: Policy) -> PolicyInfo:
+    return PolicyInfo(
+        name=policy.name,
+        type=policy.type,
+        content=policy.content,
+        description=policy.description,
+        version=policy.version,
+    )
+
+
+_POLICY = f"{IN_REALM}/policies/{{policy}}"
+ROUTES = (
+    ManageRoute(
+        "GET",
+        f"{IN_REALM}/policies",
+        "The policies, in order of name.",
+        list_policies,
+        Right.POLICY_READ,
+        parameters=parameters.PAGE,
+        answer=PoliciesPage,
+    ),
+    ManageRoute(
+        "POST",
+        f"{IN_REALM}/policies",
+        "Create a policy.",
+        create_policy,
+        Right.POLICY_MANAGE,
+        body=PolicyBody,
+        answer=PolicyWritten,
+        status=201,
+    ),
+    ManageRoute("GET", _POLICY, "One policy.", get_policy, Right.POLICY_READ, answer=PolicyInfo),
+    ManageRoute(
+        "PUT",
+        _POLICY,
+        "Change what a policy says.",
+        update_policy,
+        Right.POLICY_MANAGE,
+        body=PolicyChange,
+        answer=PolicyWritten,
+    ),
+    ManageRoute(
+        "DELETE",
+        _POLICY,
+        "Delete a policy.",
+        delete_policy,
+        Right.POLICY_MANAGE,
+        parameters=parameters.DELETE_POLICY,
+        answer=Gone,
+    ),
+    ManageRoute(
+        "GET", f"{_POLICY}/mappings", "What a policy is mapped to.", list_mappings, Right.POLICY_READ, answer=MappingsPage
+    ),
+    ManageRoute(
+        "PUT",
+        f"{_POLICY}/mappings",
+        "Map a policy to the realm, a catalog, or a path of it.",
+        attach,
+        Right.POLICY_MANAGE,
+        parameters=parameters.TARGET,
+        body=MappingBody,
+        answer=MappingWritten,
+    ),
+    ManageRoute(
+        "DELETE",
+        f"{_POLICY}/mappings",
+        "Take a mapping of a policy away.",
+        detach,
+        Right.POLICY_MANAGE,
+        parameters=parameters.TARGET,
+        answer=Gone,
+    ),
+    ManageRoute(
+        "GET",
+        f"{IN_REALM}/applicable-policies",
+        "What applies to a thing: of each type the nearest.",
+        applicable,
+        Right.POLICY_READ,
+        parameters=parameters.TARGET,
+        answer=ApplicablePolicies,
+    ),
+)

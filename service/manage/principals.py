@@ -1,0 +1,187 @@
+"""Principals of a realm enter and leave: made with a secret that is shown once, updated, rotated, reset, deleted."""
+
+from __future__ import annotations
+
+import msgspec
+
+from headwater.persistence.principals import PRINCIPALS_POINTER
+from headwater.producer.access.effective import effective_rights
+from headwater.producer.access.principals import Principal, Principals, WithSecret
+from headwater.producer.catalogs import Catalogs
+from headwater.schemas.entry_ids import time_text
+from headwater.schemas.manage_json import (
+    EffectiveInfo,
+    Gone,
+    PrincipalBody,
+    PrincipalInfo,
+    PrincipalsPage,
+    PrincipalWritten,
+    PropertiesBody,
+    RotationBody,
+    SecretDates,
+    SecretShown,
+)
+from headwater.service.access.rights import Right
+from headwater.service.http.answers import Answer, json_answer
+from headwater.service.manage import parameters
+from headwater.service.manage.call import ManageCall, meta_of, versioned
+from headwater.service.manage.route import IN_REALM, ManageRoute
+
+
+def list_principals(call: ManageCall) -> Answer:
+    limit: int = call.query["limit"]
+    found = Principals(call.kernel).list(after=call.query["token"] or "", limit=limit)
+    next_token = found[-1].name if len(found) == limit else None
+    return json_answer(PrincipalsPage(principals=[_info(one) for one in found], next_token=next_token))
+
+
+def get_principal(call: ManageCall) -> Answer:
+    found = Principals(call.kernel).get(call.names["principal"])
+    return versioned(_info(found), found.version)
+
+
+def create_principal(call: ManageCall) -> Answer:
+    body = call.read(PrincipalBody)
+    made = Principals(call.kernel).create(body.name, properties=body.properties, with_secret=body.with_secret, meta=call.meta)
+    return _with_secret(made, 201)
+
+
+def update_principal(call: ManageCall) -> Answer:
+    body = call.read(PropertiesBody)
+    written = Principals(call.kernel).update(
+        call.names["principal"], properties=body.properties, version=call.version, meta=call.meta
+    )
+    found = written.value
+    return versioned(PrincipalWritten(principal=_info(found), meta=meta_of(written.mutation, found.version)), found.version)
+
+
+def delete_principal(call: ManageCall) -> Answer:
+    name = call.names["principal"]
+    mutation = call.gone(PRINCIPALS_POINTER, lambda: Principals(call.kernel).delete(name, version=call.version, meta=call.meta))
+    return json_answer(Gone(meta=meta_of(mutation)))
+
+
+def rotate_secret(call: ManageCall) -> Answer:
+    return _rotate(call, call.read(RotationBody).overlap_seconds)
+
+
+def reset_secret(call: ManageCall) -> Answer:
+    """All secrets before it end at once."""
+    return _rotate(call, 0)
+
+
+def effective(call: ManageCall) -> Answer:
+    name = call.names["principal"]
+    Principals(call.kernel).get(name)
+    catalogs = {one.id: one.name for one in Catalogs(call.kernel).list()}
+    found = effective_rights(call.kernel, name, catalogs)
+    return json_answer(
+        EffectiveInfo(
+            principal=name,
+            roles=list(found.roles),
+            realm=sorted(found.realm.paths),
+            catalogs={
+                catalogs[id]: {str(right): sorted(list(path) for path in paths) for right, paths in sorted(held.paths.items())}
+                for id, held in found.catalogs.items()
+                if held.paths
+            },
+        )
+    )
+
+
+def without_secret(answer: Answer) -> Answer:
+    """What is kept of an answer under its key."""
+    told = msgspec.json.decode(answer.body)
+    if isinstance(told, dict) and isinstance(told.get("credentials"), dict):
+        told["credentials"]["client_secret"] = None
+    return answer._replace(body=msgspec.json.encode(told))
+
+
+def _rotate(call: ManageCall, overlap_seconds: int) -> Answer:
+    principals, name = Principals(call.kernel), call.names["principal"]
+    return _with_secret(principals.rotate_secret(name, overlap_seconds=overlap_seconds, version=call.version, meta=call.meta))
+
+
+def _with_secret(made: WithSecret, status: int = 200) -> Answer:
+    principal, credentials = made.principal, made.credentials
+    shown = (
+        None
+        if credentials is None
+        else SecretShown(principal=principal.name, client_id=credentials.client_id, client_secret=credentials.client_secret)
+    )
+    meta = meta_of(made.mutation, principal.version)
+    return versioned(PrincipalWritten(principal=_info(principal), credentials=shown, meta=meta), principal.version, status)
+
+
+def _info(principal: Principal) -> PrincipalInfo:
+    return PrincipalInfo(
+        name=principal.name,
+        client_id=principal.client_id,
+        properties=principal.properties,
+        secrets=[
+            SecretDates(created=time_text(one.created_at), expires=time_text(one.expires_at) if one.expires_at else None)
+            for one in principal.secrets
+        ],
+        created=time_text(principal.created_at),
+        version=principal.version,
+    )
+
+
+_PRINCIPAL = f"{IN_REALM}/principals/{{principal}}"
+ROUTES = (
+    ManageRoute(
+        "GET",
+        f"{IN_REALM}/principals",
+        "The principals, in order of name.",
+        list_principals,
+        Right.ACCESS_MANAGE,
+        parameters=parameters.PAGE,
+        answer=PrincipalsPage,
+    ),
+    ManageRoute(
+        "POST",
+        f"{IN_REALM}/principals",
+        "Create a principal; its secret is shown once.",
+        create_principal,
+        Right.ACCESS_MANAGE,
+        body=PrincipalBody,
+        answer=PrincipalWritten,
+        status=201,
+        has_secret=True,
+    ),
+    ManageRoute("GET", _PRINCIPAL, "One principal.", get_principal, Right.ACCESS_MANAGE, answer=PrincipalInfo),
+    ManageRoute(
+        "PUT",
+        _PRINCIPAL,
+        "Set the properties of a principal.",
+        update_principal,
+        Right.ACCESS_MANAGE,
+        body=PropertiesBody,
+        answer=PrincipalWritten,
+    ),
+    ManageRoute(
+        "DELETE", _PRINCIPAL, "Delete a principal; its tokens end with it.", delete_principal, Right.ACCESS_MANAGE, answer=Gone
+    ),
+    ManageRoute(
+        "POST",
+        f"{_PRINCIPAL}/rotate",
+        "A new secret, shown once; the one before counts for an overlap.",
+        rotate_secret,
+        Right.ACCESS_MANAGE,
+        body=RotationBody,
+        answer=PrincipalWritten,
+        has_secret=True,
+    ),
+    ManageRoute(
+        "POST",
+        f"{_PRINCIPAL}/reset",
+        "A new secret, shown once; all before it end now.",
+        reset_secret,
+        Right.ACCESS_MANAGE,
+        answer=PrincipalWritten,
+        has_secret=True,
+    ),
+    ManageRoute(
+        "GET", f"{_PRINCIPAL}/rights", "What a principal may do now.", effective, Right.ACCESS_MANAGE, answer=EffectiveInfo
+    ),
+)

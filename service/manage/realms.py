@@ -1,0 +1,191 @@
+"""Names of realms enter, from a system administrator; realms leave, moved along their life cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headwater.persistence.principals import ROOT_PRINCIPAL
+from headwater.persistence.realm_records import Realm
+from headwater.persistence.realm_states import RealmStatus
+from headwater.persistence.realms import Realms
+from headwater.producer.access.principals import Principals
+from headwater.producer.access.writing import WriteMeta
+from headwater.schemas.entry_ids import time_text
+from headwater.schemas.errors import RealmStateConflict, RecordChanged
+from headwater.schemas.manage_json import RealmBody, RealmInfo, RealmMade, RealmsPage, SecretShown
+from headwater.service.access.rights import Right
+from headwater.service.http.answers import NO_STORE, Answer, json_answer
+from headwater.service.manage import parameters
+from headwater.service.manage.call import ManageCall, versioned
+from headwater.service.manage.route import REALMS, ManageRoute, Over
+
+
+def list_realms(call: ManageCall) -> Answer:
+    limit: int = call.query["limit"]
+    found = _realms(call).list(after=call.query["token"] or "", limit=limit)
+    page = RealmsPage(realms=[_info(one) for one in found], next_token=found[-1].name if len(found) == limit else None)
+    return json_answer(page)
+
+
+def get_realm(call: ManageCall) -> Answer:
+    realm = _realms(call).get(call.names["realm"])
+    return versioned(_info(realm), _version(realm))
+
+
+def create_realm(call: ManageCall) -> Answer:
+    body = call.read(RealmBody)
+    realms = _realms(call)
+    realm = realms.create(body.name, request_id=call.meta.request_id)
+    made = _initialized(call, realm) if body.initialize else RealmMade(realm=_info(realm))
+    return json_answer(made, 201)
+
+
+def init_realm(call: ManageCall) -> Answer:
+    realm = _realms(call).get(call.names["realm"])
+    return json_answer(_initialized(call, realm))
+
+
+def activate_realm(call: ManageCall) -> Answer:
+    return _moved(call, RealmStatus.ACTIVE, lambda realms, name: realms.activate(name))
+
+
+def deactivate_realm(call: ManageCall) -> Answer:
+    return _moved(call, RealmStatus.INACTIVE, lambda realms, name: realms.deactivate(name))
+
+
+def purge_realm(call: ManageCall) -> Answer:
+    """Marks: maintenance deletes the data, and there is no way back."""
+    return _moved(call, RealmStatus.PURGING, lambda realms, name: realms.purge(name))
+
+
+def delete_realm(call: ManageCall) -> Answer:
+    realms, name = _realms(call), call.names["realm"]
+    _check_version(call, realms.get(name))
+    realms.delete(name)
+    return Answer(204, [NO_STORE], b"")
+
+
+def _moved(call: ManageCall, wanted: RealmStatus, move: Callable[[Realms, str], Realm]) -> Answer:
+    realms, name = _realms(call), call.names["realm"]
+    before = realms.get(name)
+    again = call.under is not None and call.under.again and before.status is wanted
+    if again:  # an earlier run of this request has come so far
+        return versioned(_info(before), _version(before))
+    _check_version(call, before)
+    moved = move(realms, name)
+    return versioned(_info(moved), _version(moved))
+
+
+def _initialized(call: ManageCall, realm: Realm) -> RealmMade:
+    """⚠ A realm that an earlier run of this request has opened gets a new first secret: the other one nobody has seen."""
+    realms = _realms(call)
+    if realm.status is RealmStatus.ACTIVE:
+        if call.under is None or not call.under.again:
+            raise RealmStateConflict(
+                f"{realm.name!r} is {realm.status} already.", field="realm", remedy="Reset the secret of its principal instead."
+            )
+        meta = WriteMeta(call.caller.name, "Reset the first secret")
+        reset = Principals(call.store.kernel(realm.instance)).rotate_secret(ROOT_PRINCIPAL, meta=meta)
+        secret = None if reset.credentials is None else reset.credentials.client_secret
+        shown = SecretShown(principal=ROOT_PRINCIPAL, client_id=reset.principal.client_id, client_secret=secret)
+        return RealmMade(realm=_info(realm), credentials=shown)
+    done = realms.init(realm.name)
+    shown = SecretShown(principal=done.principal, client_id=done.client_id, client_secret=done.client_secret)
+    return RealmMade(realm=_info(done.realm), credentials=shown)
+
+
+def _realms(call: ManageCall) -> Realms:
+    return Realms(call.store, author=call.caller.name)
+
+
+def _check_version(call: ManageCall, realm: Realm) -> None:
+    if call.version is not None and call.version != _version(realm):
+        raise RecordChanged(f"{realm.name!r} was moved meanwhile.", field="version", remedy="Read it and decide anew.")
+
+
+def _version(realm: Realm) -> str:
+    return f"{realm.updated_at:x}"
+
+
+def _info(realm: Realm) -> RealmInfo:
+    return RealmInfo(
+        name=realm.name,
+        instance=realm.instance,
+        status=str(realm.status),
+        created=time_text(realm.created_at),
+        updated=time_text(realm.updated_at),
+        version=_version(realm),
+    )
+
+
+ROUTES = (
+    ManageRoute(
+        "GET",
+        REALMS,
+        "All realms, in order of name.",
+        list_realms,
+        Right.SYSTEM_MANAGE,
+        over=Over.SYSTEM,
+        parameters=parameters.PAGE,
+        answer=RealmsPage,
+    ),
+    ManageRoute(
+        "POST",
+        REALMS,
+        "Create a realm, and open it unless that is not wished.",
+        create_realm,
+        Right.SYSTEM_MANAGE,
+        over=Over.SYSTEM,
+        body=RealmBody,
+        answer=RealmMade,
+        status=201,
+        has_secret=True,
+    ),
+    ManageRoute("GET", f"{REALMS}/{{realm}}", "One realm.", get_realm, Right.SYSTEM_MANAGE, over=Over.SYSTEM, answer=RealmInfo),
+    ManageRoute(
+        "DELETE",
+        f"{REALMS}/{{realm}}",
+        "Take a PURGED or CREATED realm from the list.",
+        delete_realm,
+        Right.SYSTEM_MANAGE,
+        over=Over.SYSTEM,
+        status=204,
+    ),
+    ManageRoute(
+        "POST",
+        f"{REALMS}/{{realm}}/init",
+        "Fill a created realm and open it.",
+        init_realm,
+        Right.SYSTEM_MANAGE,
+        over=Over.SYSTEM,
+        answer=RealmMade,
+        has_secret=True,
+    ),
+    ManageRoute(
+        "POST",
+        f"{REALMS}/{{realm}}/activate",
+        "Open an INACTIVE realm.",
+        activate_realm,
+        Right.SYSTEM_MANAGE,
+        over=Over.SYSTEM,
+        answer=RealmInfo,
+    ),
+    ManageRoute(
+        "POST",
+        f"{REALMS}/{{realm}}/deactivate",
+        "Close an ACTIVE realm: no commit lands in it any more.",
+        deactivate_realm,
+        Right.SYSTEM_MANAGE,
+        over=Over.SYSTEM,
+        answer=RealmInfo,
+    ),
+    ManageRoute(
+        "POST",
+        f"{REALMS}/{{realm}}/purge",
+        "Give up an INACTIVE realm: maintenance deletes its data.",
+        purge_realm,
+        Right.SYSTEM_MANAGE,
+        over=Over.SYSTEM,
+        answer=RealmInfo,
+    ),
+)

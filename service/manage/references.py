@@ -1,0 +1,174 @@
+"""Names of branches and tags enter; references of a catalog leave: created, listed, assigned, deleted, each move an entry."""
+
+from __future__ import annotations
+
+from headwater.producer.access.writing import Mutation
+from headwater.producer.catalog_commit import CommitResult
+from headwater.producer.catalogs import Catalogs
+from headwater.producer.commit_meta import CommitMeta
+from headwater.producer.pointer_names import ReferenceType, reference_pointer
+from headwater.producer.reference_specs import DEFAULT_BRANCH
+from headwater.producer.references import Reference, References
+from headwater.schemas.entry_ids import micros_of
+from headwater.schemas.errors import InvalidInput
+from headwater.schemas.manage_json import (
+    Gone,
+    ReferenceBody,
+    ReferenceInfo,
+    ReferencesPage,
+    ReferenceTarget,
+    ReferenceWritten,
+)
+from headwater.service.access.rights import Right
+from headwater.service.http.answers import Answer, json_answer
+from headwater.service.manage import parameters
+from headwater.service.manage.call import ManageCall, meta_of, versioned
+from headwater.service.manage.route import IN_CATALOG, ManageRoute, Over
+
+TYPES = {"branch": ReferenceType.BRANCH, "tag": ReferenceType.TAG}
+
+
+def list_references(call: ManageCall) -> Answer:
+    page = _references(call).list(
+        type=None if call.query["type"] is None else TYPES[call.query["type"]],
+        token=call.query["token"],
+        limit=call.query["limit"],
+        deleted=call.query["deleted"] == "true",
+    )
+    return json_answer(ReferencesPage(references=[_info(one) for one in page.references], next_token=page.next_token))
+
+
+def get_reference(call: ManageCall) -> Answer:
+    found = _references(call).get(call.names["reference"], type=_type(call.names["type"]))
+    return versioned(_info(found), found.commit_id)
+
+
+def create_reference(call: ManageCall) -> Answer:
+    body = call.read(ReferenceBody)
+    type = _type(body.type)
+    done = _references(call).create(
+        body.name, body.source or DEFAULT_BRANCH, type=type, meta=_meta(call), request_id=call.meta.request_id
+    )
+    return _written(call, body.name, type, done, 201)
+
+
+def assign_reference(call: ManageCall) -> Answer:
+    body = call.read(ReferenceTarget)
+    name, type = call.names["reference"], _type(call.names["type"])
+    if call.version is not None and body.expected_head not in (None, call.version):
+        raise InvalidInput("If-Match says another head.", field="expected_head", remedy="Send one of the two.")
+    done = _references(call).assign(
+        name,
+        body.target,
+        type=type,
+        expected_head=call.version or body.expected_head,
+        meta=_meta(call),
+        request_id=call.meta.request_id,
+    )
+    return _written(call, name, type, done)
+
+
+def delete_reference(call: ManageCall) -> Answer:
+    name, type = call.names["reference"], _type(call.names["type"])
+    pointer = reference_pointer(call.catalog.id, type, name)
+
+    def delete() -> Mutation:
+        done = _references(call).delete(
+            name, type=type, expected_head=call.version, meta=_meta(call), request_id=call.meta.request_id
+        )
+        return _mutation(pointer, done)
+
+    return json_answer(Gone(meta=meta_of(call.gone(pointer, delete))))
+
+
+def _written(call: ManageCall, name: str, type: ReferenceType, done: CommitResult, status: int = 200) -> Answer:
+    found = _references(call).get(name, type=type, deleted_ok=True)
+    meta = meta_of(_mutation(found.pointer, done), done.commit_id)
+    return versioned(ReferenceWritten(reference=_info(found), meta=meta), done.commit_id, status)
+
+
+def _references(call: ManageCall) -> References:
+    return Catalogs(call.kernel).references(call.catalog)
+
+
+def _meta(call: ManageCall) -> CommitMeta:
+    return CommitMeta(call.meta.author, "", call.meta.headers)
+
+
+def _type(text: str) -> ReferenceType:
+    if text not in TYPES:
+        raise InvalidInput(f"{text[:40]!r} is neither branch nor tag.", field="type", remedy="Use branch or tag.")
+    return TYPES[text]
+
+
+def _mutation(pointer: str, done: CommitResult) -> Mutation:
+    change = done.change
+    return Mutation(
+        pointer=pointer,
+        seq=done.seq,
+        entry_id="" if change is None else change.entry_id,
+        time=0 if change is None else micros_of(change.time),
+        changed=change is not None,
+        replayed=done.replayed,
+    )
+
+
+def _info(reference: Reference) -> ReferenceInfo:
+    return ReferenceInfo(
+        name=reference.name,
+        type=str(reference.type).lower(),
+        pointer=reference.pointer,
+        commit_id=reference.commit_id,
+        seq=reference.seq,
+        oldest_seq=reference.oldest_seq,
+        time=reference.time,
+        deleted=reference.deleted,
+    )
+
+
+_REFERENCE = f"{IN_CATALOG}/references/{{type}}/{{reference}}"
+ROUTES = (
+    ManageRoute(
+        "GET",
+        f"{IN_CATALOG}/references",
+        "Branches by name, then tags by name.",
+        list_references,
+        Right.REFERENCE_READ,
+        over=Over.CATALOG,
+        parameters=parameters.REFERENCES,
+        answer=ReferencesPage,
+    ),
+    ManageRoute(
+        "POST",
+        f"{IN_CATALOG}/references",
+        "Create a branch or tag.",
+        create_reference,
+        Right.REFERENCE_CREATE,
+        over=Over.CATALOG,
+        body=ReferenceBody,
+        answer=ReferenceWritten,
+        status=201,
+    ),
+    ManageRoute(
+        "GET", _REFERENCE, "One branch or tag.", get_reference, Right.REFERENCE_READ, over=Over.CATALOG, answer=ReferenceInfo
+    ),
+    ManageRoute(
+        "PUT",
+        _REFERENCE,
+        "Assign a branch or tag to a commit.",
+        assign_reference,
+        Right.REFERENCE_ASSIGN,
+        over=Over.CATALOG,
+        body=ReferenceTarget,
+        answer=ReferenceWritten,
+    ),
+    ManageRoute(
+        "DELETE",
+        _REFERENCE,
+        "Delete a branch or tag; its log can still be read.",
+        delete_reference,
+        Right.REFERENCE_DELETE,
+        over=Over.CATALOG,
+        answer=Gone,
+    ),
+)

@@ -1,0 +1,236 @@
+"""Roles enter and leave, of a realm or of a catalog, with who is in them and what is granted to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headwater.persistence.principals import GRANTS_POINTER, ROLES_POINTER
+from headwater.producer.access.grants import Grant, Grants, catalog_grants, realm_grants
+from headwater.producer.access.roles import Assignment, Role, Roles, catalog_roles, principal_roles
+from headwater.producer.access.writing import WriteMeta
+from headwater.producer.pointer_names import catalog_grants_pointer, catalog_roles_pointer
+from headwater.schemas.manage_json import (
+    AssignmentInfo,
+    AssignmentsPage,
+    AssignmentWritten,
+    Gone,
+    GrantInfo,
+    GrantsPage,
+    GrantWritten,
+    PropertiesBody,
+    RoleBody,
+    RoleInfo,
+    RolesPage,
+    RoleWritten,
+)
+from headwater.service.access.rights import Right, right_of
+from headwater.service.http.answers import Answer, json_answer
+from headwater.service.manage import parameters
+from headwater.service.manage.call import ManageCall, meta_of, versioned
+from headwater.service.manage.route import IN_CATALOG, IN_REALM, ManageRoute, Over
+
+TIDYING_PAGES_MAX = 100
+
+
+def list_roles(call: ManageCall) -> Answer:
+    limit: int = call.query["limit"]
+    found = _roles(call).list(after=call.query["token"] or "", limit=limit)
+    return json_answer(
+        RolesPage(roles=[_info(one) for one in found], next_token=found[-1].name if len(found) == limit else None)
+    )
+
+
+def get_role(call: ManageCall) -> Answer:
+    found = _roles(call).get(call.names["role"])
+    return versioned(_info(found), found.version)
+
+
+def create_role(call: ManageCall) -> Answer:
+    body = call.read(RoleBody)
+    written = _roles(call).create(body.name, properties=body.properties, meta=call.meta)
+    role = written.value
+    return versioned(RoleWritten(role=_info(role), meta=meta_of(written.mutation, role.version)), role.version, 201)
+
+
+def update_role(call: ManageCall) -> Answer:
+    body = call.read(PropertiesBody)
+    written = _roles(call).update(call.names["role"], properties=body.properties, version=call.version, meta=call.meta)
+    role = written.value
+    return versioned(RoleWritten(role=_info(role), meta=meta_of(written.mutation, role.version)), role.version)
+
+
+def delete_role(call: ManageCall) -> Answer:
+    """⚠ First the role, which ends all that was granted to it; the grants themselves are tidied up after."""
+    name = call.names["role"]
+    mutation = call.gone(_roles_pointer(call), lambda: _roles(call).delete(name, version=call.version, meta=call.meta))
+    tidying = WriteMeta(call.meta.author, headers=call.meta.headers)
+    for _ in range(TIDYING_PAGES_MAX):
+        if _grants(call).forget_role(name, meta=tidying) is None:
+            break
+    return json_answer(Gone(meta=meta_of(mutation)))
+
+
+# ── members ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def list_members(call: ManageCall) -> Answer:
+    return _assignments(_roles(call).members(call.names["role"]))
+
+
+def roles_of_principal(call: ManageCall) -> Answer:
+    return _assignments(principal_roles(call.kernel).of_member(call.names["principal"]))
+
+
+def assign(call: ManageCall) -> Answer:
+    written = _roles(call).assign(call.names["member"], call.names["role"], meta=call.meta)
+    return json_answer(AssignmentWritten(assignment=_assignment(written.value), meta=meta_of(written.mutation)))
+
+
+def revoke_member(call: ManageCall) -> Answer:
+    member, role = call.names["member"], call.names["role"]
+    mutation = call.gone(_roles_pointer(call), lambda: _roles(call).revoke(member, role, meta=call.meta))
+    return json_answer(Gone(meta=meta_of(mutation)))
+
+
+# ── grants ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def list_grants(call: ManageCall) -> Answer:
+    _roles(call).get(call.names["role"])
+    return json_answer(GrantsPage(grants=[_grant(one) for one in _grants(call).of_role(call.names["role"])]))
+
+
+def grant(call: ManageCall) -> Answer:
+    right = right_of(call.names["right"])
+    written = _grants(call).grant(call.names["role"], right, call.path(), meta=call.meta)
+    return json_answer(GrantWritten(grant=_grant(written.value), meta=meta_of(written.mutation)))
+
+
+def revoke_grant(call: ManageCall) -> Answer:
+    role, right, path = call.names["role"], right_of(call.names["right"]), call.path()
+    mutation = call.gone(_grants_pointer(call), lambda: _grants(call).revoke(role, right, path, meta=call.meta))
+    return json_answer(Gone(meta=meta_of(mutation)))
+
+
+# ── of a realm, or of the catalog that the path names ───────────────────────────────────────────────────────
+
+
+def _roles(call: ManageCall) -> Roles:
+    return catalog_roles(call.kernel, call.catalog.id) if "catalog" in call.names else principal_roles(call.kernel)
+
+
+def _grants(call: ManageCall) -> Grants:
+    return catalog_grants(call.kernel, call.catalog.id) if "catalog" in call.names else realm_grants(call.kernel)
+
+
+def _roles_pointer(call: ManageCall) -> str:
+    return catalog_roles_pointer(call.catalog.id) if "catalog" in call.names else ROLES_POINTER
+
+
+def _grants_pointer(call: ManageCall) -> str:
+    return catalog_grants_pointer(call.catalog.id) if "catalog" in call.names else GRANTS_POINTER
+
+
+def _assignments(found: Sequence[Assignment]) -> Answer:
+    return json_answer(AssignmentsPage(assignments=[_assignment(one) for one in found]))
+
+
+def _assignment(one: Assignment) -> AssignmentInfo:
+    return AssignmentInfo(member=one.member, role=one.role)
+
+
+def _grant(one: Grant) -> GrantInfo:
+    return GrantInfo(role=one.role, right=str(one.right), path=list(one.path))
+
+
+def _info(role: Role) -> RoleInfo:
+    return RoleInfo(name=role.name, properties=role.properties, version=role.version)
+
+
+def _routes_of(base: str, what: str, right: Right, over: Over, member: str) -> tuple[ManageRoute, ...]:
+    """Roles of a realm and of a catalog are managed alike."""
+    one = f"{base}/{{role}}"
+    paths = parameters.GRANT_PATH if over is Over.CATALOG else ()
+    return (
+        ManageRoute(
+            "GET",
+            base,
+            f"The {what}s, in order of name.",
+            list_roles,
+            right,
+            over=over,
+            parameters=parameters.PAGE,
+            answer=RolesPage,
+        ),
+        ManageRoute(
+            "POST", base, f"Create a {what}.", create_role, right, over=over, body=RoleBody, answer=RoleWritten, status=201
+        ),
+        ManageRoute("GET", one, f"One {what}.", get_role, right, over=over, answer=RoleInfo),
+        ManageRoute(
+            "PUT",
+            one,
+            f"Set the properties of a {what}.",
+            update_role,
+            right,
+            over=over,
+            body=PropertiesBody,
+            answer=RoleWritten,
+        ),
+        ManageRoute(
+            "DELETE", one, f"Delete a {what}, with its members and grants.", delete_role, right, over=over, answer=Gone
+        ),
+        ManageRoute("GET", f"{one}/members", f"Who has a {what}.", list_members, right, over=over, answer=AssignmentsPage),
+        ManageRoute(
+            "PUT",
+            f"{one}/members/{{member}}",
+            f"Give a {what} to a {member}.",
+            assign,
+            right,
+            over=over,
+            answer=AssignmentWritten,
+        ),
+        ManageRoute(
+            "DELETE",
+            f"{one}/members/{{member}}",
+            f"Take a {what} from a {member}.",
+            revoke_member,
+            right,
+            over=over,
+            answer=Gone,
+        ),
+        ManageRoute("GET", f"{one}/grants", f"What is granted to a {what}.", list_grants, right, over=over, answer=GrantsPage),
+        ManageRoute(
+            "PUT",
+            f"{one}/grants/{{right}}",
+            f"Grant a right to a {what}.",
+            grant,
+            right,
+            over=over,
+            parameters=paths,
+            answer=GrantWritten,
+        ),
+        ManageRoute(
+            "DELETE",
+            f"{one}/grants/{{right}}",
+            f"Revoke a right from a {what}.",
+            revoke_grant,
+            right,
+            over=over,
+            parameters=paths,
+            answer=Gone,
+        ),
+    )
+
+
+ROUTES = (
+    ManageRoute(
+        "GET",
+        f"{IN_REALM}/principals/{{principal}}/roles",
+        "The principal roles of a principal.",
+        roles_of_principal,
+        Right.ACCESS_MANAGE,
+        answer=AssignmentsPage,
+    ),
+    *_routes_of(f"{IN_REALM}/principal-roles", "principal role", Right.ACCESS_MANAGE, Over.REALM, "principal"),
+    *_routes_of(f"{IN_CATALOG}/roles", "catalog role", Right.CATALOG_MANAGE, Over.CATALOG, "principal role"),
+)

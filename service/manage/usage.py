@@ -1,0 +1,22 @@
+"""How many rows and bytes a realm takes leaves, by type, as the last scan in the background found it."""
+
+from __future__ import annotations
+
+from headwater.schemas.manage_json import RealmUsage
+from headwater.service.access.rights import Right
+from headwater.service.http.answers import Answer, json_answer
+from headwater.service.manage.call import ManageCall
+from headwater.service.manage.route import IN_REALM, ManageRoute
+from headwater.service.usage.kept import read_usage
+
+
+def realm_usage(call: ManageCall) -> Answer:
+    usage: RealmUsage = read_usage(call.kernel)
+    return json_answer(usage)
+
+
+ROUTES = (
+    ManageRoute(
+        "GET", f"{IN_REALM}/usage", "Rows and bytes of the realm, by type.", realm_usage, Right.METRICS_READ, answer=RealmUsage
+    ),
+)
