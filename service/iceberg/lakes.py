@@ -48,14 +48,14 @@ class Lakes:
         kept = self._branches.get((feed.kernel.realm, catalog.name, reference))
         if kept is not None and kept.catalog is catalog and kept.kernel is feed.kernel:
             return kept
-        made = LakeBranch(feed.kernel, catalog, reference.replace(SLASH, "/"), self._metadata_of(catalog), self._locks)
+        made = LakeBranch(feed.kernel, catalog, reference.replace(SLASH, "/"), self.metadata_of(catalog), self._locks)
         with self._lock:
             if len(self._branches) >= BRANCHES_KEPT_MAX:
                 self._branches.clear()
             self._branches[feed.kernel.realm, catalog.name, reference] = made
         return made
 
-    def _metadata_of(self, catalog: Catalog) -> MetadataFiles:
+    def metadata_of(self, catalog: Catalog) -> MetadataFiles:
         root = catalog.storage_root
         with self._lock:
             if root not in self._metadata:

@@ -51,6 +51,8 @@ class Caller(msgspec.Struct, frozen=True):
     author: str
     key: str | None = None
     digest: str = ""
+    request_id: str | None = None
+    """What the commit carries, where somebody will look for it; the key if there is one."""
 
 
 class Step(msgspec.Struct):
@@ -76,6 +78,10 @@ class LakeState:
     def __init__(self, snapshots: Snapshots, at: Logged) -> None:
         self._snapshots = snapshots
         self._at = at
+
+    @property
+    def seq(self) -> int:
+        return self._at.entry.seq
 
     def get(self, key: KeyPath) -> ContentEntry | None:
         return self._snapshots.get(self._at, [key]).get(key)
@@ -169,13 +175,17 @@ class LakeBranch:
                     raise
         raise RequirementFailed(f"Others kept changing the same content: {lost.message}", remedy="Try again.") from lost
 
+    def was_done(self, caller: Caller) -> bool:
+        """Whether a request of the caller's key is in the log."""
+        return self._done_before(self.pointer, caller) is not None
+
     def _commit(self, pointer: str, caller: Caller, step: Step) -> Done:
         headers = {**step.headers, REQUEST_HEADER: caller.digest} if caller.key is not None else step.headers
         request = CatalogCommit(
             self.kernel,
             step.operations,
             CommitMeta(caller.author, step.message, headers),
-            request_id=caller.key,
+            request_id=caller.key or caller.request_id,
             skip_equal_puts=True,
         )
         answer = self.kernel.committer.commit(pointer, request)

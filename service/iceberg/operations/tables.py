@@ -17,6 +17,7 @@ from headwater.service.iceberg.metadata.shapes import Plain
 from headwater.service.iceberg.metadata.table_builder import encoded
 from headwater.service.iceberg.operations.lake_branch import TABLE, Caller, Done, LakeBranch, LakeState, Step, shown
 from headwater.service.iceberg.operations.metadata_files import MetadataFile
+from headwater.service.iceberg.operations.purging import drop_with_task
 from headwater.service.iceberg.operations.told_updates import PURGE, creation, headers_of
 
 
@@ -89,7 +90,10 @@ def drop_table(branch: LakeBranch, caller: Caller, key: KeyPath, *, purge: bool 
         delete = Delete(key, expected=msgspec.convert(found.value, IcebergTable), expected_content_id=found.content_id)
         return Step([delete], f"Drop table {shown(key)}", headers, answer=found.value["metadata_location"])
 
-    done = branch.change(caller, [key], judge)
+    def drop(caller: Caller) -> Done:
+        return branch.change(caller, [key], judge)
+
+    done = drop_with_task(branch, caller, key, drop) if purge else drop(caller)
     if done.replayed and done.change is not None:
         return (done.change.operations[0].before or {}).get("metadata_location")
     return str(done.answer)

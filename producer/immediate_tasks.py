@@ -1,0 +1,166 @@
+"""What must follow a commit soon enters the pointer `immediate-tasks`: a record for each task, from its intent to its end.
+
+⚠ A commit moves one pointer, so a task and the commit that it follows cannot be written at once. The intent is written first,
+with the request id that the commit will carry; whoever finds it later asks the log whether that commit is there. A crash at any
+point leaves either an intent that came to nothing or a task that goes on, never a commit whose task is lost.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+
+import msgspec
+
+from headwater.persistence.log_entry import Logged, change_of
+from headwater.persistence.pointer_log import PointerLog
+from headwater.persistence.records import (
+    DeleteRecord,
+    Expect,
+    PutRecord,
+    Record,
+    RecordsRequest,
+    RecordType,
+    Unchanged,
+    head_records,
+)
+from headwater.persistence.store import RealmKernel
+from headwater.schemas.change import Change, KeyPath
+from headwater.schemas.errors import CursorExpired, RecordChanged, RecordNotFound
+
+IMMEDIATE_TASKS = "immediate-tasks"
+TASK = RecordType("IMMEDIATE_TASK", 1)
+PURGE_TABLE = "purge-table"
+
+
+class TaskState(StrEnum):
+    INTENDED = "INTENDED"
+    """The drop was asked for; whether it was committed is not recorded yet."""
+    DROPPED = "DROPPED"
+    """The drop is in the log."""
+    WAITING_FOR_FILE_DELETION = "WAITING_FOR_FILE_DELETION"
+    """The metadata was read and what it names was counted. No file was deleted."""
+    METADATA_UNREADABLE = "METADATA_UNREADABLE"
+    """The metadata is gone or damaged: what belongs to the table cannot be told from it."""
+
+
+OPEN = (TaskState.INTENDED, TaskState.DROPPED)
+"""What a runner goes on with."""
+
+
+class ImmediateTask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Files of a dropped table that nobody wants any more."""
+
+    id: str
+    kind: str
+    state: TaskState
+    pointer: str
+    """Of the branch that the table was dropped from."""
+    key: KeyPath
+    request_id: str
+    """Of the commit that drops it …"""
+    after_seq: int
+    """… which comes after this entry of the branch."""
+    created_at: int
+    created_by: str
+    commit_id: str = ""
+    content_id: str = ""
+    metadata_location: str = ""
+    files_named: int = 0
+    """Manifest lists, statistics and older metadata files that the metadata names by itself."""
+    fault: str = ""
+
+
+def task_id(pointer: str, key: KeyPath, request_id: str) -> str:
+    """The same for the same request, so that one that is sent again has no second task."""
+    return hashlib.sha256(msgspec.json.encode([pointer, key, request_id])).hexdigest()[:32]
+
+
+class ImmediateTasks:
+    """Of one realm."""
+
+    def __init__(self, kernel: RealmKernel) -> None:
+        self._kernel = kernel
+
+    def seq(self) -> int:
+        """Moves with every change of a task."""
+        return head_records(self._kernel, IMMEDIATE_TASKS).seq
+
+    def get(self, id: str) -> ImmediateTask | None:
+        record = head_records(self._kernel, IMMEDIATE_TASKS).get((id,))
+        return None if record is None else _task(record)
+
+    def all(self) -> Iterator[ImmediateTask]:
+        """Of one state, by id."""
+        for record in head_records(self._kernel, IMMEDIATE_TASKS).all():
+            if record.type == TASK.name:
+                yield _task(record)
+
+    def intend(self, task: ImmediateTask) -> None:
+        """Nothing to do if the same request intended it before."""
+        if self.get(task.id) is None:
+            self._put(task, f"Intend {task.kind} {'.'.join(task.key)}", Expect.ANYTHING)
+
+    def dropped(self, task: ImmediateTask, change: Change) -> ImmediateTask:
+        """The commit is there: the task names what it dropped."""
+        operation = next((one for one in change.operations if one.key == task.key), None)
+        before = {} if operation is None else operation.before or {}
+        moved = msgspec.structs.replace(
+            task,
+            state=TaskState.DROPPED,
+            commit_id=change.commit_id,
+            content_id="" if operation is None else operation.content_id,
+            metadata_location=str(before.get("metadata_location", "")),
+        )
+        return self.move(task, moved)
+
+    def move(self, task: ImmediateTask, moved: ImmediateTask) -> ImmediateTask:
+        """⚠ Only from the state that the caller knows: what another runner has done is not undone."""
+        record = head_records(self._kernel, IMMEDIATE_TASKS).get((task.id,))
+        if record is not None and _task(record).state not in (task.state, moved.state):
+            return _task(record)
+        try:
+            self._put(
+                moved,
+                f"{moved.state}: {'.'.join(moved.key)}",
+                Expect.ANYTHING if record is None else Unchanged(record.object_id),
+            )
+        except RecordChanged:
+            return self.get(task.id) or moved
+        return moved
+
+    def forget(self, task: ImmediateTask) -> None:
+        """The intent came to nothing."""
+        record = head_records(self._kernel, IMMEDIATE_TASKS).get((task.id,))
+        if record is None or _task(record).state is not TaskState.INTENDED:
+            return
+        gone = DeleteRecord(key=(task.id,), expect=Unchanged(record.object_id))
+        request = RecordsRequest(operations=[gone], author=task.created_by, message=f"Forget {task.kind} {'.'.join(task.key)}")
+        try:
+            self._kernel.committer.commit(IMMEDIATE_TASKS, request)
+        except (RecordChanged, RecordNotFound):
+            return
+
+    def drop_commit(self, task: ImmediateTask) -> Change | None:
+        """The commit that the task follows, if it is in the log; of a log that was cut, in what is left of it."""
+        log = PointerLog(self._kernel, task.pointer)
+        try:
+            found = _with_request_id(log.forward(task.after_seq), task.request_id)
+        except CursorExpired:
+            found = _with_request_id(log.forward("earliest"), task.request_id)
+        return None if found is None else change_of(found, self._kernel.realm_name)
+
+    def _put(self, task: ImmediateTask, message: str, expect: Expect | Unchanged) -> None:
+        put = PutRecord(type=TASK, key=(task.id,), value=msgspec.to_builtins(task), expect=expect)
+        self._kernel.committer.commit(
+            IMMEDIATE_TASKS, RecordsRequest(operations=[put], author=task.created_by, message=message)
+        )
+
+
+def _with_request_id(entries: Iterable[Logged], request_id: str) -> Logged | None:
+    return next((logged for logged in entries if logged.entry.request_id == request_id), None)
+
+
+def _task(record: Record) -> ImmediateTask:
+    return msgspec.convert(record.value, ImmediateTask)
