@@ -37,6 +37,7 @@ from headwater.service.metrics import WorkerMetrics
 from headwater.service.nessie.door import nessie_routes
 from headwater.service.operations.realm_feeds import RealmFeeds
 from headwater.service.publishing import PublisherCollector
+from headwater.service.task_running import start_tasks
 from headwater.service.tracing import Tracing
 
 if TYPE_CHECKING:
@@ -76,11 +77,13 @@ class App:
         _stop_with_signals(service)
         tending = asyncio.ensure_future(_tend(service, os.getppid()))
         publisher = await asyncio.to_thread(_publish, service, store)
+        tasks = start_tasks(store)
         _log.info("serving", extra={"worker": os.getpid()})
         await send(_done("startup"))
         await receive()
         service.stopping.set()
         tending.cancel()
+        await asyncio.to_thread(tasks.close)
         if publisher is not None:
             await asyncio.to_thread(publisher.close)
         await asyncio.to_thread(close_service, service, store)
