@@ -93,6 +93,13 @@ class Viewer:
         for pointer in pointers:
             await self._access.require(self._caller, Right.SUBSCRIPTION_MANAGE, await self._over(pointer))
 
+    def view_now(self, pointer: str) -> FeedView | None:
+        """The same of one pointer, for a thread that may wait for the store."""
+        over = self._securable(pointer) if not self._caller.development else REALM
+        if self._access.allows_now(self._caller, need_of(pointer).right, over):
+            return None
+        return FeedView({pointer: self._by_key(pointer, over)})
+
     def may_see_now(self, pointer: str) -> bool:
         """Whether it is there for this caller. May ask the store."""
         if self._caller.development:

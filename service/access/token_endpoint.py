@@ -154,8 +154,14 @@ def _never_kept(value: dict[str, Any], status: int, *headers: tuple[bytes, bytes
     return json_answer(value, status, (b"pragma", b"no-cache"), *headers)
 
 
-def dev_token() -> Answer:
+def dev_token(body: bytes) -> Answer:
     """⚠ Under `--dev` no token is asked for, so the one that is given out proves nothing."""
+    try:
+        grant = _form(body).get("grant_type")
+    except _MalformedForm as fault:
+        return _error(400, "invalid_request", str(fault))
+    if grant not in (CLIENT_CREDENTIALS, TOKEN_EXCHANGE):
+        return _error(400, "unsupported_grant_type", "Use client_credentials.")
     return _never_kept(
         {"access_token": "dev", "token_type": "bearer", "expires_in": 3_600, "issued_token_type": ACCESS_TOKEN}, 200
     )

@@ -50,7 +50,7 @@ def plain_routes(service: Service) -> list[BaseRoute]:
         body = await read_body(request.scope, request.receive, FORM_BYTES_MAX)
         endpoint = service.access.tokens
         realm = request.path_params["realm"]
-        answer = dev_token() if endpoint is None else await endpoint.answer(request.scope, body, realm)
+        answer = dev_token(body) if endpoint is None else await endpoint.answer(request.scope, body, realm)
         return Response(answer.body, answer.status, {name.decode(): value.decode() for name, value in answer.headers})
 
     return [

@@ -13,9 +13,10 @@ import msgspec
 
 from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import InvalidInput
+from headwater.service.access.caller import caller_of
+from headwater.service.access.feed_view import Viewer
 from headwater.service.http.answers import Scope, header
 from headwater.service.http.bodies import decode_body
-from headwater.service.http.service import DEV_PRINCIPAL
 from headwater.service.iceberg.lakes import Lakes
 from headwater.service.iceberg.operations.lake_branch import Caller, LakeBranch
 from headwater.service.operations.realm_feeds import RealmFeed
@@ -37,8 +38,11 @@ class Identifier(msgspec.Struct, frozen=True):
 
 
 class Call:
-    def __init__(self, feed: RealmFeed, lakes: Lakes, scope: Scope, names: Mapping[str, str], body: bytes) -> None:
+    def __init__(
+        self, feed: RealmFeed, lakes: Lakes, scope: Scope, names: Mapping[str, str], body: bytes, viewer: Viewer
+    ) -> None:
         self.feed = feed
+        self.viewer = viewer
         self.scope = scope
         self.names = names
         self.body = body
@@ -102,11 +106,11 @@ class Call:
     def caller(self) -> Caller:
         raw = header(self.scope, b"idempotency-key")
         if raw is None:
-            return Caller(DEV_PRINCIPAL)
+            return Caller(caller_of(self.scope).name)
         digest = blake2s(self.body, digest_size=16)
         digest.update(f"{self.scope['method']} {self.scope['path']}".encode("utf-8", "replace"))
         digest.update(self.scope["query_string"])
-        return Caller(DEV_PRINCIPAL, raw.decode("latin-1"), digest.hexdigest())
+        return Caller(caller_of(self.scope).name, raw.decode("latin-1"), digest.hexdigest())
 
     @property
     def connection(self) -> Hashable:

@@ -11,13 +11,17 @@ from urllib.parse import unquote
 from starlette.routing import BaseRoute, Mount
 
 from headwater.schemas.errors import CommitConflict, HeadwaterError, InvalidInput, MethodNotAllowed, RouteNotFound
-from headwater.service.dev_realm import DEV_REALM
+from headwater.service.access.caller import caller_of
+from headwater.service.access.feed_view import Viewer
+from headwater.service.access.realm_header import named_realm
+from headwater.service.access.token_endpoint import FORM_BYTES_MAX, dev_token
 from headwater.service.http.answers import Answer, Receive, Scope, Send
 from headwater.service.http.bodies import read_body
 from headwater.service.http.service import Service
 from headwater.service.iceberg.call import Call
 from headwater.service.iceberg.error_shape import error_answer, internal_error
 from headwater.service.iceberg.lakes import Lakes
+from headwater.service.iceberg.rights import PUBLIC, require_route
 from headwater.service.iceberg.routes import IcebergRoute, find_route, refused
 
 PREFIX = "/iceberg"
@@ -41,7 +45,7 @@ class IcebergDoor:
             answer = await self._answer(scope, receive)
         except HeadwaterError as error:
             if isinstance(error, CommitConflict):
-                self._service.commits.conflict(DEV_REALM)
+                self._service.commits.conflict(caller_of(scope).realm)
             if error.http_status >= 500:
                 _log.warning("an iceberg request failed: %s", error)
             answer = error_answer(error)
@@ -61,13 +65,24 @@ class IcebergDoor:
         scope["route"] = Counted(PREFIX + route.path)
         if route.handler is None:
             raise refused(route)
+        if (route.method, route.path) in PUBLIC:
+            return await self._token(scope, await read_body(scope, receive, FORM_BYTES_MAX))
+        caller = await self._service.access.caller(scope, None)
         body = await read_body(scope, receive, self._service.config.request_bytes_max)
-        feed = await self._service.realm(DEV_REALM)
-        call = Call(feed, self._lakes, scope, found.names, body)
+        feed = await self._service.realm(caller.realm)
+        call = Call(feed, self._lakes, scope, found.names, body, Viewer(self._service.access, caller, feed))
+        await require_route(self._service.access, caller, route.method, route.path, call)
         if inspect.iscoroutinefunction(route.handler):
             answer: Answer = await route.handler(call)
             return answer
         return await asyncio.to_thread(_handle, route, call)
+
+    async def _token(self, scope: Scope, body: bytes) -> Answer:
+        """Of the realm that a header names, or the default one: the path has none."""
+        endpoint = self._service.access.tokens
+        if endpoint is None:
+            return dev_token(body)
+        return await endpoint.answer(scope, body, named_realm(scope) or self._service.config.default_realm)
 
 
 def iceberg_routes(service: Service) -> list[BaseRoute]:

@@ -13,13 +13,16 @@ from headwater.schemas.errors import (
     InvalidInput,
     NamespaceNotEmpty,
     NamespaceNotFound,
+    NotAuthenticated,
     NotFound,
+    NotPermitted,
     OutcomeUnknown,
     RealmNotFound,
     ReferenceNotFound,
     RequestTooLarge,
     RequirementFailed,
     TableNotFound,
+    TooManyRequests,
     Unsupported,
     ViewNotFound,
 )
@@ -37,6 +40,9 @@ TYPES: tuple[tuple[type[HeadwaterError], str, int], ...] = (
     (RequirementFailed, "CommitFailedException", 409),
     (CommitConflict, "CommitFailedException", 409),
     (AlreadyExists, "AlreadyExistsException", 409),
+    (NotAuthenticated, "NotAuthorizedException", 401),
+    (NotPermitted, "ForbiddenException", 403),
+    (TooManyRequests, "TooManyRequestsException", 429),
     (Unsupported, "UnsupportedOperationException", 406),
     (Contradiction, "UnprocessableEntityException", 422),
     (RequestTooLarge, "BadRequestException", 413),
@@ -45,12 +51,17 @@ TYPES: tuple[tuple[type[HeadwaterError], str, int], ...] = (
     (OutcomeUnknown, "CommitStateUnknownException", 500),
 )
 """The first that fits. ⚠ 500 for an unknown outcome: clients take a 503 as "not committed" and would undo their files."""
+BEARER = (b"www-authenticate", b'Bearer realm="headwater"')
 RETRY_AFTER = (b"retry-after", b"1")
 
 
 def error_answer(error: HeadwaterError) -> Answer:
     name, status = _type_of(error)
-    headers = (RETRY_AFTER,) if status == 503 else ()
+    headers: tuple[tuple[bytes, bytes], ...] = (RETRY_AFTER,) if status == 503 else ()
+    if status == 429:
+        headers = ((b"retry-after", str(error.facts.get("retry_after_seconds", 1)).encode()),)
+    if status == 401:
+        headers = (BEARER,)
     return _answer(_told(error), name, status, *headers)
 
 

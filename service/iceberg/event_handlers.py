@@ -50,4 +50,5 @@ def query_events(call: Call) -> Answer:
     )
     size = min(body.page_size or PAGE_EVENTS, PAGE_EVENTS_MAX)
     query = EventQuery(filter, body.continuation_token, size, body.since_timestamp_ms)
-    return json_answer(read_events(call.feed, call.branch.pointer, query))
+    pointer = call.branch.pointer
+    return json_answer(read_events(call.feed, pointer, query, call.viewer.view_now(pointer)))

@@ -14,6 +14,7 @@ from headwater.schemas.cursor import Position, decode_cursor, encode_cursor
 from headwater.schemas.entry_ids import time_text
 from headwater.schemas.errors import InvalidInput
 from headwater.service.iceberg.operations.event_shapes import Event, Told, events_of
+from headwater.service.operations.feed_pages import View
 from headwater.service.operations.realm_feeds import RealmFeed
 
 PAGE_EVENTS = 100
@@ -61,7 +62,8 @@ class _Token(msgspec.Struct, frozen=True, array_like=True):
     filter: EventFilter
 
 
-def read_events(feed: RealmFeed, pointer: str, query: EventQuery) -> EventPage:
+def read_events(feed: RealmFeed, pointer: str, query: EventQuery, view: View | None = None) -> EventPage:
+    """Without a view its reader may see everything."""
     local = feed.pages.local
     position, told_before, filter = _start(feed, pointer, query)
     events: list[Event] = []
@@ -69,7 +71,8 @@ def read_events(feed: RealmFeed, pointer: str, query: EventQuery) -> EventPage:
     while scanned < SCANNED_CHANGES_MAX:
         page = local.page(pointer, position, limit=READ_CHANGES)
         for change in page.frame.changes:
-            rest = _take(change, told_before, filter, events, query.size)
+            seen = change if view is None else view.seen(change)
+            rest = None if seen is None else _take(seen, told_before, filter, events, query.size)
             if rest is not None:
                 return EventPage(_token(feed, pointer, position, rest, filter), events)
             position, told_before = Position(change.seq, bytes.fromhex(change.entry_id)), 0
