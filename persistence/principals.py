@@ -1,7 +1,7 @@
 """A name enters; the record of a principal leaves, and the secret that is shown once and kept only as a hash, apart from it.
 
 ⚠ Records are in the log, and the log goes to readers, Kafka and archives. So the record holds only the ids of secrets; hashes
-lie in rooted rows that no feed, snapshot or export ever reads. The record decides which of them count.
+lie in rooted rows that no feed or snapshot ever reads, and an export only if it is told to. The record decides which count.
 """
 
 from __future__ import annotations

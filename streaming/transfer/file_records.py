@@ -1,6 +1,6 @@
 """Rows of a realm enter; the records that stand for them in an exported file leave, and the first and last word of the file.
 
-All of them are array-like: append new fields, never move one.
+Those that are array-like: append new fields, never move one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Header(msgspec.Struct, frozen=True, array_like=True):
     backend: str
 
 
-class Counts(msgspec.Struct, frozen=True, array_like=True):
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
     """Rows, by kind."""
 
     names: int = 0

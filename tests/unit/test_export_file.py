@@ -129,7 +129,7 @@ def test_a_file_appears_only_when_it_is_whole(tmp_path: Path) -> None:
 
 def test_a_disk_that_refuses_is_told_in_one_error_and_nothing_is_left(tmp_path: Path) -> None:
     with pytest.raises(ExportNotWritten, match="No space left"), new_file(tmp_path / "new") as file:
-        with open("/dev/full", "wb") as full:  # the real error of a full disk
+        with Path("/dev/full").open("wb") as full:  # the real error of a full disk
             full.write(b"x" * 100_000)
         file.write(b"never reached")
     assert list(tmp_path.iterdir()) == []
