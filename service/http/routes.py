@@ -19,6 +19,7 @@ from headwater.schemas.feed_json import (
     SubscriptionInfo,
     SubscriptionPage,
 )
+from headwater.service.access.rights import Right
 from headwater.service.http import feed_routes, parameters
 from headwater.service.http.feed_routes import Handler
 from headwater.service.http.parameters import Parameter
@@ -33,6 +34,8 @@ class FeedRoute(NamedTuple):
     method: str
     path: str
     summary: str
+    right: Right
+    """What it needs over what it touches; what may merely not be seen is left out, or not there."""
     handler: Handler | None = None
     """None for those that have a way of their own, because they are hot or answer without end."""
     parameters: tuple[Parameter, ...] = ()
@@ -41,7 +44,7 @@ class FeedRoute(NamedTuple):
     answer_media: str = "application/json"
     status: int = 200
     also: tuple[int, ...] = ()
-    """Statuses of refusals beside 400, 404 and 503, which every route may have."""
+    """Statuses of refusals beside 400, 401, 403, 404, 429 and 503, which every route may have."""
 
 
 _SUBSCRIPTION = f"{FEED}/subscriptions/{{name}}"
@@ -51,6 +54,7 @@ FEED_ROUTES = (
         "GET",
         f"{FEED}/pointers",
         "The pointers of a realm, in order of name.",
+        Right.FEED_READ,
         feed_routes.pointers,
         parameters.POINTERS,
         answer=PointersPage,
@@ -59,6 +63,7 @@ FEED_ROUTES = (
         "GET",
         CHANGES_ROUTE,
         "A page of Changes behind a cursor, oldest first; 304 with If-None-Match when nothing is new.",
+        Right.FEED_READ,
         parameters=parameters.CHANGES,
         answer=FeedPage,
         also=(304, 410),
@@ -67,6 +72,7 @@ FEED_ROUTES = (
         "GET",
         STREAM_ROUTE,
         "Changes as server-sent events: `changes` and `bookmark` carry a FeedPage, `end` a StreamEnd.",
+        Right.FEED_READ,
         parameters=parameters.STREAM,
         answer=FeedPage,
         answer_media="text/event-stream",
@@ -76,6 +82,7 @@ FEED_ROUTES = (
         "GET",
         f"{FEED}/snapshot",
         "The state of a pointer at one entry, in pages of that same state.",
+        Right.FEED_READ,
         feed_routes.snapshot,
         parameters.SNAPSHOT,
         answer=StatePage,
@@ -85,6 +92,7 @@ FEED_ROUTES = (
         "GET",
         f"{FEED}/commits/{{id}}",
         "The Change of an entry or commit id.",
+        Right.FEED_READ,
         feed_routes.commit_by_id,
         answer=Change,
         also=(410,),
@@ -93,34 +101,45 @@ FEED_ROUTES = (
         "POST",
         COMMIT_ROUTE,
         "Commit operations to a branch, all or none. The same Idempotency-Key commits once.",
+        Right.COMMIT_WRITE,
         body=CommitBody,
         answer=CommitAnswer,
-        also=(409, 413),
+        also=(409, 412, 413),
     ),
     FeedRoute(
         "PUT",
         _SUBSCRIPTION,
         "Create a subscription; 200 if the same one is there already.",
+        Right.SUBSCRIPTION_MANAGE,
         feed_routes.create_subscription,
         body=SubscriptionBody,
         answer=SubscriptionInfo,
         status=201,
         also=(200, 409, 410, 413),
     ),
-    FeedRoute("GET", _SUBSCRIPTION, "Where a subscription stands.", feed_routes.read_subscription, answer=SubscriptionInfo),
+    FeedRoute(
+        "GET",
+        _SUBSCRIPTION,
+        "Where a subscription stands.",
+        Right.SUBSCRIPTION_MANAGE,
+        feed_routes.read_subscription,
+        answer=SubscriptionInfo,
+    ),
     FeedRoute(
         "DELETE",
         _SUBSCRIPTION,
         "Delete a subscription.",
+        Right.SUBSCRIPTION_MANAGE,
         feed_routes.delete_subscription,
         parameters.DELETE_SUBSCRIPTION,
         status=204,
-        also=(409,),
+        also=(409, 412, 413),
     ),
     FeedRoute(
         "GET",
         f"{_SUBSCRIPTION}/changes",
         "What is behind a subscription's positions; reading it moves nothing.",
+        Right.SUBSCRIPTION_MANAGE,
         feed_routes.subscription_changes,
         parameters.SUBSCRIPTION_CHANGES,
         answer=SubscriptionPage,
@@ -130,6 +149,7 @@ FEED_ROUTES = (
         "POST",
         f"{_SUBSCRIPTION}/acknowledge",
         "Move forward; 409 if another reader was faster.",
+        Right.SUBSCRIPTION_MANAGE,
         feed_routes.acknowledge,
         body=Acknowledgement,
         answer=SubscriptionInfo,
@@ -139,6 +159,7 @@ FEED_ROUTES = (
         "POST",
         f"{_SUBSCRIPTION}/rewind",
         "Set positions anew, back or forth.",
+        Right.SUBSCRIPTION_MANAGE,
         feed_routes.rewind,
         body=Rewind,
         answer=SubscriptionInfo,
