@@ -22,6 +22,8 @@ QUICK = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # Branches of tables and views are words that only Iceberg's own parser knows.
+    "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
 }
 SMALL = {
     "spark_master": "local[2]",
