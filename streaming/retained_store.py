@@ -58,6 +58,8 @@ class RetainedStore:
     def __init__(self, folder: str | Path, realm: str) -> None:
         self.realm = realm
         self.folder = Path(folder).absolute() / re.sub(r"[^A-Za-z0-9._#-]", "_", realm)
+        self._checked: dict[Path, tuple[tuple[int, int, int], StepMeta]] = {}
+        """Steps that this object has read and found right: a long stream would read all of them again at each batch."""
 
     def load(self) -> RetainedState | None:
         """None before the first step."""
@@ -142,6 +144,17 @@ class RetainedStore:
         )
 
     def _read(self, path: Path) -> StepMeta:
+        try:
+            found = (path / META).stat()
+        except OSError as error:
+            raise self._corrupt(f"{path.name} cannot be read: {error}") from error
+        rows = path / ROWS
+        written = (found.st_mtime_ns, found.st_size, rows.stat().st_mtime_ns if rows.exists() else 0)
+        if path not in self._checked or self._checked[path][0] != written:
+            self._checked[path] = (written, self._read_and_check(path))
+        return self._checked[path][1]
+
+    def _read_and_check(self, path: Path) -> StepMeta:
         try:
             meta = msgspec.json.decode((path / META).read_bytes(), type=StepMeta)
         except (OSError, msgspec.DecodeError) as error:

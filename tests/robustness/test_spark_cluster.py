@@ -1,4 +1,5 @@
-"""A real standalone cluster, master and two workers as processes: executors that got the package shipped read the log."""
+"""A real standalone cluster, a master and three workers as processes: executors that got the package shipped read the log, keep
+the retained set and sweep, and two of the workers are killed while they are at it."""
 
 from __future__ import annotations
 
@@ -17,33 +18,49 @@ from pathlib import Path
 
 import pytest
 
-import headwater
-from headwater.persistence.rows import Table
-from tests.spark_lakes import fill, logged_changes
+from headwater.persistence.store import Store, open_store
+from headwater.streaming.retained_seed import seed
+from headwater.streaming.retained_store import RetainedStore
+from tests.maintained import Maintained
 
-ROOT = Path(__file__).resolve().parents[2]
+JOB = Path(__file__).resolve().parents[1] / "spark_cluster_job.py"
+INSTANCE = "lake#0000000000000001"
 START_SECONDS = 120
-SOAK = os.environ.get("HEADWATER_SOAK") == "1"
+
+
+class Cluster:
+    def __init__(self, url: str, workers: list[subprocess.Popen[bytes]]) -> None:
+        self.url = url
+        self._workers = workers
+
+    def kill_a_worker(self) -> None:
+        """With the executor that it started, which is in its group."""
+        worker = self._workers.pop()
+        assert worker.poll() is None
+        os.killpg(worker.pid, signal.SIGKILL)
+        worker.wait()
 
 
 @contextmanager
-def cluster(folder: Path) -> Iterator[str]:
-    """A master and two workers of one core each, on loopback."""
+def cluster(folder: Path, workers: int) -> Iterator[Cluster]:
+    """A master and workers of one core each, on loopback."""
     port = free_port()
     running = [daemon(folder, "master", "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", str(port))]
     try:
         wait_for(folder / "master.log", r"I have been elected leader", running[0])
         url = f"spark://127.0.0.1:{port}"
-        for name in ("worker-1", "worker-2"):
+        names = [f"worker-{number}" for number in range(workers)]
+        for name in names:
             worker = ("--host", "127.0.0.1", "--cores", "1", "--memory", "512m", "--work-dir", str(folder / name), url)
             running.append(daemon(folder, name, "org.apache.spark.deploy.worker.Worker", *worker))
-        for name, process in zip(("worker-1", "worker-2"), running[1:], strict=True):
+        for name, process in zip(names, running[1:], strict=True):
             wait_for(folder / f"{name}.log", r"Successfully registered with master", process)
-        yield url
+        yield Cluster(url, running[1:])
     finally:
         for process in running:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
 
 
 def daemon(folder: Path, name: str, *command: str) -> subprocess.Popen[bytes]:
@@ -88,24 +105,58 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-@pytest.mark.skipif(not SOAK, reason="six JVMs: `make soak` runs it")
-@pytest.mark.timeout(600)
-def test_executors_of_a_real_cluster_read_the_log_whatever_folder_the_job_starts_in(tmp_path: Path) -> None:
-    store = f"sqlite:///{tmp_path}/lake.db"
+@pytest.mark.timeout(400)
+def test_a_real_cluster_reads_retains_and_sweeps_while_its_workers_are_killed(tmp_path: Path) -> None:
+    """Started in a folder that is not the checkout, and that would break whoever imports from it."""
     elsewhere = tmp_path / "elsewhere"
     (elsewhere / "headwater").mkdir(parents=True)
     (elsewhere / "headwater" / "__init__.py").write_text("raise RuntimeError('the working folder was imported')")
-    with headwater.open(store, create=True) as engine, cluster(tmp_path) as master:
-        fill(engine, tables=8)
-        job = [sys.executable, "-P", str(ROOT / "tests" / "spark_cluster_job.py"), master, store]
-        answered = subprocess.run(job, cwd=elsewhere, capture_output=True, text=True, check=False, timeout=400)
-        lines = [line for line in answered.stdout.splitlines() if line.startswith("ANSWER ")]
-        assert lines, answered.stderr[-3_000:]
+    url = f"sqlite:///{tmp_path}/lake.db"
+    with open_store(url, create=True) as store:
+        realm = old_realm(store, tmp_path / "retained")
+        before, reachable = realm.ids(), realm.reachable()
+        with cluster(tmp_path, 3) as spark, (tmp_path / "job.log").open("wb") as log:
+            command = [sys.executable, "-P", str(JOB), spark.url, url, INSTANCE, str(tmp_path)]
+            job = subprocess.Popen(command, cwd=elsewhere, stdout=subprocess.PIPE, stderr=log, text=True)
+            try:
+                for moment, executors in (("retained", 3), ("sweep", 2)):
+                    wait_for_tasks(tmp_path, moment, executors, job)
+                    gone = before - realm.ids()
+                    assert bool(gone) == (moment == "sweep"), "workers have not begun, or have begun too early"
+                    assert realm.ids() != reachable, "the sweep was over before a worker was killed"
+                    spark.kill_a_worker()
+                    (tmp_path / f"go-{moment}").touch()
+                out, _ = job.communicate(timeout=240)
+            finally:
+                job.kill()
+                job.wait()
+        lines = [line for line in out.splitlines() if line.startswith("ANSWER ")]
+        assert lines, (tmp_path / "job.log").read_text(errors="replace")[-3_000:]
         answer = json.loads(lines[0].removeprefix("ANSWER "))
-        changes = logged_changes(engine.realm().kernel)
-        backend = engine.store.backend
-        objects = sum(1 for split in backend.splits(Table.OBJECTS, 1) for _ in backend.scan(split))
-    assert answer["changes"] == [[change.pointer, change.seq] for change in changes]
-    assert answer["objects"] == objects
-    assert answer["executors"] == 2
+        assert realm.ids() == reachable
+        realm.check_states()
+        logged = sorted([name, seq] for name, log_of in realm.logs.items() for seq in range(realm.floor(name), len(log_of) + 1))
+    assert answer["changes"] == logged and answer["objects"] == len(before)
     assert all("headwater-package.zip" in place for place in answer["packages"]), "executors read the checkout"
+    assert (answer["executors"], answer["executors_left"]) == (3, 1), "no executor was lost"
+    assert answer["same"] and answer["steps"] >= 3 and answer["failures"] == [] and answer["purged"] > 0
+
+
+def old_realm(store: Store, folder: Path) -> Maintained:
+    """Of last winter, with garbage; its retained set was seeded when it was young."""
+    realm = Maintained(store.backend, seed=3, realm=INSTANCE)
+    realm.clock.micros = store.clock.now_micros() - 60 * 86_400 * 1_000_000
+    for number in range(90):
+        if number == 60:
+            seed(store.backend, RetainedStore(folder, INSTANCE))
+        realm.step()
+    realm.expire("*=12n")
+    return realm
+
+
+def wait_for_tasks(folder: Path, moment: str, executors: int, job: subprocess.Popen[str]) -> None:
+    """Until all executors are in the middle of a task."""
+    deadline = time.monotonic() + START_SECONDS
+    while len(list(folder.glob(f"in-{moment}-*"))) < executors:
+        assert job.poll() is None and time.monotonic() < deadline, (folder / "job.log").read_text(errors="replace")[-3_000:]
+        time.sleep(0.05)

@@ -27,7 +27,7 @@ from headwater.schemas.errors import (
 )
 from headwater.streaming.bloom import BloomFilter
 from headwater.streaming.fenced import FencedRealm
-from headwater.streaming.identifiers import Identifiers, Marks, WalkedRealm
+from headwater.streaming.identifiers import Identifiers, LogIdentifier, Marks, WalkedRealm
 from headwater.streaming.retained_sources import Retained, WalkedSource
 from headwater.streaming.runs import Runs, RunStatus
 from headwater.streaming.safeguards import Safeguards
@@ -213,6 +213,16 @@ def test_an_owned_object_goes_with_its_parent(realm: Maintained) -> None:
     types, owned, orphan = with_memos(realm, Life.OWNED)
     realm.sweep(identifiers=Identifiers(of_objects=[MemoIdentifier()], types=types))
     assert owned in realm.ids() and orphan not in realm.ids()
+
+
+def test_a_set_that_knows_logs_alone_purges_nothing_else(realm: Maintained) -> None:
+    """As a streamed set does: Changes tell nothing of what plug-ins own."""
+    types, owned, orphan = with_memos(realm, Life.OWNED)
+    lost = realm.orphan()
+    realm.clock.move(4 * HOUR)
+    found = msgspec.structs.replace(retained_now(realm), covers=LogIdentifier.covers)
+    realm.sweep(source=StaleSource(found), identifiers=Identifiers(of_objects=[MemoIdentifier()], types=types))
+    assert {owned, orphan} <= realm.ids() and lost not in realm.ids()
 
 
 def test_a_rooted_type_is_never_swept_and_would_be_without_the_safeguard(realm: Maintained) -> None:
