@@ -8,6 +8,7 @@ were lost before they were published, and only the log's own floor can say how t
 from __future__ import annotations
 
 import io
+import socket
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ import pyarrow as pa
 
 from headwater.persistence.log_entry import change_of
 from headwater.schemas.avro_codec import CHANGE_SCHEMA
-from headwater.schemas.errors import ChainBroken, CursorExpired, InvalidInput
+from headwater.schemas.errors import ChainBroken, CursorExpired, InvalidInput, KafkaUnavailable
 from headwater.schemas.kafka_records import CONFLUENT_MAGIC, SINGLE_OBJECT_PREFIX, RecordType, digest_of
 from headwater.schemas.topics import commits_topic
 from headwater.streaming.change_rows import CHANGE_DDL, Row, arrow_batch, row_of_avro, row_of_entry
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ROWS_PER_BATCH = 500
+BROKER_SECONDS = 5.0
 
 
 class KafkaOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +42,20 @@ class KafkaOptions(msgspec.Struct, frozen=True, kw_only=True):
     records_per_batch: int = 20_000
     client: dict[str, str] = {}
     """More settings of Kafka's client, e.g. security.protocol."""
+
+
+def require_broker(bootstrap: str, timeout_seconds: float = BROKER_SECONDS) -> None:
+    """⚠ Before a stream is started: Kafka's client would try for minutes, and then not say why."""
+    for server in bootstrap.split(","):
+        host, _, port = server.strip().rpartition(":")
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), timeout_seconds):
+                return
+        except (OSError, ValueError):
+            continue
+    raise KafkaUnavailable(
+        f"no broker answers at {bootstrap!r}.", field="kafka_bootstrap", remedy="Start Kafka, or name a broker as host:port."
+    )
 
 
 def stream_kafka_changes(spark: SparkSession, options: KafkaOptions) -> DataFrame:

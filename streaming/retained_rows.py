@@ -17,7 +17,7 @@ from headwater.streaming.failures import plain_failures
 from headwater.streaming.fenced import FencedRealm
 from headwater.streaming.identified import IdCollector
 from headwater.streaming.identifiers import LogIdentifier
-from headwater.streaming.retained_job import write_parquet
+from headwater.streaming.retained_batch import write_parquet
 from headwater.streaming.retained_seed import ROW_DDL
 from headwater.streaming.retained_sources import Retained
 from headwater.streaming.retained_store import RetainedState, RetainedStore

@@ -27,7 +27,7 @@ from headwater.streaming.verify import verify_realm
 from tests.maintained import HOUR, Maintained
 from tests.publisher_runs import options, publish_rest
 from tests.retained_process import run_and_be_killed
-from tests.spark_lakes import fill
+from tests.spark_lakes import fill, put_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -146,7 +146,7 @@ def test_a_batch_that_was_cut_short_is_written_again(streamed: Streamed, monkeyp
     streamed.steps(10)
     streamed.job().run()
     streamed.steps(10)
-    rename, died = Path.rename, []
+    rename, died = Path.rename, list[str]()
 
     def dies_once(self: Path, target: Path) -> Path:
         if self.name.startswith("unfinished-") and not died:
@@ -190,3 +190,12 @@ def test_the_set_is_kept_from_kafka_too_and_a_lag_of_the_topic_deletes_nothing(
         job.run_kafka(KafkaOptions(bootstrap=kafka_bootstrap, realm_instance=instance, store=url))
         report = verify_realm(backend, instance, clock, Identifiers(), StreamedSource(spark, str(tmp_path / "retained")))
         assert report.holds and report.streamed == report.walked > 50
+
+        offsets = sorted((job._retained.folder / "kafka-checkpoint" / "offsets").glob("[0-9]*"))[-1]
+        offsets.write_text("v1\n{ this is no offset")  # a corrupt checkpoint: it is thrown away, the set knows where it is
+        put_tables(engine, "more")
+        publish_rest(engine.store, options(kafka_bootstrap))
+        job.run_kafka(KafkaOptions(bootstrap=kafka_bootstrap, realm_instance=instance, store=url))
+        report = verify_realm(backend, instance, clock, Identifiers(), StreamedSource(spark, str(tmp_path / "retained")))
+        assert report.holds and report.streamed == report.walked
+        assert offsets.read_text() != "v1\n{ this is no offset"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,9 @@ from headwater.persistence.pointer_log import PointerLog
 from headwater.producer.publisher.records import KafkaRecord, Records
 from headwater.producer.publisher.topics import RealmTopics, Topic
 from headwater.schemas.avro_codec import CHANGE_SCHEMA
-from headwater.schemas.errors import ChainBroken, CursorExpired, InvalidInput
+from headwater.schemas.errors import ChainBroken, CursorExpired, InvalidInput, KafkaUnavailable
 from headwater.streaming.change_rows import arrow_batch, row_of_entry
-from headwater.streaming.kafka_changes import KafkaOptions, _decoder
+from headwater.streaming.kafka_changes import KafkaOptions, _decoder, require_broker
 from tests.spark_lakes import fill
 
 MAIN = "cat/1/heads/main"
@@ -102,3 +103,13 @@ def test_bytes_in_no_known_frame_stop_the_read(tmp_path: Path, engine: Headwater
     record = records(engine).change(change_of(logged(engine)[-1], kernel.realm_name))
     with pytest.raises(ChainBroken):
         decoded(engine, [record._replace(value=b"\xff" * 30)], tmp_path)
+
+
+def test_a_broker_that_is_not_there_is_named_at_once() -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    with pytest.raises(KafkaUnavailable, match=f"no broker answers at '{address}'"):
+        require_broker(address)
+    with pytest.raises(KafkaUnavailable):
+        require_broker("no-port-here")
