@@ -14,7 +14,10 @@ from headwater.schemas.entry_ids import time_text
 ACCESS = logging.getLogger("headwater.requests")
 """One line for each request that is worth one: see `Door`."""
 
-_FIELDS = ("request_id", "method", "route", "path", "status", "seconds", "realm", "code", "worker", "correlation_id")
+_FIELDS = (
+    *("request_id", "method", "route", "path", "status", "seconds", "realm", "code", "worker", "correlation_id"),
+    *("principal", "right", "securable", "peer"),
+)
 _encode = msgspec.json.Encoder().encode
 
 

@@ -39,6 +39,10 @@ class TokenEndpoint:
         self._clock = clock
         self._token_seconds = token_seconds
 
+    @property
+    def failures(self) -> int:
+        return self._credentials.failures
+
     async def answer(self, scope: Scope, body: bytes, realm: str) -> Answer:
         """Never to be kept by anyone on the way."""
         try:
