@@ -1,4 +1,4 @@
-"""What identities and rights need done now and then enters with the clock; rows of denials are written, old secrets forgotten."""
+"""What identities and rights need done now and then enters with the clock; denials are written, old secrets forgotten."""
 
 from __future__ import annotations
 
