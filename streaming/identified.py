@@ -19,6 +19,9 @@ class MarkedIds(Protocol):
     def local(self) -> IdSet:
         """In this process."""
 
+    def release(self) -> None:
+        """They are not needed any more."""
+
 
 class IdSet:
     """Immutable. Object ids are below 2**63."""
@@ -42,6 +45,9 @@ class IdSet:
 
     def local(self) -> IdSet:
         return self
+
+    def release(self) -> None:
+        pass
 
     def packed(self) -> bytes:
         """Eight bytes each, sorted, in this machine's order."""

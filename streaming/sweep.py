@@ -113,6 +113,8 @@ class Sweep:
             done = self._delete(runs, run, marked)
         finally:
             self._executor.release()
+            for one in marked:
+                one.found.ids.release()
         if not self._options.dry_run:
             for one in marked:
                 self._on_swept(one.fenced)
@@ -132,9 +134,7 @@ class Sweep:
             run.check()
             try:
                 one = fence_realm(self._store.backend, realm, self._clock, self._safeguards)
-                found = self._source.retained(one)
-                if self._safeguards.completeness:
-                    require_complete(one.spans, found.positions)
+                found = self._found(one)
             except RealmNotActive as closed:
                 run.record.skipped = {**run.record.skipped, realm: str(closed)}
                 continue
@@ -147,6 +147,16 @@ class Sweep:
             marked.append(MarkedRealm(one, found))
             self._progress("marked", len(found.ids))
         return marked
+
+    def _found(self, fenced: FencedRealm) -> Retained:
+        found = self._source.retained(fenced)
+        try:
+            if self._safeguards.completeness:
+                require_complete(fenced.spans, found.positions)
+        except HeadwaterError:
+            found.ids.release()
+            raise
+        return found
 
     def _prepare(self, runs: Runs, run: Run, retained: Mapping[str, MarkedIds]) -> None:
         run.record.filter = self._options.filter

@@ -90,6 +90,7 @@ def _compared(report: VerifyReport, now: FencedRealm, walked: IdSet, source: Ret
     except RetainedIncomplete as behind:
         return msgspec.structs.replace(report, streamed=0, failure=str(behind))
     streamed = found.ids.local()
+    found.ids.release()
     return msgspec.structs.replace(
         report,
         streamed=len(streamed),
