@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -44,7 +45,7 @@ class Rig:
     """Two realms with a catalog each. Principals are made as they are needed; `root` may do everything in its realm."""
 
     def __init__(self, folder: Path, **config: Any) -> None:
-        url = f"sqlite:///{folder}/access.db"
+        url = f"memory://access-{uuid.uuid4().hex}"
         self.roots: dict[str, Credentials] = {}
         with open_store(url, create=True) as store:
             realms = Realms(store, secret_cost=CHEAP)
@@ -55,7 +56,14 @@ class Rig:
                 warehouse = folder / f"{name}-warehouse"
                 warehouse.mkdir()
                 Catalogs(realms.require_active(name)).create(CATALOG, storage_root=warehouse.as_uri(), meta=CommitMeta("test"))
-        self.config = ServeConfig(**{"store": url, "store_options": StoreOptions(), "default_realm": "alpha", **config})
+        chosen: dict[str, Any] = {
+            "store": url,
+            "store_options": StoreOptions(),
+            "default_realm": "alpha",
+            "secret_cost": CHEAP,
+            **config,
+        }
+        self.config = ServeConfig(**chosen)
         self.service, self.store = open_service(self.config)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)

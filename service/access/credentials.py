@@ -34,10 +34,10 @@ class Proven(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClientCredentials:
-    def __init__(self, realms: RightsOfRealms, clock: Clock, *, cost: ScryptCost | None = None) -> None:
+    def __init__(self, realms: RightsOfRealms, clock: Clock, *, cost: ScryptCost) -> None:
         self._realms = realms
         self._clock = clock
-        self._nobodys_hash = hash_secret(secrets.token_hex(16), cost or ScryptCost(), secrets.token_bytes)
+        self._nobodys_hash = hash_secret(secrets.token_hex(16), cost, secrets.token_bytes)
         self._at_once = asyncio.Semaphore(HASHES_AT_ONCE)
         self._waiting = 0
         self._clients = TokenBuckets(1 / CLIENT_TRY_SECONDS, CLIENT_TRIES)

@@ -64,7 +64,7 @@ def _tokens(parts: AccessParts) -> tuple[TokenProvider, TokenEndpoint]:
     issuers = read_issuers(config.oidc_config)
     jwks = {one.issuer: Jwks(one.issuer, one.jwks_url, fetch_document) for one in issuers}
     provider = TokenProvider(parts.realms, keys, Issuers(issuers, jwks), clock)
-    credentials = ClientCredentials(parts.realms, clock)
+    credentials = ClientCredentials(parts.realms, clock, cost=config.secret_cost)
     return provider, TokenEndpoint(credentials, provider, keys, clock, config.token_seconds)
 
 
