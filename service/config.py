@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from headwater.persistence.secret_hashes import ScryptCost
 from headwater.persistence.store import StoreOptions
 from headwater.producer.publisher.options import PublisherOptions
 from headwater.schemas.errors import InvalidInput
@@ -57,6 +58,8 @@ class ServeConfig(msgspec.Struct, frozen=True, kw_only=True):
     tls_key_password: str = ""
     allow_plaintext: bool = False
     metrics_token: str = ""
+    secret_cost: ScryptCost = ScryptCost()
+    """What comparing a secret with nobody's costs: as much as with somebody's."""
 
     @property
     def has_tls(self) -> bool:
