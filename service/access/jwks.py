@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import jwt
@@ -30,6 +30,13 @@ Fetch = Callable[[str], Awaitable[bytes]]
 _log = logging.getLogger(__name__)
 
 
+class PublicKey(NamedTuple):
+    key: Any
+    """Of the library that checks signatures: it fits algorithms of its kind alone."""
+    algorithm: str | None
+    """The one that the issuer states for it."""
+
+
 class Jwks:
     """Keys of one issuer."""
 
@@ -38,12 +45,12 @@ class Jwks:
         self._jwks_url = jwks_url
         self._fetch = fetch
         self._monotonic = monotonic
-        self._keys: dict[str, jwt.PyJWK] = {}
+        self._keys: dict[str, PublicKey] = {}
         self._fetched_at: float | None = None
         self._tried_at: float | None = None
         self._lock = asyncio.Lock()
 
-    async def key(self, key_id: str) -> jwt.PyJWK | None:
+    async def key(self, key_id: str) -> PublicKey | None:
         """None if the issuer has no such key; `NotServing` if nobody knows, for it cannot be asked."""
         if not self._is_due(key_id):
             return self._keys.get(key_id)
@@ -107,12 +114,12 @@ async def fetch_document(url: str) -> bytes:
         raise OSError(f"{type(error).__name__} at {parts.hostname}") from error
 
 
-def _keys(document: bytes) -> dict[str, jwt.PyJWK]:
+def _keys(document: bytes) -> dict[str, PublicKey]:
     """By id; those that are for something else, or that cannot be read, are left out."""
     listed = _decoded(document).get("keys")
     if not isinstance(listed, list):
         raise ValueError("the document has no list of keys")
-    found: dict[str, jwt.PyJWK] = {}
+    found: dict[str, PublicKey] = {}
     for one in listed[:KEYS_MAX]:
         if not isinstance(one, dict) or one.get("use", "sig") != "sig" or one.get("kty") == "oct":
             continue
@@ -120,8 +127,9 @@ def _keys(document: bytes) -> dict[str, jwt.PyJWK]:
             key = jwt.PyJWK.from_dict(one)
         except (jwt.PyJWTError, ValueError, TypeError):
             continue
+        stated = one.get("alg")
         if key.key_id:
-            found[key.key_id] = key
+            found[key.key_id] = PublicKey(key.key, stated if isinstance(stated, str) else None)
     return found
 
 

@@ -71,12 +71,11 @@ class Issuers:
         key = await self._jwks[issuer].key(key_id)
         if key is None or len(token) > TOKEN_BYTES_MAX:
             raise refused()
+        allowed = [one for one in table.algorithms if key.algorithm in (None, one)]
         options: Any = {"require": ["iss", "aud", "exp", "sub"], "verify_exp": False, "verify_nbf": False, "verify_iat": False}
         try:
-            claims = jwt.decode(
-                token, key, algorithms=list(table.algorithms), audience=table.audience, issuer=issuer, options=options
-            )
-        except (jwt.PyJWTError, ValueError):
+            claims = jwt.decode(token, key.key, algorithms=allowed, audience=table.audience, issuer=issuer, options=options)
+        except (jwt.PyJWTError, ValueError, TypeError):
             raise refused() from None
         _check_times(claims, now)
         return _mapped(table, claims)
