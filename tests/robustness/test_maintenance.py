@@ -24,7 +24,7 @@ from headwater.streaming.safeguards import ALL_ON, Safeguards
 from tests.commit_harness import Lanes, Write, cut, fresh_id, reachable_at, state_at, store_on
 from tests.faulty_backend import FaultyBackend, Pause, first
 from tests.maintained import DEV, HOUR, MAIN, SLEEPY, Maintained, sweep_store
-from tests.manual_clock import ManualClock
+from tests.manual_clock import ManualClock, SharedClock
 from tests.sweep_process import run_and_be_killed
 
 
@@ -150,23 +150,6 @@ def test_a_branch_made_after_names_were_listed_is_whole_though_its_base_is_cut_t
 
 
 # ── writers that go on ──────────────────────────────────────────────────────────────────────────────────────
-
-
-class SharedClock(ManualClock):
-    """Moved by several threads: without the lock a lost move would turn it back. Sleep is short: a lane that waits as long as a
-    round trip took, while others move the clock by hours, would drive it to the end of time."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._lock = threading.Lock()
-
-    def move(self, seconds: float) -> None:
-        with self._lock:
-            super().move(seconds)
-
-    def sleep(self, seconds: float) -> None:
-        with self._lock:
-            super().sleep(min(seconds, 0.01))
 
 
 class Writer(threading.Thread):
