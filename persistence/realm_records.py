@@ -33,7 +33,7 @@ from headwater.schemas.errors import (
 REALMS_POINTER = "realms"
 REALM = RecordType("REALM", 1)
 NAME_CHARACTERS_MAX = 100
-RESERVED_NAMES = frozenset({"realms", "oauth"})
+RESERVED_NAMES = frozenset({"realms"})
 """What stands where a realm's name does in the paths of the management API."""
 
 _NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{NAME_CHARACTERS_MAX}}}")

@@ -33,6 +33,8 @@ class SubscriptionRecord(msgspec.Struct, frozen=True, array_like=True):
     """Microseconds; the pin counts from here."""
     owner: str = ""
     """Name of the principal that made it."""
+    moved_by: str = ""
+    """Request id of the write, where its caller brought a key along: then it is known again."""
 
 
 OBJECT_TYPES.register(ObjectType(SUBSCRIPTION_TYPE, SubscriptionRecord, Life.ROOTED))

@@ -21,6 +21,8 @@ from headwater.persistence.observing.observer import Observer
 from headwater.persistence.store import Store, open_store
 from headwater.producer.publisher.making import start_publisher
 from headwater.service.access.opening import open_access
+from headwater.service.access.tending import AccessCollector, AccessTending
+from headwater.service.background import Background
 from headwater.service.config import ServeConfig
 from headwater.service.dev_realm import ensure_dev_realm
 from headwater.service.engine_metrics import CommitCounts, EngineCollector
@@ -33,12 +35,14 @@ from headwater.service.http.stream import OpenStreams
 from headwater.service.iceberg.door import iceberg_routes
 from headwater.service.logs import set_up_logs
 from headwater.service.maintenance_metrics import MaintenanceCollector
+from headwater.service.manage.door import manage_routes
 from headwater.service.metrics import WorkerMetrics
 from headwater.service.nessie.door import nessie_routes
 from headwater.service.operations.realm_feeds import RealmFeeds
 from headwater.service.publishing import PublisherCollector
 from headwater.service.task_running import start_tasks
 from headwater.service.tracing import Tracing
+from headwater.service.usage.collector import UsageCollector
 
 if TYPE_CHECKING:
     from headwater.producer.publisher.publisher import Publisher
@@ -73,16 +77,22 @@ class App:
             return
         threads = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="feed")
         asyncio.get_running_loop().set_default_executor(threads)
-        self._door = Door(service, Router([*plain_routes(service), *iceberg_routes(service), *nessie_routes(service)]))
+        self._door = Door(
+            service,
+            Router([*plain_routes(service), *iceberg_routes(service), *nessie_routes(service), *manage_routes(service)]),
+        )
         _stop_with_signals(service)
         tending = asyncio.ensure_future(_tend(service, os.getppid()))
         publisher = await asyncio.to_thread(_publish, service, store)
         tasks = start_tasks(store)
+        background = Background(store, self._config)
+        background.start()
         _log.info("serving", extra={"worker": os.getpid()})
         await send(_done("startup"))
         await receive()
         service.stopping.set()
         tending.cancel()
+        await background.stop()
         await asyncio.to_thread(tasks.close)
         if publisher is not None:
             await asyncio.to_thread(publisher.close)
@@ -108,9 +118,12 @@ def open_service(config: ServeConfig) -> tuple[Service, Store]:
         feeds = RealmFeeds(store, encoded_bytes_max=config.feed_cache_bytes, on_landed=commits.landed)
         metrics.registry.register(EngineCollector(store, commits))
         metrics.registry.register(MaintenanceCollector(store))
+        metrics.registry.register(UsageCollector(store))
         streams = OpenStreams()
         metrics.registry.register(FeedCollector(feeds, streams))
-        return Service(config, feeds, metrics, streams, commits, tracing, open_access(config, feeds)), store
+        access = open_access(config, feeds)
+        metrics.registry.register(AccessCollector(access))
+        return Service(config, feeds, metrics, streams, commits, tracing, access), store
     except BaseException:
         store.close()
         raise
@@ -162,11 +175,12 @@ async def _tend(service: Service, parent: int) -> None:
 
     ⚠ A worker whose main process was killed ends too, or it would hold the port for ever.
     """
+    access = AccessTending(service.access, service.feeds)
     while True:
         await asyncio.sleep(TEND_SECONDS)
         await asyncio.to_thread(service.feeds.look_again)
         await asyncio.to_thread(service.metrics.write)
-        await asyncio.to_thread(service.access.denials.flush)
+        await asyncio.to_thread(access.tend)
         if os.getppid() != parent:
             _log.error("the main process is gone", extra={"worker": os.getpid()})
             os.kill(os.getpid(), signal.SIGTERM)

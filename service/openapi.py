@@ -10,25 +10,43 @@ import msgspec
 
 from headwater.schemas.change import Change
 from headwater.schemas.feed_json import Problem, StreamEnd, StreamEvent
+from headwater.service.access.rights import Right
 from headwater.service.http.parameters import Parameter
-from headwater.service.http.routes import CHANGES_ROUTE, COMMIT_ROUTE, FEED_ROUTES, STREAM_ROUTE, FeedRoute
+from headwater.service.http.routes import CHANGES_ROUTE, FEED_ROUTES, STREAM_ROUTE, FeedRoute
+from headwater.service.manage.route import REALMS, ManageRoute
+from headwater.service.manage.routes import MANAGE_ROUTES
 
 _REF = "#/components/schemas/{name}"
 _PATH_PARAMETER = re.compile(r"\{(\w+)\}")
-_EVERY_ROUTE = (400, 404, 503)
+_EVERY_ROUTE = (400, 401, 403, 404, 429, 503)
+_MUTATING = ("POST", "PUT", "PATCH", "DELETE")
+_OVER_A_VERSION = ("PUT", "PATCH", "DELETE")
 _TITLES = {
     200: "It is there already, the same.",
     304: "Nothing is new.",
     400: "What was asked cannot be meant.",
     404: "It is not there.",
-    409: "The head, or another reader, says no.",
+    401: "There is no token that proves who asks.",
+    403: "The caller has no right to that.",
+    409: "What is there says no, or the key came with another request: code IDEMPOTENCY_KEY_REUSED or IDEMPOTENCY_KEY_BUSY.",
     410: "History is gone, or is another one: code CURSOR_EXPIRED or CURSOR_RESET.",
+    412: "If-Match names a version that is not the newest any more.",
     413: "The body is too large.",
+    429: "Too many requests; Retry-After says when to come again.",
     503: "Come again: code FEED_BEHIND, STORE_UNAVAILABLE, NOT_SERVING and the like.",
 }
 _PATH_TEXTS = {
     "realm": ("Name of a realm.", {"type": "string", "minLength": 1, "maxLength": 128}),
     "id": ("64 hex digits.", {"type": "string", "pattern": "^[0-9a-f]{64}$"}),
+    "catalog": ("Name of a catalog.", {"type": "string", "minLength": 1, "maxLength": 256}),
+    "namespace": ("Path of a namespace, levels parted by %1F.", {"type": "string", "minLength": 1, "maxLength": 1000}),
+    "type": ("What it is.", {"type": "string", "enum": ["branch", "tag"]}),
+    "reference": ("Name of a branch or tag; percent-encode a slash.", {"type": "string", "minLength": 1, "maxLength": 256}),
+    "principal": ("Name of a principal.", {"type": "string", "minLength": 1, "maxLength": 128}),
+    "role": ("Name of a role.", {"type": "string", "minLength": 1, "maxLength": 128}),
+    "member": ("Who gets it.", {"type": "string", "minLength": 1, "maxLength": 128}),
+    "right": ("A right.", {"type": "string", "enum": [str(right) for right in Right]}),
+    "policy": ("Name of a policy.", {"type": "string", "minLength": 1, "maxLength": 128}),
     "name": ("Name of a subscription.", {"type": "string", "pattern": "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$"}),
 }
 _PLAIN_PATHS = {
@@ -48,11 +66,12 @@ def openapi_bytes() -> bytes:
 def openapi() -> dict[str, Any]:
     from headwater import __version__
 
-    named = [route.body for route in FEED_ROUTES] + [route.answer for route in FEED_ROUTES]
+    routes = [*FEED_ROUTES, *(_described(route) for route in MANAGE_ROUTES)]
+    named = [route.body for route in routes] + [route.answer for route in routes]
     types = list(dict.fromkeys([Problem, StreamEnd, Change, StreamEvent, *(one for one in named if one is not None)]))
     _, components = msgspec.json.schema_components(types, ref_template=_REF)
     paths: dict[str, Any] = {}
-    for route in FEED_ROUTES:
+    for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
     for path, summary in _PLAIN_PATHS.items():
         answers: dict[str, Any] = {"200": {"description": summary}}
@@ -62,13 +81,33 @@ def openapi() -> dict[str, Any]:
     return {
         "openapi": "3.1.0",
         "info": {
-            "title": "Headwater feed",
+            "title": "Headwater feed and management",
             "version": __version__,
             "description": "The change feed of a lakehouse catalog: complete, in order, once, resumable from any commit.",
         },
         "paths": paths,
         "components": {"schemas": components},
     }
+
+
+def _described(route: ManageRoute) -> FeedRoute:
+    """A management route, told like those of the feed."""
+    also = [409] if route.method in _MUTATING else []
+    also += [412] if route.method in _OVER_A_VERSION else []
+    also += [413] if route.method in _MUTATING else []
+    # What the log does not reach any more is told where branches are read.
+    also += [410] if "{catalog}" in route.path else []
+    return FeedRoute(
+        route.method,
+        route.path,
+        route.summary,
+        route.right,
+        parameters=route.parameters,
+        body=route.body,
+        answer=route.answer,
+        status=route.status,
+        also=tuple(also),
+    )
 
 
 def _operation(route: FeedRoute) -> dict[str, Any]:
@@ -148,13 +187,18 @@ def _path_parameter(name: str) -> dict[str, Any]:
 
 
 def _header_parameters(route: FeedRoute) -> list[dict[str, Any]]:
-    found = [_header("X-Request-ID", "Comes back with the answer and stands in the log.")]
+    found = [
+        _header("X-Request-ID", "Comes back with the answer and stands in the log."),
+        _header("X-Correlation-ID", "The same, and in the headers of what is committed."),
+    ]
     if route.path == CHANGES_ROUTE:
         found.append(_header("If-None-Match", "The ETag of the last page: 304 when nothing is new."))
     if route.path == STREAM_ROUTE:
         found.append(_header("Last-Event-ID", "Go on behind this event; wins over `after`."))
-    if route.path == COMMIT_ROUTE:
-        found.append(_header("Idempotency-Key", "The same key commits once, however often it is sent."))
+    if route.method in _MUTATING:
+        found.append(_header("Idempotency-Key", "The same key does it once, however often it is sent."))
+    if 412 in route.also:
+        found.append(_header("If-Match", "An ETag that was told before: only if that version is the newest."))
     return found
 
 
@@ -163,5 +207,6 @@ def _header(name: str, description: str) -> dict[str, Any]:
 
 
 def _operation_id(method: str, path: str) -> str:
-    words = [word for word in re.split(r"[^A-Za-z0-9]+", path) if word not in ("", "feed", "v1", "realm", "name", "id")]
+    left_out = ("", "feed", "v1", "name", "id") if path.startswith(REALMS) else ("", "feed", "v1", "realm", "name", "id")
+    words = [word for word in re.split(r"[^A-Za-z0-9]+", path) if word not in left_out]
     return "_".join([method, *words]) or method

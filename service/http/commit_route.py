@@ -6,13 +6,14 @@ import msgspec
 
 from headwater.schemas.errors import CommitConflict, InvalidInput
 from headwater.schemas.feed_json import CommitBody
-from headwater.service.access.caller import caller_of
+from headwater.service.access.caller import Caller, caller_of
 from headwater.service.access.commit_rights import require_commit
 from headwater.service.http.answers import JSON, NO_STORE, Answer, Receive, Scope, header
 from headwater.service.http.bodies import decode_body, read_body
 from headwater.service.http.correlation import correlation_headers
 from headwater.service.http.preconditions import expected_version, precondition_failed
 from headwater.service.http.service import Service
+from headwater.service.idempotency.keyed import scoped_request_id
 from headwater.service.operations.commits import commit
 from headwater.service.operations.encoded_entries import encoded_entry
 
@@ -33,7 +34,7 @@ async def commit_answer(service: Service, realm: str, scope: Scope, receive: Rec
     if expected is not None:
         body = msgspec.structs.replace(body, expected_head=expected)
     try:
-        pointer, answer = await commit(feed, body, _request_id(scope), caller.name, correlation_headers(scope))
+        pointer, answer = await commit(feed, body, _request_id(scope, caller), caller.name, correlation_headers(scope))
     except CommitConflict as conflict:
         service.commits.conflict(feed.name)
         if expected is not None and _is_of_the_head_alone(conflict):
@@ -67,11 +68,11 @@ def _is_of_the_head_alone(conflict: CommitConflict) -> bool:
     )
 
 
-def _request_id(scope: Scope) -> str | None:
+def _request_id(scope: Scope, caller: Caller) -> str | None:
     key = header(scope, b"idempotency-key")
     if key is None:
         return None
     try:
-        return key.decode("ascii")
+        return scoped_request_id(caller.name, key.decode("ascii"), development=caller.development)
     except UnicodeDecodeError:
         raise InvalidInput("it is not ASCII.", field="Idempotency-Key", remedy="Use e.g. a UUID.") from None

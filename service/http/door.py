@@ -21,11 +21,13 @@ from headwater.service.access.feed_view import Viewer
 from headwater.service.http.answers import Answer, Message, Receive, Scope, Send, header, send_answer
 from headwater.service.http.commit_route import commit_answer
 from headwater.service.http.correlation import correlation_id, with_correlation
+from headwater.service.http.feed_routes import Handler
 from headwater.service.http.origins import check_origin
-from headwater.service.http.problems import internal_problem, problem_body, problem_headers, problem_of
+from headwater.service.http.problems import BEARER, internal_problem, problem_body, problem_headers, problem_of
 from headwater.service.http.routes import CHANGES_ROUTE, COMMIT_ROUTE, STREAM_ROUTE, Found, find_route
 from headwater.service.http.service import Service
 from headwater.service.http.stream import serve_stream
+from headwater.service.idempotency.doors import DoorOptions, answer_once
 from headwater.service.logs import ACCESS
 from headwater.service.messages.languages import language_of
 
@@ -42,6 +44,8 @@ class Door:
     def __init__(self, service: Service, others: Router) -> None:
         self._service = service
         self._others = others
+        config = service.config
+        self._options = DoorOptions(config.idempotency, config.request_bytes_max, config.messages_dir)
         # Made here and not at import: workers are forked, and no two of them may make the same ids.
         self._ids = (b"%b%08x" % (worker, number) for worker in [os.urandom(4).hex().encode()] for number in itertools.count(1))
 
@@ -98,9 +102,17 @@ class Door:
             await self._stream(call, found, receive, caller)
             return
         elif route.handler is not None:
-            feed = await service.realm(found.realm)
-            call.answer(await route.handler(service, feed, scope, receive, found.rest))
+            call.answer(await self._handled(route.handler, route.path, found, scope, receive))
         await call.sent()
+
+    async def _handled(self, handler: Handler, route: str, found: Found, scope: Scope, receive: Receive) -> Answer:
+        service = self._service
+        feed = await service.realm(found.realm)
+
+        async def handle(receive: Receive) -> Answer:
+            return await handler(service, feed, scope, receive, found.rest)
+
+        return await answer_once(self._options, feed.kernel, scope, receive, route, handle)
 
     async def _stream(self, call: _Call, found: Found, receive: Receive, caller: Caller) -> None:
         service = self._service
@@ -152,6 +164,8 @@ class _Call:
         """For those who send by themselves: the status is seen, and the request id added."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
+            if self.status == 401 and not any(name == b"www-authenticate" for name, _ in message["headers"]):
+                message["headers"] = [*message["headers"], BEARER]
             if not any(name == b"x-request-id" for name, _ in message["headers"]):
                 message["headers"] = [*message["headers"], (b"x-request-id", self.request_id)]
             message["headers"] = with_correlation(list(message["headers"]), self.scope)

@@ -10,7 +10,7 @@ import msgspec
 
 from headwater.persistence.log_entry import change_of
 from headwater.persistence.subscriptions import Subscription
-from headwater.schemas.errors import InvalidInput, PointerNotFound
+from headwater.schemas.errors import InvalidInput, PointerNotFound, SubscriptionMoved, SubscriptionNotFound
 from headwater.schemas.feed_json import Acknowledgement, Rewind, SubscriptionBody
 from headwater.schemas.filters import NO_FILTER
 from headwater.schemas.withheld import MaySee
@@ -23,7 +23,9 @@ from headwater.service.http.bodies import decode_body, read_body
 from headwater.service.http.changes import NO_CACHE
 from headwater.service.http.page_json import subscription_page_json
 from headwater.service.http.parameters import parse_query
+from headwater.service.http.preconditions import expected_version, precondition_failed
 from headwater.service.http.service import Service
+from headwater.service.idempotency.doors import under
 from headwater.service.operations.commits import find_commit, no_commit
 from headwater.service.operations.feed_pages import PAGE_BYTES_MAX, Page, PointerPart
 from headwater.service.operations.feed_waiting import NewsWaiter
@@ -106,19 +108,28 @@ async def read_subscription(service: Service, feed: RealmFeed, scope: Scope, rec
 
 async def delete_subscription(service: Service, feed: RealmFeed, scope: Scope, receive: Receive, name: str) -> Answer:
     given = parse_query(scope["query_string"], parameters.DELETE_SUBSCRIPTION)
-    await asyncio.to_thread((await _subscribing(service, feed, scope)).delete, name, given["version"])
+    expected = expected_version(scope)
+    subscribing = await _subscribing(service, feed, scope)
+    try:
+        await asyncio.to_thread(subscribing.delete, name, expected or given["version"])
+    except SubscriptionMoved as moved:
+        raise moved if expected is None else precondition_failed(moved.message) from moved
+    except SubscriptionNotFound:
+        run = under(scope)
+        if run is None or not run.again:  # else an earlier run of this request has deleted it
+            raise
     return Answer(204, [NO_STORE], b"")
 
 
 async def acknowledge(service: Service, feed: RealmFeed, scope: Scope, receive: Receive, name: str) -> Answer:
     body = await _body(service, scope, receive, _acknowledgement)
-    info = await asyncio.to_thread((await _subscribing(service, feed, scope, name)).acknowledge, name, body)
+    info = await asyncio.to_thread((await _subscribing(service, feed, scope, name)).acknowledge, name, body, _request_id(scope))
     return json_answer(info, 200, _version(info.version))
 
 
 async def rewind(service: Service, feed: RealmFeed, scope: Scope, receive: Receive, name: str) -> Answer:
     body = await _body(service, scope, receive, _rewind)
-    info = await asyncio.to_thread((await _subscribing(service, feed, scope, name)).rewind, name, body)
+    info = await asyncio.to_thread((await _subscribing(service, feed, scope, name)).rewind, name, body, _request_id(scope))
     return json_answer(info, 200, _version(info.version))
 
 
@@ -173,6 +184,11 @@ async def _subscribing(service: Service, feed: RealmFeed, scope: Scope, name: st
 async def _body(service: Service, scope: Scope, receive: Receive, decoder: msgspec.json.Decoder[T]) -> T:
     parse_query(scope["query_string"], parameters.NO_PARAMETERS)
     return decode_body(await read_body(scope, receive, service.config.request_bytes_max), decoder)
+
+
+def _request_id(scope: Scope) -> str:
+    run = under(scope)
+    return "" if run is None else run.request_id
 
 
 def _version(version: str) -> tuple[bytes, bytes]:

@@ -52,8 +52,14 @@ def canonical_body(body: bytes) -> bytes:
 def request_id_of(asked: KeyedRequest, *, development: bool) -> str:
     """⚠ Of the key alone and its caller: it is the same whoever computes it, also when the row of the key is gone. One
     caller's key does not meet another's; in development there is one caller."""
-    request_id = asked.key if development else f"{asked.principal}:{asked.key}"
-    return request_id if len(request_id.encode()) <= REQUEST_ID_BYTES_MAX else f"key:{asked.row_key}"
+    return scoped_request_id(asked.principal, asked.key, development=development)
+
+
+def scoped_request_id(principal: str, key: str, *, development: bool) -> str:
+    request_id = key if development else f"{principal}:{key}"
+    if len(request_id.encode()) <= REQUEST_ID_BYTES_MAX or development:
+        return request_id
+    return f"key:{hashlib.sha256(request_id.encode()).hexdigest()}"
 
 
 def _query(scope: Scope) -> bytes:

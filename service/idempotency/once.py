@@ -31,7 +31,6 @@ NEVER_KEPT = frozenset({401, 403, 408, 412, 425, 429})
 PAUSE_SECONDS, PAUSE_SECONDS_MAX = 0.02, 0.25
 
 
-
 class Under(NamedTuple):
     """What a keyed request runs under."""
 

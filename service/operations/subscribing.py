@@ -67,8 +67,10 @@ class Subscribing:
     def get(self, name: str) -> SubscriptionInfo:
         return self._info(self.read(name))
 
-    def acknowledge(self, name: str, body: Acknowledgement) -> SubscriptionInfo:
+    def acknowledge(self, name: str, body: Acknowledgement, request_id: str = "") -> SubscriptionInfo:
         """Move forward to what a page says; the version is the one that was read before the page."""
+        if (done := self._done_by(name, request_id)) is not None:
+            return done
         read = self._expect(name, body.version)
         positions = self._acknowledged(body)
         for pointer, position in positions.items():
@@ -83,11 +85,13 @@ class Subscribing:
                     remedy="Rewind, if that is meant.",
                 )
             self._check_exists(pointer, position)
-        record = msgspec.structs.replace(read.record, positions=read.record.positions | positions)
+        record = msgspec.structs.replace(read.record, positions=read.record.positions | positions, moved_by=request_id)
         return self._info(self._rows.write(read, record))
 
-    def rewind(self, name: str, body: Rewind) -> SubscriptionInfo:
+    def rewind(self, name: str, body: Rewind, request_id: str = "") -> SubscriptionInfo:
         """Set positions anew, back or forth."""
+        if (done := self._done_by(name, request_id)) is not None:
+            return done
         read = self._expect(name, body.version)
         pointers = body.pointers or list(read.record.positions)
         strange = [pointer for pointer in pointers if pointer not in read.record.positions]
@@ -95,13 +99,20 @@ class Subscribing:
             raise InvalidInput(f"{strange[0]!r} is not of this subscription.", field="pointers", remedy="Name those it has.")
         check_pointers(pointers, body.after)
         record = msgspec.structs.replace(
-            read.record, positions=read.record.positions | self._starts(pointers, body.after, field="after")
+            read.record,
+            positions=read.record.positions | self._starts(pointers, body.after, field="after"),
+            moved_by=request_id,
         )
         return self._info(self._rows.write(read, record))
 
     def delete(self, name: str, version: str | None) -> None:
         """With a version, only if nobody has moved it since."""
         self._rows.delete(self._expect(name, version) if version is not None else self.read(name))
+
+    def _done_by(self, name: str, request_id: str) -> SubscriptionInfo | None:
+        """⚠ The row as that request has left it, if it was the last to write it: a crash had kept its answer back."""
+        read = self.read(name) if request_id else None
+        return self._info(read) if read is not None and read.record.moved_by == request_id else None
 
     def _is_mine(self, one: Subscription) -> bool:
         return self._sees_all or one.record.owner == self._owner

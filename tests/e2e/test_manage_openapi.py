@@ -1,0 +1,99 @@
+"""The management routes against their description: each found, each fuzzed, no 500 and no answer that is not described."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import warnings
+from collections.abc import Iterator
+from typing import Any, cast
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis.errors import Unsatisfiable
+
+from headwater.schemas.feed_json import Problem
+from headwater.service.manage.route import PREFIX
+from headwater.service.manage.routes import MANAGE_ROUTES, find_route
+from headwater.service.openapi import openapi
+from tests.feed_server import FeedServer, feed_server
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import schemathesis
+
+SOAK = os.environ.get("HEADWATER_SOAK") == "1"
+EXAMPLES = 40 if SOAK else 1
+BY_OPERATION = {(route.path, route.method): route for route in MANAGE_ROUTES}
+NAMES = {"realm": "default", "catalog": "lake", "principal": "root", "role": "admin"}
+"""What is there already: else everything would be answered with 404."""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FeedServer]:
+    with feed_server(f"sqlite:///{tmp_path_factory.mktemp('manage')}/lake.db", settings={"request_bytes_max": 100_000}) as one:
+        yield one
+
+
+def test_every_route_is_described_and_found() -> None:
+    paths = openapi()["paths"]
+    for route in MANAGE_ROUTES:
+        described = paths[route.path][route.method.lower()]
+        names = [parameter["name"] for parameter in described["parameters"] if parameter["in"] == "query"]
+        assert names == [parameter.name for parameter in route.parameters]
+        found = find_route(route.path.removeprefix(f"{PREFIX}/").split("/"))
+        assert found is not None and found.by_method[route.method] is route
+
+
+class Asked:
+    """One operation, asked with what schemathesis makes of its description."""
+
+    def __init__(self, server: FeedServer, operation: Any, described: dict[str, Any]) -> None:
+        self.route = BY_OPERATION[operation.path, operation.method.upper()]
+        self._server = server
+        self._operation = operation
+        self._documented = described["paths"][self.route.path][self.route.method.lower()]["responses"]
+        self.statuses: list[int] = []
+
+    def ask_all(self, mode: schemathesis.GenerationMode) -> None:
+        @given(case=self._operation.as_strategy(generation_mode=mode))
+        @settings(
+            max_examples=EXAMPLES,
+            deadline=None,
+            derandomize=True,
+            database=None,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )
+        def ask(case: Any) -> None:
+            if not self.route.path.startswith(f"{PREFIX}/realms"):
+                case.path_parameters |= {name: value for name, value in NAMES.items() if name in case.path_parameters}
+            if mode is schemathesis.GenerationMode.POSITIVE and isinstance(case.body, dict) and "name" in case.body:
+                case.body["name"] = f"n{len(self.statuses)}"
+            self._ask(case)
+
+        with contextlib.suppress(Unsatisfiable):  # an operation without parameters has nothing that does not fit
+            ask()
+
+    def _ask(self, case: Any) -> None:
+        answer = case.call(base_url=self._server.url, timeout=30)
+        told = f"{case.as_curl_command()}\n{answer.text}"
+        self.statuses.append(answer.status_code)
+        assert answer.status_code < 500, told
+        assert str(answer.status_code) in self._documented or answer.status_code == 405, told
+        kind = Problem if answer.status_code >= 400 else self.route.answer
+        if kind is not None:
+            msgspec.json.decode(answer.content, type=kind, strict=True)
+
+
+def test_what_fits_or_nearly_fits_the_description_is_answered_as_described(server: FeedServer) -> None:
+    described = openapi()
+    described["paths"] = {path: of_path for path, of_path in described["paths"].items() if path.startswith(PREFIX)}
+    statuses: list[int] = []
+    for result in schemathesis.openapi.from_dict(described).get_all_operations():
+        asked = Asked(server, cast(Any, result).ok(), described)
+        for mode in (schemathesis.GenerationMode.POSITIVE, schemathesis.GenerationMode.NEGATIVE):
+            asked.ask_all(mode)
+        statuses += asked.statuses
+    assert len(statuses) > 100 and {200, 201, 400, 404} <= set(statuses), statuses
