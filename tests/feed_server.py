@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -22,11 +23,14 @@ STOP_SECONDS = 30.0
 
 
 class FeedServer:
-    def __init__(self, process: subprocess.Popen[bytes], port: int, store_url: str, log_file: Path) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], port: int, store_url: str, log_file: Path, certificate: str | None = None
+    ) -> None:
         self.process = process
         self.port = port
         self.store_url = store_url
-        self.url = f"http://127.0.0.1:{port}"
+        self.verify = True if certificate is None else ssl.create_default_context(cafile=certificate)
+        self.url = f"{'http' if certificate is None else 'https'}://127.0.0.1:{port}"
         self.feed = f"{self.url}/feed/v1/default"
         self._log_file = log_file
         self._log_text = ""
@@ -58,7 +62,7 @@ class FeedServer:
             if self.process.poll() is not None:
                 raise AssertionError(f"the server ended with {self.process.returncode}: {self._log_file.read_text()}")
             try:
-                if httpx.get(f"{self.url}/readyz", timeout=5).status_code == 200:
+                if httpx.get(f"{self.url}/readyz", timeout=5, verify=self.verify).status_code == 200:
                     return
             except httpx.TransportError:
                 pass
@@ -73,7 +77,10 @@ def feed_server(
     settings: Mapping[str, object] | None = None,
     environ: Mapping[str, str] | None = None,
     exit_code: int = 0,
+    dev: bool = True,
+    certificate: str | None = None,
 ) -> Iterator[FeedServer]:
+    """With `certificate` it is asked over TLS, and must show that one."""
     port = free_port()
     sets = [part for name, value in (settings or {}).items() for part in ("--set", f"{name}={value}")]
     with tempfile.TemporaryDirectory(prefix="headwater-feed-") as folder:
@@ -81,12 +88,12 @@ def feed_server(
         with log_file.open("wb") as log:
             process = subprocess.Popen(
                 [
-                    sys.executable, "-m", "headwater", *sets, "serve", "--dev", "--store", store_url, "--port", str(port),
-                    *arguments,
+                    sys.executable, "-m", "headwater", *sets, "serve", *(["--dev"] if dev else []),
+                    "--store", store_url, "--port", str(port), *arguments,
                 ],
                 stdout=log, stderr=log, cwd=folder, env={**os.environ, **(environ or {})},
             )  # fmt: skip
-        server = FeedServer(process, port, store_url, log_file)
+        server = FeedServer(process, port, store_url, log_file, certificate)
         try:
             server.wait_until_ready()
             yield server

@@ -66,8 +66,23 @@ def test_only_development_on_loopback_is_served() -> None:
     for host in ("0.0.0.0", "::", "10.0.0.1", "example.com", ""):
         with pytest.raises(InvalidInput, match="loopback"):
             check_config(msgspec.structs.replace(config, host=host))
-    with pytest.raises(InvalidInput, match="--dev"):
-        check_config(msgspec.structs.replace(config, dev=False))
+
+
+def test_beyond_this_machine_nothing_is_served_without_tls_unless_that_is_said(tmp_path: Path) -> None:
+    pem = tmp_path / "file.pem"
+    pem.write_text("")
+    asks = ServeConfig(store="sqlite:///x.db", store_options=StoreOptions(), dev=False)
+    check_config(asks)
+    for host in ("0.0.0.0", "::", "10.0.0.1", "example.com"):
+        open_to_all = msgspec.structs.replace(asks, host=host)
+        with pytest.raises(InvalidInput, match="TLS"):
+            check_config(open_to_all)
+        check_config(msgspec.structs.replace(open_to_all, allow_plaintext=True))
+        check_config(msgspec.structs.replace(open_to_all, tls_certificate=str(pem), tls_key=str(pem)))
+    for certificate, key in ((str(pem), ""), ("", str(pem)), (str(pem), "/absent.pem")):
+        with pytest.raises(InvalidInput) as refused:
+            check_config(msgspec.structs.replace(asks, tls_certificate=certificate, tls_key=key))
+        assert refused.value.field == "tls_key"
 
 
 def test_hosts_and_origins_of_elsewhere_are_refused() -> None:
