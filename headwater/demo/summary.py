@@ -13,6 +13,7 @@ from headwater.demo.crew import Killed
 from headwater.demo.diary import Event
 from headwater.demo.follower import PAGE_CHANGES, branch_pointers
 from headwater.demo.run import Happened
+from headwater.demo.upkeep import Upkept
 from headwater.demo.writer import CATALOG, REALM
 from headwater.embedded import CatalogHandle, open_embedded
 from headwater.schemas.change import Change
@@ -38,6 +39,17 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the killed writer's last commit had landed, which only its successor was told."""
     checks: list[Check]
     all_kept: bool
+    upkeep: Upkept | None = None
+
+    @property
+    def seconds_in_all(self) -> float:
+        return round(self.seconds + (self.upkeep.seconds if self.upkeep else 0.0), 1)
+
+
+def with_upkeep(summary: Summary, upkeep: Upkept) -> Summary:
+    """Its promises count as the others do."""
+    checks = [*summary.checks, *upkeep.checks]
+    return msgspec.structs.replace(summary, checks=checks, all_kept=all(check.kept for check in checks), upkeep=upkeep)
 
 
 def summarize(happened: Happened) -> Summary:

@@ -14,12 +14,19 @@ import pytest
 
 from headwater.cli import demo
 from headwater.demo import checks
+from headwater.demo.checks import Check
 from headwater.demo.crew import Killed
 from headwater.demo.diary import Event, Line, acknowledged, in_flight, read_diary
 from headwater.demo.run import Plan, run_demo
 from headwater.demo.summary import Summary, summarize
+from headwater.demo.upkeep import Upkept
 from headwater.schemas.change import Change, Kind, Op
 from tests.cli_runs import headwater
+
+UPKEPT = Upkept(
+    store="", days=1, kept_days=1, changes=1, expired=0, streamed=0, without_spark="", before={}, after={}, purged=0,
+    seconds=0.1, checks=[],
+)  # fmt: skip
 
 
 class Performance(NamedTuple):
@@ -68,10 +75,11 @@ def test_writers_create_evolve_rename_drop_branch_and_merge(performance: Perform
 def test_the_command_shows_changes_and_ends_with_promises_kept(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     command = [sys.executable, "-m", "headwater", "demo", "--keep", str(kept), "--writers", "2", "--steps", "8"]
+    command.append("--no-spark")
     done = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "kill -9 nightly" in done.stdout and "Every promise was kept." in done.stdout
-    assert done.stdout.index("+nightly") < done.stdout.index("Promises")
+    assert done.stdout.index("+nightly") < done.stdout.index("Maintenance of 90 days") < done.stdout.index("Promises")
     assert headwater("--store", f"sqlite:///{kept}/demo.db", "log", "--limit", "1").code == 0
     assert "--keep" in headwater("demo", "--keep", str(kept)).error
 
@@ -79,9 +87,10 @@ def test_the_command_shows_changes_and_ends_with_promises_kept(tmp_path: Path) -
 def test_the_summary_can_be_had_as_json_and_a_broken_promise_is_exit_code_1(
     performance: Performance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broken = msgspec.structs.replace(performance.summary, all_kept=False)
+    broken = msgspec.structs.replace(performance.summary, checks=[Check("a promise", False, "it was broken")])
     monkeypatch.setattr(demo, "run_demo", lambda *_, **__: None)
     monkeypatch.setattr(demo, "summarize", lambda _: broken)
+    monkeypatch.setattr(demo, "keep_up", lambda *_, **__: UPKEPT)
     run = headwater("demo", "--json")
     assert run.code == 1 and json.loads(run.out)["all_kept"] is False
     assert headwater("demo").code == 1
