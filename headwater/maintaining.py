@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from headwater.belongings import realm_belongings
 from headwater.persistence.store import Store
 from headwater.settings import Settings
+from headwater.streaming.identifiers import Identifiers
 from headwater.streaming.policies import parse_retention
-from headwater.streaming.schedule import CycleTools, ScheduleOptions
+from headwater.streaming.schedule import CycleTools, ScheduleOptions, SweepMeans
 
 
 def schedule_options(settings: Settings, every_seconds: float) -> ScheduleOptions:
@@ -15,4 +18,19 @@ def schedule_options(settings: Settings, every_seconds: float) -> ScheduleOption
 
 
 def cycle_tools(store: Store, settings: Settings) -> CycleTools:
-    return CycleTools(belongings=realm_belongings(store, settings))
+    tools = CycleTools(belongings=realm_belongings(store, settings))
+    return tools._replace(means=partial(spark_means, settings)) if settings.maintain_on_spark else tools
+
+
+def spark_means(settings: Settings, store: Store, identifiers: Identifiers) -> SweepMeans:
+    """Marks, joins and deletes on Spark's workers; the session ends with the sweep, its memory is not held until the next."""
+    from headwater.spark import open_spark
+
+    spark = open_spark(settings)
+    spark.sparkContext.setLogLevel("OFF")
+    from headwater.streaming.spark_executor import SparkExecutor
+    from headwater.streaming.spark_walk import SparkWalkedSource
+
+    return SweepMeans(
+        SparkWalkedSource(spark, settings.store), SparkExecutor(spark, settings.store, store.backend), close=spark.stop
+    )

@@ -170,6 +170,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     maintain_hours: Annotated[
         float, Meta(ge=0, description="How often a server maintains its store in the background, in hours; 0 never does")
     ] = 0.0
+    maintain_on_spark: Annotated[
+        bool, Meta(description="Whether maintenance on a cadence sweeps on Spark's workers, not on a thread")
+    ] = False
     maintenance_dir: Annotated[str, Meta(description="Folder of the streamed retained sets; all executors must reach it")] = (
         msgspec.field(default_factory=lambda: _home(".local", "share", "headwater", "maintenance"))
     )

@@ -102,9 +102,11 @@ class Expiry:
             wanted, held_by = max(pin.seq + 1, row.floor), pin.holder
         failure = ""
         anchor = row.anchor
-        if wanted > row.floor and not dry_run:
+        if wanted > row.floor:
             try:
-                anchor = raise_floor(self._kernel, pointer, row, head, wanted, self._clock)
+                anchor = anchor_below(self._kernel, head, wanted)
+                if not dry_run:
+                    raise_floor(self._kernel, pointer, row, head, wanted, anchor, self._clock)
             except HeadwaterError as error:  # others go on; this one rises next time
                 wanted, failure = row.floor, str(error)
         return ExpiredPointer(
@@ -152,18 +154,23 @@ def allowed_floor(walk: LogWalk, head: Logged, floor: int, rule: Retention, now:
     return max(floor, min([*floors, head.entry.seq]))
 
 
-def raise_floor(kernel: RealmKernel, pointer: str, row: PointerRow, head: Logged, floor: int, clock: Clock) -> Anchor:
-    """By CAS, again while commits come in between; a floor that is there already is left alone. The anchor leaves."""
+def anchor_below(kernel: RealmKernel, head: Logged, floor: int) -> Anchor:
     below = kernel.walk.at(head, floor - 1)
-    anchor = Anchor(below.entry_id, below.entry.time)
+    return Anchor(below.entry_id, below.entry.time)
+
+
+def raise_floor(
+    kernel: RealmKernel, pointer: str, row: PointerRow, head: Logged, floor: int, anchor: Anchor, clock: Clock
+) -> None:
+    """By CAS, again while commits come in between; a floor that is there already is left alone."""
     now: PointerRow | None = row
     for _ in range(CAS_TRIES_MAX):
         if now is None or now.floor >= floor:
-            return anchor
+            return
         wanted = msgspec.structs.replace(now, floor=floor, anchor=anchor, version=now.version + 1)
         try:
             if kernel.store.backend.cas_pointer(kernel.realm, pointer, now.version, wanted):
-                return anchor
+                return
         except OutcomeUnknown:
             clock.sleep(0.02)
         now = kernel.store.backend.read_pointer(kernel.realm, pointer, decide=True)

@@ -42,6 +42,8 @@ class KafkaOptions(msgspec.Struct, frozen=True, kw_only=True):
     records_per_batch: int = 20_000
     client: dict[str, str] = {}
     """More settings of Kafka's client, e.g. security.protocol."""
+    finds_gaps: bool = False
+    """Whether the reader compares what comes with a position of its own. Others must be told of entries that were cut."""
 
 
 def require_broker(bootstrap: str, timeout_seconds: float = BROKER_SECONDS) -> None:
@@ -104,7 +106,7 @@ def _row(record: Row, read: _AvroReader, options: KafkaOptions) -> Row | None:
     """None for records that are no Change and mean no loss: baselines, ends, and types that a later version adds."""
     headers = {header["key"]: header["value"] for header in record["headers"] or ()}
     type = headers.get("ce_type", b"").decode()
-    if type == RecordType.TRUNCATED:
+    if type == RecordType.TRUNCATED and not options.finds_gaps:
         pointer, start = headers.get("ce_subject", b"").decode(), int(headers.get("ce_fromsequence", b"0"))
         raise CursorExpired(f"{pointer}: entries behind {start} were cut before they were published.", field="kafka")
     if type != RecordType.CHANGE:

@@ -49,6 +49,8 @@ class SweepMeans(NamedTuple):
     source: RetainedSource
     executor: SweepExecutor
     on_swept: Callable[[FencedRealm], None] = lambda _: None
+    close: Callable[[], None] = lambda: None
+    """Called when the sweep has ended: nothing large waits for the next cycle."""
 
 
 def local_means(store: Store, identifiers: Identifiers) -> SweepMeans:
@@ -121,10 +123,13 @@ class _Cycle:
         identifiers = self._tools.identifiers or installed_identifiers()
         means = self._tools.means(self._store, identifiers)
         sweep = Sweep(self._store, means.source, means.executor, identifiers, self._options.sweep, on_swept=means.on_swept)
-        with self._runs.run("sweep") as run:
-            report = sweep.run(self._runs, run, instances_to_maintain(self._store))
-            self.report.rows_purged = run.record.totals().purged
-            self.report.failures += report.failures
+        try:
+            with self._runs.run("sweep") as run:
+                report = sweep.run(self._runs, run, instances_to_maintain(self._store))
+                self.report.rows_purged = run.record.totals().purged
+                self.report.failures += report.failures
+        finally:
+            means.close()
 
 
 class Schedule:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 import rich_click as click
@@ -19,6 +20,9 @@ from headwater.cli.maintain_output import (
 from headwater.cli.opened import opened
 from headwater.cli.output import as_json, print_json, print_table
 from headwater.settings import Settings
+
+if TYPE_CHECKING:
+    from headwater.streaming.run_counts import Counts
 
 SECONDS_END = len("2026-01-31T12:00:00")
 
@@ -153,14 +157,18 @@ def runs(settings: Settings, run_id: str | None, json_output: bool) -> None:
     if json_output:
         print_json({"runs": records})
         return
-    columns = ["run", "operation", "status", "started", "scanned", "retained", "newer", "purged", "failed"]
     rows = []
     for record in records:
-        total = msgspec.structs.asdict(record.totals())
-        counted = [total[name] for name in ("scanned", "retained", "newer", "purged", "failed")]
         operation = f"{record.operation} (dry run)" if record.dry_run else record.operation
-        rows.append((record.id, operation, record.status, f"{record.started[:SECONDS_END]}Z", *counted))
-    print_table(columns, rows)
+        shown = f"{record.id}\n{record.started[:SECONDS_END]}Z"
+        rows.append((shown, operation, record.status, _counted(record.totals())))
+    print_table(["run", "operation", "status", "rows"], rows, whole=["run"])
+
+
+def _counted(counts: Counts) -> str:
+    """What there is, in words that may be wrapped and never cut: `29 scanned, 20 retained, 9 purged`."""
+    found = msgspec.structs.asdict(counts).items()
+    return ", ".join(f"{count} {name.replace('would_purge', 'would go')}" for name, count in found if count)
 
 
 for _module in (maintain_sweep, maintain_schedule, maintain_archive, maintain_transfer):

@@ -82,7 +82,7 @@ def sweep_command(
         with progress_bar() as bar:
             sweep = Sweep(
                 store,
-                _source(settings, store, spark, identifiers, by_stream=stream),
+                _caught_up(settings, store, spark) if stream else _source(settings, store, spark, identifiers, by_stream=False),
                 _executor(settings, store, spark if use_spark else None, threads),
                 identifiers,
                 options,
@@ -215,7 +215,7 @@ def print_counts(counts: CountsByRealm) -> None:
         for realm, by_type in sorted(counts.items())
         for name, it in sorted(by_type.items())
     ]
-    print_table(columns, rows)
+    print_table(columns, rows, whole=columns[2:])
 
 
 def _spark(settings: Settings) -> Any:
@@ -240,6 +240,19 @@ def _source(settings: Settings, store: Store, spark: Any, identifiers: Any, *, b
     from headwater.streaming.spark_walk import SparkWalkedSource
 
     return SparkWalkedSource(spark, settings.store)
+
+
+def _caught_up(settings: Settings, store: Store, spark: Any) -> RetainedSource:
+    """The streamed set, brought up to the heads that the fence yields: writers that go on are always ahead of it."""
+    from headwater.streaming.caught_up_source import CaughtUpSource
+    from headwater.streaming.retained_job import RetainedJob
+    from headwater.streaming.retained_rows import StreamedSource
+    from headwater.streaming.retained_store import RetainedStore
+
+    def catch_up(realm: str) -> None:
+        RetainedJob(spark, store, settings.store, RetainedStore(settings.maintenance_dir, realm)).run()
+
+    return CaughtUpSource(StreamedSource(spark, settings.maintenance_dir), catch_up)
 
 
 def _compacting(settings: Settings, spark: Any) -> Callable[[FencedRealm], None]:

@@ -24,10 +24,20 @@ def print_json(value: object) -> None:
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None) -> None:
-    table = Table(*columns, title=title, title_justify="left", header_style="bold")
-    for row in rows:
-        table.add_row(*("" if cell is None else str(cell) for cell in row))
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None, whole: Sequence[str] = ()
+) -> None:
+    """Columns that are `whole` are never cut on a narrow terminal: ids that are to be typed or copied."""
+    table = Table(title=title, title_justify="left", header_style="bold")
+    for column in columns:
+        table.add_column(column, no_wrap=column in whole, overflow="fold" if column in whole else "ellipsis")
+    cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    for number, column in enumerate(columns):
+        if column in whole:
+            lines = [line for row in cells for line in row[number].splitlines()]
+            table.columns[number].min_width = max(map(len, lines), default=0)
+    for row in cells:
+        table.add_row(*row)
     Console().print(table)
 
 

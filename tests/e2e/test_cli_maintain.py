@@ -9,6 +9,7 @@ import pytest
 
 from headwater.persistence.rows import Table
 from headwater.persistence.store import open_store
+from headwater.schemas.errors import MaintenanceSuperseded
 from headwater.streaming.runs import Runs
 from tests.cli_runs import CliRun, headwater
 from tests.commit_harness import whole_log
@@ -108,7 +109,74 @@ def test_realms_are_purged_only_from_purging(cli: Cli) -> None:
     ],
 )
 def test_what_cannot_be_meant_is_one_line_and_deletes_nothing(cli: Cli, arguments: tuple[str, ...], word: str) -> None:
+    before = rows_of_all(cli)
     assert word in cli("maintain", *arguments).error
+    assert rows_of_all(cli) == before
+
+
+def rows_of_all(cli: Cli) -> list[tuple[str, ...]]:
+    """Of objects, pointers and names in all realms; leases and records of runs come and go."""
+    with open_store(cli.url) as store:  # type: ignore[attr-defined]
+        tables = (Table.OBJECTS, Table.POINTERS, Table.NAMES)
+        return sorted(
+            (str(table), row.realm, row.key, str(row.id))
+            for table in tables
+            for split in store.backend.splits(table, 1)
+            for row in store.backend.scan(split)
+        )
+
+
+@pytest.mark.parametrize(
+    ("status", "operations"),
+    [
+        ("CREATED", ("sweep", "expire", "verify", "retained", "purge-realms")),
+        ("ACTIVE", ("purge-realms",)),
+        ("INACTIVE", ("purge-realms",)),
+        ("PURGING", ("sweep", "expire", "verify", "retained")),
+        ("PURGED", ("sweep", "expire", "verify", "retained", "purge-realms")),
+    ],
+)
+def test_a_realm_of_the_wrong_status_is_refused_by_name_before_anything_runs(
+    cli: Cli, status: str, operations: tuple[str, ...]
+) -> None:
+    steps: dict[str, list[tuple[str, ...]]] = {
+        "CREATED": [("create", "other")],
+        "ACTIVE": [("create", "other", "--init")],
+        "INACTIVE": [("create", "other", "--init"), ("deactivate", "other")],
+        "PURGING": [("create", "other", "--init"), ("deactivate", "other"), ("purge", "other", "--yes")],
+        "PURGED": [("create", "other", "--init"), ("deactivate", "other"), ("purge", "other", "--yes", "--finish")],
+    }
+    for words in steps[status]:
+        assert cli("realm", *words).code == 0
+    before = rows_of_all(cli)
+    for operation in operations:
+        named = ("other",) if operation == "purge-realms" else ("--realm", "other")
+        assert f"'other' is {status}" in cli("maintain", operation, *named).error
+    assert rows_of_all(cli) == before and cli("maintain", "runs", "--json").json == {"runs": []}
+
+
+def test_a_run_that_seems_to_live_is_superseded_by_name_alone_and_then_deletes_nothing_more(cli: Cli) -> None:
+    with (
+        open_store(cli.url) as store,  # type: ignore[attr-defined]
+        pytest.raises(MaintenanceSuperseded),
+        Runs(store.backend, store.clock).run("sweep") as run,
+    ):
+        taken = cli("maintain", "expire", "--supersede", run.record.id, "--json")
+        assert taken.code == 0
+        run.renew()  # as its keeper does every twenty seconds
+        run.check()
+    statuses = {it["id"]: it["status"] for it in cli("maintain", "runs", "--json").json["runs"]}
+    assert statuses == {run.record.id: "SUPERSEDED", taken.json["run"]: "DONE"}
+
+
+def test_ids_of_runs_and_counts_are_whole_on_a_narrow_terminal(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    run = cli("maintain", "sweep", "--json").json["run"]
+    assert run in cli("maintain", "runs").out
+    counts = cli("maintain", "runs", run, "--json").json["counts"]
+    scanned = [it["scanned"] for by_type in counts.values() for it in by_type.values()]
+    shown = cli("maintain", "runs", run).out
+    assert scanned and all(f" {count} " in shown for count in scanned)
 
 
 def test_a_second_run_at_once_is_refused_and_names_the_first(cli: Cli) -> None:
