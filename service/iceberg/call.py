@@ -19,6 +19,8 @@ from headwater.service.http.answers import Scope, header
 from headwater.service.http.bodies import decode_body
 from headwater.service.iceberg.lakes import Lakes
 from headwater.service.iceberg.operations.lake_branch import Caller, LakeBranch
+from headwater.service.idempotency.doors import under
+from headwater.service.idempotency.keyed import canonical_body
 from headwater.service.operations.realm_feeds import RealmFeed
 
 LEVELS = "\x1f"
@@ -104,13 +106,14 @@ class Call:
 
     @property
     def caller(self) -> Caller:
-        raw = header(self.scope, b"idempotency-key")
-        if raw is None:
+        """⚠ The key is the request id of the commit, so a request whose answer was lost in a crash finds it in the log."""
+        runs_under = under(self.scope)
+        if runs_under is None:
             return Caller(caller_of(self.scope).name)
-        digest = blake2s(self.body, digest_size=16)
+        digest = blake2s(canonical_body(self.body), digest_size=16)
         digest.update(f"{self.scope['method']} {self.scope['path']}".encode("utf-8", "replace"))
         digest.update(self.scope["query_string"])
-        return Caller(caller_of(self.scope).name, raw.decode("latin-1"), digest.hexdigest())
+        return Caller(caller_of(self.scope).name, runs_under.request_id, digest.hexdigest())
 
     @property
     def connection(self) -> Hashable:

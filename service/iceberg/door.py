@@ -15,7 +15,7 @@ from headwater.service.access.caller import caller_of
 from headwater.service.access.feed_view import Viewer
 from headwater.service.access.realm_header import named_realm
 from headwater.service.access.token_endpoint import FORM_BYTES_MAX, dev_token
-from headwater.service.http.answers import Answer, Receive, Scope, Send
+from headwater.service.http.answers import Answer, Message, Receive, Scope, Send
 from headwater.service.http.bodies import read_body
 from headwater.service.http.service import Service
 from headwater.service.iceberg.call import Call
@@ -23,6 +23,7 @@ from headwater.service.iceberg.error_shape import error_answer, internal_error
 from headwater.service.iceberg.lakes import Lakes
 from headwater.service.iceberg.rights import PUBLIC, require_route
 from headwater.service.iceberg.routes import IcebergRoute, find_route, refused
+from headwater.service.idempotency.doors import DoorOptions, answer_once
 
 PREFIX = "/iceberg"
 _log = logging.getLogger(__name__)
@@ -38,6 +39,8 @@ class IcebergDoor:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._lakes = Lakes()
+        config = service.config
+        self._options = DoorOptions(config.idempotency, config.request_bytes_max, config.messages_dir)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["route"] = Counted(f"{PREFIX}/unknown")
@@ -72,10 +75,17 @@ class IcebergDoor:
         feed = await self._service.realm(caller.realm)
         call = Call(feed, self._lakes, scope, found.names, body, Viewer(self._service.access, caller, feed))
         await require_route(self._service.access, caller, route.method, route.path, call)
-        if inspect.iscoroutinefunction(route.handler):
-            answer: Answer = await route.handler(call)
-            return answer
-        return await asyncio.to_thread(_handle, route, call)
+
+        async def handle(_: Receive) -> Answer:
+            if inspect.iscoroutinefunction(route.handler):
+                answer: Answer = await route.handler(call)
+                return answer
+            return await asyncio.to_thread(_handle, route, call)
+
+        if not route.changes:
+            return await handle(receive)
+        again = _received(body)
+        return await answer_once(self._options, feed.kernel, scope, again, PREFIX + route.path, handle, refused=error_answer)
 
     async def _token(self, scope: Scope, body: bytes) -> Answer:
         """Of the realm that a header names, or the default one: the path has none."""
@@ -106,6 +116,15 @@ def _segments(scope: Scope) -> list[str]:
         return [unquote(segment, errors="strict") for segment in path.strip("/").split("/")]
     except UnicodeDecodeError:
         raise InvalidInput("The path is not percent-encoded UTF-8.", field="path") from None
+
+
+def _received(body: bytes) -> Receive:
+    """The body once more, for the one who compares requests of one key."""
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive
 
 
 async def _send(send: Send, answer: Answer, *, with_body: bool) -> None:

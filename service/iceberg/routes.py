@@ -28,6 +28,12 @@ class IcebergRoute(NamedTuple):
     """None for what is refused with 406; a coroutine runs on the event loop, anything else on a thread."""
     advertised: bool = True
     """Among the endpoints of the configuration."""
+    reads: bool = False
+    """A POST that changes nothing."""
+
+    @property
+    def changes(self) -> bool:
+        return self.method in ("POST", "DELETE") and not self.reads
 
 
 def _config(call: Call) -> Answer:
@@ -36,7 +42,7 @@ def _config(call: Call) -> Answer:
 
 ROUTES = (
     IcebergRoute("GET", "/v1/config", _config, advertised=False),
-    IcebergRoute("POST", "/v1/oauth/tokens", plain.token, advertised=False),
+    IcebergRoute("POST", "/v1/oauth/tokens", plain.token, advertised=False, reads=True),
     IcebergRoute("GET", _NAMESPACES, plain.list_namespaces),
     IcebergRoute("POST", _NAMESPACES, plain.create_namespace),
     IcebergRoute("GET", _NAMESPACE, plain.load_namespace),
@@ -60,7 +66,7 @@ ROUTES = (
     IcebergRoute("GET", f"{_TABLE}/credentials", content.load_credentials),
     IcebergRoute("POST", f"{_TABLE}/sign", None),
     IcebergRoute("POST", "/v1/{prefix}/tables/rename", content.rename_table),
-    IcebergRoute("POST", f"{_TABLE}/metrics", content.report_metrics),
+    IcebergRoute("POST", f"{_TABLE}/metrics", content.report_metrics, reads=True),
     IcebergRoute("POST", "/v1/{prefix}/transactions/commit", content.commit_transaction),
     IcebergRoute("GET", f"{_NAMESPACE}/views", content.list_views),
     IcebergRoute("POST", f"{_NAMESPACE}/views", content.create_view),
@@ -70,7 +76,7 @@ ROUTES = (
     IcebergRoute("HEAD", _VIEW, content.view_exists),
     IcebergRoute("POST", "/v1/{prefix}/views/rename", content.rename_view),
     IcebergRoute("POST", f"{_NAMESPACE}/register-view", content.register_view),
-    IcebergRoute("POST", "/v1/{prefix}/events", events.query_events),
+    IcebergRoute("POST", "/v1/{prefix}/events", events.query_events, reads=True),
 )
 
 
