@@ -12,10 +12,11 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from headwater.persistence.log_entry import ENTRY, Entry, Logged
+from headwater.persistence.pointer_log import OBJECT_ID_MAX
 from headwater.persistence.store import RealmKernel
 from headwater.schemas.change import Kind
 from headwater.schemas.entry_ids import EMPTY, object_id_of
-from headwater.schemas.errors import CursorExpired, ObjectNotFound, ReferenceNotFound
+from headwater.schemas.errors import CursorExpired, ObjectNotFound, ReferenceNotFound, WrongObjectType
 
 HOPS_MAX = 10_000
 """Bases behind bases that one walk follows: a branch of a branch of a branch …"""
@@ -191,8 +192,18 @@ class Lineage:
             ) from None
 
     def _entry_of(self, commit: bytes) -> Entry | None:
-        found = self._kernel.objects.fetch_many(ENTRY, [object_id_of(commit)], missing_ok=True)
-        return found.get(object_id_of(commit))
+        return stored_entry(self._kernel, commit)
+
+
+def stored_entry(kernel: RealmKernel, commit: bytes) -> Entry | None:
+    """What the store has under the id; an id that somebody made up may begin like that of anything, or of nothing."""
+    object_id = object_id_of(commit)
+    if object_id > OBJECT_ID_MAX:
+        return None
+    try:
+        return kernel.objects.fetch_many(ENTRY, [object_id], missing_ok=True).get(object_id)
+    except WrongObjectType:
+        return None
 
 
 def _within(seq: int, stretch: Stretch) -> bool:

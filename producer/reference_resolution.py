@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import msgspec
 
-from headwater.persistence.log_entry import ENTRY, Logged
+from headwater.persistence.log_entry import Logged
 from headwater.persistence.rows import PointerRow
 from headwater.persistence.store import RealmKernel
-from headwater.producer.lineage import Lineage, empty_state
+from headwater.producer.lineage import Lineage, empty_state, stored_entry
 from headwater.producer.pointer_names import ReferenceType, parse_reference_pointer, reference_pointer
 from headwater.producer.reference_specs import DEFAULT_BRANCH, ReferenceSpec, Step, StepKind, parse_reference_spec
 from headwater.schemas.change import Kind
-from headwater.schemas.entry_ids import EMPTY, object_id_of
+from headwater.schemas.entry_ids import EMPTY
 from headwater.schemas.errors import ReferenceNotFound
 
 
@@ -94,8 +94,7 @@ class ReferenceResolution:
         that were lost leave entries behind, so the log is asked."""
         if commit == EMPTY:
             return empty_state(reference_pointer(self._catalog_id, ReferenceType.BRANCH, self._default_branch))
-        object_id = object_id_of(commit)
-        entry = self._kernel.objects.fetch_many(ENTRY, [object_id], missing_ok=True).get(object_id)
+        entry = stored_entry(self._kernel, commit)
         named = None if entry is None else parse_reference_pointer(entry.pointer)
         if entry is None or named is None or named.catalog_id != self._catalog_id:
             raise _no_commit(commit)

@@ -27,9 +27,9 @@ class NessieJvm:
 
     def client(self, uri: str, *headers: tuple[str, str]) -> Any:
         builder = self.jvm.org.projectnessie.client.NessieClientBuilder.createClientBuilderFromSystemSettings()
-        http = builder.withUri(uri).asInstanceOf(self._class("org.projectnessie.client.http.NessieHttpClientBuilder"))
+        builder = builder.withUri(uri)
         for name, value in headers:
-            http.addHeader(name, value)
+            builder = builder.withHttpHeader(name, value)
         return builder.build(self._class("org.projectnessie.client.api.NessieApiV2"))
 
     def key(self, *elements: str) -> Any:

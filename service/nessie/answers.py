@@ -23,6 +23,11 @@ def effective_json(found: Effective) -> dict[str, Any]:
     return reference_json(found.name, found.type, found.hash)
 
 
+def page_json(token: str | None, **fields: Any) -> dict[str, Any]:
+    """A page; what a last page does not have is left out."""
+    return {"hasMore": False, **fields} if token is None else {"hasMore": True, "token": token, **fields}
+
+
 def key_json(key: KeyPath) -> dict[str, Any]:
     return {"elements": key}
 

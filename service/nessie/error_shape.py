@@ -88,7 +88,8 @@ def _conflict(one: dict[str, Any]) -> dict[str, Any]:
 
 
 def conflict_json(kind: str, key: Any, message: str) -> dict[str, Any]:
-    return {"conflictType": str(kind), "key": {"elements": list(key)} if key else None, "message": message}
+    told: dict[str, Any] = {"conflictType": str(kind), "message": message}
+    return {**told, "key": {"elements": list(key)}} if key else told
 
 
 def _knows_details(scope: Scope) -> bool:

@@ -130,18 +130,20 @@ def _answer(call: Call, branch: Effective, result: MergeResult, body: MergeBody 
     if result.refusal is not None and not body.return_conflict_as_result:
         raise result.refusal
     rules = _rules(body)
-    return json_answer(
-        {
-            "wasApplied": result.applied,
-            "wasSuccessful": result.successful,
-            "resultantTargetHash": result.head_after.hex() if result.successful else None,
-            "commonAncestor": None if result.ancestor is None else result.ancestor.hex(),
-            "targetBranch": branch.name,
-            "effectiveTargetHash": result.head_before.hex(),
-            "expectedHash": branch.hash if call.reference.hash else None,
-            "details": [_detail(outcome, rules) for outcome in result.outcomes],
-        }
-    )
+    told: dict[str, Any] = {
+        "wasApplied": result.applied,
+        "wasSuccessful": result.successful,
+        "targetBranch": branch.name,
+        "effectiveTargetHash": result.head_before.hex(),
+        "details": [_detail(outcome, rules) for outcome in result.outcomes],
+    }
+    if result.successful:
+        told["resultantTargetHash"] = result.head_after.hex()
+    if result.ancestor is not None:
+        told["commonAncestor"] = result.ancestor.hex()
+    if call.reference.hash:
+        told["expectedHash"] = branch.hash
+    return json_answer(told)
 
 
 def _detail(outcome: KeyOutcome, rules: MergeRules) -> dict[str, Any]:

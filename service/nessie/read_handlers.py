@@ -12,7 +12,7 @@ from headwater.schemas.entry_ids import EMPTY, time_text
 from headwater.schemas.errors import ContentNotFound, InvalidInput
 from headwater.service.access.rights import Right
 from headwater.service.http.answers import Answer, json_answer
-from headwater.service.nessie.answers import effective_json, key_json, log_entry_json, stored_json
+from headwater.service.nessie.answers import effective_json, key_json, log_entry_json, page_json, stored_json
 from headwater.service.nessie.call import Call, Key
 from headwater.service.nessie.operations.diffs import read_diff
 from headwater.service.nessie.operations.entries import read_contents, read_entries
@@ -94,7 +94,7 @@ def history(call: Call) -> Answer:
         operations=call.fetches_all,
     )
     entries = [log_entry_json(commit, operations=call.fetches_all) for commit in page.commits]
-    return json_answer({"hasMore": page.following is not None, "token": page.following, "logEntries": entries})
+    return json_answer(page_json(page.following, logEntries=entries))
 
 
 # ── entries and contents ────────────────────────────────────────────────────────────────────────────────────
@@ -120,14 +120,7 @@ def entries(call: Call) -> Answer:
         one: dict[str, Any] = {"type": content["type"], "name": key_json(entry.key), "contentId": content["id"]}
         told.append({**one, "content": content} if with_content else one)
     next_token = None if page.last is None else make_token(EntriesPosition(found.logged.entry_id, page.last))
-    return json_answer(
-        {
-            "hasMore": next_token is not None,
-            "token": next_token,
-            "entries": told,
-            "effectiveReference": effective_json(found),
-        }
-    )
+    return json_answer(page_json(next_token, entries=told, effectiveReference=effective_json(found)))
 
 
 def content(call: Call) -> Answer:
@@ -190,12 +183,5 @@ def diff(call: Call) -> Answer:
             one["to"] = stored_json(change.key, change.after)
         told.append(one)
     next_token = None if page.last is None else make_token(DiffPosition(old.logged.entry_id, new.logged.entry_id, page.last))
-    return json_answer(
-        {
-            "hasMore": next_token is not None,
-            "token": next_token,
-            "diffs": told,
-            "effectiveFromReference": effective_json(old),
-            "effectiveToReference": effective_json(new),
-        }
-    )
+    references = {"effectiveFromReference": effective_json(old), "effectiveToReference": effective_json(new)}
+    return json_answer(page_json(next_token, diffs=told, **references))

@@ -12,7 +12,7 @@ from headwater.producer.reference_resolution import Resolved
 from headwater.producer.references import PAGE_REFERENCES_MAX, Reference
 from headwater.schemas.errors import InvalidInput
 from headwater.service.http.answers import Answer, json_answer
-from headwater.service.nessie.answers import reference_json
+from headwater.service.nessie.answers import page_json, reference_json
 from headwater.service.nessie.call import Call
 from headwater.service.nessie.meta_json import meta_json
 from headwater.service.nessie.operations import recent_heads as recent
@@ -50,7 +50,7 @@ def list_references(call: Call) -> Answer:
         one = _told(call.view, reference, facts)
         if filter is None or _passes(filter, call.view, reference, one):
             told.append(one)
-    return json_answer({"hasMore": page.next_token is not None, "token": page.next_token, "references": told})
+    return json_answer(page_json(page.next_token, references=told))
 
 
 def get_reference(call: Call) -> Answer:

@@ -16,6 +16,7 @@ from headwater.schemas.errors import InvalidInput, ReferenceNotFound
 
 DETACHED = "DETACHED"
 _PATH = re.compile(r"([^@~^*]*)(?:@([0-9a-fA-F]*))?((?:[~^*][^~^*@]*)*)")
+_HASH_AND_STEPS = re.compile(r"([0-9a-fA-F]*)((?:[~^*][^~^*@]*)*)")
 _HASH = re.compile(r"[0-9a-fA-F]{8,64}")
 _HASH_DIGITS = 64
 _REMEDY = "Write name, name@hash, name~n, name^n, name*time or @hash."
@@ -58,9 +59,10 @@ def parse_reference_path(text: str, field: str = "ref") -> ReferencePath:
 
 def reference_path(name: str | None, hash: str | None, field: str = "ref") -> ReferencePath:
     """From the name and the hash, with or without steps, of a body."""
-    digits = re.match(r"[0-9a-fA-F]*", hash or "")
-    absolute = digits.group() if digits else ""
-    steps = (hash or "")[len(absolute) :]
+    matched = _HASH_AND_STEPS.fullmatch(hash or "")
+    if matched is None:
+        raise InvalidInput(f"{str(hash)[:80]!r} is no hash.", field=field, remedy=_REMEDY)
+    absolute, steps = matched.groups()
     if name is not None and name.upper() == DETACHED:
         name = None
     if name is None and not absolute:

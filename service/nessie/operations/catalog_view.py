@@ -11,10 +11,11 @@ from headwater.persistence.head import load_head
 from headwater.persistence.log_entry import Logged
 from headwater.persistence.store import RealmKernel
 from headwater.producer.catalog_records import Catalog
+from headwater.producer.lineage import stored_entry
 from headwater.producer.pointer_names import ReferenceType, parse_reference_pointer
 from headwater.producer.references import References
 from headwater.schemas.entry_ids import EMPTY
-from headwater.schemas.errors import ObjectNotFound, ReferenceNotFound, ReferenceProtected
+from headwater.schemas.errors import ReferenceNotFound, ReferenceProtected
 from headwater.service.nessie.reference_paths import ReferencePath
 
 
@@ -76,14 +77,11 @@ class CatalogView:
         """The entry that a page token names."""
         if entry_id == EMPTY:
             return self.references.resolve(EMPTY.hex()).logged
-        try:
-            logged = self.kernel.walk.load(entry_id)
-        except ObjectNotFound:
-            raise ReferenceNotFound("the state that the page token is of is gone.", field="page-token") from None
-        named = parse_reference_pointer(logged.entry.pointer)
+        entry = stored_entry(self.kernel, entry_id)
+        named = None if entry is None else parse_reference_pointer(entry.pointer)
         if named is None or named.catalog_id != self.catalog.id:
-            raise ReferenceNotFound("the page token is of another catalog.", field="page-token")
-        return logged
+            raise ReferenceNotFound("the state that was read from is gone.", field="page-token", remedy="Begin anew.")
+        return self.kernel.walk.load(entry_id)
 
     def committed(self, logged: Logged) -> Logged | None:
         """The commit itself, where the entry is a reference that was made or moved there; None for the empty state."""
