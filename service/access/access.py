@@ -47,6 +47,11 @@ class Access:
             self.limits.take(caller)
         return keep_caller(scope, caller)
 
+    async def recheck(self, caller: Caller) -> None:
+        """For requests that last: `NotAuthenticated` once the token has ended, or its principal or secret is gone."""
+        if not caller.development:
+            await self._provider.recheck(caller)
+
     async def require(self, caller: Caller, right: Right, over: Securable = REALM) -> None:
         """`NotPermitted`, written down, unless the caller has the right there. ⚠ Ask before anything is looked up: what a
         caller may not see must not be told from what is not there."""

@@ -21,6 +21,8 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """Principal roles that the token itself brings along; those that the realm has assigned are looked up with each check."""
     principal_id: str = ""
     """Content id of the principal's record: one that was deleted and made again under its name is another one."""
+    secret_id: str = ""
+    """Of the secret that its token was given out for; empty for tokens of external issuers."""
     expires_at: int = 0
     """Microseconds; 0 for the development principal."""
     development: bool = False

@@ -22,7 +22,6 @@ from headwater.schemas.withheld import MaySee, as_seen
 from headwater.service.access.access import Access
 from headwater.service.access.caller import Caller
 from headwater.service.access.rights import REALM, Right, Securable
-from headwater.service.access.tokens import refused
 from headwater.service.operations.realm_feeds import RealmFeed
 
 REALM_POINTER_RIGHTS = {
@@ -79,8 +78,7 @@ class Viewer:
         caller = self._caller
         if caller.development:
             return None
-        if caller.expires_at <= self._feed.kernel.store.clock.now_micros():
-            raise refused("the token has ended.")
+        await self._access.recheck(caller)
         may_see: dict[str, MaySee] = {}
         for pointer in pointers:
             over = await self._over(pointer)

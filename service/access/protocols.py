@@ -23,6 +23,10 @@ class PrincipalProvider(Protocol):
         """
         ...
 
+    async def recheck(self, caller: Caller) -> None:
+        """`NotAuthenticated` if what proved the caller counts no more: asked with every page of a request that lasts."""
+        ...
+
 
 class Authorizer(Protocol):
     """Asked with every request. May ask the store or another service; called off the event loop unless `known` answers."""

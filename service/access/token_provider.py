@@ -94,19 +94,29 @@ class TokenProvider:
             realm=proven.realm,
             instance=proven.instance,
             principal_id=proven.pid,
+            secret_id=proven.sid,
             expires_at=proven.exp * MICROS,
         )
 
+    async def recheck(self, caller: Caller) -> None:
+        if caller.expires_at <= self._clock.now_micros():
+            raise refused("the token has ended.")
+        if caller.secret_id:
+            await self._check_principal(caller.realm, caller.instance, caller.name, caller.principal_id, caller.secret_id)
+
     async def check_principal(self, said: TokenClaims) -> None:
         """The principal and the secret that a token was given out for are still there."""
-        rights = await self._rights(said.realm)
-        if rights.kernel.realm != said.instance:
+        await self._check_principal(said.realm, said.instance, said.sub, said.pid, said.sid)
+
+    async def _check_principal(self, realm: str, instance: str, name: str, principal_id: str, secret_id: str) -> None:
+        rights = await self._rights(realm)
+        if rights.kernel.realm != instance:
             raise refused()
-        known = rights.known_principal(said.sub)
-        principal = known[0] if known is not None else await asyncio.to_thread(rights.principal, said.sub)
+        known = rights.known_principal(name)
+        principal = known[0] if known is not None else await asyncio.to_thread(rights.principal, name)
         now = self._clock.now_micros()
-        secret = None if principal is None else next((one for one in principal.secrets if one.id == said.sid), None)
-        if principal is None or principal.id != said.pid or secret is None or 0 < secret.expires_at <= now:
+        secret = None if principal is None else next((one for one in principal.secrets if one.id == secret_id), None)
+        if principal is None or principal.id != principal_id or secret is None or 0 < secret.expires_at <= now:
             raise refused("the token's principal, or the secret that it was given out for, is gone.")
 
     async def _rights(self, realm: str) -> RealmRights:
