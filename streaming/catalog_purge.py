@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from headwater.persistence.log_entry import ENTRY
+from headwater.persistence.realm_fence import read_realm_fence
 from headwater.persistence.records import DeleteRecord, RecordsRequest, Unchanged, head_records
 from headwater.persistence.rows import PointerRow, Table
 from headwater.persistence.store import RealmKernel
@@ -45,8 +46,17 @@ class CatalogPurge:
 
     def run(self, *, dry_run: bool = False) -> list[PurgedCatalog]:
         now = self._kernel.store.clock.now_micros()
+        if read_realm_fence(self._backend, self._kernel.realm).is_closed:  # a record can only be taken from an open one
+            return [self._left_alone(catalog) for catalog in self._dropped()]
         done = [self._one(catalog, now, dry_run) for catalog in self._dropped()]
         return done + [self._orphan(catalog_id, now, dry_run) for catalog_id in self._unrecorded()]
+
+    def _left_alone(self, catalog: Catalog) -> PurgedCatalog:
+        rows = list(self._rows(catalog.id))
+        realm = self._kernel.realm_name
+        return PurgedCatalog(
+            realm=realm, catalog_id=catalog.id, name=catalog.name, pointers=len(rows), waiting="the realm is closed"
+        )
 
     def _one(self, catalog: Catalog, now: int, dry_run: bool) -> PurgedCatalog:
         rows = list(self._rows(catalog.id))

@@ -10,7 +10,10 @@ from headwater.persistence.realm_fence import RealmFence, read_realm_fence, take
 from headwater.persistence.realms import Realms
 from headwater.persistence.rows import FENCE_CLOSED
 from headwater.persistence.store import Store, StoreOptions
+from headwater.producer.catalogs import Catalogs
+from headwater.producer.commit_meta import CommitMeta
 from headwater.schemas.errors import RealmNotActive, RealmStateConflict
+from headwater.streaming.catalog_purge import CatalogPurge
 from headwater.streaming.fenced import fence_realm
 from tests.commit_harness import REALM
 from tests.maintained import HOUR, MAIN, Maintained, sweep_store
@@ -82,3 +85,23 @@ def test_opening_that_a_sweep_has_overtaken_is_refused(realm: Maintained) -> Non
     assert take_realm_fence(realm.backend, seen, realm.clock.now_micros(), realm.clock) is None
     with pytest.raises(RealmStateConflict):
         fence_pointers(realm.backend, seen, realm.clock)
+
+
+def test_dropped_catalogs_of_a_closed_realm_wait_until_it_is_opened() -> None:
+    clock, backend = ManualClock(), MemoryBackend(MemoryStore())
+    backend.create_schema()
+    with Store(backend, StoreOptions(), clock) as store:
+        realms_of(store).create(NAME)
+        realms_of(store).init(NAME)
+        kernel = Realms(store).require_active(NAME)
+        meta = CommitMeta("test", "")
+        Catalogs(kernel).create("old", meta=meta)
+        Catalogs(kernel).drop("old", meta=meta)
+        Realms(store).deactivate(NAME)
+        clock.move(31 * 24 * HOUR)
+        before = backend.list_names(kernel.realm)
+        (waits,) = CatalogPurge(kernel).run()
+        assert waits.waiting == "the realm is closed" and backend.list_names(kernel.realm) == before
+        Realms(store).activate(NAME)
+        (gone,) = CatalogPurge(kernel).run()
+        assert not gone.waiting and len(backend.list_names(kernel.realm)) < len(before)
