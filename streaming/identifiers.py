@@ -173,11 +173,11 @@ class _LogMarker:
         return as_index_objects(self._realm.objects.fetch_any(ids))
 
 
-def reachable_ids(realm: WalkedRealm, logged: Logged) -> set[int]:
+def reachable_ids(realm: WalkedRealm, logged: Logged) -> IdSet:
     """What the state after one entry reaches."""
     marks = Marks(realm, {})
     _LogMarker(realm, marks).mark_entry(logged, whole_state=True)
-    return set(marks.finish())
+    return marks.finish()
 
 
 class Identifiers:

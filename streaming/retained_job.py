@@ -13,6 +13,8 @@ import tempfile
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from headwater.persistence.store import Store
 from headwater.schemas.errors import CursorGone, RetainedCorrupt, RetainedIncomplete, RetainedMoved, SparkFailed
 from headwater.streaming.catching_up import Report, run_until_caught_up, run_until_stopped, silent
@@ -30,6 +32,7 @@ from headwater.streaming.retained_batch import (
 from headwater.streaming.retained_seed import current_spans, seed
 from headwater.streaming.retained_store import RetainedState, RetainedStore
 from headwater.streaming.sources import log_offsets
+from headwater.streaming.spark_seed import SparkSeedWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -92,6 +95,8 @@ class RetainedJob:
         bookmark: where a stream fails with it, it is thrown away and the topic is read again from its beginning."""
         require_broker(options.bootstrap)
         checkpoint = self._retained.folder / "kafka-checkpoint"
+        # ⚠ A set that was seeded behind a cut meets the record of it each time it reads the topic: only a gap counts.
+        options = msgspec.structs.replace(options, finds_gaps=True)
         for attempt in range(SEEDS_MAX):
             self._loaded(reseed=False)
             try:
@@ -124,7 +129,7 @@ class RetainedJob:
         """⚠ The pin first, on all there is: what is read now must not be cut before the stream goes on behind it."""
         if self._pin:
             self._readers.save(READER, {})
-        state = seed(self._store.backend, self._retained)
+        state = seed(self._store.backend, self._retained, SparkSeedWriter(self._spark, self._url))
         self._save_pin(state)
         return state
 

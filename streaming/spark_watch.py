@@ -27,21 +27,35 @@ class _Lists(AccumulatorParam[list[bytes]]):
         return value1
 
 
-class ResultsAccumulator:
-    """Filled by tasks on workers, read by the driver while the job runs. Spark takes what a task told when it ends well."""
+class BytesAccumulator:
+    """Filled by tasks on workers, read by the driver. Spark takes what a task told when it has ended well, and once."""
 
     def __init__(self, context: Any) -> None:
-        self._results = context.accumulator([], _Lists())
+        self._told = context.accumulator([], _Lists())
+
+    def add(self, content: bytes) -> None:
+        self._told.add([content])
+
+    def since(self, seen: int) -> list[bytes]:
+        found: list[bytes] = self._told.value[seen:]
+        return found
+
+
+class ResultsAccumulator:
+    """What tasks of a sweep did, while it runs."""
+
+    def __init__(self, context: Any) -> None:
+        self._results = BytesAccumulator(context)
         self._rows = context.accumulator(0)
 
     def add(self, result: SplitResult) -> None:
-        self._results.add([msgspec.msgpack.encode(result)])
+        self._results.add(msgspec.msgpack.encode(result))
 
     def scanned(self, rows: int) -> None:
         self._rows.add(rows)
 
     def since(self, seen: int) -> list[SplitResult]:
-        return [msgspec.msgpack.decode(told, type=SplitResult) for told in self._results.value[seen:]]
+        return [msgspec.msgpack.decode(told, type=SplitResult) for told in self._results.since(seen)]
 
     @property
     def rows(self) -> int:
