@@ -54,6 +54,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     request_bytes_max: Annotated[int, Meta(ge=1_024, description="The largest request body that a server takes, in bytes")] = (
         16 * 1024 * 1024
     )
+    nessie_catalog: Annotated[str, Meta(description="The catalog that a server's /api/v2 is of")] = "lake"
     stream_heartbeat_seconds: Annotated[
         float, Meta(ge=0.1, le=300, description="After how much silence a stream sends a bookmark, in seconds")
     ] = 15.0

@@ -27,6 +27,8 @@ class ServeConfig(msgspec.Struct, frozen=True, kw_only=True):
     dev: bool = False
     feed_cache_bytes: int = 64 * 1024 * 1024
     request_bytes_max: int = 16 * 1024 * 1024
+    nessie_catalog: str = "lake"
+    """What `/api/v2` is of; others have paths of their own."""
     heartbeat_seconds: float = 15.0
     stall_seconds: float = 30.0
     stop_seconds: int = 20

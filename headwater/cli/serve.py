@@ -77,6 +77,7 @@ def command(
             dev=dev,
             feed_cache_bytes=settings.feed_cache_bytes,
             request_bytes_max=settings.request_bytes_max,
+            nessie_catalog=settings.nessie_catalog,
             heartbeat_seconds=settings.stream_heartbeat_seconds,
             stall_seconds=settings.stream_stall_seconds,
             stop_seconds=settings.stop_seconds,

@@ -24,7 +24,7 @@ from headwater.schemas.errors import (
 )
 from headwater.service.access.caller import CALLER_IN_SCOPE, Caller
 from headwater.service.access.rights import Securable
-from headwater.service.dev_realm import DEV_CATALOG, DEV_REALM
+from headwater.service.dev_realm import DEV_REALM
 from headwater.service.http.answers import Answer, Receive, Scope, Send, header
 from headwater.service.http.bodies import read_body
 from headwater.service.http.service import Service
@@ -72,7 +72,8 @@ class NessieDoor:
 
     async def _answer(self, scope: Scope, receive: Receive) -> Answer:
         service = self._service
-        catalog, found, route = _routed(scope)
+        named, found, route = _routed(scope)
+        catalog = service.config.nessie_catalog if named is None else named
         caller = await service.access.caller(scope, None)
         if not route.by_key:
             await service.access.require(caller, route.right, Securable(catalog))
@@ -110,8 +111,9 @@ def _handle(route: NessieRoute, call: Call) -> Answer:
     return route.handler(call)
 
 
-def _routed(scope: Scope) -> tuple[str, Found, NessieRoute]:
-    segments, catalog = _segments(scope), DEV_CATALOG
+def _routed(scope: Scope) -> tuple[str | None, Found, NessieRoute]:
+    """The catalog that the path names, if it does."""
+    segments, catalog = _segments(scope), None
     if segments[:1] == ["catalogs"] and len(segments) > 2:
         catalog, segments = segments[1], segments[2:]
     found = find_route(segments[1:]) if segments[:1] == [VERSION] else None

@@ -34,25 +34,35 @@ class KeyModeBody(msgspec.Struct, frozen=True, rename="camel"):
     resolved_content: NessieContent | None = None
 
 
-class MergeBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class BringingBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """⚠ The specification writes `dryRun` and `returnConflictAsResult`, Nessie's own client `isDryRun` and so on: whoever only
+    wants to try must not be taken at half a word."""
+
     from_ref_name: str
+    message: str | None = None
+    key_merge_modes: list[KeyModeBody] | None = None
+    default_key_merge_mode: Mode | None = None
+    dry_run: bool | None = None
+    is_dry_run: bool | None = None
+    return_conflict_as_result: bool | None = None
+    is_return_conflict_as_result: bool | None = None
+
+    @property
+    def tries_only(self) -> bool:
+        return bool(self.dry_run or self.is_dry_run)
+
+    @property
+    def wants_conflicts_told(self) -> bool:
+        return bool(self.return_conflict_as_result or self.is_return_conflict_as_result)
+
+
+class MergeBody(BringingBody, frozen=True, kw_only=True, rename="camel"):
     from_hash: str | None = None
-    message: str | None = None
     commit_meta: MetaBody | None = None
-    key_merge_modes: list[KeyModeBody] | None = None
-    default_key_merge_mode: Mode | None = None
-    dry_run: bool | None = None
-    return_conflict_as_result: bool | None = None
 
 
-class TransplantBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    from_ref_name: str
+class TransplantBody(BringingBody, frozen=True, kw_only=True, rename="camel"):
     hashes_to_transplant: list[str]
-    message: str | None = None
-    key_merge_modes: list[KeyModeBody] | None = None
-    default_key_merge_mode: Mode | None = None
-    dry_run: bool | None = None
-    return_conflict_as_result: bool | None = None
 
 
 def merge(call: Call) -> Answer:
@@ -67,7 +77,7 @@ def merge(call: Call) -> Answer:
         message = f"Merged {body.from_ref_name} at {source.hash} into {branch.name} at {branch.hash}"
         meta = msgspec.structs.replace(meta, message=message)
     request = merge_request(view, source, meta, _rules(body), call.request_id)
-    return _answer(call, branch, run(view, branch, request, dry_run=bool(body.dry_run)), body)
+    return _answer(call, branch, run(view, branch, request, dry_run=body.tries_only), body)
 
 
 def transplant(call: Call) -> Answer:
@@ -87,13 +97,13 @@ def transplant(call: Call) -> Answer:
     message = body.message or "" if len(commits) == 1 else ""
     meta = to_meta(MetaBody(message=message), read_headers(call.scope["headers"]), call.principal)
     request = WatchedTransplant(commits, meta, rules=_rules(body), request_id=call.request_id)
-    return _answer(call, branch, run(view, branch, request, dry_run=bool(body.dry_run)), body)
+    return _answer(call, branch, run(view, branch, request, dry_run=body.tries_only), body)
 
 
 # ── rules ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _rules(body: MergeBody | TransplantBody) -> MergeRules:
+def _rules(body: BringingBody) -> MergeRules:
     modes = body.key_merge_modes or []
     by_key = {mode.key.path: _rule(mode) for mode in modes}
     if len(by_key) != len(modes):
@@ -126,8 +136,8 @@ def _no_id(field: str) -> Content:
 # ── answers ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _answer(call: Call, branch: Effective, result: MergeResult, body: MergeBody | TransplantBody) -> Answer:
-    if result.refusal is not None and not body.return_conflict_as_result:
+def _answer(call: Call, branch: Effective, result: MergeResult, body: BringingBody) -> Answer:
+    if result.refusal is not None and not body.wants_conflicts_told:
         raise result.refusal
     rules = _rules(body)
     told: dict[str, Any] = {

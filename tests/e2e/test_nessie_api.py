@@ -207,6 +207,20 @@ def test_commits_to_what_is_no_branch_are_refused(
             assert (told.status_code, told.json()["errorCode"]) == (status, code)
 
 
+@pytest.mark.parametrize("word", ["dryRun", "isDryRun"])
+def test_whoever_only_tries_changes_nothing_however_it_is_spelled(api: Api, word: str) -> None:
+    name = f"{api.branch.name}-tried"
+    api.post(f"/trees?name={name}&type=BRANCH", {"type": "BRANCH", "name": api.branch.name})
+    made = api.post(f"/trees/{name}/history/commit", {"commitMeta": {"message": "m"}, "operations": [put("t")]})
+    before, hash = api.head, made["targetBranch"]["hash"]
+    merged = api.post(f"/trees/{api.ref}/history/merge", {"fromRefName": name, word: True})
+    picked = api.post(f"/trees/{api.ref}/history/transplant", {"fromRefName": name, "hashesToTransplant": [hash], word: True})
+    for told in (merged, picked):
+        assert (told["wasApplied"], told["wasSuccessful"], told["resultantTargetHash"]) == (False, True, before)
+        assert [one["key"]["elements"] for one in told["details"]] == [["t"]]
+    assert api.head == before
+
+
 # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
