@@ -8,7 +8,6 @@ were lost before they were published, and only the log's own floor can say how t
 from __future__ import annotations
 
 import io
-import socket
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -22,13 +21,13 @@ from headwater.schemas.errors import ChainBroken, CursorExpired, InvalidInput, K
 from headwater.schemas.kafka_records import CONFLUENT_MAGIC, SINGLE_OBJECT_PREFIX, RecordType, digest_of
 from headwater.schemas.topics import commits_topic
 from headwater.streaming.change_rows import CHANGE_DDL, Row, arrow_batch, row_of_avro, row_of_entry
+from headwater.streaming.reachable import is_answered
 from headwater.streaming.sources.open_stores import opened_kernel
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ROWS_PER_BATCH = 500
-BROKER_SECONDS = 5.0
 
 
 class KafkaOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,18 +45,14 @@ class KafkaOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the reader compares what comes with a position of its own. Others must be told of entries that were cut."""
 
 
-def require_broker(bootstrap: str, timeout_seconds: float = BROKER_SECONDS) -> None:
+def require_broker(bootstrap: str) -> None:
     """⚠ Before a stream is started: Kafka's client would try for minutes, and then not say why."""
-    for server in bootstrap.split(","):
-        host, _, port = server.strip().rpartition(":")
-        try:
-            with socket.create_connection((host.strip("[]"), int(port)), timeout_seconds):
-                return
-        except (OSError, ValueError):
-            continue
-    raise KafkaUnavailable(
-        f"no broker answers at {bootstrap!r}.", field="kafka_bootstrap", remedy="Start Kafka, or name a broker as host:port."
-    )
+    if not is_answered(bootstrap.split(",")):
+        raise KafkaUnavailable(
+            f"no broker answers at {bootstrap!r}.",
+            field="kafka_bootstrap",
+            remedy="Start Kafka, or name a broker as host:port.",
+        )
 
 
 def stream_kafka_changes(spark: SparkSession, options: KafkaOptions) -> DataFrame:

@@ -19,11 +19,13 @@ import msgspec
 
 from headwater.schemas.errors import HeadwaterError, InvalidInput, MissingDependency
 from headwater.streaming.package_zip import write_package_zip
+from headwater.streaming.reachable import is_answered
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOOPBACK = "127.0.0.1"
+STANDALONE = "spark://"
 NEVER_SHOWN = "(?i)url|store|password|secret|token"
 """Options of a read whose values are not printed in plans: a store's URL may hold a password."""
 
@@ -100,7 +102,18 @@ def parse_conf(text: str) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
+def require_master(master: str) -> None:
+    """Of a standalone cluster: Spark itself would try for minutes, with pages of stacks."""
+    if master.startswith(STANDALONE) and not is_answered(master.removeprefix(STANDALONE).split(",")):
+        raise MissingDependency(
+            f"no Spark master answers at {master!r}.",
+            field="spark_master",
+            remedy="Start it, or name another: local[*] needs none.",
+        )
+
+
 def _started(options: SparkOptions) -> SparkSession:
+    require_master(options.master)
     builder = _spark_session_class().builder.master(options.master).appName(options.app_name)
     for name, value in session_conf(options).items():
         builder = builder.config(name, value)

@@ -1,7 +1,7 @@
 """A master URL, a store, a realm and a folder enter; what executors of a real cluster read and maintain leaves as JSON.
 
-At two moments every task that works says so by a file in the folder and waits for the file `go-<moment>`: the test kills one
-worker in between. `retained`: rows of a batch are being written. `sweep`: some rows are deleted, others are not yet.
+At the moments that are named every task that works says so by a file in the folder and waits for the file `go-<moment>`: the
+test kills one worker in between. `retained`: rows of a batch are being written. `sweep`: some rows are deleted, others are not.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -63,8 +63,8 @@ def gated(folder: str, moment: str) -> Callable[[Iterable[Any]], Iterable[Any]]:
     return pass_half
 
 
-def hold(folder: str) -> None:
-    """From now on tasks stop at the two moments."""
+def hold(folder: str, moments: Sequence[str]) -> None:
+    """From now on tasks stop at these moments."""
     job, executor = cast(Any, retained_job), cast(Any, spark_executor)
     write, delete = job.write_parquet, executor.deleting
     passing, deleting = gated(folder, "retained"), gated(folder, "sweep")
@@ -76,7 +76,10 @@ def hold(folder: str) -> None:
         task = delete(*arguments)
         return lambda batches: task(deleting(batches))
 
-    job.write_parquet, executor.deleting = write_gated, delete_gated
+    if "retained" in moments:
+        job.write_parquet = write_gated
+    if "sweep" in moments:
+        executor.deleting = delete_gated
 
 
 def maintain(spark: SparkSession, store: Store, url: str, realm: str, folder: str) -> dict[str, Any]:
@@ -97,7 +100,7 @@ def executors(spark: SparkSession) -> int:
     return len(spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()) - 1
 
 
-def main(master: str, store_url: str, realm: str, folder: str) -> None:
+def main(master: str, store_url: str, realm: str, folder: str, *moments: str) -> None:
     spark = open_spark(load_settings({"spark_master": master, "spark_conf": CONF, "spark_driver_memory": "512m"}, {}))
     rdd = spark.sparkContext.parallelize(range(6), 6)
     changes = spark.read.format("headwater").options(store=store_url, realm=realm, changes_per_split="20").load()
@@ -108,7 +111,7 @@ def main(master: str, store_url: str, realm: str, folder: str) -> None:
         "packages": sorted(set(rdd.mapPartitions(where_from).collect())),
         "executors": executors(spark),
     }
-    hold(folder)
+    hold(folder, moments)
     with open_store(store_url) as store:
         answer |= maintain(spark, store, store_url, realm, folder)
     answer["executors_left"] = executors(spark)

@@ -13,7 +13,7 @@ from headwater.schemas.errors import HeadwaterError, InvalidInput, MissingDepend
 from headwater.settings import load_settings
 from headwater.spark import spark_options
 from headwater.streaming.package_zip import write_package_zip
-from headwater.streaming.session import SparkOptions, is_local, parse_conf, session_conf
+from headwater.streaming.session import SparkOptions, is_local, parse_conf, require_master, session_conf
 
 
 @pytest.mark.parametrize("master", ["local", "local[2]", "local[*]", "local[4,2]"])
@@ -43,6 +43,13 @@ def test_what_the_user_sets_wins() -> None:
 def test_a_setting_that_spark_cannot_mean_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="spark_conf"):
         parse_conf(text)
+
+
+def test_a_master_that_does_not_answer_is_named_at_once() -> None:
+    with pytest.raises(MissingDependency, match="no Spark master answers"):
+        require_master("spark://127.0.0.1:1")
+    for elsewhere in ("local[2]", "yarn", "k8s://https://h"):
+        require_master(elsewhere)
 
 
 def test_a_missing_java_is_said_plainly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
