@@ -21,6 +21,7 @@ from headwater.streaming.catching_up import Report, run_until_caught_up, run_unt
 from headwater.streaming.kafka_changes import KafkaOptions, require_broker, stream_kafka_changes
 from headwater.streaming.readers import RegisteredReaders
 from headwater.streaming.retained_batch import (
+    PointerShare,
     known_seq,
     object_rows,
     pointer_shares,
@@ -164,7 +165,7 @@ class RetainedJob:
         slim = batch.select("realm_instance", "pointer", "seq", "entry_id", "kind", "base", "objects_added", "objects_released")
         slim = slim.persist()
         try:
-            shares = pointer_shares(slim, state.realm)
+            shares = [share for share in pointer_shares(slim, state.realm) if not self._was_purged(state, share)]
             positions = reached(state, shares)
             if not positions:
                 return
@@ -176,6 +177,12 @@ class RetainedJob:
         finally:
             slim.unpersist()
         self._save_pin(state)
+
+    def _was_purged(self, state: RetainedState, share: PointerShare) -> bool:
+        """A topic still tells of pointers that went with their catalog. Where it does not begin with their first entry, no
+        walk could seed what is missing; and nothing of theirs must stay."""
+        unknown_part = share.first > 1 and known_seq(state, share.pointer) == 0
+        return unknown_part and self._store.backend.read_pointer(state.realm, share.pointer) is None
 
     def _save_pin(self, state: RetainedState) -> None:
         if self._pin:
