@@ -24,6 +24,7 @@ SUITES = {
     "scale": "bench.scale",
     "feed": "bench.feed",
     "iceberg": "bench.iceberg",
+    "nessie": "bench.nessie",
     "publish": "bench.publish",
     "maintain": "bench.maintenance",
     "retained": "bench.retained",

@@ -39,6 +39,8 @@ class Counts(NamedTuple):
     refused: int
     sent: int
     """In all, the warm-up included."""
+    waits_seconds: list[float]
+    """From sending to having the whole answer, sorted, in the time that was measured."""
 
 
 def load(port: int, make: MakeRequest, seconds: float) -> tuple[float, int]:
@@ -90,12 +92,14 @@ def _counted(port: int, clients: Sequence[Client], seconds: float) -> Counts:
             started, refused = now, sum(client.refused for client in clients)
             for connection in connections:
                 connection.done = 0
+                connection.waits_seconds = []
         elif started and now - started >= seconds:
             break
         for key, _ in selector.select(1.0):
             key.data.receive()
     refused = sum(client.refused for client in clients) - refused
-    return Counts([one.done for one in connections], refused, sum(one.sent for one in connections))
+    waits = sorted(wait for one in connections for wait in one.waits_seconds)
+    return Counts([one.done for one in connections], refused, sum(one.sent for one in connections), waits)
 
 
 class _Connection:
@@ -109,8 +113,11 @@ class _Connection:
         self._whole = 0
         self._head = b""
         self.done = self.sent = 0
+        self.waits_seconds: list[float] = []
+        self._begun = 0.0
 
     def send(self) -> None:
+        self._begun = time.perf_counter()
         self.socket.sendall(self._client.request())
         self.sent += 1
 
@@ -124,6 +131,7 @@ class _Connection:
         if len(self._received) < self._whole:
             return
         body, self._received, self._whole = bytes(self._received[len(self._head) :]), bytearray(), 0
+        self.waits_seconds.append(time.perf_counter() - self._begun)
         self.done += self._client.answered(int(self._head[9:12]), body)
         self.send()
 
