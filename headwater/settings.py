@@ -54,6 +54,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     request_bytes_max: Annotated[int, Meta(ge=1_024, description="The largest request body that a server takes, in bytes")] = (
         16 * 1024 * 1024
     )
+    storage_options: Annotated[
+        str, Meta(description="How a server reaches table metadata, blank between: s3.endpoint=http://… s3.region=eu-west-1")
+    ] = ""
+    storage_client_options: Annotated[
+        str, Meta(description="What Iceberg clients are told with a table, blank between: s3.region=eu-west-1")
+    ] = ""
+    storage_client_secrets: Annotated[
+        bool, Meta(description="Whether storage_client_options may hold keys, which whoever may load a table is then told")
+    ] = False
     nessie_catalog: Annotated[str, Meta(description="The catalog that a server's /api/v2 is of")] = "lake"
     stream_heartbeat_seconds: Annotated[
         float, Meta(ge=0.1, le=300, description="After how much silence a stream sends a bookmark, in seconds")
@@ -186,7 +195,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = ""
 
 
-SECRETS = ("kafka_sasl_password", "kafka_ssl_key_password", "tls_key_password", "metrics_token")
+SECRETS = (
+    "storage_options",
+    "storage_client_options",
+    "kafka_sasl_password",
+    "kafka_ssl_key_password",
+    "tls_key_password",
+    "metrics_token",
+)
 """Settings whose values are never shown."""
 
 

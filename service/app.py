@@ -84,7 +84,7 @@ class App:
         _stop_with_signals(service)
         tending = asyncio.ensure_future(_tend(service, os.getppid()))
         publisher = await asyncio.to_thread(_publish, service, store)
-        tasks = start_tasks(store)
+        tasks = start_tasks(store, service.config.storage)
         background = Background(store, self._config)
         background.start()
         _log.info("serving", extra={"worker": os.getpid()})

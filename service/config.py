@@ -11,6 +11,7 @@ from headwater.persistence.secret_hashes import ScryptCost
 from headwater.persistence.store import StoreOptions
 from headwater.producer.publisher.options import PublisherOptions
 from headwater.schemas.errors import InvalidInput
+from headwater.service.iceberg.storage_options import StorageOptions
 from headwater.service.idempotency.cleaning import CleaningOptions
 from headwater.service.idempotency.once import IdempotencyOptions
 from headwater.service.usage.measuring import MeasuringOptions
@@ -31,6 +32,7 @@ class ServeConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What `/api/v2` is of; others have paths of their own."""
     heartbeat_seconds: float = 15.0
     stall_seconds: float = 30.0
+    storage: StorageOptions = StorageOptions()
     stop_seconds: int = 20
     """How long a stopping worker may take to finish what it has accepted."""
     log_requests: bool = False

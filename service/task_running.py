@@ -7,15 +7,16 @@ from headwater.persistence.realms import Realms
 from headwater.persistence.store import RealmKernel, Store
 from headwater.service.iceberg.lakes import Lakes
 from headwater.service.iceberg.operations.purging import files_named_by
+from headwater.service.iceberg.storage_options import StorageOptions
 from headwater.service.operations.task_runner import TaskRunner
 
 
-def start_tasks(store: Store) -> TaskRunner:
+def start_tasks(store: Store, storage: StorageOptions) -> TaskRunner:
     realms = Realms(store)
 
     def kernels() -> list[RealmKernel]:
         return [store.kernel(realm.instance) for realm in realms.list() if realm.status is RealmStatus.ACTIVE]
 
-    runner = TaskRunner(kernels, files_named_by(Lakes()))
+    runner = TaskRunner(kernels, files_named_by(Lakes(storage)))
     runner.start()
     return runner

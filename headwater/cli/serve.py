@@ -62,6 +62,7 @@ def command(
     """
     try:
         from headwater.service.config import ServeConfig, check_config
+        from headwater.service.iceberg.storage_options import storage_options
         from headwater.service.server import serve
     except ImportError as error:
         raise MissingDependency(
@@ -77,6 +78,9 @@ def command(
             dev=dev,
             feed_cache_bytes=settings.feed_cache_bytes,
             request_bytes_max=settings.request_bytes_max,
+            storage=storage_options(
+                settings.storage_options, settings.storage_client_options, tell_secrets=settings.storage_client_secrets
+            ),
             nessie_catalog=settings.nessie_catalog,
             heartbeat_seconds=settings.stream_heartbeat_seconds,
             stall_seconds=settings.stream_stall_seconds,

@@ -62,14 +62,14 @@ def create_table(call: Call) -> Answer:
     body = call.read(TableCreation)
     key = key_of(call.namespace, body.name)
     if body.stage_create:
-        return _loaded(tables.stage_table(call.branch, key, body), None)
-    return _with_etag(tables.create_table(call.branch, call.caller, key, body))
+        return _loaded(call, tables.stage_table(call.branch, key, body), None)
+    return _with_etag(call, tables.create_table(call.branch, call.caller, key, body))
 
 
 def register_table(call: Call) -> Answer:
     body = call.read(Registration)
     key = key_of(call.namespace, body.name)
-    return _with_etag(tables.register_table(call.branch, call.caller, key, body.metadata_location, body.overwrite))
+    return _with_etag(call, tables.register_table(call.branch, call.caller, key, body.metadata_location, body.overwrite))
 
 
 async def load_table(call: Call) -> Answer:
@@ -86,7 +86,7 @@ async def load_table(call: Call) -> Answer:
         return Answer(304, [(b"etag", etag.encode()), NO_STORE], b"")
     json = file.json if snapshots == "all" else file.known_refs_json
     json = json if json is not None else await asyncio.to_thread(file.refs_json)
-    return _loaded(json, file.location, (b"etag", etag.encode()))
+    return _loaded(call, json, file.location, (b"etag", etag.encode()))
 
 
 def table_exists(call: Call) -> Answer:
@@ -136,9 +136,11 @@ def commit_transaction(call: Call) -> Answer:
 
 
 def load_credentials(call: Call) -> Answer:
-    """None are given out: clients use their own."""
+    """Only what the operator said may be told; otherwise clients use their own."""
     tables.table_exists(call.branch, call.table)
-    return json_answer({"storage-credentials": []})
+    told = call.lakes.storage.clients if call.lakes.storage.secrets_told else {}
+    credentials = [{"prefix": call.branch.metadata.warehouse.root, "config": told}] if told else []
+    return json_answer({"storage-credentials": credentials})
 
 
 def report_metrics(call: Call) -> Answer:
@@ -159,19 +161,19 @@ def list_views(call: Call) -> Answer:
 def create_view(call: Call) -> Answer:
     body = call.read(ViewCreation)
     file = views.create_view(call.branch, call.caller, key_of(call.namespace, body.name), body)
-    return _loaded(file.json, file.location)
+    return _loaded(call, file.json, file.location)
 
 
 def register_view(call: Call) -> Answer:
     body = call.read(Registration)
     key = key_of(call.namespace, body.name)
     file = views.register_view(call.branch, call.caller, key, body.metadata_location)
-    return _loaded(file.json, file.location)
+    return _loaded(call, file.json, file.location)
 
 
 def load_view(call: Call) -> Answer:
     file = views.load_view(call.branch, call.view)
-    return _loaded(file.json, file.location)
+    return _loaded(call, file.json, file.location)
 
 
 def view_exists(call: Call) -> Answer:
@@ -182,7 +184,7 @@ def view_exists(call: Call) -> Answer:
 def replace_view(call: Call) -> Answer:
     body = call.read(ViewCommit)
     file = views.replace_view(call.branch, call.caller, call.view, body.requirements, body.updates)
-    return _loaded(file.json, file.location)
+    return _loaded(call, file.json, file.location)
 
 
 def drop_view(call: Call) -> Answer:
@@ -199,14 +201,15 @@ def rename_view(call: Call) -> Answer:
 # ── answers ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _with_etag(file: MetadataFile) -> Answer:
-    return _loaded(file.json, file.location, (b"etag", f'"{file.etag}-all"'.encode()))
+def _with_etag(call: Call, file: MetadataFile) -> Answer:
+    return _loaded(call, file.json, file.location, (b"etag", f'"{file.etag}-all"'.encode()))
 
 
-def _loaded(metadata: bytes, location: str | None, *headers: tuple[bytes, bytes]) -> Answer:
+def _loaded(call: Call, metadata: bytes, location: str | None, *headers: tuple[bytes, bytes]) -> Answer:
     """The metadata as it stands in its file: it was read before, and is not read again."""
     where = b"" if location is None else b'"metadata-location":%b,' % _encode(location)
-    return Answer(200, [JSON, NO_STORE, *headers], b'{%b"metadata":%b,"config":{}}' % (where, metadata))
+    config = _encode(call.lakes.storage.clients)
+    return Answer(200, [JSON, NO_STORE, *headers], b'{%b"metadata":%b,"config":%b}' % (where, metadata, config))
 
 
 def _object(body: bytes) -> object:

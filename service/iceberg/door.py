@@ -38,7 +38,7 @@ class Counted(NamedTuple):
 class IcebergDoor:
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._lakes = Lakes()
+        self._lakes = Lakes(service.config.storage)
         config = service.config
         self._options = DoorOptions(config.idempotency, config.request_bytes_max, config.messages_dir)
 

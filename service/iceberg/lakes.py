@@ -11,6 +11,7 @@ from headwater.service.iceberg.operations.lake_branch import KeyLocks, LakeBranc
 from headwater.service.iceberg.operations.locations import Warehouse
 from headwater.service.iceberg.operations.metadata_files import MetadataFiles
 from headwater.service.iceberg.state_reads import StateReads
+from headwater.service.iceberg.storage_options import StorageOptions
 from headwater.service.iceberg.turns import Turns
 from headwater.service.operations.realm_feeds import RealmFeed
 
@@ -23,7 +24,8 @@ BRANCHES_KEPT_MAX = 10_000
 class Lakes:
     """Of one worker. Thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, storage: StorageOptions | None = None) -> None:
+        self.storage = storage or StorageOptions()
         self._metadata: dict[str, MetadataFiles] = {}
         self._branches: dict[tuple[str, str, str], LakeBranch] = {}
         self._locks = KeyLocks()
@@ -59,7 +61,7 @@ class Lakes:
         root = catalog.storage_root
         with self._lock:
             if root not in self._metadata:
-                self._metadata[root] = MetadataFiles(Warehouse(root), files_of(root))
+                self._metadata[root] = MetadataFiles(Warehouse(root), files_of(root, self.storage.server))
             return self._metadata[root]
 
 

@@ -1,6 +1,7 @@
 """A location and bytes enter; a file that is whole and durable leaves, or its bytes, or nothing where it was.
 
-Local files are written here; other schemes go through PyIceberg's FileIO, with credentials from the process's environment.
+Local files are written here; other schemes go through PyIceberg's FileIO, with the options that the server was given and for
+the rest what its environment says.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import contextlib
 import gzip
 import io
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -62,12 +64,15 @@ class LocalFiles:
 
 
 class RemoteFiles:
-    """By PyIceberg."""
+    """By PyIceberg. What lies behind it raises errors of every kind; nothing was committed yet, so all mean "not now"."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, options: Mapping[str, str]) -> None:
         from pyiceberg.io import load_file_io
 
-        self._io: FileIO = load_file_io({}, root)
+        try:
+            self._io: FileIO = load_file_io(dict(options), root)
+        except (ValueError, ImportError) as error:
+            raise StoreUnavailable(f"{root[:200]} cannot be reached: {error}.", remedy="Install what it needs.") from error
 
     def read(self, location: str) -> bytes:
         try:
@@ -75,23 +80,23 @@ class RemoteFiles:
                 return bytes(file.read())
         except FileNotFoundError:
             raise no_file(location) from None
-        except OSError as error:
+        except Exception as error:
             raise StoreUnavailable(f"{location[:200]} cannot be read: {error}.") from error
 
     def write_new(self, location: str, content: bytes) -> None:
         try:
             with self._io.new_output(location).create() as file:
                 file.write(content)
-        except OSError as error:
+        except Exception as error:
             raise StoreUnavailable(f"{location[:200]} cannot be written: {error}.") from error
 
     def remove(self, location: str) -> None:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(Exception):
             self._io.delete(location)
 
 
-def files_of(root: str) -> Files:
-    return LocalFiles() if root.startswith("file://") else RemoteFiles(root)
+def files_of(root: str, options: Mapping[str, str]) -> Files:
+    return LocalFiles() if root.startswith("file://") else RemoteFiles(root, options)
 
 
 def unpacked(location: str, content: bytes) -> bytes:

@@ -1,0 +1,54 @@
+"""Settings of file storage enter as text; what the server uses itself leaves, and what it tells clients, without secrets.
+
+Names are those of PyIceberg and the Iceberg specification: `s3.endpoint`, `s3.region`, `gcs.project-id`, `adls.account-name` …
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import msgspec
+
+from headwater.schemas.errors import InvalidInput
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
+_SECRET = re.compile(r"secret|token|password|credential|access-key|account-key|shared-key|sas|oauth", re.IGNORECASE)
+
+
+class StorageOptions(msgspec.Struct, frozen=True):
+    server: dict[str, str] = {}
+    """How the server reads and writes metadata files; what is not said here comes from its environment."""
+    clients: dict[str, str] = {}
+    """Told to whoever may load a table."""
+
+    @property
+    def secrets_told(self) -> dict[str, str]:
+        return {name: value for name, value in self.clients.items() if is_secret(name)}
+
+
+def storage_options(server: str, clients: str, *, tell_secrets: bool) -> StorageOptions:
+    """⚠ A key that lives long is not told to anybody unless the operator says so in so many words."""
+    told = _pairs(clients, "storage_client_options")
+    secret = next((name for name in told if is_secret(name)), None)
+    if secret is not None and not tell_secrets:
+        raise InvalidInput(
+            f"{secret} is a secret, and every client that may load a table would be told it.",
+            field="storage_client_options",
+            remedy="Leave it out, or set storage_client_secrets=true.",
+        )
+    return StorageOptions(_pairs(server, "storage_options"), told)
+
+
+def is_secret(name: str) -> bool:
+    return _SECRET.search(name) is not None
+
+
+def _pairs(text: str, field: str) -> dict[str, str]:
+    try:
+        pairs = [pair.partition("=") for pair in shlex.split(text)]
+    except ValueError as error:
+        raise InvalidInput("a quote is not closed.", field=field, remedy="Close it.") from error
+    if any(not equals or not _NAME.fullmatch(name) for name, equals, _ in pairs):
+        raise InvalidInput("it is not name=value, blank between.", field=field, remedy="Write e.g. s3.region=eu-west-1.")
+    return {name: value for name, _, value in pairs}
