@@ -43,6 +43,18 @@ class TokenBuckets:
             self._buckets.popitem(last=False)
 
 
+class OneBucket:
+    """For what has one rate, whoever causes it."""
+
+    def __init__(self, per_second: float, burst: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._buckets = TokenBuckets(per_second, burst, clock)
+
+    def check(self, message: str) -> None:
+        wait_seconds = self._buckets.take(None)
+        if wait_seconds:
+            raise too_many(message, wait_seconds)
+
+
 class RateLimits:
     """Of principals; 0 a second is no limit."""
 

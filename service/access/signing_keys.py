@@ -17,6 +17,7 @@ from headwater.persistence.object_types import OBJECT_TYPES, Life, ObjectType
 from headwater.persistence.rows import NAME_BYTES_MAX, RootedRow
 from headwater.persistence.store import Store
 from headwater.schemas.errors import OutcomeUnknown, StoreUnavailable
+from headwater.service.access.rate_limits import OneBucket
 
 KEYS_TYPE = "signing-keys"
 KEYS_KEY = "current"
@@ -26,6 +27,8 @@ LOOK_AGAIN_SECONDS = 30.0
 """How old a worker's copy of the keys may be; a key that it does not know makes it look earlier."""
 UNKNOWN_AGAIN_SECONDS = 1.0
 """⚠ At most so often for each realm: tokens of strangers must not become reads of the store."""
+STRANGERS_PER_SECOND, STRANGERS_BURST = 20.0, 100.0
+"""How often realms are looked up that this worker has no keys of, whatever their names."""
 REALMS_KEPT_MAX = 1_000
 MICROS = 1_000_000
 
@@ -75,6 +78,7 @@ class SigningKeys:
         self._entropy = entropy
         self._monotonic = monotonic
         self._known: dict[str, _Known] = {}
+        self._strangers = OneBucket(STRANGERS_PER_SECOND, STRANGERS_BURST, monotonic)
         self._lock = threading.Lock()
 
     # ── verifying ───────────────────────────────────────────────────────────────────────────────────────────
@@ -93,8 +97,10 @@ class SigningKeys:
         known = self._known.get(instance)
         if known is not None and self._monotonic() - known.looked_at < UNKNOWN_AGAIN_SECONDS:
             return None
-        row = self._read(instance)
-        return self._learn(instance, _ring(row)).public.get(key_id)
+        if known is None:
+            self._strangers.check("tokens of unknown realms are looked up too often.")
+        ring = _ring(self._read(instance))
+        return self._learn(instance, ring).public.get(key_id) if ring.keys else None
 
     # ── signing ─────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -10,7 +10,7 @@ import msgspec
 
 from headwater.persistence.log_entry import change_of
 from headwater.persistence.subscriptions import Subscription
-from headwater.schemas.errors import InvalidInput, PointerNotFound, SubscriptionMoved, SubscriptionNotFound
+from headwater.schemas.errors import InvalidInput, SubscriptionMoved, SubscriptionNotFound
 from headwater.schemas.feed_json import Acknowledgement, Rewind, SubscriptionBody
 from headwater.schemas.filters import NO_FILTER
 from headwater.schemas.withheld import MaySee
@@ -75,11 +75,9 @@ async def snapshot(service: Service, feed: RealmFeed, scope: Scope, receive: Rec
 
 async def commit_by_id(service: Service, feed: RealmFeed, scope: Scope, receive: Receive, id: str) -> Answer:
     parse_query(scope["query_string"], parameters.NO_PARAMETERS)
-    logged, found = await asyncio.to_thread(find_commit, feed, id)
-    try:
-        view = await _viewer(service, feed, scope).view([logged.entry.pointer])
-    except PointerNotFound:
-        raise no_commit(id) from None
+    viewer = _viewer(service, feed, scope)
+    logged, found = await asyncio.to_thread(find_commit, feed, id, viewer.may_see_now)
+    view = await viewer.view([logged.entry.pointer])
     if view is None:
         return Answer(200, [JSON, NO_CACHE], found.json)
     seen = await asyncio.to_thread(view.seen, change_of(logged, feed.name))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from headwater.persistence.lane import Answer
 from headwater.persistence.log_entry import Logged
@@ -86,13 +87,16 @@ def _op(operation: CatalogOperation) -> Op | None:
     return Op.RENAME if isinstance(operation, Rename) else None
 
 
-def find_commit(feed: RealmFeed, id: str) -> tuple[Logged, EncodedEntry]:
-    """The Change of an id; ⚠ only if it is in its pointer's log, for objects of lost attempts are no commits."""
+def find_commit(feed: RealmFeed, id: str, may_see: Callable[[str], bool] = lambda _: True) -> tuple[Logged, EncodedEntry]:
+    """The Change of an id; ⚠ only if it is in its pointer's log, for objects of lost attempts are no commits. Of a pointer that
+    may not be seen nothing is told, not even that its history was cut."""
     raw = parse_id(id, field="id")
     if raw == EMPTY or object_id_of(raw) > OBJECT_ID_MAX:
         raise no_commit(id)
     try:
         logged = feed.kernel.walk.load(raw)
+        if not may_see(logged.entry.pointer):
+            raise no_commit(id)
         head = feed.watch.head(logged.entry.pointer)
     except (ObjectNotFound, PointerNotFound, WrongObjectType):
         raise no_commit(id) from None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 
 from headwater.persistence.log_entry import ENTRY
 from headwater.persistence.store import RealmKernel
@@ -15,11 +16,10 @@ from headwater.schemas.feed_json import PointerInfo, PointerKind, PointersPage
 def list_pointers(
     kernel: RealmKernel, *, prefix: str, after: str, limit: int, may_see: Callable[[str], bool] = lambda _: True
 ) -> PointersPage:
-    """Pointers with at least one entry, in order of name: three reads, however many there are. The token is the last name:
-    it says only that there is more to look at, so a page may hold fewer pointers than asked for, down to none."""
+    """Pointers with at least one entry, in order of name: three reads, however many there are, and more names where some may
+    not be seen. ⚠ The token is the last name that was shown, never one that was passed over."""
     backend, realm = kernel.store.backend, kernel.realm
-    names = backend.list_names(realm, prefix=prefix, after=after, limit=limit)
-    seen = [name for name in names if may_see(name)]
+    seen = list(islice(_visible_names(kernel, prefix, after, limit, may_see), limit))
     rows = {name: row for name, row in backend.read_pointers(realm, seen).items() if row.head}
     entries = kernel.objects.fetch_many(ENTRY, [object_id_of(row.head) for row in rows.values()])
     pointers = []
@@ -38,7 +38,15 @@ def list_pointers(
                 deleted=entry.kind is Kind.DELETE,
             )
         )
-    return PointersPage(pointers=pointers, next_token=names[-1] if len(names) == limit else None)
+    return PointersPage(pointers=pointers, next_token=seen[-1] if len(seen) == limit else None)
+
+
+def _visible_names(kernel: RealmKernel, prefix: str, after: str, page: int, may_see: Callable[[str], bool]) -> Iterator[str]:
+    while names := kernel.store.backend.list_names(kernel.realm, prefix=prefix, after=after, limit=page):
+        yield from filter(may_see, names)
+        after = names[-1]
+        if len(names) < page:
+            return
 
 
 def pointer_kind(name: str) -> PointerKind:

@@ -79,15 +79,16 @@ class States:
             raise _expired(log, seq, log.head()) from missing
 
     def _entries(self, at: Logged, after: bytes, limit: int, may_see: MaySee | None) -> StatePage:
-        """A page of a reader who may not see all keys holds fewer of them, down to none; its token goes on all the same."""
+        """⚠ What may not be seen is passed over before the page is cut: its token names a key that was shown."""
         state = State(self._kernel, at)
         lower, upper = children_bounds(())
-        found = list(islice(state.index.items(max(lower, just_after(after)) if after else lower, upper), limit + 1))
+        items = state.index.items(max(lower, just_after(after)) if after else lower, upper)
+        visible = items if may_see is None else (item for item in items if may_see(decode_key(item[0])))
+        found = list(islice(visible, limit + 1))
         more, found = len(found) > limit, found[:limit]
-        shown = [(key, value) for key, value in found if may_see is None or may_see(decode_key(key))]
-        contents = state.contents(value for _, value in shown)
+        contents = state.contents(value for _, value in found)
         entries = []
-        for key, value in shown:
+        for key, value in found:
             content = contents[value.object_id]
             content_id = content_id_text(content.content_id)
             entries.append(SnapshotEntry(key=decode_key(key), type=content.type, content_id=content_id, value=content.value))

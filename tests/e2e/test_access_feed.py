@@ -72,6 +72,16 @@ def test_a_snapshot_and_a_commit_show_only_keys_that_may_be_read(rig: Rig) -> No
     assert shown.status_code == 200 and "other" not in shown.text
 
 
+def test_pages_and_their_tokens_name_nothing_that_may_not_be_seen(rig: Rig) -> None:
+    reader = rig.principal("alpha", "reader", Right.FEED_READ, path=("zz",))
+    rig.commit("alpha", *[(f"hidden{number}",) for number in range(20)], ("zz",))
+    page = rig.get("/feed/v1/alpha/pointers?limit=1", reader).json()
+    assert [one["name"] for one in page["pointers"]] == [MAIN] and page["next_token"] == MAIN
+    assert rig.get(f"/feed/v1/alpha/pointers?limit=1&token={MAIN}", reader).json() == {"pointers": [], "next_token": None}
+    snapshot = rig.get(f"/feed/v1/alpha/snapshot?pointer={MAIN}&limit=1", reader).json()
+    assert [entry["key"] for entry in snapshot["entries"]] == [["zz"]] and snapshot["next_token"] is None
+
+
 @pytest.mark.parametrize(
     ("pointer", "right"),
     [
