@@ -1,6 +1,7 @@
 """A store URL, a realm instance and a moment enter; a process leaves that maintains the realm and is killed (-9) then.
 
 `floor`: floors are raised, nothing is deleted. `marked`: everything is marked and probed. `deleting`: some rows are gone.
+`on-spark`: the driver of a sweep on Spark's workers, when the first of them has told what it did.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ import signal
 import subprocess
 import sys
 
+from headwater.persistence.backend import Backend
 from headwater.persistence.store import open_store
 from headwater.streaming import sweep_task
-from headwater.streaming.executors import LocalExecutor
+from headwater.streaming.executors import LocalExecutor, SweepExecutor
 from headwater.streaming.expire import Expiry
 from headwater.streaming.identifiers import Identifiers
 from headwater.streaming.policies import parse_retention
@@ -48,18 +50,26 @@ def main(url: str, realm: str, moment: str) -> None:
             sweep = Sweep(
                 store,
                 WalkedSource(store.backend, known),
-                LocalExecutor(store.backend, 1),
+                on_spark(url, store.backend) if moment == "on-spark" else LocalExecutor(store.backend, 1),
                 known,
                 SweepOptions(),
                 before_delete=die if moment == "marked" else lambda: None,
+                on_progress=lambda what, _count: die() if (what, moment) == ("scanned", "on-spark") else None,
             )
             sweep.run(runs, run, [realm])
+
+
+def on_spark(url: str, backend: Backend) -> SweepExecutor:
+    from headwater.streaming.spark_executor import SparkExecutor
+    from tests.spark_session import shared_spark
+
+    return SparkExecutor(shared_spark(), url, backend)
 
 
 def run_and_be_killed(url: str, realm: str, moment: str) -> None:
     """Fails unless the process was really killed."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.sweep_process", url, realm, moment], capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", "tests.sweep_process", url, realm, moment], capture_output=True, text=True, timeout=240
     )
     assert done.returncode == -signal.SIGKILL, f"{done.returncode}: {done.stdout}{done.stderr}"
 

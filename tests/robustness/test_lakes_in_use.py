@@ -107,7 +107,7 @@ def test_realms_in_use_keep_exactly_what_policy_keeps(
     url = database_url(request, combination.database, tmp_path)
     bootstrap = request.getfixturevalue("kafka_bootstrap") if combination.source == "kafka" else ""
     spark = request.getfixturevalue("spark") if combination.needs_spark else None
-    lakes = LakesInUse(url, seed=len(combination.database))
+    lakes = LakesInUse(url, seed=len(combination.database), realms=1 if bootstrap and not SOAK else 2)
     with ExitStack() as ending:
         ending.callback(lakes.close)
         lakes.grow(40)
