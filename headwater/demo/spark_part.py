@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwater.dev.java import java_program
-from headwater.schemas.errors import HeadwaterError, MissingDependency
+from headwater.schemas.errors import HeadwaterError
 from headwater.spark import JAVA_VERSIONS
 from headwater.streaming.session import SparkOptions, spark_session
 
@@ -36,10 +36,12 @@ class SparkPart:
         self._log = folder / LOG_FILE
         self._session: SparkSession | None = None
         self._why_not = "" if wanted else "it is not wanted."
-        self._is_ours = False
+        self._is_ours = wanted and not _runs_already()
         self._thread = threading.Thread(target=self._start, name="spark-start", daemon=True)
-        if wanted:
+        if self._is_ours:
             self._thread.start()
+        elif wanted:
+            self._start()  # there is nothing to wait for
 
     @property
     def why_not(self) -> str:
@@ -61,16 +63,20 @@ class SparkPart:
     def _start(self) -> None:
         try:
             java_program(JAVA_VERSIONS)
-            from pyspark.sql import SparkSession
-
-            self._is_ours = SparkSession.getActiveSession() is None
             with _stderr_in(self._log):
                 options = SparkOptions(master="local[2]", driver_memory="1g", log_level="OFF", conf=QUICK)
                 self._session = spark_session(options)
-        except ImportError:
-            self._why_not = str(MissingDependency("PySpark is not installed.", remedy="Install headwater[spark]."))
         except HeadwaterError as error:
             self._why_not = " ".join(str(error).split())
+
+
+def _runs_already() -> bool:
+    """Asked on the thread that may have made it: others are not told by Spark."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        return False
+    return SparkSession.getActiveSession() is not None
 
 
 @contextmanager

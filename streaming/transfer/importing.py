@@ -38,6 +38,8 @@ CLOCK_MARGIN_SECONDS = 1.0
 """Clocks of processes that write to one store may differ by so much."""
 CLOCK_WAIT_SECONDS_MAX = 60.0
 MICROS = 1_000_000
+RESUMABLE = {RealmStatus.CREATED: "delete", RealmStatus.LOADING: "purge"}
+"""Where an import that was killed leaves a realm, and how to be rid of it."""
 
 
 class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,13 +147,14 @@ def _check_name_is_free(store: Store, name: str, options: ImportOptions) -> None
         if options.resume:
             raise
         return
-    if options.resume and found.status is RealmStatus.LOADING:
+    resumable = found.status in RESUMABLE
+    if options.resume and resumable:
         return
     if options.resume:
         raise RealmStateConflict(
             f"{name!r} is {found.status}, not LOADING.", field="realm", remedy="Only a load can be resumed.", realm=name
         )
-    left = "Go on with --resume, or purge it" if found.status is RealmStatus.LOADING else "Choose another name"
+    left = f"Go on with --resume, or {RESUMABLE[found.status]} it" if resumable else "Choose another name"
     raise RealmExists(f"{name!r} exists already and is {found.status}.", field="realm", remedy=f"{left}.", realm=name)
 
 

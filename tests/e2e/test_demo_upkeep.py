@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,7 +13,9 @@ from headwater.demo.upkeep import Upkept, keep_up
 from headwater.persistence.store import open_store
 from headwater.schemas.entry_ids import micros_of
 from tests.manual_clock import ManualClock
-from tests.spark_session import shared_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 DAYS = 45
 
@@ -21,14 +24,13 @@ def kept(upkept: Upkept) -> bool:
     return all(check.kept for check in upkept.checks)
 
 
-def test_history_is_streamed_through_spark_expired_and_swept(tmp_path: Path) -> None:
-    shared_spark()
+def test_history_is_streamed_through_spark_expired_and_swept(tmp_path: Path, spark: SparkSession) -> None:
     said: list[str] = []
     done = keep_up(tmp_path, said.append, days=DAYS)
     assert kept(done) and len(done.checks) == 4, done.checks
     assert done.streamed > 100 and done.without_spark == "" and any('format("headwater")' in text for text in said)
     assert done.expired > 30 and done.purged == sum(done.before.values()) - sum(done.after.values()) > 50
-    shared_spark().range(1).count()  # a session that others have made is left alone
+    spark.range(1).count()  # a session that others have made is left alone
 
 
 @pytest.mark.parametrize("java", ["none", "not wanted"])

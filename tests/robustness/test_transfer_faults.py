@@ -342,6 +342,15 @@ def test_an_interrupted_load_is_resumed_or_purged(realm: Maintained, tmp_path: P
     assert is_empty(other.backend, found.instance) and load(other, file).status == "ACTIVE"
 
 
+def test_a_load_that_died_before_its_first_row_is_resumed(realm: Maintained, tmp_path: Path) -> None:
+    file = export(realm.store, tmp_path).file
+    store = target(after=realm.clock)
+    Realms(store).create("copy")
+    with pytest.raises(RealmExists, match="--resume, or delete"):
+        load(store, file)
+    check_same(realm.store, realm.realm, store, load(store, file, resume=True))
+
+
 def test_a_load_goes_on_only_with_its_own_file(realm: Maintained, tmp_path: Path) -> None:
     file = export(realm.store, tmp_path / "1").file
     realm.write(MAIN)
