@@ -155,10 +155,28 @@ class Principals:
         value = {**record.value, "secrets": [*kept, secret_reference(secret.id, now)]}
         expect = expected_version(version if version is not None else version_of(record))
         mutation = self._commit([_put(name, value, expect)], meta, f"Rotate the secret of {name}")
+        if mutation.replayed:
+            return self._show_another(name, mutation, meta)
         principal = self.get(name)
         self._delete_rows(before.client_id, {one.id for one in before.secrets} - {one.id for one in principal.secrets})
         credentials = Credentials(client_id=before.client_id, client_secret=secret.text)
         return WithSecret(principal=principal, credentials=credentials, mutation=mutation)
+
+    def _show_another(self, name: str, done: Mutation, meta: WriteMeta) -> WithSecret:
+        """⚠ A rotation that was asked for again: of its secret nobody knows whether the answer arrived, so a new one takes
+        its place, and the one before still counts for the overlap that it was given."""
+        record, now = self._read(name), self._now()
+        before = principal_of(record)
+        secret = self._keep_new(before.client_id, name, now)
+        newest = max(before.secrets, key=lambda one: one.created_at, default=None)
+        kept = [one for one in record.value["secrets"] if newest is None or one["id"] != newest.id]
+        value = {**record.value, "secrets": [*kept, secret_reference(secret.id, now)]}
+        again = msgspec.structs.replace(meta, request_id=None)
+        self._commit([_put(name, value, expected_version(version_of(record)))], again, f"Rotate the secret of {name} again")
+        if newest is not None:
+            self._delete_rows(before.client_id, {newest.id})
+        credentials = Credentials(client_id=before.client_id, client_secret=secret.text)
+        return WithSecret(principal=self.get(name), credentials=credentials, mutation=done)
 
     def delete(self, name: str, *, version: str | None = None, meta: WriteMeta) -> Mutation:
         """Its tokens end with it. What names it elsewhere names its id, so a later one of that name inherits nothing."""
