@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -48,8 +49,10 @@ class Api:
 
 
 @pytest.fixture
-def api(branch: FeedBranch) -> Api:
-    return Api(branch)
+def api(branch: FeedBranch) -> Iterator[Api]:
+    api = Api(branch)
+    with api.http:
+        yield api
 
 
 def key(*elements: str) -> dict[str, Any]:
