@@ -19,6 +19,7 @@ from headwater.schemas.errors import LaneFull, RequirementFailed
 
 TURN_SECONDS = 0.05
 TURN_SECONDS_MIN = 0.001
+REMEMBERED_SECONDS = 10.0
 WAITING_MAX = 1_000
 
 
@@ -30,6 +31,11 @@ class _Line:
         self.turn_seconds = TURN_SECONDS
         self.waiting: deque[tuple[Hashable, asyncio.Future[None]]] = deque()
         self.timer: asyncio.TimerHandle | None = None
+        self.forgetting: asyncio.TimerHandle | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.busy and not self.waiting and self.holder is None
 
 
 class Turns:
@@ -52,7 +58,7 @@ class Turns:
             self._leave(table, line, writer, refused)
 
     async def _enter(self, table: Hashable, line: _Line, writer: Hashable) -> None:
-        if not line.busy and not line.waiting and line.holder is None:
+        if line.is_empty:
             line.busy = True
             return
         if len(line.waiting) >= WAITING_MAX:
@@ -85,8 +91,8 @@ class Turns:
         if line.waiting and not line.busy:
             line.busy = True
             line.waiting.popleft()[1].set_result(None)
-        if not line.busy and not line.waiting and line.holder is None:
-            self._lines.pop(table, None)
+        if line.is_empty:
+            self._leave_alone(table, line)
 
     def _holder_goes(self, table: Hashable, line: _Line) -> bool:
         """Whether the turn is over: taken up now, or not taken up in time."""
@@ -108,6 +114,18 @@ class Turns:
             line.timer.cancel()
             line.timer = None
         return True
+
+    def _leave_alone(self, table: Hashable, line: _Line) -> None:
+        """That turns were not taken up is remembered for a while; a line that knows nothing is forgotten at once."""
+        if line.turn_seconds == TURN_SECONDS:
+            self._lines.pop(table, None)
+        elif line.forgetting is None:
+            line.forgetting = asyncio.get_running_loop().call_later(REMEMBERED_SECONDS, self._forget, table, line)
+
+    def _forget(self, table: Hashable, line: _Line) -> None:
+        line.forgetting, line.turn_seconds = None, TURN_SECONDS
+        if line.is_empty:
+            self._lines.pop(table, None)
 
     def _time_is_over(self, table: Hashable, line: _Line) -> None:
         line.timer = None
