@@ -10,7 +10,14 @@ from urllib.parse import unquote
 
 from starlette.routing import BaseRoute, Mount
 
-from headwater.schemas.errors import CommitConflict, HeadwaterError, InvalidInput, MethodNotAllowed, RouteNotFound
+from headwater.schemas.errors import (
+    CommitConflict,
+    HeadwaterError,
+    InvalidInput,
+    MalformedMetadata,
+    MethodNotAllowed,
+    RouteNotFound,
+)
 from headwater.service.access.caller import caller_of
 from headwater.service.access.feed_view import Viewer
 from headwater.service.access.realm_header import named_realm
@@ -52,6 +59,8 @@ class IcebergDoor:
             if error.http_status >= 500:
                 _log.warning("an iceberg request failed: %s", error)
             answer = error_answer(error)
+        except RecursionError:  # whatever is read or written of a request is so before its commit
+            answer = error_answer(MalformedMetadata("the request is nested too deeply.", field="body"))
         except Exception:
             _log.exception("an iceberg request failed", extra={"path": scope["path"]})
             answer = internal_error()

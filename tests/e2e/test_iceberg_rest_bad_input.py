@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
@@ -189,3 +191,68 @@ def test_names_from_outside_become_harmless_folders(lake: IcebergLake) -> None:
     made = lake.http.post("namespaces/..%2F../tables", json=table_body("../../x")).json()
     assert ".." not in made["metadata"]["location"]
     assert lake.http.get("namespaces/..%2F../tables/..%2F..%2Fx").json()["metadata"] == made["metadata"]
+
+
+def nested(depth: int) -> Any:
+    value: Any = "x"
+    for _ in range(depth):
+        value = {"y": value}
+    return value
+
+
+@pytest.mark.parametrize("depth", [90, 300, 480, 900, 990])
+def test_deep_nesting_is_kept_or_refused_and_never_a_fault(lake: IcebergLake, table: dict[str, Any], depth: int) -> None:
+    """Unknown fields are kept as they are: so they must also be written again."""
+    snapshot = {"snapshot-id": 1, "timestamp-ms": 1, "sequence-number": 1, "summary": {"operation": "append"}}
+    snapshot |= {"manifest-list": f"{table['metadata']['location']}/m.avro", "x-deep": nested(depth)}
+    view = view_body("v")
+    view["view-version"]["x-deep"] = nested(depth)
+    version = [{"action": "set-properties", "updates": {"a": "b"}}]
+    field = {"id": 1, "name": "id", "required": False, "type": "long"}
+    for _ in range(depth // 2):
+        field = {"id": 1, "name": "id", "required": False, "type": {"type": "struct", "fields": [field]}}
+    answers = [
+        lake.http.post(
+            "namespaces/db/tables/t", content=as_json({"updates": [{"action": "add-snapshot", "snapshot": snapshot}]})
+        ),
+        lake.http.post("namespaces/db/tables/t", content=as_json({"updates": version})),
+        lake.http.post("namespaces/db/views", content=as_json(view)),
+        lake.http.post("namespaces/db/views/v", content=as_json({"updates": version})),
+        lake.http.post("namespaces/db/tables", content=as_json({**table_body("u"), "schema": {"fields": [field]}})),
+    ]
+    for answer in answers:
+        assert answer.status_code in (200, 400, 404), answer.text[:500]
+    assert answers[0].status_code == answers[1].status_code == 200 or depth >= 900
+
+
+def as_json(value: Any) -> bytes:
+    """Python's own way has less patience with nesting than the server."""
+    with_depth = sys.getrecursionlimit()
+    sys.setrecursionlimit(20_000)
+    try:
+        return json.dumps(value).encode()
+    finally:
+        sys.setrecursionlimit(with_depth)
+
+
+@pytest.mark.parametrize("outside", ["file:///etc/x", "s3://bucket/x", "{root}/../x"])
+def test_no_file_that_an_update_names_lies_outside(
+    lake: IcebergLake, branch: FeedBranch, table: dict[str, Any], outside: str
+) -> None:
+    place = outside.format(root=table["metadata"]["location"].rpartition("/db/")[0])
+    statistics = {"snapshot-id": 1, "statistics-path": place, "file-size-in-bytes": 1}
+    snapshot = {"snapshot-id": 1, "timestamp-ms": 1, "sequence-number": 1, "summary": {"operation": "append"}}
+    before = head(branch)
+    for update in (
+        {"action": "add-snapshot", "snapshot": {**snapshot, "manifest-list": place}},
+        {"action": "add-snapshot", "snapshot": {**snapshot, "manifests": [place]}},
+        {
+            "action": "set-statistics",
+            "statistics": {**statistics, "file-footer-size-in-bytes": 1, "blob-metadata": []},
+        },
+        {"action": "set-partition-statistics", "partition-statistics": statistics},
+    ):
+        lake.refused("POST", "namespaces/db/tables/t", 400, BAD, json={"requirements": [], "updates": [update]})
+    staged = table_body("u", location=place, **{"stage-create": True})
+    lake.refused("POST", "namespaces/db/tables", 400, BAD, json=staged)
+    assert head(branch) == before
