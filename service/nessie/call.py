@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TypeVar
 from urllib.parse import parse_qsl
@@ -62,10 +62,11 @@ class Call:
     def principal(self) -> str:
         return self.caller.name
 
-    def check(self, right: Right, keys: Iterable[KeyPath]) -> None:
-        """On a thread. ⚠ Before anything is looked up: what may not be seen is not told from what is not there."""
+    def check(self, right: Right, keys: Sequence[KeyPath]) -> None:
+        """Over each key, or over the catalog if there is none; on a thread. ⚠ Before anything is looked up: what may not be
+        seen is not told from what is not there."""
         if not self.caller.development:
-            for key in keys:
+            for key in keys or [()]:
                 self.access.check(self.caller, right, Securable(self.view.catalog.name, key))
 
     @property

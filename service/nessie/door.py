@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import zlib
 from typing import NamedTuple
@@ -29,10 +28,9 @@ from headwater.service.http.answers import Answer, Receive, Scope, Send, header
 from headwater.service.http.bodies import read_body
 from headwater.service.http.service import Service
 from headwater.service.idempotency.keyed import keyed_request
-from headwater.service.idempotency.once import IdempotencyOptions, Under, once_async
-from headwater.service.nessie.call import Call
+from headwater.service.idempotency.once import IdempotencyOptions, once_async
+from headwater.service.nessie.asked import Asked
 from headwater.service.nessie.error_shape import error_answer, internal_error
-from headwater.service.nessie.operations.catalog_view import CatalogView
 from headwater.service.nessie.routes import Found, NessieRoute, find_route
 
 PREFIX = "/api"
@@ -80,21 +78,13 @@ class NessieDoor:
         body = await _body(scope, receive, service.config.request_bytes_max)
         feed = await service.realm(caller.realm)
 
-        async def run(under: Under | None) -> Answer:
-            known = feed.known_catalog(catalog)
-            there = known if known is not None else await asyncio.to_thread(feed.read_catalog, catalog)
-            request_id = None if under is None else under.request_id
-            call = Call(CatalogView(feed.kernel, there), scope, found.names, body, service.access, request_id)
-            if route.on_loop is not None:
-                return await route.on_loop(call)
-            return await asyncio.to_thread(_handle, route, call)
-
+        asked = Asked(service.access, feed, catalog, route, found.names, scope, body)
         if not route.mutates or header(scope, b"idempotency-key") is None:
-            return await run(None)
+            return await asked.run(None)
         return await once_async(
             IdempotencyRows(feed.kernel),
             keyed_request(scope, body, caller.name, route.path),
-            run,
+            asked.run,
             refused=lambda error: error_answer(error, scope),
             options=self._idempotency,
             development=caller.development,
@@ -103,12 +93,6 @@ class NessieDoor:
 
 def nessie_routes(service: Service) -> list[BaseRoute]:
     return [Mount(PREFIX, app=NessieDoor(service))]
-
-
-def _handle(route: NessieRoute, call: Call) -> Answer:
-    if route.handler is None:
-        raise RouteNotFound(f"{route.path} has no handler.")
-    return route.handler(call)
 
 
 def _routed(scope: Scope) -> tuple[str | None, Found, NessieRoute]:

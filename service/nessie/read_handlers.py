@@ -125,7 +125,7 @@ def entries(call: Call) -> Answer:
 
 def content(call: Call) -> Answer:
     key = call.key
-    call.check(Right.TABLE_READ, [key])
+    _check(call, [key])
     found = call.view.find(call.reference)
     contents = read_contents(call.view.kernel, found.logged, [key])
     if key not in contents:
@@ -145,13 +145,19 @@ def _contents(call: Call, keys: list[KeyPath]) -> Answer:
     """In the order in which they were asked for; what is not there is left out."""
     if len(keys) > KEYS_MAX:
         raise InvalidInput(f"{len(keys)} keys are asked for.", field="requestedKeys", remedy=f"Ask for {KEYS_MAX} at most.")
-    call.check(Right.TABLE_READ, keys)
+    _check(call, keys)
     found = call.view.find(call.reference)
     contents = read_contents(call.view.kernel, found.logged, keys) if keys else {}
     told = [
         {"key": key_json(key), "content": stored_json(key, contents[key])} for key in dict.fromkeys(keys) if key in contents
     ]
     return json_answer({"contents": told, "effectiveReference": effective_json(found)})
+
+
+def _check(call: Call, keys: list[KeyPath]) -> None:
+    call.check(Right.TABLE_READ, keys)
+    if call.flag("for-write"):
+        call.check(Right.TABLE_WRITE, keys)
 
 
 # ── diff ────────────────────────────────────────────────────────────────────────────────────────────────────
