@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import warnings
 import zipfile
@@ -10,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import Unsatisfiable
 
@@ -35,7 +35,7 @@ def description() -> dict[str, Any]:
     """As the published jar of its model has it, the second version of the API alone."""
     jars = fetch_jars("nessie-client", Path(load_settings().jar_cache_dir))
     with zipfile.ZipFile(next(jars.glob("nessie-model-*.jar"))) as jar:
-        found: dict[str, Any] = yaml.safe_load(jar.read("META-INF/openapi/openapi.yaml"))
+        found: dict[str, Any] = json.loads(jar.read("META-INF/openapi/openapi.json"))
     paths = {path.removeprefix("/v2"): item for path, item in found["paths"].items() if path.startswith("/v2/")}
     return {**found, "paths": paths, "servers": []}
 
