@@ -22,6 +22,9 @@ from headwater.streaming.retained_sources import WalkedSource
 from headwater.streaming.runs import Runs
 from headwater.streaming.sweep import Sweep, SweepOptions
 
+SLOWLY = SweepOptions(filter="bloom", splits=8, deletes_per_second=50)
+"""So that the first tasks have ended, and others have not."""
+
 
 def main(url: str, realm: str, moment: str) -> None:
     def die() -> None:
@@ -52,7 +55,7 @@ def main(url: str, realm: str, moment: str) -> None:
                 WalkedSource(store.backend, known),
                 on_spark(url, store.backend) if moment == "on-spark" else LocalExecutor(store.backend, 1),
                 known,
-                SweepOptions(),
+                SLOWLY if moment == "on-spark" else SweepOptions(),
                 before_delete=die if moment == "marked" else lambda: None,
                 on_progress=lambda what, _count: die() if (what, moment) == ("scanned", "on-spark") else None,
             )

@@ -41,6 +41,7 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return fresh()
 
 
+@pytest.mark.timeout(880 if SOAK else 300)  # twelve thousand commits, each on disk
 def test_the_topic_equals_the_log_under_concurrent_writers(store_url: str, kafka_bootstrap: str) -> None:
     with headwater.open(store_url, create=True) as engine:
         lake = new_lake(engine)
