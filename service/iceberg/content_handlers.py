@@ -105,7 +105,9 @@ async def update_table(call: Call) -> Answer:
 
     async with call.lakes.turns.of((branch, key), call.connection):
         file = await asyncio.to_thread(update)
-    return Answer(200, [JSON, NO_STORE], b'{"metadata-location":%b,"metadata":%b}' % (_encode(file.location), file.json))
+    etag = (b"etag", f'"{file.etag}-all"'.encode())
+    body_json = b'{"metadata-location":%b,"metadata":%b}' % (_encode(file.location), file.json)
+    return Answer(200, [JSON, NO_STORE, etag], body_json)
 
 
 def drop_table(call: Call) -> Answer:

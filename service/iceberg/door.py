@@ -45,7 +45,7 @@ class Counted(NamedTuple):
 class IcebergDoor:
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._lakes = Lakes(service.config.storage)
+        self._lakes = Lakes(service.config.storage, keys_kept_seconds=service.config.idempotency.kept_seconds)
         config = service.config
         self._options = DoorOptions(config.idempotency, config.request_bytes_max, config.messages_dir)
 

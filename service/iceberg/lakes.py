@@ -24,7 +24,9 @@ BRANCHES_KEPT_MAX = 10_000
 class Lakes:
     """Of one worker. Thread-safe."""
 
-    def __init__(self, storage: StorageOptions | None = None) -> None:
+    def __init__(self, storage: StorageOptions | None = None, *, keys_kept_seconds: float = 0.0) -> None:
+        """How long an Idempotency-Key counts is what clients are told: without it, some send none."""
+        self.keys_kept_seconds = keys_kept_seconds
         self.storage = storage or StorageOptions()
         self._metadata: dict[str, MetadataFiles] = {}
         self._branches: dict[tuple[str, str, str], LakeBranch] = {}

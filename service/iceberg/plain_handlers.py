@@ -32,7 +32,14 @@ class PropertiesUpdate(msgspec.Struct, frozen=True):
 def config(call: Call, endpoints: list[str]) -> Answer:
     warehouse = call.query.get("warehouse") or DEV_CATALOG
     call.branch_of(prefix_of(warehouse)).state()  # 404 for what is not there
-    return json_answer({"defaults": {}, "overrides": {"prefix": prefix_of(warehouse)}, "endpoints": endpoints})
+    return json_answer(
+        {
+            "defaults": {},
+            "overrides": {"prefix": prefix_of(warehouse)},
+            "endpoints": endpoints,
+            "idempotency-key-lifetime": f"PT{int(call.lakes.keys_kept_seconds)}S",
+        }
+    )
 
 
 def token(call: Call) -> Answer:

@@ -191,3 +191,8 @@ def forget_answers(store_url: str) -> None:
         assert rows
         for row in rows:
             assert kernel.store.backend.delete_rooted(kernel.realm, row.type, row.key, row.version)
+
+
+def test_clients_are_told_how_long_a_key_counts(lake: IcebergLake) -> None:
+    config = httpx.get(f"{lake.url}/v1/config", params={"warehouse": lake.warehouse}).json()
+    assert config["idempotency-key-lifetime"] == "PT86400S"

@@ -170,6 +170,10 @@ def test_loads_know_etags_and_can_leave_out_old_snapshots(lake: IcebergLake) -> 
     )
     assert [one["snapshot-id"] for one in refs.json()["metadata"]["snapshots"]] == [table.metadata.current_snapshot_id]
     table.append(ROWS)
+    body = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": "b"}}]}
+    updated = lake.http.post("namespaces/db/tables/t", json=body)
+    known = lake.http.get("namespaces/db/tables/t", headers={"If-None-Match": updated.headers["etag"]})
+    assert known.status_code == 304
     changed = lake.http.get("namespaces/db/tables/t", headers={"If-None-Match": loaded.headers["etag"]})
     assert changed.status_code == 200
 
