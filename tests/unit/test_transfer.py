@@ -36,6 +36,7 @@ from tests.transferred import (
     object_rows,
     realm_with_history,
     target,
+    write_big,
 )
 
 SOAK = os.environ.get("HEADWATER_SOAK") == "1"
@@ -85,9 +86,11 @@ def test_a_low_level_export_brings_garbage_and_rooted_rows_too(realm: Maintained
 
 
 @settings(max_examples=300 if SOAK else 12, deadline=None)
-@given(seed=st.integers(0, 2**32), steps=st.integers(0, 30), keep=st.integers(1, 12), low_level=st.booleans())
+@given(
+    seed=st.integers(0, 2**32), steps=st.integers(0, 30), keep=st.integers(1, 12), low_level=st.booleans(), big=st.booleans()
+)
 def test_any_history_comes_out_as_it_went_in(
-    tmp_path_factory: pytest.TempPathFactory, seed: int, steps: int, keep: int, low_level: bool
+    tmp_path_factory: pytest.TempPathFactory, seed: int, steps: int, keep: int, low_level: bool, big: bool
 ) -> None:
     with pytest.MonkeyPatch.context() as small:
         small.setattr(draft, "TAIL_ENTRIES_MAX", 3)
@@ -95,6 +98,8 @@ def test_any_history_comes_out_as_it_went_in(
         realm = new_realm(memory_backend(), ManualClock(), seed=seed)
         for _ in range(steps):
             realm.step()
+        if big:
+            write_big(realm)
         realm.expire(f"cat/*/heads/main={keep}n")
         for _ in range(steps // 3):
             realm.step()
