@@ -14,7 +14,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "access.md").read_text()
 def _table(first_cell: str) -> list[str]:
     lines = PAGE.splitlines()
     start = lines.index(next(line for line in lines if line.startswith(f"| {first_cell} |"))) + 2
-    return [line for line in lines[start : next(at for at in range(start, len(lines)) if not lines[at].startswith("|"))]]
+    return lines[start : next(at for at in range(start, len(lines)) if not lines[at].startswith("|"))]
 
 
 def _right(right: Right) -> str:
