@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import TypeAlias
 
 import msgspec
@@ -32,6 +33,9 @@ from headwater.service.nessie.operations.commits import (
 )
 from headwater.service.nessie.reference_paths import ReferencePath
 
+CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+"""What paths cannot carry: some of these stand for dots there."""
+
 
 class PutBody(msgspec.Struct, frozen=True, gc=False, tag="PUT"):
     """`documentation`, `metadata` and the old `expectedContent` are not kept."""
@@ -40,6 +44,8 @@ class PutBody(msgspec.Struct, frozen=True, gc=False, tag="PUT"):
     content: NessieContent
 
     def wanted(self) -> Wanted:
+        if CONTROL.search("".join(self.key.elements)):
+            raise InvalidInput("a key has control characters.", field="operations.key", remedy="Leave them out.")
         return PutContent(self.key.path, self.content.ours(), self.content.id)
 
 

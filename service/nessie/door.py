@@ -10,7 +10,7 @@ import zlib
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from starlette.routing import BaseRoute, Mount
+from starlette.routing import BaseRoute, Match, Mount
 
 from headwater.persistence.idempotency_rows import IdempotencyRows
 from headwater.schemas.errors import (
@@ -91,8 +91,17 @@ class NessieDoor:
         )
 
 
+class Below(Mount):
+    """Everything below a path, whatever characters the rest of it has: keys may hold line breaks, which a pattern stops at."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        if scope["type"] == "http" and scope["path"].startswith(f"{PREFIX}/"):
+            return Match.FULL, {}
+        return Match.NONE, {}
+
+
 def nessie_routes(service: Service) -> list[BaseRoute]:
-    return [Mount(PREFIX, app=NessieDoor(service))]
+    return [Below(PREFIX, app=NessieDoor(service))]
 
 
 def _routed(scope: Scope) -> tuple[str | None, Found, NessieRoute]:

@@ -165,6 +165,7 @@ BAD_COMMITS: dict[str, object] = {
     },
     "blank location": {"commitMeta": {"message": "m"}, "operations": [put("t", location=" ")]},
     "empty element": {"commitMeta": {"message": "m"}, "operations": [put("")]},
+    "control character": {"commitMeta": {"message": "m"}, "operations": [put("a\x1db")]},
     "no elements": {"commitMeta": {"message": "m"}, "operations": [put()]},
     "too many elements": {"commitMeta": {"message": "m"}, "operations": [put(*"abcdefghijklmnopqrstuvwxyz")]},
     "key twice": {"commitMeta": {"message": "m"}, "operations": [put("t"), delete("t")]},
