@@ -78,6 +78,22 @@ def test_spark_makes_evolves_fills_branches_renames_and_drops(
     assert len(set(snapshots)) == 4
 
 
+def test_spark_writes_format_3_with_row_ids_and_deletion_vectors(
+    spark: SparkSession, catalog: str, branch: FeedBranch, lake: IcebergLake
+) -> None:
+    table = f"{catalog}.db.t"
+    modes = "'format-version' = '3', 'write.delete.mode' = 'merge-on-read'"
+    spark.sql(f"CREATE NAMESPACE {catalog}.db")
+    spark.sql(f"CREATE TABLE {table} (id BIGINT) USING iceberg TBLPROPERTIES ({modes})")
+    spark.sql(f"INSERT INTO {table} SELECT id FROM range(0, 3, 1, 1)")
+    spark.sql(f"DELETE FROM {table} WHERE id = 1")
+    assert ids(spark, f"SELECT id FROM {table}") == [0, 2]
+    metadata = lake.http.get("namespaces/db/tables/t").json()["metadata"]
+    assert (metadata["format-version"], metadata["next-row-id"]) == (3, 3)
+    assert [one["first-row-id"] for one in metadata["snapshots"]] == [0, 3]
+    assert len(told(branch, "ICEBERG_TABLE")) == 3
+
+
 def test_spark_makes_replaces_and_drops_views(spark: SparkSession, catalog: str, branch: FeedBranch) -> None:
     spark.sql(f"CREATE NAMESPACE {catalog}.db")
     spark.sql(f"CREATE TABLE {catalog}.db.t (id BIGINT) USING iceberg")

@@ -49,12 +49,14 @@ class LocalFiles:
     def write_new(self, location: str, content: bytes) -> None:
         path = Path(local_path(location))
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            made = _make_folders(path.parent)
             with path.open("xb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
             _sync_folder(path.parent)
+            for folder in made:  # ⚠ a new folder is an entry of the one above it
+                _sync_folder(folder.parent)
         except OSError as error:
             raise StoreUnavailable(f"{location[:200]} cannot be written: {error.strerror}.") from error
 
@@ -116,6 +118,17 @@ def no_file(location: str) -> MalformedMetadata:
     return MalformedMetadata(
         f"there is no file {location[:200]!r}.", field="metadata-location", remedy="Write the metadata first."
     )
+
+
+def _make_folders(folder: Path) -> list[Path]:
+    """Those that were missing, innermost first. Another writer may make them at the same time."""
+    missing = []
+    while not folder.is_dir():
+        missing.append(folder)
+        folder = folder.parent
+    for one in reversed(missing):
+        one.mkdir(exist_ok=True)
+    return missing
 
 
 def _sync_folder(folder: Path) -> None:
