@@ -65,12 +65,13 @@ class FeedView(msgspec.Struct, frozen=True):
 
 
 class Viewer:
-    """One caller at the feed of one realm."""
+    """One caller at the feed of one realm. Made when the door has let the caller in: what is asked later is proven anew."""
 
     def __init__(self, access: Access, caller: Caller, feed: RealmFeed) -> None:
         self._access = access
         self._caller = caller
         self._feed = feed
+        self._is_proven_now = True
 
     async def view(self, pointers: Iterable[str]) -> FeedView | None:
         """None where all of them are seen wholly. `PointerNotFound` for what may not be seen, `NotAuthenticated` for a token
@@ -78,7 +79,9 @@ class Viewer:
         caller = self._caller
         if caller.development:
             return None
-        await self._access.recheck(caller)
+        if not self._is_proven_now:
+            await self._access.recheck(caller)
+        self._is_proven_now = False
         may_see: dict[str, MaySee] = {}
         for pointer in pointers:
             over = await self._over(pointer)

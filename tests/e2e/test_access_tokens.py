@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import base64
+import http.server
+import json
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import jwt
 import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from jwt.algorithms import RSAAlgorithm
 
 from headwater.persistence.principals import SECRET_TYPE
 from headwater.persistence.realms import Realms
 from headwater.persistence.store import open_store
+from headwater.producer.access.grants import realm_grants
 from headwater.producer.access.principals import Credentials, Principals
+from headwater.producer.access.roles import principal_roles
 from headwater.service.access import credentials as credentials_module
 from headwater.service.access.rights import Right
 from headwater.service.access.signing_keys import KEYS_TYPE
@@ -197,6 +206,81 @@ def test_a_realm_made_again_under_its_name_knows_no_token_of_its_past(rig: Rig) 
     rig.service.feeds.look_again()
     assert rig.get("/feed/v1/beta/pointers", token).status_code == 401
     assert rig.token_answer("beta", root).status_code == 401
+
+
+def test_a_principal_of_the_system_manages_realms_and_serves_as_nothing_else(rig: Rig) -> None:
+    system = rig.store.system
+    made = Principals(system, cost=CHEAP).create("operator", meta=META).credentials
+    assert made is not None
+    answer = rig.token_answer("::system::", made)
+    assert answer.status_code == 200, answer.text
+    token = answer.json()["access_token"]
+    assert rig.get("/manage/v1/realms", token).status_code == 403, "not before it has the right"
+    principal_roles(system).create("operators", meta=META)
+    principal_roles(system).assign("operator", "operators", meta=META)
+    realm_grants(system).grant("operators", Right.SYSTEM_MANAGE, meta=META)
+    deadline = time.monotonic() + 10
+    while rig.get("/manage/v1/realms", token).status_code != 200:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert {one["name"] for one in rig.get("/manage/v1/realms", token).json()["realms"]} == {"alpha", "beta"}
+    assert rig.get(POINTERS, token).status_code == 403 and rig.get("/manage/v1/alpha/catalogs", token).status_code == 403
+    assert rig.get("/manage/v1/realms", rig.token("alpha")).status_code == 403
+
+
+# ── other issuers ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def _issuer(key: rsa.RSAPrivateKey) -> Iterator[str]:
+    """A real HTTP server that publishes the key."""
+    document = json.dumps({"keys": [{**json.loads(RSAAlgorithm.to_jwk(key.public_key())), "kid": "k1", "use": "sig"}]})
+
+    class Published(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(document.encode())
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Published) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_a_token_of_another_issuer_has_the_roles_that_the_table_maps_and_never_becomes_root(tmp_path: Path) -> None:
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    with _issuer(key) as url:
+        table = tmp_path / "issuers.toml"
+        table.write_text(
+            f'[[issuers]]\nissuer = "{url}"\njwks_url = "{url}/keys"\naudience = "lake"\nrealm = "alpha"\n'
+            'roles_claim = "groups"\n[issuers.roles]\nanalysts = "reader-role"\n'
+        )
+
+        def token(**claims: Any) -> str:
+            payload = {"iss": url, "aud": "lake", "sub": "root", "exp": int(time.time()) + 600, **claims}
+            return jwt.encode(payload, key, algorithm="RS256", headers={"kid": "k1"})
+
+        with access_rig(tmp_path, oidc_config=str(table)) as rig:
+            rig.principal("alpha", "reader", Right.CATALOG_READ)
+            analyst, nobody = token(groups=["analysts", "others"]), token()
+            changes = "/feed/v1/alpha/changes?pointer=cat/1/heads/main"
+            assert rig.get(changes, analyst).status_code == 200
+            assert rig.get(changes, nobody).status_code == 404
+            assert rig.get("/manage/v1/alpha/principals", analyst).status_code == 403
+            assert rig.get("/feed/v1/beta/pointers", analyst).status_code == 403
+            assert rig.get(changes, token(aud="another", groups=["analysts"])).status_code == 401
+            denied = rig.get("/iceberg/v1/lake/namespaces/db", nobody)
+            assert denied.status_code == 403 and "oidc:root" in denied.text
+            rig.revoke("alpha", "reader", Right.CATALOG_READ)
+            assert rig.get(changes, analyst).status_code == 404
 
 
 # ── limits and metrics ──────────────────────────────────────────────────────────────────────────────────────
