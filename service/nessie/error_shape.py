@@ -25,7 +25,8 @@ from headwater.schemas.errors import (
     RouteNotFound,
     TooManyRequests,
 )
-from headwater.service.http.answers import Answer, Scope, header, json_answer
+from headwater.service.http.answers import Answer, Headers, Scope, header, json_answer
+from headwater.service.http.problems import BEARER
 
 CODES: tuple[tuple[type[HeadwaterError], str, int], ...] = (
     (ContentNotFound, "CONTENT_NOT_FOUND", 404),
@@ -47,19 +48,24 @@ CODES: tuple[tuple[type[HeadwaterError], str, int], ...] = (
     (OutcomeUnknown, "UNKNOWN", 500),
 )
 """The first that fits. ⚠ 500 for an unknown outcome: a 503 reads as "not committed"."""
-RETRY_AFTER = (b"retry-after", b"1")
+RETRY_AFTER_SECONDS = 1
 
 
 def error_answer(error: HeadwaterError, scope: Scope) -> Answer:
     code, status = _code_of(error)
-    headers = [RETRY_AFTER] if status in (429, 503) else []
-    if isinstance(error, MethodNotAllowed):
-        headers.append((b"allow", str(error.facts.get("allowed", "")).encode()))
-    return _answer(_told(error), code, status, _details(error) if _knows_details(scope) else None, *headers)
+    return _answer(_told(error), code, status, _details(error) if _knows_details(scope) else None, *_headers(error, status))
 
 
 def internal_error() -> Answer:
     return _answer("The server failed at this request; its log says more.", "UNKNOWN", 500, None)
+
+
+def _headers(error: HeadwaterError, status: int) -> Headers:
+    if status in (429, 503):
+        return [(b"retry-after", str(error.facts.get("retry_after_seconds", RETRY_AFTER_SECONDS)).encode())]
+    if isinstance(error, NotAuthenticated):
+        return [BEARER]
+    return [(b"allow", str(error.facts.get("allowed", "")).encode())] if isinstance(error, MethodNotAllowed) else []
 
 
 def _code_of(error: HeadwaterError) -> tuple[str, int]:

@@ -92,4 +92,5 @@ def test_the_principal_is_told_as_committer_whoever_is_the_author(rig: Rig) -> N
 def test_without_a_token_nothing_is_told(rig: Rig) -> None:
     for path in ("config", "trees", "trees/main/contents/sales.t"):
         answer = rig.get(f"/api/v2/{path}")
+        assert answer.headers["www-authenticate"].startswith("Bearer")
         assert answer.status_code == 401 and set(answer.json()) == {"status", "reason", "message", "errorCode"}
