@@ -128,6 +128,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     allow_plaintext: Annotated[
         bool, Meta(description="Whether a server may listen beyond this machine without TLS, e.g. behind a proxy that has it")
     ] = False
+    server_token: Annotated[
+        str, Meta(description="Bearer token that commands show to the server that they ask (--server); never shown")
+    ] = ""
     metrics_token: Annotated[
         str, Meta(description="Bearer token that /metrics asks for; never shown. Without one it answers this machine alone")
     ] = ""
@@ -202,6 +205,7 @@ SECRETS = (
     "kafka_ssl_key_password",
     "tls_key_password",
     "metrics_token",
+    "server_token",
 )
 """Settings whose values are never shown."""
 

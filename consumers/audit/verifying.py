@@ -13,6 +13,7 @@ import msgspec
 from headwater.schemas.change import Change
 from headwater.schemas.entry_ids import recomputed_entry_id
 from headwater.schemas.errors import ChainBroken
+from headwater.schemas.withheld import is_partial
 
 
 class Flaw(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +66,8 @@ def _flaw(pointer: str, change: Change, expected_seq: int, previous: str | None,
     reason = ""
     if change.pointer != pointer:
         reason = f"belongs to {change.pointer!r}"
+    elif is_partial(change):
+        reason = "was withheld in part: its reader may not see all of it, and so cannot audit it"
     elif change.seq != expected_seq:
         reason = f"has seq {change.seq} where {expected_seq} must follow"
     elif last is not None and change.time <= last.time:

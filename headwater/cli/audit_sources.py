@@ -9,6 +9,7 @@ from pathlib import Path
 
 import httpx
 
+from headwater.cli.server_token import server_token
 from headwater.cli.sources import quiet_kafka
 from headwater.consumers.audit.server_history import ServerHistory
 from headwater.consumers.audit.verifying import Verification, verify
@@ -22,7 +23,7 @@ from headwater.server_calls import check_server_url
 def verify_server(server: str, realm: str, wanted: Sequence[str]) -> list[Verification]:
     """Where history was cut, from its second entry on: the feed does not show the anchor."""
     with httpx.Client() as client:
-        history = ServerHistory(client, FeedTarget(server=check_server_url(server), realm=realm))
+        history = ServerHistory(client, FeedTarget(server=check_server_url(server), realm=realm, token=server_token()))
         listed = {info.name: info for info in history.pointers()}
         chosen = _chosen(wanted, list(listed))
         return [verify(name, history.changes(listed[name]), after_seq=listed[name].oldest_seq - 1) for name in chosen]
@@ -37,7 +38,7 @@ def verify_kafka(bootstrap: str, realm: str, wanted: Sequence[str], server: str 
     with tempfile.TemporaryDirectory(prefix="headwater-audit-") as folder, httpx.Client() as client:
         fetch = None
         if server is not None:
-            fetch = ViewsServer(client, FeedTarget(server=check_server_url(server), realm=realm)).change
+            fetch = ViewsServer(client, FeedTarget(server=check_server_url(server), realm=realm, token=server_token())).change
         history = KafkaHistory(KafkaSource(bootstrap=bootstrap, realm=realm), Path(folder), fetch)
         asyncio.run(history.load())
         found = []

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 
+from headwater.cli.server_token import server_token
 from headwater.consumers.feed_http import FeedTarget
 from headwater.consumers.http_poll import AsyncHttpPoll
 from headwater.consumers.kafka_source import KafkaSource
@@ -34,7 +35,7 @@ def quiet_kafka() -> None:
 
 @contextmanager
 def connected(server: str, realm: str) -> Iterator[RemoteRealm]:
-    with connect(server) as remote:
+    with connect(server, token=server_token()) as remote:
         yield remote.realm(realm)
 
 
@@ -54,7 +55,7 @@ async def kafka_reader(source: KafkaSource, server: str | None) -> AsyncIterator
     async with httpx.AsyncClient() as client:
         log = None
         if server is not None:
-            log = AsyncHttpPoll(client, FeedTarget(server=check_server_url(server), realm=source.realm))
+            log = AsyncHttpPoll(client, FeedTarget(server=check_server_url(server), realm=source.realm, token=server_token()))
         async with KafkaReader(source, log=log) as reader:
             yield reader
 
