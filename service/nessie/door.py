@@ -28,7 +28,7 @@ from headwater.service.http.answers import Answer, Receive, Scope, Send, header
 from headwater.service.http.bodies import read_body
 from headwater.service.http.service import Service
 from headwater.service.idempotency.keyed import keyed_request
-from headwater.service.idempotency.once import IdempotencyOptions, once_async
+from headwater.service.idempotency.once import once_async
 from headwater.service.nessie.asked import Asked
 from headwater.service.nessie.error_shape import error_answer, internal_error
 from headwater.service.nessie.routes import Found, NessieRoute, find_route
@@ -50,7 +50,6 @@ UNKNOWN = Counted(f"{PREFIX}/unknown")
 class NessieDoor:
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._idempotency = IdempotencyOptions()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["route"] = UNKNOWN
@@ -86,7 +85,7 @@ class NessieDoor:
             keyed_request(scope, body, caller.name, route.path),
             asked.run,
             refused=lambda error: error_answer(error, scope),
-            options=self._idempotency,
+            options=service.config.idempotency,
             development=caller.development,
         )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from headwater.persistence.draft import Draft, Plan
-from headwater.persistence.log_entry import Logged
+from headwater.persistence.log_entry import Logged, parent
 from headwater.producer.commit_meta import CommitMeta
 from headwater.producer.merging.bringing import Brought, KeyOutcome, MergeRules
 from headwater.producer.merging.merge import MergePreview, MergeRequest
@@ -83,22 +83,23 @@ def merge_request(
 
 def run(view: CatalogView, branch: Effective, request: WatchedMerge | WatchedTransplant, *, dry_run: bool) -> MergeResult:
     """A conflict is a result here; whoever wants it as an error raises `refusal`."""
-    after, refusal, applied = request.head, None, False
+    landed, refusal = None, None
     try:
         if dry_run:
             tried = request.preview(view.draft(branch.pointer))
             for brought in [tried.brought] if isinstance(tried, MergePreview) else tried:
                 brought.raise_conflicts()
         else:
-            answer = view.kernel.committer.commit(branch.pointer, request)
-            after, applied = answer.head_commit, answer.logged is not None
+            landed = view.kernel.committer.commit(branch.pointer, request).logged
     except CommitConflict as conflict:
         refusal = conflict
+    # By the entry itself: of a request that had landed before, nothing was seen now.
+    before = request.head if landed is None or request.outcomes else parent(landed.entry)
     return MergeResult(
-        applied=applied,
+        applied=landed is not None,
         successful=refusal is None,
-        head_before=request.head,
-        head_after=after if applied else request.head,
+        head_before=before,
+        head_after=before if landed is None else landed.commit,
         ancestor=request.ancestor,
         outcomes=request.outcomes,
         refusal=refusal,
