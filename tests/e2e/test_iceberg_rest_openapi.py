@@ -18,7 +18,7 @@ with warnings.catch_warnings():
     import schemathesis
     from schemathesis.core.errors import InvalidSchema
 
-EXAMPLES = 60 if os.environ.get("HEADWATER_SOAK") == "1" else 2
+EXAMPLES = 60 if os.environ.get("HEADWATER_SOAK") == "1" else 1
 TOLD_BESIDE = {400, 404, 406, 413, 422}
 """What the specification leaves unsaid of some operations: malformed or unknown names, what is refused,
 too large a body, an Idempotency-Key of another request."""
@@ -74,4 +74,4 @@ def test_nothing_that_fits_or_nearly_fits_is_a_500_or_an_unknown_answer(lake: Ic
         assert not isinstance(result, InvalidSchema)
         for mode in (schemathesis.GenerationMode.POSITIVE, schemathesis.GenerationMode.NEGATIVE):
             asking.ask(result.ok(), mode)
-    assert asking.asked > 80 and {200, 204, 400, 404, 406} <= asking.statuses, (asking.asked, asking.statuses)
+    assert asking.asked > 50 and {200, 204, 400, 404, 406} <= asking.statuses, (asking.asked, asking.statuses)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from pathlib import Path
 
-import httpx
 import pytest
 from pyiceberg.catalog.rest import RestCatalog
 
 import headwater
 from headwater.embedded import CatalogHandle
-from headwater.schemas.errors import InvalidInput
+from headwater.schemas.errors import InvalidInput, MalformedMetadata, StoreUnavailable
+from headwater.service.iceberg.operations.files import files_of
+from headwater.service.iceberg.operations.locations import Warehouse
+from headwater.service.iceberg.operations.metadata_files import MetadataFiles
 from headwater.service.iceberg.storage_options import storage_options
 from tests.feed_server import FeedServer, feed_server
 from tests.iceberg_lake import ROWS, IcebergLake, iceberg_lake, table_body
@@ -73,15 +74,14 @@ def test_a_table_lives_on_s3(lake: IcebergLake, catalog: CatalogHandle, moto: Mo
     assert told_locations(catalog) == there
 
 
-def test_files_are_read_again_after_a_restart(lake: IcebergLake, served: FeedServer, tmp_path: Path, moto: MotoServer) -> None:
+def test_files_are_read_again_by_another_process(lake: IcebergLake, moto: MotoServer) -> None:
     made = lake.http.post("namespaces/db/tables", json=table_body("kept")).json()
-    options = shlex.join(f"{name}={value}" for name, value in moto.options.items())
-    with feed_server(served.store_url, settings={"storage_options": options}) as second:
-        answer = httpx.get(f"{second.url}/iceberg/v1/remote/namespaces/db/tables/kept")
-        assert answer.json()["metadata"] == made["metadata"]
-        update = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": "b"}}]}
-        httpx.post(f"{second.url}/iceberg/v1/remote/namespaces/db/tables/kept", json=update).raise_for_status()
-    assert lake.http.get("namespaces/db/tables/kept").json()["metadata"]["properties"] == {"a": "b"}
+    fresh = MetadataFiles(Warehouse(ROOT), files_of(ROOT, moto.options))
+    assert fresh.load(made["metadata-location"]).table == made["metadata"]
+    with pytest.raises(MalformedMetadata):
+        fresh.load(f"{ROOT}/db/none.metadata.json")
+    fresh.remove(made["metadata-location"])
+    assert made["metadata-location"].removeprefix(f"s3://{BUCKET}/") not in moto.listed()
 
 
 @pytest.mark.parametrize(
@@ -116,17 +116,13 @@ def test_no_key_is_told(lake: IcebergLake, served: FeedServer) -> None:
     assert SECRET_KEY not in served.log_text
 
 
-def test_a_store_of_files_that_cannot_be_reached_changes_nothing(tmp_path: Path) -> None:
-    nowhere = "s3.endpoint=http://127.0.0.1:9 s3.connect-timeout=1 s3.region=x s3.access-key-id=x s3.secret-access-key=x"
-    url = f"sqlite:///{tmp_path}/lake.db"
-    with feed_server(url, settings={"storage_options": nowhere}) as server, headwater.open(url) as engine:
-        catalog = engine.realm().create_catalog("away", storage_root=ROOT)
-        with iceberg_lake(server.url, "away") as lake:
-            lake.http.post("namespaces", json={"namespace": ["db"]}).raise_for_status()
-            seq = catalog.branch().info().seq
-            answer = lake.http.post("namespaces/db/tables", json=table_body("t"), timeout=120)
-            assert (answer.status_code, answer.json()["error"]["type"]) == (503, "ServiceUnavailableException")
-            assert catalog.branch().info().seq == seq
+def test_files_that_cannot_be_reached_are_a_reason_to_try_again(moto: MotoServer) -> None:
+    files = files_of(ROOT, {**moto.options, "s3.endpoint": "http://127.0.0.1:9", "s3.connect-timeout": "1"})
+    with pytest.raises(StoreUnavailable):
+        files.write_new(f"{ROOT}/x", b"x")
+    with pytest.raises(StoreUnavailable):
+        files.read(f"{ROOT}/x")
+    files.remove(f"{ROOT}/x")  # what stays is garbage, not a fault
 
 
 @pytest.mark.parametrize(
