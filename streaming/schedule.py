@@ -75,7 +75,7 @@ class CycleReport(msgspec.Struct, kw_only=True):
     rows_purged: int = 0
     failures: list[str] = []
     busy: bool = False
-    """Another process is at it; nothing was done."""
+    """Another process is at it; what was not done yet is left for a later turn."""
 
 
 def run_cycle(store: Store, options: ScheduleOptions, tools: CycleTools | None = None) -> CycleReport:

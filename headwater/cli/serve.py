@@ -94,7 +94,8 @@ def command(
         )
     )
     hours = settings.maintain_hours if maintain_hours is None else maintain_hours
-    with maintained_beside(msgspec.structs.replace(settings, store=config.store), hours):
+    maintained = msgspec.structs.replace(settings, store=config.store, kafka_bootstrap=bootstrap or settings.kafka_bootstrap)
+    with maintained_beside(maintained, hours):
         scheme = "https" if config.has_tls else "http"
         click.echo(f"headwater serves {shown_url(config.store)} at {scheme}://{host}:{port}/", err=True)
         serve(config)
