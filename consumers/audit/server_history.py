@@ -10,7 +10,7 @@ import msgspec
 from headwater.consumers.feed_http import FeedTarget, error_of, timeout, unreachable
 from headwater.consumers.http_poll import HttpPoll
 from headwater.schemas.change import Change
-from headwater.schemas.errors import HeadwaterError
+from headwater.schemas.errors import HeadwaterError, NotPermitted
 from headwater.schemas.feed_json import PointerInfo, PointersPage
 
 PAGE_POINTERS = 1_000
@@ -36,6 +36,12 @@ class ServerHistory:
         poll = HttpPoll(self._client, msgspec.structs.replace(self._target, pointers=(pointer.name,)))
         for received in poll.receive(str(pointer.oldest_seq - 1), follow=False):
             for frame in received.frames:
+                if frame.filtered:  # nobody asked for less: an audit of a part would find gaps that are none
+                    raise NotPermitted(
+                        f"{pointer.name}: some of its Changes are withheld from this token.",
+                        field="pointer",
+                        remedy="Audit with a token that has feed.read over the whole catalog.",
+                    )
                 for change in frame.changes:
                     if change.seq <= pointer.seq:
                         yield change

@@ -151,12 +151,22 @@ def test_pyiceberg_signs_in_with_id_and_secret_and_does_what_it_may(
             RestCatalog("lake", uri=f"{server.url}/iceberg", warehouse="lake")
         page = httpx.get(f"{server.feed}/changes?pointer={MAIN}", headers=_bearer(_token(server, root))).json()
         assert [change["author"] for change in page["changes"][-3:]] == ["root", "root", "reader"]
+        assert _audited(server, _token(server, root)).returncode == 0
+        partial = _audited(server, _token(server, credentials))
+        assert partial.returncode == 2 and "withheld" in partial.stderr, "an audit of a part would find gaps that are none"
+        assert _audited(server, "").returncode == 2
         for one in (admin, mine):
             one.close()
         log = server.log_text
     assert root.client_secret not in log and credentials.client_secret not in log and "eyJ" not in log
     denied = [line for line in server.log if line["message"] == "denied"]
     assert {line["principal"] for line in denied} == {"reader"} and all(line["right"] for line in denied)
+
+
+def _audited(server: FeedServer, token: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "headwater", "audit", "verify", "--server", server.url, "--pointer", MAIN, "--json"]
+    environ = {**os.environ, "HEADWATER_SERVER_TOKEN": token}
+    return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=False)
 
 
 def _schema() -> Any:
