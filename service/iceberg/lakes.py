@@ -7,9 +7,10 @@ import threading
 from headwater.producer.catalog_records import Catalog
 from headwater.schemas.errors import InvalidInput
 from headwater.service.iceberg.operations.files import files_of
+from headwater.service.iceberg.operations.kept_files import KeptFiles
 from headwater.service.iceberg.operations.lake_branch import KeyLocks, LakeBranch
 from headwater.service.iceberg.operations.locations import Warehouse
-from headwater.service.iceberg.operations.metadata_files import MetadataFiles
+from headwater.service.iceberg.operations.metadata_files import MetadataFile, MetadataFiles
 from headwater.service.iceberg.state_reads import StateReads
 from headwater.service.iceberg.storage_options import StorageOptions
 from headwater.service.iceberg.turns import Turns
@@ -29,6 +30,7 @@ class Lakes:
         self.keys_kept_seconds = keys_kept_seconds
         self.storage = storage or StorageOptions()
         self._metadata: dict[str, MetadataFiles] = {}
+        self._kept: KeptFiles[MetadataFile] = KeptFiles()
         self._branches: dict[tuple[str, str, str], LakeBranch] = {}
         self._locks = KeyLocks()
         self.reads = StateReads()
@@ -63,7 +65,7 @@ class Lakes:
         root = catalog.storage_root
         with self._lock:
             if root not in self._metadata:
-                self._metadata[root] = MetadataFiles(Warehouse(root), files_of(root, self.storage.server))
+                self._metadata[root] = MetadataFiles(Warehouse(root), files_of(root, self.storage.server), self._kept)
             return self._metadata[root]
 
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import gzip
 import re
-import threading
 import uuid
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from hashlib import blake2s
@@ -19,21 +17,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 import pydantic
 from pyiceberg.exceptions import ValidationError
-from pyiceberg.view.metadata import ViewMetadata
 
 from headwater.schemas.errors import MalformedMetadata
 from headwater.service.iceberg.metadata.new_table import whole
 from headwater.service.iceberg.metadata.shapes import Plain
 from headwater.service.iceberg.operations.files import Files, unpacked
+from headwater.service.iceberg.operations.kept_files import KeptFiles
 
 if TYPE_CHECKING:
     from headwater.service.iceberg.operations.locations import Warehouse
 
 T = TypeVar("T")
 
-KEPT_BYTES_MAX = 64 * 1024 * 1024
-"""Of JSON; the values beside it take a few times as much."""
-DEPTH_MAX = 100
 CODEC = "write.metadata.compression-codec"
 
 _VERSION = re.compile(r"(\d{1,9})-[^/]*metadata\.json(?:\.gz)?")
@@ -57,10 +52,6 @@ class MetadataFile:
     def table(self) -> Plain:
         """Checked, with what old formats may leave out; not to be changed."""
         return self._made_of if self._made_of is not None else whole(self.plain, self.location)
-
-    @cached_property
-    def view(self) -> ViewMetadata:
-        return well_formed(lambda: ViewMetadata.model_validate(self.plain), self.location)
 
     @property
     def known_refs_json(self) -> bytes | None:
@@ -86,20 +77,14 @@ class MetadataFile:
 class MetadataFiles:
     """Thread-safe. One for each warehouse."""
 
-    def __init__(self, warehouse: Warehouse, files: Files) -> None:
+    def __init__(self, warehouse: Warehouse, files: Files, kept: KeptFiles[MetadataFile] | None = None) -> None:
         self.warehouse = warehouse
         self._files = files
-        self._kept: OrderedDict[str, MetadataFile] = OrderedDict()
-        self._bytes = 0
-        self._lock = threading.Lock()
+        self._kept: KeptFiles[MetadataFile] = kept if kept is not None else KeptFiles()
 
     def kept(self, location: str) -> MetadataFile | None:
         """From memory alone, so an event loop may call it."""
-        with self._lock:
-            kept = self._kept.get(location)
-            if kept is not None:
-                self._kept.move_to_end(location)
-            return kept
+        return self._kept.get((self.warehouse.root, location))
 
     def load(self, location: str) -> MetadataFile:
         """⚠ Checked here too: a commit through another door may have set any location."""
@@ -123,23 +108,16 @@ class MetadataFiles:
         name = f"{next_version(previous):05d}-{uuid.uuid4()}{'.gz' if packed else ''}.metadata.json"
         location = f"{self.warehouse.check(folder)}/{name}"
         self._files.write_new(location, gzip.compress(json, 1) if packed else json)
+        if previous is not None:
+            self._kept.supersede((self.warehouse.root, previous))
         return self._keep(MetadataFile(location, json, table))
 
     def remove(self, location: str) -> None:
-        with self._lock:
-            gone = self._kept.pop(location, None)
-            self._bytes -= len(gone.json) if gone is not None else 0
+        self._kept.forget((self.warehouse.root, location))
         self._files.remove(location)
 
     def _keep(self, file: MetadataFile) -> MetadataFile:
-        with self._lock:
-            if file.location in self._kept:
-                return self._kept[file.location]
-            self._kept[file.location] = file
-            self._bytes += len(file.json)
-            while self._bytes > KEPT_BYTES_MAX and len(self._kept) > 1:
-                self._bytes -= len(self._kept.popitem(last=False)[1].json)
-        return file
+        return self._kept.keep((self.warehouse.root, file.location), file)
 
 
 def next_version(previous: str | None) -> int:
