@@ -10,12 +10,10 @@ from urllib.parse import urlparse
 import pyarrow as pa
 import pytest
 from pyiceberg.exceptions import CommitFailedException, NamespaceNotEmptyError, NoSuchTableError, TableAlreadyExistsError
-from pyiceberg.schema import Schema
-from pyiceberg.types import LongType, NestedField, StringType
-from pyiceberg.view.metadata import ViewVersion
+from pyiceberg.types import StringType
 
 from tests.e2e.conftest import FeedBranch
-from tests.iceberg_lake import ROWS, IcebergLake, table_body, view_body, view_version
+from tests.iceberg_lake import ROWS, IcebergLake, table_body
 
 
 def operations(branch: FeedBranch) -> list[dict[str, Any]]:
@@ -254,41 +252,3 @@ def test_the_same_key_is_answered_as_the_first_time(lake: IcebergLake, branch: F
     assert first.json() == again.json()
     assert len(operations(branch)) == 2
     lake.refused("POST", "namespaces/db/tables", 422, "UnprocessableEntityException", json=table_body("u"), headers=key)
-
-
-def test_views_are_made_listed_and_dropped(lake: IcebergLake, branch: FeedBranch) -> None:
-    catalog = lake.catalog()
-    catalog.create_namespace("db")
-    version = ViewVersion.model_validate(view_version(1, 1, "select 1"))
-    catalog.create_view("db.v", Schema(NestedField(1, "id", LongType(), required=False)), version)
-    assert catalog.list_views("db") == [("db", "v")]
-    assert catalog.list_tables("db") == []
-    assert catalog.view_exists("db.v")
-    assert catalog.load_view("db.v").metadata.current_version_id == 1
-    catalog.drop_view("db.v")
-    assert not catalog.view_exists("db.v")
-    told = [one for one in operations(branch) if one["type"] == "ICEBERG_VIEW"]
-    assert [(one["op"], (one["after"] or {}).get("version_id")) for one in told] == [("put", 1), ("delete", None)]
-
-
-def test_a_view_is_replaced_and_renamed(lake: IcebergLake) -> None:
-    lake.http.post("namespaces", json={"namespace": ["db"]})
-    made = lake.http.post("namespaces/db/views", json=view_body("v")).json()
-    uuid = made["metadata"]["view-uuid"]
-    schema = {"type": "struct", "fields": [{"id": 1, "name": "other", "type": "string", "required": False}]}
-    updates = [
-        {"action": "add-schema", "schema": schema},
-        {"action": "add-view-version", "view-version": view_version(2, -1, "select 2")},
-        {"action": "set-current-view-version", "view-version-id": -1},
-    ]
-    body = {"requirements": [{"type": "assert-view-uuid", "uuid": uuid}], "updates": updates}
-    replaced = lake.http.post("namespaces/db/views/v", json=body).json()["metadata"]
-    assert replaced["current-version-id"] == 2
-    assert [one["schema-id"] for one in replaced["versions"]] == [0, 1]
-    wrong = {**body, "requirements": [{"type": "assert-view-uuid", "uuid": "0" * 8 + uuid[8:]}]}
-    lake.refused("POST", "namespaces/db/views/v", 409, "CommitFailedException", json=wrong)
-    rename = {"source": {"namespace": ["db"], "name": "v"}, "destination": {"namespace": ["db"], "name": "w"}}
-    assert lake.http.post("views/rename", json=rename).status_code == 204
-    assert lake.http.get("namespaces/db/views/w").json()["metadata"] == replaced
-    lake.refused("GET", "namespaces/db/tables/w", 404, "NoSuchTableException")
-    lake.refused("POST", "namespaces/db/tables", 409, "AlreadyExistsException", json=table_body("w"))
