@@ -33,7 +33,7 @@ def realm(url: str, *arguments: str, stdin: str = "") -> CliRun:
 def test_a_realm_is_led_from_creation_to_deletion(url: str) -> None:
     assert realm(url, "create", "tenant", "--json").json["status"] == "CREATED"
     done = realm(url, "init", "tenant", "--json").json
-    assert done["status"] == "ACTIVE" and done["principal"] == "root" and len(done["client_secret"]) == 43
+    assert done["status"] == "ACTIVE" and done["principal"] == "root" and len(done["client_secret"]) == 52
     assert done["created_at"] < done["updated_at"] and done["created_at"].endswith("Z")
     shown = realm(url, "show", "tenant", "--json").json
     assert [pointer["name"] for pointer in shown["pointers"]] == sorted(REALM_POINTERS)
@@ -53,7 +53,7 @@ def test_create_and_init_can_be_one_step_and_the_secret_is_shown_uncut(url: str,
     run = realm(url, "create", "tenant", "--init")
     assert run.code == 0
     [secret] = [line.split()[-1] for line in run.out.splitlines() if line.startswith("client secret")]
-    assert len(secret) == 43
+    assert len(secret) == 52
 
 
 def test_tables_show_every_realm(url: str) -> None:

@@ -44,7 +44,8 @@ def test_dev_makes_what_it_promises_and_keeps_what_is_there(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["serve"], "--dev"),
+        (["serve"], "store"),
+        (["serve", "--host", "0.0.0.0"], "TLS"),
         (["serve", "--dev", "--host", "0.0.0.0"], "host"),
         (["serve", "--dev", "--host", "example.com"], "host"),
         (["--store", "memory://", "serve", "--dev", "--workers", "2"], "workers"),
