@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import rich_click as click
 
+from headwater.cli.access_place import access_kernel, properties, properties_of, write_meta
 from headwater.cli.output import as_json, print_json, print_table
 from headwater.cli.place import author, in_realm, realm_of
+from headwater.producer.catalog_updates import drop_catalog, update_catalog
 from headwater.schemas.entry_ids import time_text
 from headwater.settings import Settings
 
 
 @click.group()
 def command() -> None:
-    """Create, list and drop the catalogs of a realm."""
+    """Create, list, update and drop the catalogs of a realm."""
 
 
 @command.command()
@@ -49,14 +51,48 @@ def list_catalogs(settings: Settings, realm: str, json_output: bool) -> None:
 
 @command.command()
 @click.argument("name")
+@click.option("--storage-root", metavar="URI", help="Where its tables' files live; only while the catalog is empty.")
+@properties
+@in_realm
+@author
+@as_json
+@click.pass_obj
+def update(
+    settings: Settings,
+    name: str,
+    storage_root: str | None,
+    assignments: tuple[str, ...],
+    realm: str,
+    author: str | None,
+    json_output: bool,
+) -> None:
+    """Set properties of a catalog; those that are not named go."""
+    with access_kernel(settings, realm) as kernel:
+        written = update_catalog(
+            kernel,
+            name,
+            storage_root=storage_root,
+            properties=properties_of(assignments) if assignments else None,
+            meta=write_meta(author),
+        )
+    if json_output:
+        print_json(written.catalog)
+    else:
+        click.echo(f"catalog {name}: {' '.join(f'{k}={v}' for k, v in written.catalog.properties.items()) or 'no properties'}")
+
+
+@command.command()
+@click.argument("name")
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--require-empty", is_flag=True, help="Refuse while something is inside.")
+@click.option("--purge", is_flag=True, help="Its history need not be kept either: the next maintenance removes it.")
 @in_realm
 @author
 @click.pass_obj
-def drop(settings: Settings, name: str, yes: bool, realm: str, author: str | None) -> None:
+def drop(settings: Settings, name: str, yes: bool, require_empty: bool, purge: bool, realm: str, author: str | None) -> None:
     """Mark a catalog as dropped: its branches take no more commits, and maintenance removes its data."""
     if not yes:
         click.confirm(f"Drop catalog {name} of realm {realm}?", abort=True)
-    with realm_of(settings, realm) as handle:
-        handle.drop_catalog(name, author=author)
+    with access_kernel(settings, realm) as kernel:
+        drop_catalog(kernel, name, require_empty=require_empty, purge=purge, meta=write_meta(author))
     click.echo(f"catalog {name} is dropped")
