@@ -19,6 +19,8 @@ from headwater.streaming.segments import NEVER, BaseAt, Bounds, Position
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+BATCH_COLUMNS = ("realm_instance", "pointer", "seq", "entry_id", "kind", "objects_added", "objects_released", "base")
+"""Of a Change, all that a retained set needs."""
 OPENING = ("create", "assign", "delete")
 
 

@@ -21,6 +21,7 @@ from headwater.streaming.catching_up import Report, run_until_caught_up, run_unt
 from headwater.streaming.kafka_changes import KafkaOptions, require_broker, stream_kafka_changes
 from headwater.streaming.readers import RegisteredReaders
 from headwater.streaming.retained_batch import (
+    BATCH_COLUMNS,
     PointerShare,
     known_seq,
     object_rows,
@@ -142,6 +143,7 @@ class RetainedJob:
             "store": self._url,
             "realm": state.realm,
             "changes_per_batch": str(changes_per_batch),
+            "columns": ",".join(BATCH_COLUMNS),
             "after": log_offsets.LogOffset(state.realm, positions).as_text(),
         }
         options |= {} if is_stopping else {"until": "start"}
@@ -162,8 +164,7 @@ class RetainedJob:
     def _add_batch(self, batch: DataFrame, batch_id: int) -> None:
         """Two jobs: one says what came, one writes it."""
         state = self.state()
-        slim = batch.select("realm_instance", "pointer", "seq", "entry_id", "kind", "base", "objects_added", "objects_released")
-        slim = slim.persist()
+        slim = batch.select(*BATCH_COLUMNS).persist()
         try:
             shares = [share for share in pointer_shares(slim, state.realm) if not self._was_purged(state, share)]
             positions = reached(state, shares)

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from headwater.schemas.errors import InvalidInput
+from headwater.streaming.change_rows import CHANGE_TYPES
 
 Options = TypeVar("Options", bound=msgspec.Struct)
 Text = Annotated[str, Meta(min_length=1)]
@@ -29,12 +30,27 @@ class LogOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """The most that one micro-batch of a stream holds."""
     changes_per_split: Annotated[int, Meta(ge=1)] = 5_000
     """The most that one task reads."""
+    columns: str = ""
+    """Names, comma between: only these are read and worked out. All, if left out."""
     poll_seconds: Annotated[float, Meta(gt=0, le=60)] = 0.2
     """How often an idle stream looks for more."""
 
     @property
     def patterns(self) -> tuple[str, ...]:
         return tuple(name.strip() for name in self.pointers.split(",") if name.strip())
+
+    @property
+    def wanted_columns(self) -> tuple[str, ...]:
+        """In the order in which they always stand."""
+        named = {name.strip() for name in self.columns.split(",") if name.strip()}
+        unknown = sorted(named - CHANGE_TYPES.keys())
+        if unknown:
+            raise InvalidInput(
+                f"format 'headwater' has no column {unknown[0]!r}.",
+                field="columns",
+                remedy=f"The columns are {', '.join(CHANGE_TYPES)}.",
+            )
+        return tuple(name for name in CHANGE_TYPES if not named or name in named)
 
     def selects(self, pointer: str) -> bool:
         return not self.patterns or any(

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from headwater.persistence.log_entry import Logged
 from headwater.persistence.pointer_log import LogHead, PointerLog
 from headwater.schemas.errors import CursorReset
-from headwater.streaming.change_rows import CHANGE_DDL, arrow_batch, row_of_entry
+from headwater.streaming.change_rows import CHANGE_TYPES, change_ddl, entries_batch
 from headwater.streaming.sources.log_filters import NEVER, LogFilter, push
 from headwater.streaming.sources.log_heads import LogHeads, check_not_expired
 from headwater.streaming.sources.log_offsets import LogOffset, LogRange, Position, cut, offset_of, ranges_between
@@ -48,13 +48,14 @@ class LogSource(DataSource):
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
         self._options = parse_options(dict(options), LogOptions, "headwater")
+        self._columns = self._options.wanted_columns
 
     @classmethod
     def name(cls) -> str:
         return "headwater"
 
     def schema(self) -> str:
-        return CHANGE_DDL
+        return change_ddl(self._columns)
 
     def reader(self, schema: StructType) -> LogReader:
         return LogReader(self._options)
@@ -82,7 +83,7 @@ class LogReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, LogPartition)  # noqa: S101
-        return read_partition(self._options.store, partition, self._filter)
+        return read_partition(self._options.store, partition, self._filter, self._options.wanted_columns)
 
 
 class LogStreamReader(DataSourceStreamReader):
@@ -130,7 +131,7 @@ class LogStreamReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, LogPartition)  # noqa: S101
-        return read_partition(self._options.store, partition, LogFilter())
+        return read_partition(self._options.store, partition, LogFilter(), self._options.wanted_columns)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Spark's checkpoint is the only record of what was read."""
@@ -139,7 +140,9 @@ class LogStreamReader(DataSourceStreamReader):
         """The store stays open for the next query of this process."""
 
 
-def read_partition(store: str, share: LogPartition, wanted: LogFilter) -> Iterator[pa.RecordBatch]:
+def read_partition(
+    store: str, share: LogPartition, wanted: LogFilter, columns: Sequence[str] = tuple(CHANGE_TYPES)
+) -> Iterator[pa.RecordBatch]:
     """Oldest first; a share whose history was cut or replaced meanwhile fails as a whole."""
     kernel = opened_kernel(store, share.realm)
     log = PointerLog(kernel, share.pointer)
@@ -148,9 +151,9 @@ def read_partition(store: str, share: LogPartition, wanted: LogFilter) -> Iterat
     while after < share.last:
         page = log.page(after, min(ENTRIES_PER_READ, share.last - after), head)
         _check_same_history(share, page.entries, head)
-        rows = [row_of_entry(logged, share.realm) for logged in page.entries if wanted.shows_kind(logged.entry.kind)]
-        if rows:
-            yield arrow_batch(rows)
+        shown = [logged for logged in page.entries if wanted.shows_kind(logged.entry.kind)]
+        if shown:
+            yield entries_batch(shown, share.realm, columns)
         if page.to_seq == after:
             raise _replaced(share, head)
         after = page.to_seq

@@ -26,7 +26,8 @@ from tests.maintained import Maintained
 JOB = Path(__file__).resolve().parents[1] / "spark_cluster_job.py"
 INSTANCE = "lake#0000000000000001"
 START_SECONDS = 120
-KILLS = ("retained", "sweep") if os.environ.get("HEADWATER_SOAK") == "1" else ("sweep",)
+SOAK = os.environ.get("HEADWATER_SOAK") == "1"
+KILLS = ("retained", "sweep") if SOAK else ("sweep",)
 """When a worker dies; another one is left for what follows. Each costs two JVMs more."""
 
 
@@ -118,7 +119,7 @@ def test_a_real_cluster_reads_retains_and_sweeps_while_its_workers_are_killed(tm
         realm = old_realm(store, tmp_path / "retained")
         before, reachable = realm.ids(), realm.reachable()
         with cluster(tmp_path, len(KILLS) + 1) as spark, (tmp_path / "job.log").open("wb") as log:
-            command = [sys.executable, "-P", str(JOB), spark.url, url, INSTANCE, str(tmp_path), *KILLS]
+            command = [sys.executable, "-P", str(JOB), spark.url, url, INSTANCE, str(tmp_path), *KILLS, "read" if SOAK else ""]
             job = subprocess.Popen(command, cwd=elsewhere, stdout=subprocess.PIPE, stderr=log, text=True)
             try:
                 for number, moment in enumerate(KILLS):
@@ -138,10 +139,10 @@ def test_a_real_cluster_reads_retains_and_sweeps_while_its_workers_are_killed(tm
         assert realm.ids() == reachable
         realm.check_states()
         logged = sorted([name, seq] for name, log_of in realm.logs.items() for seq in range(realm.floor(name), len(log_of) + 1))
-    assert answer["changes"] == logged and answer["objects"] == len(before)
+    assert not SOAK or (answer["changes"] == logged and answer["objects"] == len(before))
     assert all("headwater-package.zip" in place for place in answer["packages"]), "executors read the checkout"
     assert (answer["executors"], answer["executors_left"]) == (len(KILLS) + 1, 1), "no executor was lost"
-    assert answer["same"] and answer["steps"] >= 3 and answer["failures"] == [] and answer["purged"] > 0
+    assert answer["same"] and answer["steps"] >= 2 and answer["failures"] == [] and answer["purged"] > 0
 
 
 def old_realm(store: Store, folder: Path) -> Maintained:

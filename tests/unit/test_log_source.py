@@ -245,10 +245,19 @@ def test_a_realm_that_was_made_again_is_not_taken_for_the_old_one(tmp_path: Path
         drained(stream(tmp_path, realm="r", poll_seconds=0.01), end)
 
 
+def test_only_the_columns_that_are_named_are_read(tmp_path: Path, engine: Headwater) -> None:
+    some = LogSource({"store": url_of(tmp_path), "columns": "objects_added, seq,pointer"})
+    assert some.schema() == "pointer string, seq bigint, objects_added array<bigint>"
+    readers = [source.reader(StructType()) for source in (some, LogSource({"store": url_of(tmp_path)}))]
+    slim, full = ([batch for part in made.partitions() for batch in made.read(part)] for made in readers)
+    assert slim and [batch.to_pylist() for batch in slim] == [batch.select(slim[0].schema.names).to_pylist() for batch in full]
+
+
 @pytest.mark.parametrize(
     ("options", "refusal", "says"),
     [
         ({"pointer": MAIN}, InvalidInput, "no option 'pointer'"),
+        ({"columns": "seq,colour"}, InvalidInput, "no column 'colour'"),
         ({"changes_per_batch": "0"}, InvalidInput, "changes_per_batch"),
         ({"realm": "nowhere"}, RealmNotFound, "nowhere"),
         ({"pointers": "cat/9/heads/main"}, PointerNotFound, "cat/9/heads/main"),
