@@ -19,6 +19,7 @@ from jwt.algorithms import RSAAlgorithm
 
 from headwater.persistence.principals import SECRET_TYPE
 from headwater.persistence.realms import Realms
+from headwater.persistence.rows import Table
 from headwater.persistence.store import open_store
 from headwater.producer.access.grants import realm_grants
 from headwater.producer.access.principals import Credentials, Principals
@@ -334,3 +335,25 @@ def test_no_secret_and_no_hash_leaves_by_feed_snapshot_metrics_or_log(rig: Rig, 
     secrets = [*shown, *(secret.partition("_")[2] for secret in shown), "scrypt", "not-this-one", root]
     secrets += [base64.b64encode(row.payload).decode()[8:40] for row in rows]
     assert not [secret for secret in secrets if secret in everything]
+
+
+def test_no_row_but_its_own_holds_a_secret_that_management_has_shown(rig: Rig) -> None:
+    """Answers are kept for those who ask again under their key: with everything but the secret."""
+    root, shown = rig.token("alpha"), []
+    people = "/manage/v1/alpha/principals"
+    for number, (path, body) in enumerate(
+        [(people, {"name": "alice"}), (f"{people}/alice/rotate", {"overlap_seconds": 60}), (f"{people}/alice/reset", None)]
+    ):
+        options: dict[str, Any] = {} if body is None else {"json": body}
+        key = {"idempotency-key": f"key-{number}"}
+        answer = rig.ask("POST", path, token=root, headers=key, **options)
+        assert answer.status_code in (200, 201), answer.text
+        shown.append(answer.json()["credentials"]["client_secret"])
+        again = rig.ask("POST", path, token=root, headers=key, **options)
+        assert again.status_code == answer.status_code and shown[-1] not in again.text
+    kernel = rig.kernel("alpha")
+    backend, realm = kernel.store.backend, kernel.realm
+    types = {row.type for split in backend.splits(Table.ROOTED, 1) for row in backend.scan(split, realm=realm)}
+    assert types > {SECRET_TYPE, KEYS_TYPE}, "the answers must have been kept somewhere"
+    payloads = b"".join(row.payload for kind in types for row in backend.list_rooted(realm, kind))
+    assert b"alice" in payloads and all(secret.partition("_")[2].encode() not in payloads for secret in shown)
