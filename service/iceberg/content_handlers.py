@@ -10,6 +10,7 @@ import msgspec
 from headwater.schemas.errors import InvalidInput
 from headwater.service.http.answers import JSON, NO_STORE, Answer, json_answer
 from headwater.service.iceberg.call import Call, Identifier, key_of
+from headwater.service.iceberg.metadata.table_requests import AssertCreate, read_requirements
 from headwater.service.iceberg.operations import table_commits, tables, views
 from headwater.service.iceberg.operations.lake_branch import TABLE, VIEW, as_table
 from headwater.service.iceberg.operations.metadata_files import MetadataFile
@@ -38,6 +39,10 @@ class TableCommit(msgspec.Struct, frozen=True):
     updates: list[msgspec.Raw]
     requirements: list[msgspec.Raw] = []
     identifier: Identifier | None = None
+
+    @property
+    def creates(self) -> bool:
+        return any(isinstance(one, AssertCreate) for one in read_requirements(self.requirements))
 
 
 class ViewCommit(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ from headwater.service.access.caller import Caller
 from headwater.service.access.rights import Right, Securable
 from headwater.service.dev_realm import DEV_CATALOG
 from headwater.service.iceberg.call import Call, namespace_of
-from headwater.service.iceberg.content_handlers import Registration, Renaming, Transaction
+from headwater.service.iceberg.content_handlers import Registration, Renaming, TableCommit, Transaction
 from headwater.service.iceberg.lakes import prefix_of
 from headwater.service.iceberg.operations.tables import TableCreation
 from headwater.service.iceberg.operations.views import ViewCreation
@@ -125,6 +125,25 @@ RIGHTS: dict[tuple[str, str], Need] = {
 }
 
 
+def _creating(call: Call) -> Needed:
+    return [(_R.TABLE_CREATE, call.table)] if call.read(TableCommit).creates else []
+
+
+def _creating_some(call: Call) -> Needed:
+    changes = call.read(Transaction).table_changes
+    return [(_R.TABLE_CREATE, change.identifier.key) for change in changes if change.creates and change.identifier is not None]
+
+
+MORE: dict[tuple[str, str], Callable[[Call], Needed]] = {
+    ("POST", _TABLE): _creating,
+    ("POST", "/v1/{prefix}/transactions/commit"): _creating_some,
+    ("POST", f"{_TABLE}/unregister"): lambda call: [(_R.TABLE_READ, call.table)],
+    ("POST", f"{_NAMESPACE}/register"): lambda call: [(_R.TABLE_READ, ())],
+    ("POST", f"{_NAMESPACE}/register-view"): lambda call: [(_R.VIEW_READ, ())],
+}
+"""⚠ What a request needs beside: an update may create a table, and registering reads a file that may be of any table."""
+
+
 async def require_route(access: Access, caller: Caller, method: str, path: str, call: Call) -> None:
     """⚠ A route that the table does not have needs everything, so that a forgotten one is closed and not open."""
     if caller.development:
@@ -137,6 +156,8 @@ async def require_route(access: Access, caller: Caller, method: str, path: str, 
     right = need.right or Right.REALM_MANAGE
     for position, key in enumerate(need.find(call)):
         await access.require(caller, right if position == 0 or need.also is None else need.also, Securable(catalog, key))
+    for right, key in MORE[method, path](call) if (method, path) in MORE else ():
+        await access.require(caller, right, Securable(catalog, key))
 
 
 async def _require_somewhere(access: Access, caller: Caller, right: Right | None, catalog: str) -> None:
