@@ -18,7 +18,7 @@ def test_every_server_of_dev_up_is_a_service() -> None:
     assert set(KINDS) <= set(SERVICES)
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", [*KINDS, "headwater"])
 def test_ports_are_open_on_loopback_only(name: str) -> None:
     assert SERVICES[name]["ports"]
     assert all(port.startswith("127.0.0.1:") for port in SERVICES[name]["ports"])
@@ -69,3 +69,29 @@ def test_kafka_tells_clients_the_port_that_was_chosen() -> None:
 @pytest.mark.parametrize("name", ["kafka", "cassandra", "postgres"])
 def test_data_outlive_the_container(name: str) -> None:
     assert SERVICES[name]["volumes"]
+
+
+def test_headwater_serves_on_a_store_that_is_made_first_and_asks_for_tokens() -> None:
+    service = compose_service("headwater", {"POSTGRES_PASSWORD": "p"})
+    assert service["command"][0] == "serve" and "--dev" not in service["command"]
+    assert service["environment"]["HEADWATER_STORE"] == "postgresql://headwater:p@postgres:5432/headwater"
+    assert service["depends_on"] == {"store": {"condition": "service_completed_successfully"}}
+    assert SERVICES["store"]["command"] == ["store", "create"]
+    assert SERVICES["postgres"]["configs"][0]["source"] in yaml.safe_load(COMPOSE_FILE.read_text())["configs"]
+    with pytest.raises(KeyError, match="POSTGRES_PASSWORD"):
+        compose_service("headwater", {})
+
+
+def test_what_the_container_is_told_is_what_the_command_knows() -> None:
+    """No Docker engine is needed for this: the flags of the service are parsed by the command itself."""
+    from headwater.cli.serve import command
+
+    command.make_context("serve", list(SERVICES["headwater"]["command"][1:]), resilient_parsing=True)
+    known = {option for parameter in command.params for option in parameter.opts}
+    assert {word for word in SERVICES["headwater"]["command"] if word.startswith("--")} <= known
+
+
+def test_the_image_runs_the_command_without_being_root() -> None:
+    lines = (COMPOSE_FILE.parent / "Dockerfile").read_text().splitlines()
+    assert re.fullmatch(r"FROM python:3\.\d+\.\d+-slim", lines[1]) and "USER headwater" in lines
+    assert lines[-1] == 'ENTRYPOINT ["headwater"]'
