@@ -1,13 +1,14 @@
 """A large store enters, half of it garbage; how fast Spark marks, scans and deletes leaves, and what memory its driver takes.
 
-The store is written by a clock that is a day behind, so that everything is older than the grace. It is swept twice: dry, by
-a bloom filter, then in earnest by a join. `python -m bench.maintenance URL` does it with a store that was made before, by
-`bench.large_store`: half of what it holds is gone then.
+The store is written by a clock that is a day behind, so that everything is older than the grace. It is swept twice dry, by the
+streamed set and by a bloom filter, then in earnest by a join. `python -m bench.maintenance URL OBJECTS` does it with a store that
+was made before, by `bench.large_store`: half of what it holds is gone then.
 """
 
 from __future__ import annotations
 
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -26,7 +27,10 @@ from headwater.spark import open_spark
 from headwater.streaming.fenced import FencedRealm
 from headwater.streaming.identifiers import installed_identifiers
 from headwater.streaming.retained_filter import FilterKind
-from headwater.streaming.retained_sources import Retained
+from headwater.streaming.retained_job import RetainedJob
+from headwater.streaming.retained_rows import StreamedSource
+from headwater.streaming.retained_sources import Retained, RetainedSource
+from headwater.streaming.retained_store import RetainedStore
 from headwater.streaming.runs import Counts, Runs
 from headwater.streaming.spark_executor import SparkExecutor
 from headwater.streaming.spark_walk import SparkWalkedSource
@@ -54,23 +58,37 @@ def run(context: Context) -> Iterator[Measure]:
 
 
 def measured(spark: SparkSession, url: str, subject: str, objects: int) -> Iterator[Measure]:
-    for kind, dry_run, name in (("bloom", True, "bloom, dry run"), ("exact", False, "exact")):
-        found = _Sweeping(spark, url).run(kind, dry_run=dry_run, objects=objects)  # type: ignore[arg-type]
-        yield Measure("maintain", subject, f"{name}: marked", found.marked / found.marking_seconds, "objects/s")
-        yield Measure("maintain", subject, f"{name}: judged", found.counts.scanned / found.judging_seconds, "rows/s")
-        yield Measure("maintain", subject, f"{name}: all of it", found.marking_seconds + found.judging_seconds, "s")
-        gone = found.counts.would_purge if dry_run else found.counts.purged
-        yield Measure("maintain", subject, f"{name}: {'would go' if dry_run else 'deleted'}", gone, "rows")
+    with tempfile.TemporaryDirectory(prefix="headwater-bench-") as folder:
+        started = time.perf_counter()
+        with open_store(url) as store:
+            rows = RetainedJob(spark, store, url, RetainedStore(folder, REALM), pin=False).run().rows
+        yield Measure("maintain", subject, "retained set seeded", rows / (time.perf_counter() - started), "objects/s")
+        yield from _swept(
+            _Sweeping(spark, url, StreamedSource(spark, folder)), subject, objects, "exact", "streamed set, dry run"
+        )
+    yield from _swept(_Sweeping(spark, url), subject, objects, "bloom", "bloom, dry run")
+    yield from _swept(_Sweeping(spark, url), subject, objects, "exact", "exact", dry_run=False)
     yield Measure("maintain", subject, "driver so far", driver_megabytes(spark), "MiB")
+
+
+def _swept(
+    sweeping: _Sweeping, subject: str, objects: int, kind: FilterKind, name: str, *, dry_run: bool = True
+) -> Iterator[Measure]:
+    found = sweeping.run(kind, dry_run=dry_run, objects=objects)
+    yield Measure("maintain", subject, f"{name}: marked", found.marked / found.marking_seconds, "objects/s")
+    yield Measure("maintain", subject, f"{name}: judged", found.counts.scanned / found.judging_seconds, "rows/s")
+    yield Measure("maintain", subject, f"{name}: all of it", found.marking_seconds + found.judging_seconds, "s")
+    gone = found.counts.would_purge if dry_run else found.counts.purged
+    yield Measure("maintain", subject, f"{name}: {'would go' if dry_run else 'deleted'}", gone, "rows")
 
 
 class _Sweeping:
     """Also the source of its own sweep, to know how long marking took."""
 
-    def __init__(self, spark: SparkSession, url: str) -> None:
+    def __init__(self, spark: SparkSession, url: str, source: RetainedSource | None = None) -> None:
         self._spark = spark
         self._url = url
-        self._source = SparkWalkedSource(spark, url)
+        self._source = source or SparkWalkedSource(spark, url)
         self.marking_seconds = self.judging_seconds = 0.0
         self.marked = 0
         self.counts = Counts()
