@@ -7,6 +7,7 @@ commits, assigns, merges, tags, dropped branches and catalogs, large commits; an
 from __future__ import annotations
 
 import random
+import secrets
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -43,7 +44,8 @@ class LakesInUse:
         self.chance = random.Random(seed)
         self.instances: list[str] = []
         for number in range(realms):
-            name = f"realm-{number}"
+            # By chance: the clock gives every store the same creation ids, and topics are shared by all tests.
+            name = f"realm-{number}-{secrets.token_hex(4)}"
             realms_of(self.store).create(name)
             realms_of(self.store).init(name)
             realm = self.engine.realm(name)
