@@ -20,6 +20,7 @@ from headwater.persistence.records import (
     Expect,
     PutRecord,
     Record,
+    RecordOperation,
     RecordsRequest,
     RecordType,
     Unchanged,
@@ -32,6 +33,9 @@ from headwater.schemas.errors import CursorExpired, RecordChanged, RecordNotFoun
 IMMEDIATE_TASKS = "immediate-tasks"
 TASK = RecordType("IMMEDIATE_TASK", 1)
 PURGE_TABLE = "purge-table"
+OPEN_KEY: KeyPath = ("open",)
+SETTLED_KEY: KeyPath = ("settled",)
+"""Where the records lie, so that looking for work does not read through what is done."""
 
 
 class TaskState(StrEnum):
@@ -88,19 +92,21 @@ class ImmediateTasks:
         return head_records(self._kernel, IMMEDIATE_TASKS).seq
 
     def get(self, id: str) -> ImmediateTask | None:
-        record = head_records(self._kernel, IMMEDIATE_TASKS).get((id,))
+        record = self._record(id)
         return None if record is None else _task(record)
 
     def all(self) -> Iterator[ImmediateTask]:
-        """Of one state, by id."""
-        for record in head_records(self._kernel, IMMEDIATE_TASKS).all():
-            if record.type == TASK.name:
-                yield _task(record)
+        """Of one state: the open ones, then those that nothing is left to do for now, each by id."""
+        return (_task(record) for record in head_records(self._kernel, IMMEDIATE_TASKS).all())
+
+    def open(self) -> list[ImmediateTask]:
+        """However many others there are."""
+        return [_task(record) for record in head_records(self._kernel, IMMEDIATE_TASKS).all(OPEN_KEY)]
 
     def intend(self, task: ImmediateTask) -> None:
         """Nothing to do if the same request intended it before."""
         if self.get(task.id) is None:
-            self._put(task, f"Intend {task.kind} {'.'.join(task.key)}", Expect.ANYTHING)
+            self._put(task, f"Intend {task.kind} {'.'.join(task.key)}", None)
 
     def dropped(self, task: ImmediateTask, change: Change) -> ImmediateTask:
         """The commit is there: the task names what it dropped."""
@@ -117,25 +123,21 @@ class ImmediateTasks:
 
     def move(self, task: ImmediateTask, moved: ImmediateTask) -> ImmediateTask:
         """⚠ Only from the state that the caller knows: what another runner has done is not undone."""
-        record = head_records(self._kernel, IMMEDIATE_TASKS).get((task.id,))
+        record = self._record(task.id)
         if record is not None and _task(record).state not in (task.state, moved.state):
             return _task(record)
         try:
-            self._put(
-                moved,
-                f"{moved.state}: {'.'.join(moved.key)}",
-                Expect.ANYTHING if record is None else Unchanged(record.object_id),
-            )
-        except RecordChanged:
+            self._put(moved, f"{moved.state}: {'.'.join(moved.key)}", record)
+        except (RecordChanged, RecordNotFound):
             return self.get(task.id) or moved
         return moved
 
     def forget(self, task: ImmediateTask) -> None:
         """The intent came to nothing."""
-        record = head_records(self._kernel, IMMEDIATE_TASKS).get((task.id,))
+        record = self._record(task.id)
         if record is None or _task(record).state is not TaskState.INTENDED:
             return
-        gone = DeleteRecord(key=(task.id,), expect=Unchanged(record.object_id))
+        gone = DeleteRecord(key=record.key, expect=Unchanged(record.object_id))
         request = RecordsRequest(operations=[gone], author=task.created_by, message=f"Forget {task.kind} {'.'.join(task.key)}")
         try:
             self._kernel.committer.commit(IMMEDIATE_TASKS, request)
@@ -151,11 +153,20 @@ class ImmediateTasks:
             found = _with_request_id(log.forward("earliest"), task.request_id)
         return None if found is None else change_of(found, self._kernel.realm_name)
 
-    def _put(self, task: ImmediateTask, message: str, expect: Expect | Unchanged) -> None:
-        put = PutRecord(type=TASK, key=(task.id,), value=msgspec.to_builtins(task), expect=expect)
-        self._kernel.committer.commit(
-            IMMEDIATE_TASKS, RecordsRequest(operations=[put], author=task.created_by, message=message)
-        )
+    def _record(self, id: str) -> Record | None:
+        records = head_records(self._kernel, IMMEDIATE_TASKS)
+        return records.get((*OPEN_KEY, id)) or records.get((*SETTLED_KEY, id))
+
+    def _put(self, task: ImmediateTask, message: str, replaces: Record | None) -> None:
+        """At the key of its state, and nowhere else."""
+        key = (*(OPEN_KEY if task.state in OPEN else SETTLED_KEY), task.id)
+        stays = replaces is not None and replaces.key == key
+        expect = Unchanged(replaces.object_id) if replaces is not None and stays else Expect.ANYTHING
+        operations: list[RecordOperation] = [PutRecord(type=TASK, key=key, value=msgspec.to_builtins(task), expect=expect)]
+        if replaces is not None and not stays:
+            operations.append(DeleteRecord(key=replaces.key, expect=Unchanged(replaces.object_id)))
+        request = RecordsRequest(operations=operations, author=task.created_by, message=message)
+        self._kernel.committer.commit(IMMEDIATE_TASKS, request)
 
 
 def _with_request_id(entries: Iterable[Logged], request_id: str) -> Logged | None:

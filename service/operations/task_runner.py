@@ -16,7 +16,7 @@ import msgspec
 from headwater.persistence.object_types import OBJECT_TYPES, Life, ObjectType
 from headwater.persistence.rows import RootedRow
 from headwater.persistence.store import RealmKernel
-from headwater.producer.immediate_tasks import OPEN, ImmediateTask, ImmediateTasks, TaskState
+from headwater.producer.immediate_tasks import ImmediateTask, ImmediateTasks, TaskState
 from headwater.schemas.errors import HeadwaterError, MalformedMetadata, OutcomeUnknown
 
 LEASE_TYPE = "task-lease"
@@ -79,7 +79,7 @@ class TaskRunner:
         seq = tasks.seq()
         if self._settled.get(kernel.realm) == seq:
             return 0
-        still_open = [task for task in tasks.all() if task.state in OPEN]
+        still_open = tasks.open()
         moved = sum(self._step(kernel, tasks, task) for task in still_open if not self._closing.is_set())
         if not still_open:
             self._settled[kernel.realm] = seq

@@ -80,6 +80,7 @@ def test_a_drop_with_purge_leaves_a_task_and_all_files(branch: LakeBranch, catal
     newest = list(catalog.branch().changes())[-1]
     assert (task.commit_id, newest.headers["iceberg.purge"]) == (newest.commit_id, "true")
     assert runner_of(branch).run_realm(branch.kernel) == 0
+    assert ImmediateTasks(branch.kernel).open() == [], "what is done is looked at again and again"
 
 
 def test_the_same_request_leaves_one_task(branch: LakeBranch) -> None:
