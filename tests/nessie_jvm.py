@@ -68,12 +68,18 @@ class NessieJvm:
 @contextmanager
 def nessie_jvm() -> Iterator[NessieJvm]:
     jars = fetch_jars("nessie-client", Path(load_settings().jar_cache_dir))
+    with jvm(class_path(jars)) as running:
+        yield NessieJvm(running)
+
+
+@contextmanager
+def jvm(classpath: str) -> Iterator[Any]:
     port, token = launch_gateway(
-        classpath=class_path(jars), javaopts=QUICK, java_path=java_program(), die_on_exit=True, enable_auth=True
+        classpath=classpath, javaopts=QUICK, java_path=java_program(), die_on_exit=True, enable_auth=True
     )
     gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token, auto_convert=True))
     try:
-        yield NessieJvm(gateway.jvm)
+        yield gateway.jvm
     finally:
         gateway.shutdown()
 
