@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
+from headwater.persistence.draft import Draft
 from headwater.persistence.head_watch import HeadWatch
 from headwater.persistence.principals import GRANTS_POINTER, PRINCIPALS_POINTER, ROLES_POINTER
 from headwater.persistence.records import head_records
@@ -40,6 +41,7 @@ class RealmRights:
     def __init__(self, kernel: RealmKernel, watch: HeadWatch) -> None:
         self.kernel = kernel
         self._heads = _Heads(watch)
+        kernel.on_moved(self._heads.moved_here)
         self._principals: _Kept[Principal | None] = _Kept(self._heads)
         self._realm: _Kept[RealmRole] = _Kept(self._heads)
         self._catalogs: _Kept[Held] = _Kept(self._heads)
@@ -84,6 +86,10 @@ class _Heads:
     def __init__(self, watch: HeadWatch) -> None:
         self._watch = watch
         self._absent: dict[str, float] = {}
+
+    def moved_here(self, pointer: str, _: Draft) -> None:
+        """One that this process has just made is not absent any more."""
+        self._absent.pop(pointer, None)
 
     def known(self, pointers: Sequence[str]) -> tuple[int, ...] | None:
         seqs = []
