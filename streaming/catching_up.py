@@ -6,15 +6,19 @@ nothing beyond what was there, and the query is stopped when it asks in vain.
 
 from __future__ import annotations
 
+import json
 import logging
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from headwater.schemas.errors import SparkFailed
 from headwater.streaming.failures import plain_failures
 
 if TYPE_CHECKING:
+    from pyspark.sql.streaming.listener import StreamingQueryListener
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -35,8 +39,11 @@ def run_until_caught_up(writer: DataStreamWriter, *, report: Report = silent, re
     option `until`, or come to an end otherwise: writers that go on would keep it busy for ever."""
 
     def process(query: StreamingQuery) -> int:
-        query.processAllAvailable()
-        return _report_all(query, report, seen=-1)[1]
+        told = Told(report)
+        with told.listening(str(query.runId)):
+            query.processAllAvailable()
+        told.rest(query)
+        return told.rows
 
     return _supervised(writer, process, restarts_max)
 
@@ -47,15 +54,15 @@ def run_until_stopped(
     """Start the stream and let it run until it is to stop or fails; what it failed with is raised."""
 
     def follow(query: StreamingQuery) -> int:
-        rows, seen = 0, -1
-        while query.isActive and not is_stopping():
-            seen, new = _report_all(query, report, seen)
-            rows += new
-            time.sleep(LOOK_SECONDS)
+        told = Told(report)
+        with told.listening(str(query.runId)):
+            while query.isActive and not is_stopping():
+                time.sleep(LOOK_SECONDS)
         failure = query.exception()
         if failure is not None:
             raise failure
-        return rows + _report_all(query, report, seen)[1]
+        told.rest(query)
+        return told.rows
 
     return _supervised(writer, follow, restarts_max)
 
@@ -79,12 +86,61 @@ def _supervised(writer: DataStreamWriter, run: Callable[[StreamingQuery], int], 
     raise AssertionError("the last attempt returns or raises")
 
 
-def _report_all(query: StreamingQuery, report: Report, seen: int) -> tuple[int, int]:
-    """Batches behind `seen`, each once; Spark remembers the last hundred."""
-    rows = 0
-    for progress in query.recentProgress:
-        if progress["batchId"] > seen and progress["numInputRows"]:
-            seen = progress["batchId"]
-            rows += progress["numInputRows"]
-            report(dict(progress))
-    return seen, rows
+class Told:
+    """Batches of one query, each told once: while it runs by Spark's listener, at its end by what Spark remembers."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._lock = threading.Lock()
+        self._batches: set[int] = set()
+        self.rows = 0
+
+    def tell(self, progress: Progress) -> None:
+        with self._lock:
+            if progress["batchId"] in self._batches or not progress["numInputRows"]:
+                return
+            self._batches.add(progress["batchId"])
+            self.rows += progress["numInputRows"]
+        self._report(progress)
+
+    def rest(self, query: StreamingQuery) -> None:
+        """The listener may be late. Spark remembers the last hundred batches."""
+        for progress in query.recentProgress:
+            self.tell(dict(progress))
+
+    @contextmanager
+    def listening(self, run_id: str) -> Iterator[None]:
+        from pyspark.sql import SparkSession
+
+        session = SparkSession.getActiveSession()
+        if session is None:
+            yield
+            return
+        listener = _listener(self, run_id)
+        session.streams.addListener(listener)
+        try:
+            yield
+        finally:
+            session.streams.removeListener(listener)
+
+
+def _listener(told: Told, run_id: str) -> StreamingQueryListener:
+    from pyspark.sql.streaming.listener import QueryProgressEvent, StreamingQueryListener
+
+    class Listener(StreamingQueryListener):
+        """Of all queries of the session, which may be many."""
+
+        def onQueryStarted(self, event: object) -> None:  # noqa: N802
+            pass
+
+        def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+            if str(event.progress.runId) == run_id:
+                told.tell(json.loads(event.progress.json))
+
+        def onQueryIdle(self, event: object) -> None:  # noqa: N802
+            pass
+
+        def onQueryTerminated(self, event: object) -> None:  # noqa: N802
+            pass
+
+    return Listener()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import rich_click as click
 from rich.console import Console
 
+from headwater.cli.maintain_output import progress_bar
 from headwater.cli.output import as_json, print_json, print_table
 from headwater.cli.place import in_realm
 from headwater.schemas.errors import InvalidInput
@@ -40,7 +41,7 @@ def archive_command(
     from headwater.streaming.archive_targets import archive_target
     from headwater.streaming.failures import plain_failures
 
-    with plain_failures():
+    with plain_failures(), progress_bar() as bar:
         target = archive_target(spark, place)
         before = target.position()
         try:
@@ -52,6 +53,7 @@ def archive_command(
                 reader=f"archive-{hashlib.sha256(place.encode()).hexdigest()[:12]}",
                 changes_per_batch=changes_per_batch,
                 is_stopping=(lambda: False) if follow else None,
+                report=lambda progress: bar.add("changes", int(progress["numInputRows"])),
             )
         except KeyboardInterrupt:
             Console(stderr=True).print("interrupted; the archive is whole up to the last batch")
