@@ -10,6 +10,7 @@ from typing import Unpack
 import httpx
 import msgspec
 
+from headwater.client_credentials import SYSTEM_REALM, ClientCredentials
 from headwater.commit_options import CommitOptions
 from headwater.consumers.feed_http import FeedTarget
 from headwater.consumers.http_poll import AsyncHttpPoll, HttpPoll
@@ -20,34 +21,55 @@ from headwater.producer.catalog_records import LIVE, Catalog, CatalogStatus
 from headwater.producer.operations import CatalogOperation
 from headwater.producer.pointer_names import CATALOGS, ReferenceType
 from headwater.producer.references import Reference, ReferencePage
+from headwater.remote_manage import RemoteManage
 from headwater.remote_references import RemoteReferences
 from headwater.remote_snapshot import RemoteSnapshot
 from headwater.remote_subscription import RemoteSubscription
 from headwater.schemas.change import Change
-from headwater.schemas.errors import CatalogNotFound, PointerNotFound
+from headwater.schemas.errors import CatalogNotFound, InvalidInput, PointerNotFound
 from headwater.schemas.feed_json import CommitBody, PointerInfo
 from headwater.schemas.filters import NO_FILTER, Filter
+from headwater.schemas.manage_json import RealmInfo, RealmMade
 from headwater.server_calls import ServerCalls, check_server_url, operations_body
 
 POOL = httpx.Limits(max_connections=64, max_keepalive_connections=16)
 
 
-def connect(url: str, *, token: str = "") -> RemoteHeadwater:
-    """A server that is there, e.g. http://127.0.0.1:8181."""
-    return RemoteHeadwater(check_server_url(url), token)
+def connect(url: str, *, token: str = "", client_id: str = "", client_secret: str = "") -> RemoteHeadwater:
+    """A server that is there, e.g. http://127.0.0.1:8181; with a token, or with a client's id and secret to fetch them by."""
+    server = check_server_url(url)
+    if bool(client_id) != bool(client_secret) or (token and client_id):
+        raise InvalidInput(
+            "a client has an id and a secret, and needs no token.",
+            field="client_id",
+            remedy="Give a token, or an id and a secret.",
+        )
+    return RemoteHeadwater(server, token, ClientCredentials(server, client_id, client_secret) if client_id else None)
 
 
 class RemoteHeadwater:
-    def __init__(self, url: str, token: str = "") -> None:
+    def __init__(self, url: str, token: str = "", credentials: ClientCredentials | None = None) -> None:
         self.url = url
         self._token = token
-        self._client = httpx.Client(limits=POOL)
+        self._credentials = credentials
+        self._client = httpx.Client(limits=POOL, auth=credentials)
 
     def realm(self, name: str = "default") -> RemoteRealm:
         """A realm that is ACTIVE."""
-        calls = ServerCalls(self._client, FeedTarget(server=self.url, realm=name, token=self._token))
+        calls = self._calls(name)
         calls.pointers(limit=1)
-        return RemoteRealm(calls)
+        return RemoteRealm(calls, self._credentials)
+
+    def realms(self) -> list[RealmInfo]:
+        """All realms, for a system administrator."""
+        return list(RemoteManage(self._calls(SYSTEM_REALM)).realms())
+
+    def create_realm(self, name: str = "default") -> RealmMade:
+        """Made, filled and opened; the answer carries the first principal's secret, which is never shown again."""
+        return RemoteManage(self._calls(SYSTEM_REALM)).create_realm(name)
+
+    def _calls(self, realm: str) -> ServerCalls:
+        return ServerCalls(self._client, FeedTarget(server=self.url, realm=realm, token=self._token))
 
     def close(self) -> None:
         self._client.close()
@@ -60,9 +82,11 @@ class RemoteHeadwater:
 
 
 class RemoteRealm:
-    def __init__(self, calls: ServerCalls) -> None:
+    def __init__(self, calls: ServerCalls, credentials: ClientCredentials | None = None) -> None:
         self.name = calls.target.realm
         self.calls = calls
+        self.manage = RemoteManage(calls)
+        self.credentials = credentials
 
     def catalogs(self) -> list[str]:
         return sorted(catalog.name for catalog in self._records())
@@ -72,6 +96,13 @@ class RemoteRealm:
             if catalog.name == name:
                 return RemoteCatalog(self, catalog)
         raise CatalogNotFound(f"there is no catalog {name!r}.", field="catalog", remedy="List the catalogs.")
+
+    def create_catalog(self, name: str, *, storage_root: str = "") -> RemoteCatalog:
+        self.manage.create_catalog(name, storage_root)
+        return self.catalog(name)
+
+    def drop_catalog(self, name: str) -> None:
+        self.manage.drop_catalog(name)
 
     def pointers(self, prefix: str = "") -> Iterator[PointerInfo]:
         return self.calls.all_pointers(prefix)
@@ -118,6 +149,14 @@ class RemoteCatalog:
 
     def list_references(self, *, token: str | None = None, limit: int = 100, deleted: bool = False) -> ReferencePage:
         return self.references.list(token=token, limit=limit, deleted=deleted)
+
+    def create_branch(self, name: str, at: str | None = None) -> RemoteReference:
+        self.realm.manage.create_reference(self.name, name, ReferenceType.BRANCH, at)
+        return self.branch(name)
+
+    def create_tag(self, name: str, at: str | None = None) -> RemoteReference:
+        self.realm.manage.create_reference(self.name, name, ReferenceType.TAG, at)
+        return self.tag(name)
 
     def log(self, at: str) -> Iterator[Change]:
         """Commits, newest first, across the branches that a reference came from; each costs one call."""
@@ -193,7 +232,7 @@ class RemoteReference:
     ) -> AsyncIterator[Change]:
         """Over a stream of events with `follow`; over polls without."""
         target = msgspec.structs.replace(self._calls.target, pointers=(self.pointer,), filter=filter)
-        async with httpx.AsyncClient(limits=POOL) as client:
+        async with httpx.AsyncClient(limits=POOL, auth=self._catalog.realm.credentials) as client:
             poll = AsyncHttpPoll(client, target)
             reader = AsyncReader(AsyncHttpStream(client, target) if follow else poll, str(after), log=poll)
             async for change in reader.changes(follow=follow):
@@ -202,3 +241,14 @@ class RemoteReference:
     def snapshot(self, at: str | None = None) -> RemoteSnapshot:
         """The state now, or at `name~n`, `name@commit`, `name*time`. Following from its entry leaves no seam."""
         return self._catalog.snapshot(at or self.name)
+
+    def assign(self, target: str, *, expected_head: str | None = None) -> CommitResult:
+        """Move it to any commit of the catalog."""
+        done = self._catalog.realm.manage.assign(self._catalog.name, self.name, self.type, target, expected_head)
+        return CommitResult(commit_id=done.reference.commit_id, seq=done.meta.seq, replayed=done.meta.replayed)
+
+    def delete(self, *, expected_head: str | None = None) -> CommitResult:
+        """Its log can still be read."""
+        before = self.info()
+        done = self._catalog.realm.manage.delete(self._catalog.name, self.name, self.type, expected_head)
+        return CommitResult(commit_id=before.commit_id, seq=done.meta.seq, replayed=done.meta.replayed)

@@ -83,10 +83,17 @@ class ServerCalls:
             ) from error
 
     def call(
-        self, method: str, path: str, kind: type[T], *, headers: dict[str, str] | None = None, content: bytes | None = None
+        self,
+        method: str,
+        path: str,
+        kind: type[T],
+        *,
+        query: Query | None = None,
+        headers: dict[str, str] | None = None,
+        content: bytes | None = None,
     ) -> T:
-        """For what may be sent twice."""
-        return self._send(method, path, [], kind, headers or {}, content, COMMIT_SECONDS)
+        """For what may be sent twice. A path of the feed, or an address of this server."""
+        return self._send(method, path, query or [], kind, headers or {}, content, COMMIT_SECONDS)
 
     def get(self, path: str, query: Query, kind: type[T], wait_seconds: float = 0.0) -> T:
         return self._send("GET", path, query, kind, {}, None, wait_seconds)
@@ -113,7 +120,7 @@ class ServerCalls:
         try:
             response = self.client.request(
                 method,
-                self.target.url(path),
+                path if path.startswith(self.target.server) else self.target.url(path),
                 params=query,
                 headers=self.target.headers | headers,
                 content=content,

@@ -1,0 +1,77 @@
+"""A client's id and secret enter; every request leaves with a token of the realm that it is for, fetched anew in time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Generator
+from urllib.parse import quote, unquote
+
+import httpx
+import msgspec
+
+from headwater.schemas.errors import NotAuthenticated
+
+SYSTEM_REALM = "::system::"
+RENEW_SHARE = 0.8
+"""Of a token's life; then the next request fetches another one."""
+
+
+class _Token(msgspec.Struct, frozen=True):
+    access_token: str
+    expires_in: float = 3_600.0
+
+
+class ClientCredentials(httpx.Auth):
+    """OAuth 2 client credentials; thread-safe, for clients that wait and for such that do not."""
+
+    requires_response_body = True
+
+    def __init__(
+        self, server: str, client_id: str, client_secret: str, now_seconds: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._server = server
+        self._client = (client_id, client_secret)
+        self._now_seconds = now_seconds
+        self._tokens: dict[str, tuple[str, float]] = {}
+        self._lock = threading.Lock()
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        realm = realm_of_path(request.url.path)
+        token = self._kept(realm)
+        if token is None:
+            token = yield from self._fetch(realm)
+        request.headers["authorization"] = f"Bearer {token}"
+        response = yield request
+        if response.status_code == httpx.codes.UNAUTHORIZED:  # the key was changed, or the clock is wrong: once more
+            token = yield from self._fetch(realm)
+            request.headers["authorization"] = f"Bearer {token}"
+            yield request
+
+    def _fetch(self, realm: str) -> Generator[httpx.Request, httpx.Response, str]:
+        client_id, client_secret = self._client
+        form = {"grant_type": "client_credentials", "client_id": client_id, "client_secret": client_secret}
+        url = f"{self._server}/manage/v1/{quote(realm, safe='')}/oauth/tokens"
+        response = yield httpx.Request("POST", url, data=form)
+        if not response.is_success:
+            raise NotAuthenticated(
+                f"the server gives out no token for realm {realm!r}: {response.status_code}.",
+                field="client_secret",
+                remedy="Check the client's id and secret.",
+            )
+        told = msgspec.json.decode(response.content, type=_Token)
+        with self._lock:
+            self._tokens[realm] = (told.access_token, self._now_seconds() + RENEW_SHARE * told.expires_in)
+        return told.access_token
+
+    def _kept(self, realm: str) -> str | None:
+        with self._lock:
+            token, until = self._tokens.get(realm, ("", 0.0))
+        return token if self._now_seconds() < until else None
+
+
+def realm_of_path(path: str) -> str:
+    """`/feed/v1/{realm}/…` and `/manage/v1/{realm}/…`; realms themselves are the system's."""
+    parts = path.split("/")
+    name = unquote(parts[3]) if len(parts) > 3 else ""
+    return SYSTEM_REALM if parts[1] == "manage" and name == "realms" else name
