@@ -225,6 +225,16 @@ def test_whoever_only_tries_changes_nothing_however_it_is_spelled(api: Api, word
     assert api.head == before
 
 
+def test_a_hash_that_begins_like_a_content_names_no_commit(api: Api) -> None:
+    api.commit(put("t"))
+    (change,) = api.branch.changes(after=1)["changes"]
+    for object_id in change["objects_added"]:
+        made_up = object_id + "0" * 48
+        for path in ("entries", "history", "contents/t", f"diff/{api.ref}"):
+            assert api.get(f"/trees/{api.ref}{made_up}/{path}", 404)["errorCode"] == "REFERENCE_NOT_FOUND"
+        assert api.commit(put("u"), at=made_up, status=404)["errorCode"] == "REFERENCE_NOT_FOUND"
+
+
 # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
