@@ -1,8 +1,8 @@
 """A large store enters, half of it garbage; how fast Spark marks, scans and deletes leaves, and what memory its driver takes.
 
 The store is written by a clock that is a day behind, so that everything is older than the grace. It is swept twice dry, by the
-streamed set and by a bloom filter, then in earnest by a join. `python -m bench.maintenance URL OBJECTS` does it with a store that
-was made before, by `bench.large_store`: half of what it holds is gone then.
+streamed set and by a bloom filter, then in earnest by a join. `python -m bench.maintenance URL OBJECTS` does it with a store
+that was made before, by `bench.large_store`: half of what it holds is gone then.
 """
 
 from __future__ import annotations
