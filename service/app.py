@@ -40,6 +40,7 @@ from headwater.service.metrics import WorkerMetrics
 from headwater.service.nessie.door import nessie_routes
 from headwater.service.operations.realm_feeds import RealmFeeds
 from headwater.service.publishing import PublisherCollector
+from headwater.service.seeding import seed
 from headwater.service.task_running import start_tasks
 from headwater.service.tracing import Tracing
 from headwater.service.usage.collector import UsageCollector
@@ -114,6 +115,8 @@ def open_service(config: ServeConfig) -> tuple[Service, Store]:
     try:
         if config.dev:
             ensure_dev_realm(store, config.store)
+        if config.seed:
+            seed(store, config.store, config.default_realm, config.storage)
         commits = CommitCounts()
         feeds = RealmFeeds(store, encoded_bytes_max=config.feed_cache_bytes, on_landed=commits.landed)
         metrics.registry.register(EngineCollector(store, commits))

@@ -1,0 +1,91 @@
+"""An open store enters; demo data are in its default realm when this returns: tables, a role that reads them, a policy.
+
+Each step is known by its request id or says what is there already, so several workers may do it at once and a crash in between
+is completed by the next start. What is complete is marked, and never done again: demo tables that were dropped stay dropped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from headwater.persistence.realms import Realms
+from headwater.persistence.store import RealmKernel, Store
+from headwater.producer.access.grants import catalog_grants
+from headwater.producer.access.policies import Policies, Target
+from headwater.producer.access.rights import Right
+from headwater.producer.access.roles import catalog_roles, principal_roles
+from headwater.producer.access.writing import WriteMeta
+from headwater.producer.catalog_records import Catalog
+from headwater.producer.catalog_updates import update_catalog
+from headwater.producer.catalogs import Catalogs
+from headwater.producer.commit_meta import CommitMeta
+from headwater.schemas.errors import AlreadyExists
+from headwater.service.dev_realm import DEV_CATALOG, warehouse_folder
+from headwater.service.iceberg.lakes import Lakes
+from headwater.service.iceberg.operations.key_locks import KeyLocks
+from headwater.service.iceberg.operations.lake_branch import Caller, LakeBranch
+from headwater.service.iceberg.operations.namespaces import create_namespace
+from headwater.service.iceberg.operations.tables import TableCreation, create_table
+from headwater.service.iceberg.storage_options import StorageOptions
+
+AUTHOR = "seed"
+SEEDED = "headwater.seeded"
+"""Property of the catalog once everything is there."""
+NAMESPACE = ("demo",)
+READERS, ROLE, POLICY = "demo-readers", "demo-reader", "demo-retention"
+TABLES = {
+    "customers": {"id": "long", "name": "string", "since": "date"},
+    "orders": {"id": "long", "customer_id": "long", "amount": "decimal(12, 2)", "placed_at": "timestamptz"},
+    "order_lines": {"order_id": "long", "line": "int", "item": "string", "quantity": "int"},
+}
+
+
+def seed(store: Store, store_url: str, realm: str, storage: StorageOptions | None = None) -> bool:
+    """Whether anything was to do."""
+    kernel = Realms(store).require_active(realm)
+    catalog = _catalog(kernel, store_url)
+    if SEEDED in catalog.properties:
+        return False
+    _fill(kernel, catalog, Lakes(storage))
+    _let_in(kernel, catalog)
+    meta = WriteMeta(AUTHOR, "Mark the demo data as complete", request_id="headwater.seed.done")
+    update_catalog(kernel, catalog.name, properties={**catalog.properties, SEEDED: "1"}, meta=meta)
+    return True
+
+
+def _catalog(kernel: RealmKernel, store_url: str) -> Catalog:
+    folder = warehouse_folder(store_url)
+    folder.mkdir(parents=True, exist_ok=True)
+    meta = CommitMeta(AUTHOR, "Make the catalog of the demo data")
+    return Catalogs(kernel).ensure(DEV_CATALOG, storage_root=folder.as_uri(), meta=meta)
+
+
+def _fill(kernel: RealmKernel, catalog: Catalog, lakes: Lakes) -> None:
+    branch = LakeBranch(kernel, catalog, "", lakes.metadata_of(catalog), KeyLocks())
+    with contextlib.suppress(AlreadyExists):
+        create_namespace(branch, _caller("namespace"), NAMESPACE, {"comment": "Demo data"})
+    for name, columns in TABLES.items():
+        fields = [
+            {"id": number, "name": column, "type": type, "required": number == 1}
+            for number, (column, type) in enumerate(columns.items(), 1)
+        ]
+        wanted = TableCreation(name=name, schema={"type": "struct", "fields": fields})
+        with contextlib.suppress(AlreadyExists):
+            create_table(branch, _caller(name), (*NAMESPACE, name), wanted)
+
+
+def _let_in(kernel: RealmKernel, catalog: Catalog) -> None:
+    meta = WriteMeta(AUTHOR)
+    with contextlib.suppress(AlreadyExists):
+        principal_roles(kernel).create(READERS, meta=meta)
+    with contextlib.suppress(AlreadyExists):
+        catalog_roles(kernel, catalog.id).create(ROLE, meta=meta)
+    catalog_roles(kernel, catalog.id).assign(READERS, ROLE, meta=meta)
+    catalog_grants(kernel, catalog.id).grant(ROLE, Right.CATALOG_READ, meta=meta)
+    with contextlib.suppress(AlreadyExists):
+        Policies(kernel).create(POLICY, type="retention", content={"days": 30}, meta=meta)
+    Policies(kernel).attach(POLICY, Target(catalog.id, NAMESPACE), meta=meta)
+
+
+def _caller(what: str) -> Caller:
+    return Caller(AUTHOR, f"headwater.seed.{what}", "seed")
