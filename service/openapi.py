@@ -10,6 +10,7 @@ import msgspec
 
 from headwater.schemas.change import Change
 from headwater.schemas.feed_json import Problem, StreamEnd, StreamEvent
+from headwater.service.access.described import SECURITY_SCHEMES, TOKENS_ROUTE, token_operation
 from headwater.service.access.rights import Right
 from headwater.service.http.parameters import Parameter
 from headwater.service.http.routes import CHANGES_ROUTE, FEED_ROUTES, STREAM_ROUTE, FeedRoute
@@ -78,6 +79,9 @@ def openapi() -> dict[str, Any]:
         if path == "/readyz":
             answers["503"] = _problem(503)
         paths[path] = {"get": {"summary": summary, "operationId": _operation_id("get", path), "responses": answers}}
+    token = token_operation(_path_parameter("realm"))
+    token["responses"] |= {str(status): _problem(status) for status in (404, 413, 503)}
+    paths[TOKENS_ROUTE] = {"post": token}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -86,7 +90,7 @@ def openapi() -> dict[str, Any]:
             "description": "The change feed of a lakehouse catalog: complete, in order, once, resumable from any commit.",
         },
         "paths": paths,
-        "components": {"schemas": components},
+        "components": {"schemas": components, "securitySchemes": SECURITY_SCHEMES},
     }
 
 
@@ -114,6 +118,7 @@ def _operation(route: FeedRoute) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "summary": route.summary,
         "operationId": _operation_id(route.method.lower(), route.path),
+        "x-headwater-right": str(route.right),
         "parameters": [
             *(_path_parameter(name) for name in _PATH_PARAMETER.findall(route.path)),
             *(_query_parameter(parameter) for parameter in route.parameters),

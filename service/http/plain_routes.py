@@ -9,6 +9,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from headwater.schemas.errors import HeadwaterError, NotServing
+from headwater.service.access.described import TOKENS_ROUTE
 from headwater.service.access.metrics_reader import check_metrics_reader
 from headwater.service.access.token_endpoint import FORM_BYTES_MAX, dev_token
 from headwater.service.http.bodies import read_body
@@ -17,7 +18,6 @@ from headwater.service.http.service import Service
 from headwater.service.openapi import openapi_bytes
 
 READY_TIMEOUT_SECONDS = 5.0
-TOKENS_ROUTE = "/manage/v1/{realm}/oauth/tokens"
 METRICS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 

@@ -18,9 +18,9 @@ from starlette.routing import Mount, Route
 from headwater.producer.access.policies import Policies
 from headwater.producer.access.principals import Principals
 from headwater.producer.access.roles import catalog_roles, principal_roles
+from headwater.service.access.described import TOKENS_ROUTE
 from headwater.service.access.rights import Right
 from headwater.service.access.tokens import MICROS, TokenClaims, sign_token
-from headwater.service.http.plain_routes import TOKENS_ROUTE
 from headwater.service.iceberg.rights import PUBLIC, RIGHTS
 from headwater.service.iceberg.routes import ROUTES as ICEBERG_ROUTES
 from tests.access_rig import CHEAP, META, Rig, access_rig

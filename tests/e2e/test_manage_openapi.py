@@ -92,7 +92,7 @@ class Asked:
 @pytest.mark.timeout(1_200)
 def test_what_fits_or_nearly_fits_the_description_is_answered_as_described(server: FeedServer) -> None:
     described = openapi()
-    described["paths"] = {path: of_path for path, of_path in described["paths"].items() if path.startswith(PREFIX)}
+    described["paths"] = {path: described["paths"][path] for path in {route.path: None for route in MANAGE_ROUTES}}
     statuses: list[int] = []
     for result in schemathesis.openapi.from_dict(described).get_all_operations():
         asked = Asked(server, cast(Any, result).ok(), described)
