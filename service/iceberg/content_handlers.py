@@ -7,12 +7,14 @@ from typing import Any
 
 import msgspec
 
+from headwater.producer.snapshots import ContentEntry
+from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import InvalidInput
 from headwater.service.http.answers import JSON, NO_STORE, Answer, json_answer
 from headwater.service.iceberg.call import Call, Identifier, key_of
 from headwater.service.iceberg.metadata.table_requests import AssertCreate, read_requirements
 from headwater.service.iceberg.operations import table_commits, tables, views
-from headwater.service.iceberg.operations.lake_branch import TABLE, VIEW, as_table
+from headwater.service.iceberg.operations.lake_branch import TABLE, VIEW, LakeBranch, as_table, as_view
 from headwater.service.iceberg.operations.metadata_files import MetadataFile
 from headwater.service.iceberg.operations.namespaces import list_names
 from headwater.service.iceberg.operations.tables import TableCreation
@@ -82,10 +84,8 @@ async def load_table(call: Call) -> Answer:
     snapshots = call.query.get("snapshots", "all")
     if snapshots not in ("all", "refs"):
         raise InvalidInput(f"{snapshots[:40]!r} is neither all nor refs.", field="snapshots")
-    branch, key = await call.branch_on_loop(), call.table
-    location = as_table(key, await call.lakes.reads.get(branch, key)).value["metadata_location"]
-    kept = branch.metadata.kept(location)
-    file = kept if kept is not None else await asyncio.to_thread(branch.metadata.load, location)
+    location = as_table(call.table, await _standing_at(call, call.table)).value["metadata_location"]
+    file = await _file(await call.branch_on_loop(), location)
     etag = f'"{file.etag}-{snapshots}"'
     if etag in [one.strip().removeprefix("W/") for one in call.header(b"if-none-match").split(",")]:
         return Answer(304, [(b"etag", etag.encode()), NO_STORE], b"")
@@ -94,8 +94,8 @@ async def load_table(call: Call) -> Answer:
     return _loaded(call, json, file.location, (b"etag", etag.encode()))
 
 
-def table_exists(call: Call) -> Answer:
-    tables.table_exists(call.branch, call.table)
+async def table_exists(call: Call) -> Answer:
+    as_table(call.table, await _standing_at(call, call.table))
     return NO_CONTENT
 
 
@@ -178,13 +178,14 @@ def register_view(call: Call) -> Answer:
     return _loaded(call, file.json, file.location)
 
 
-def load_view(call: Call) -> Answer:
-    file = views.load_view(call.branch, call.view)
+async def load_view(call: Call) -> Answer:
+    location = as_view(call.view, await _standing_at(call, call.view)).value["metadata_location"]
+    file = await _file(await call.branch_on_loop(), location)
     return _loaded(call, file.json, file.location)
 
 
-def view_exists(call: Call) -> Answer:
-    views.view_exists(call.branch, call.view)
+async def view_exists(call: Call) -> Answer:
+    as_view(call.view, await _standing_at(call, call.view))
     return NO_CONTENT
 
 
@@ -203,6 +204,18 @@ def rename_view(call: Call) -> Answer:
     body = call.read(Renaming)
     views.rename_view(call.branch, call.caller, body.source.key, body.destination.key)
     return NO_CONTENT
+
+
+# ── reading on the event loop ───────────────────────────────────────────────────────────────────────────────
+
+
+async def _standing_at(call: Call, key: KeyPath) -> ContentEntry | None:
+    return await call.lakes.reads.get(await call.branch_on_loop(), key)
+
+
+async def _file(branch: LakeBranch, location: str) -> MetadataFile:
+    kept = branch.metadata.kept(location)
+    return kept if kept is not None else await asyncio.to_thread(branch.metadata.load, location)
 
 
 # ── answers ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -8,7 +8,8 @@ from headwater.producer.catalog_records import Catalog
 from headwater.schemas.errors import InvalidInput
 from headwater.service.iceberg.operations.files import files_of
 from headwater.service.iceberg.operations.kept_files import KeptFiles
-from headwater.service.iceberg.operations.lake_branch import KeyLocks, LakeBranch
+from headwater.service.iceberg.operations.key_locks import KeyLocks
+from headwater.service.iceberg.operations.lake_branch import LakeBranch
 from headwater.service.iceberg.operations.locations import Warehouse
 from headwater.service.iceberg.operations.metadata_files import MetadataFile, MetadataFiles
 from headwater.service.iceberg.state_reads import StateReads

@@ -19,7 +19,8 @@ from headwater.producer.commit_meta import CommitMeta
 from headwater.producer.immediate_tasks import ImmediateTasks, TaskState
 from headwater.service.iceberg.lakes import Lakes
 from headwater.service.iceberg.operations.files import LocalFiles
-from headwater.service.iceberg.operations.lake_branch import Caller, KeyLocks, LakeBranch
+from headwater.service.iceberg.operations.key_locks import KeyLocks
+from headwater.service.iceberg.operations.lake_branch import Caller, LakeBranch
 from headwater.service.iceberg.operations.locations import Warehouse
 from headwater.service.iceberg.operations.metadata_files import MetadataFiles
 from headwater.service.iceberg.operations.namespaces import create_namespace

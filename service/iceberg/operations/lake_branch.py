@@ -6,9 +6,7 @@ that nothing of it has changed since. If something has, the files of the lost ra
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -35,10 +33,10 @@ from headwater.schemas.errors import (
     TableNotFound,
     ViewNotFound,
 )
+from headwater.service.iceberg.operations.key_locks import KeyLocks
 from headwater.service.iceberg.operations.metadata_files import MetadataFiles
 
 ATTEMPTS_MAX = 20
-LOCKS = 1_024
 KEYS_KNOWN_MAX = 10_000
 REQUEST_HEADER = "iceberg.request"
 """A digest of the request that a caller's key stands for."""
@@ -96,10 +94,7 @@ class LakeState:
         return as_table(key, self.get(key))
 
     def require_view(self, key: KeyPath) -> ContentEntry:
-        found = self.get(key)
-        if found is None or found.type != VIEW:
-            raise ViewNotFound(f"View does not exist: {shown(key)}", field="view")
-        return found
+        return as_view(key, self.get(key))
 
     def require_free(self, key: KeyPath) -> None:
         """The namespace is there, and the name is free."""
@@ -215,20 +210,6 @@ class LakeBranch:
             self.metadata.remove(location)
 
 
-class KeyLocks:
-    """One of a fixed number of locks for each key; taken in one order, so nobody waits in a circle."""
-
-    def __init__(self) -> None:
-        self._locks = [threading.Lock() for _ in range(LOCKS)]
-
-    @contextmanager
-    def of(self, pointer: str, keys: Sequence[KeyPath]) -> Iterator[None]:
-        with ExitStack() as held:
-            for number in sorted({hash((pointer, key)) % LOCKS for key in keys}):
-                held.enter_context(self._locks[number])
-            yield
-
-
 class _Asking:
     """Plans nothing: the answer tells whether a request of that id is in the log."""
 
@@ -244,6 +225,12 @@ class _Asking:
 def as_table(key: KeyPath, found: ContentEntry | None) -> ContentEntry:
     if found is None or found.type != TABLE:
         raise TableNotFound(f"Table does not exist: {shown(key)}", field="table")
+    return found
+
+
+def as_view(key: KeyPath, found: ContentEntry | None) -> ContentEntry:
+    if found is None or found.type != VIEW:
+        raise ViewNotFound(f"View does not exist: {shown(key)}", field="view")
     return found
 
 

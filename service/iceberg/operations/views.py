@@ -35,14 +35,6 @@ class ViewCreation(msgspec.Struct, frozen=True, rename="kebab"):
     properties: dict[str, str] = {}
 
 
-def load_view(branch: LakeBranch, key: KeyPath) -> MetadataFile:
-    return branch.metadata.load(branch.state().require_view(key).value["metadata_location"])
-
-
-def view_exists(branch: LakeBranch, key: KeyPath) -> None:
-    branch.state().require_view(key)
-
-
 def create_view(branch: LakeBranch, caller: Caller, key: KeyPath, wanted: ViewCreation) -> MetadataFile:
     warehouse = branch.metadata.warehouse
     warehouse.check_properties(wanted.properties)
