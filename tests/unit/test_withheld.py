@@ -83,7 +83,9 @@ def test_of_a_mixed_change_only_what_may_be_seen_is_told() -> None:
 def test_a_rename_across_the_border_is_what_it_looks_like_from_the_side_that_is_seen(
     source: KeyPath, target: KeyPath, op: Op, key: KeyPath
 ) -> None:
-    rename = Operation(op=Op.RENAME, key=target, from_key=source, content_id=CONTENT_ID, type="T", before={"v": 1}, after={"v": 1})
+    rename = Operation(
+        op=Op.RENAME, key=target, from_key=source, content_id=CONTENT_ID, type="T", before={"v": 1}, after={"v": 1}
+    )
     seen = as_seen(_change(rename), _sees_a)
     assert seen is not None
     (shown,) = seen.operations
