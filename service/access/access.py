@@ -82,7 +82,8 @@ class Access:
         return caller.development or self._authorizer.allows_somewhere(caller, right, catalog)
 
     def close(self) -> None:
-        self.denials.flush()
+        while self.denials.flush():  # ends: at most so many wait, and what the store does not take ends it too
+            pass
         if self._on_close is not None:
             self._on_close()
 
