@@ -34,6 +34,8 @@ ADMIN_ROLE = "realm-admin"
 ADMIN_RIGHT = "realm.manage"
 
 SECRET_TYPE = "principal-secret"  # noqa: S105 - the name of a row type
+KEYS_TYPE = "signing-keys"
+"""Rows of the keys that a realm instance signs tokens with. ⚠ They never leave the store, whatever is exported."""
 CLIENT_ID_BYTES = 8
 SECRET_ID_BYTES = 4
 SECRET_BYTES = 32

@@ -14,12 +14,12 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from headwater.persistence.object_types import OBJECT_TYPES, Life, ObjectType
+from headwater.persistence.principals import KEYS_TYPE
 from headwater.persistence.rows import NAME_BYTES_MAX, RootedRow
 from headwater.persistence.store import Store
 from headwater.schemas.errors import OutcomeUnknown, StoreUnavailable
 from headwater.service.access.rate_limits import OneBucket
 
-KEYS_TYPE = "signing-keys"
 KEYS_KEY = "current"
 KEYS_MAX = 8
 TRIES_MAX = 20

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from headwater.persistence import codec
-from headwater.persistence.principals import SECRET_TYPE
+from headwater.persistence.principals import KEYS_TYPE, SECRET_TYPE
 from headwater.persistence.realm_records import Realm
 from headwater.persistence.realms import Realms
 from headwater.persistence.rows import ObjectRow, RootedRow, ScannedRow, Table
@@ -37,7 +37,7 @@ Progress = Callable[[str, int], None]
 
 class ExportOptions(msgspec.Struct, frozen=True, kw_only=True):
     low_level: bool = False
-    """All rows of the realm as they are, garbage and rooted rows included."""
+    """All rows of the realm as they are, garbage and rooted rows included; but no keys that tokens are signed with."""
     secrets: bool = False
     """Hashes of principals' secrets too; low-level exports have them in any case."""
 
@@ -191,7 +191,7 @@ class _Export:
 
     def _rooted(self) -> int:
         if self._options.low_level:
-            types = sorted({row.type for row in self._scanned(Table.ROOTED)})
+            types = sorted({row.type for row in self._scanned(Table.ROOTED)} - {KEYS_TYPE})
         else:
             types = [SECRET_TYPE] if self._options.secrets else []
         written = 0

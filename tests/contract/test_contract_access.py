@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from headwater.persistence.principals import SECRET_TYPE, has_secret
+from headwater.persistence.principals import KEYS_TYPE, SECRET_TYPE, has_secret
 from headwater.persistence.realms import Realms
 from headwater.persistence.records import head_records
 from headwater.persistence.store import RealmKernel, Store
@@ -21,7 +21,7 @@ from headwater.producer.access.writing import WriteMeta
 from headwater.service.access import denials as denials_module
 from headwater.service.access.caller import Caller
 from headwater.service.access.denials import DENIAL_TYPE, Denials
-from headwater.service.access.signing_keys import KEYS_TYPE, SigningKeys
+from headwater.service.access.signing_keys import SigningKeys
 from tests.realm_cases import CHEAP, realms_of, store_over
 
 META = WriteMeta("tester")

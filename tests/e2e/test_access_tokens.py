@@ -17,7 +17,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.algorithms import RSAAlgorithm
 
-from headwater.persistence.principals import SECRET_TYPE
+from headwater.persistence.principals import KEYS_TYPE, SECRET_TYPE
 from headwater.persistence.realms import Realms
 from headwater.persistence.rows import Table
 from headwater.persistence.store import open_store
@@ -26,7 +26,6 @@ from headwater.producer.access.principals import Credentials, Principals
 from headwater.producer.access.roles import principal_roles
 from headwater.service.access import credentials as credentials_module
 from headwater.service.access.rights import Right
-from headwater.service.access.signing_keys import KEYS_TYPE
 from tests.access_rig import CHEAP, META, Rig, access_rig
 
 EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"

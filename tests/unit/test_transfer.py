@@ -13,8 +13,9 @@ from headwater.consumers.local_feed import LocalFeed
 from headwater.persistence import draft
 from headwater.persistence.head_watch import HeadWatch
 from headwater.persistence.ids import id_time_micros
-from headwater.persistence.principals import SECRET_TYPE
+from headwater.persistence.principals import KEYS_TYPE, SECRET_TYPE
 from headwater.persistence.realms import Realms
+from headwater.persistence.rows import RootedRow
 from headwater.persistence.store import Store
 from headwater.persistence.subscriptions import SubscriptionRecord, Subscriptions
 from headwater.schemas.cursor import encode_cursor
@@ -191,3 +192,11 @@ def test_hashes_of_secrets_go_with_a_realm_only_if_that_is_asked_for(
     assert Path(done.file).stat().st_mode & 0o777 == 0o600
     report = load(copied, done.file)
     assert copied.backend.list_rooted(report.instance, SECRET_TYPE) == (kept if secrets else [])
+
+
+def test_keys_that_tokens_are_signed_with_never_leave_the_store(realm: Maintained, copied: Store, tmp_path: Path) -> None:
+    key = RootedRow(type=KEYS_TYPE, key="current", version=1, created_at=1, payload=b"private")
+    assert realm.backend.insert_rooted(realm.realm, key)
+    report = load(copied, export(realm.store, tmp_path, low_level=True).file)
+    assert copied.backend.list_rooted(report.instance, KEYS_TYPE) == []
+    assert copied.backend.list_rooted(report.instance, SECRET_TYPE), "the rest of the rooted rows went along"
