@@ -17,6 +17,7 @@ from headwater.service.access.caller import caller_of
 from headwater.service.access.feed_view import Viewer
 from headwater.service.http.answers import Scope, header
 from headwater.service.http.bodies import decode_body
+from headwater.service.http.correlation import correlation_headers
 from headwater.service.iceberg.lakes import Lakes
 from headwater.service.iceberg.operations.lake_branch import Caller, LakeBranch
 from headwater.service.idempotency.doors import under
@@ -109,11 +110,16 @@ class Call:
         """⚠ The key is the request id of the commit, so a request whose answer was lost in a crash finds it in the log."""
         runs_under = under(self.scope)
         if runs_under is None:
-            return Caller(caller_of(self.scope).name)
+            return Caller(caller_of(self.scope).name, headers=correlation_headers(self.scope))
         digest = blake2s(canonical_body(self.body), digest_size=16)
         digest.update(f"{self.scope['method']} {self.scope['path']}".encode("utf-8", "replace"))
         digest.update(self.scope["query_string"])
-        return Caller(caller_of(self.scope).name, runs_under.request_id, digest.hexdigest())
+        return Caller(
+            caller_of(self.scope).name,
+            runs_under.request_id,
+            digest.hexdigest(),
+            headers=correlation_headers(self.scope),
+        )
 
     @property
     def connection(self) -> Hashable:

@@ -252,3 +252,9 @@ def test_the_same_key_is_answered_as_the_first_time(lake: IcebergLake, branch: F
     assert first.json() == again.json()
     assert len(operations(branch)) == 2
     lake.refused("POST", "namespaces/db/tables", 422, "UnprocessableEntityException", json=table_body("u"), headers=key)
+
+
+def test_a_correlation_id_is_found_in_the_commit(lake: IcebergLake, branch: FeedBranch) -> None:
+    made = lake.http.post("namespaces", json={"namespace": ["traced"]}, headers={"X-Correlation-ID": "job-9"})
+    assert made.status_code == 200 and made.headers["x-correlation-id"] == "job-9", made.text
+    assert branch.changes()["changes"][-1]["headers"]["x-correlation-id"] == "job-9"

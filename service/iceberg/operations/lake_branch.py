@@ -51,6 +51,8 @@ class Caller(msgspec.Struct, frozen=True):
     digest: str = ""
     request_id: str | None = None
     """What the commit carries, where somebody will look for it; the key if there is one."""
+    headers: dict[str, str] = {}
+    """Of the request, to be found in the commit: its correlation id."""
 
 
 class Step(msgspec.Struct):
@@ -175,7 +177,9 @@ class LakeBranch:
         return self._done_before(self.pointer, caller) is not None
 
     def _commit(self, pointer: str, caller: Caller, step: Step) -> Done:
-        headers = {**step.headers, REQUEST_HEADER: caller.digest} if caller.key is not None else step.headers
+        headers = {**caller.headers, **step.headers} if caller.headers else step.headers
+        if caller.key is not None:
+            headers = {**headers, REQUEST_HEADER: caller.digest}
         request = CatalogCommit(
             self.kernel,
             step.operations,
