@@ -113,6 +113,25 @@ def test_a_dropped_catalog_goes_when_its_history_is_old_enough_and_its_objects_w
         lake.catalogs.get("lake")
 
 
+def test_a_catalog_that_was_dropped_to_be_purged_goes_at_once_with_its_pointers_names_and_objects(store: Store) -> None:
+    lake = Lake(store)
+    clock = store.clock
+    assert isinstance(clock, ManualClock)
+    other = lake.catalogs.ensure("other", meta=META)
+    for number in range(20):
+        lake.put(f"t{number}")
+    lake.refs.create("dev", meta=META)
+    lake.catalogs.drop("lake", purge=True, meta=META)
+    clock.move(1)
+    (purged,) = CatalogPurge(lake.kernel).run()
+    assert (purged.name, purged.waiting, purged.pointers) == ("lake", "", 2)
+    assert store.backend.list_names(lake.kernel.realm, prefix=f"cat/{lake.catalog.id}/") == []
+    assert Catalogs(lake.kernel).dropped() == [] and lake.catalogs.get("other") == other
+    clock.move(4 * HOUR)
+    report, _ = sweep_store(store, [lake.kernel.realm])
+    assert report.counts[lake.kernel.realm]["entry"].purged >= 20 and not report.failures
+
+
 def test_a_pointer_that_a_sleeping_writer_made_in_a_purged_catalog_goes_next_time(store: Store) -> None:
     lake = Lake(store)
     clock = store.clock
