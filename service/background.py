@@ -30,6 +30,8 @@ class Background:
         self._store = store
         self._config = config
         self._tasks: list[asyncio.Task[None]] = []
+        self._slices: set[asyncio.Future[bool]] = set()
+        self._held: dict[str, HeldLease] = {}
 
     def start(self) -> None:
         cleaning, usage = self._config.idempotency_cleaning, self._config.usage
@@ -41,29 +43,45 @@ class Background:
         self._tasks = [asyncio.ensure_future(work) for work in works]
 
     async def stop(self) -> None:
+        """⚠ A slice that is at work is waited for: behind this the store is closed."""
         for task in self._tasks:
             task.cancel()
         for task in self._tasks:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
+        await asyncio.gather(*self._slices, return_exceptions=True)
+        for held in self._held.values():
+            with contextlib.suppress(HeadwaterError):  # else it runs out by itself
+                await asyncio.to_thread(held.release)
 
     async def _repeat(self, key: str, slice: Callable[[], bool], every_seconds: float, rest_seconds: float) -> None:
         """Slice after slice until a round is complete, then again after a while."""
-        held: HeldLease | None = None
         while True:
             rest = every_seconds
             try:
-                held = await asyncio.to_thread(self._mine, key, held)
-                if held is not None and not await asyncio.shield(asyncio.to_thread(slice)):
+                if await asyncio.to_thread(self._is_mine, key) and not await self._run(slice):
                     rest = rest_seconds
             except HeadwaterError as error:
                 _log.warning("%s: %s", key, error)
             await asyncio.sleep(rest)
 
-    def _mine(self, key: str, held: HeldLease | None) -> HeldLease | None:
-        """The turn, kept as long as this worker lives; None while another one has it."""
+    async def _run(self, slice: Callable[[], bool]) -> bool:
+        running = asyncio.ensure_future(asyncio.to_thread(slice))
+        self._slices.add(running)
+        running.add_done_callback(self._slices.discard)
+        return await asyncio.shield(running)
+
+    def _is_mine(self, key: str) -> bool:
+        """Whether the turn is ours; it is kept as long as this worker lives."""
+        held = self._held.get(key)
         if held is not None:
             held.renew()
-            return None if held.is_lost() else held
+            if held.is_lost():
+                del self._held[key]
+                return False
+            return True
         seen = self._leases.look(key)
-        return None if seen.is_held else self._leases.take(key, self._holder, seen)
+        taken = None if seen.is_held else self._leases.take(key, self._holder, seen)
+        if taken is not None:
+            self._held[key] = taken
+        return taken is not None
