@@ -185,3 +185,30 @@ def test_a_bad_subscription_is_refused_by_field(branch: FeedBranch, body: Any, f
     answer = branch.http.put("/subscriptions/bad", json=body)
     assert (answer.status_code, answer.json()["field"]) == (404 if field == "pointers" else 400, field)
     assert branch.http.put("/subscriptions/-bad", json={"pointers": ["catalogs"]}).json()["field"] == "name"
+
+
+def test_an_acknowledgement_under_a_key_is_done_once_and_answered_the_same(branch: FeedBranch, name: str) -> None:
+    branch.commit("a")
+    create(branch, name)
+    page = next_page(branch, name, limit=1)
+    path, key = f"/subscriptions/{name}/acknowledge", {"Idempotency-Key": f"ack-{name}"}
+    first = branch.http.post(path, json=page["acknowledge"], headers=key)
+    again = branch.http.post(path, json=page["acknowledge"], headers=key)
+    assert first.status_code == again.status_code == 200 and first.json() == again.json()
+    assert "idempotency-replayed" not in first.headers and again.headers["idempotency-replayed"] == "true"
+    refused = branch.http.post(path, json={**page["acknowledge"], "version": "other"}, headers=key)
+    assert (refused.status_code, refused.json()["code"]) == (409, "IDEMPOTENCY_KEY_REUSED")
+    assert acknowledge(branch, name, page["acknowledge"]).json()["code"] == "SUBSCRIPTION_MOVED", (
+        "without the key it is another"
+    )
+
+
+def test_if_match_deletes_only_the_version_that_was_read(branch: FeedBranch, name: str) -> None:
+    branch.commit("a")
+    create(branch, name)
+    etag = branch.http.get(f"/subscriptions/{name}").headers["etag"]
+    assert acknowledge(branch, name, next_page(branch, name, limit=1)["acknowledge"]).status_code == 200
+    stale = branch.http.delete(f"/subscriptions/{name}", headers={"If-Match": etag})
+    assert (stale.status_code, stale.json()["code"]) == (412, "PRECONDITION_FAILED")
+    newest = branch.http.get(f"/subscriptions/{name}").headers["etag"]
+    assert branch.http.delete(f"/subscriptions/{name}", headers={"If-Match": newest}).status_code == 204
