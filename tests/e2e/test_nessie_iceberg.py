@@ -80,7 +80,8 @@ def test_engines_work_through_nessies_catalog(java: Any, branch: FeedBranch, tmp
     assert told == [("put", "db"), ("put", "db.t"), ("put", "db.t"), ("put", "db.t"), ("rename", "db.renamed")]
     tables = [op for change in changes for op in change["operations"] if op["type"] == "ICEBERG_TABLE"]
     assert len({op["content_id"] for op in tables}) == 1
-    assert tables[1]["after"]["snapshot_id"] == table.currentSnapshot().snapshotId()
+    newest = catalog.loadTable(lake.name("renamed")).currentSnapshot()
+    assert tables[1]["after"]["snapshot_id"] == newest.snapshotId()
     assert catalog.dropTable(lake.name("renamed"), False)
     assert catalog.dropNamespace(lake.space)
     assert not catalog.namespaceExists(lake.space)
