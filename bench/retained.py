@@ -10,7 +10,7 @@ from bench.bulk_load import load_commits
 from bench.context import Context
 from bench.large_store import REALM, Yesterday, pointer_name
 from bench.measures import Measure
-from bench.processes import driver_megabytes
+from bench.processes import core_seconds, driver_megabytes
 from bench.stores import fresh_store_url
 from headwater.persistence.rows import PointerRow
 from headwater.persistence.store import Store, open_store
@@ -42,11 +42,12 @@ def run(context: Context) -> Iterator[Measure]:
             before = job.run().rows
             with context.console.status(f"{subject}: loading …"):
                 _load(store, context.entries)
-            started = time.perf_counter()
+            started, on_core = time.perf_counter(), core_seconds()
             rows = job.run(changes_per_batch=CHANGES_PER_BATCH).rows - before
-            seconds = time.perf_counter() - started
+            seconds, on_core = time.perf_counter() - started, core_seconds() - on_core
         yield Measure("retained", subject, "caught up", context.entries / seconds, "Changes/s")
         yield Measure("retained", subject, "caught up", rows / seconds, "object rows/s")
+        yield Measure("retained", subject, "of all processes", on_core / context.entries * 1e6, "µs of CPU a Change")
         yield Measure("retained", subject, "driver so far", driver_megabytes(spark), "MiB")
 
 

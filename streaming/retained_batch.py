@@ -57,26 +57,41 @@ def reached(state: RetainedState, shares: list[PointerShare]) -> dict[str, Posit
 
 
 def pointer_shares(batch: DataFrame, realm: str) -> list[PointerShare]:
-    """What the driver learns of a batch. The first entry of a pointer begins a segment in any case."""
-    opens = sql.col("kind").isin(*OPENING) | (sql.col("seq") == 1)
-    opened = sql.when(
-        opens, sql.struct("seq", sql.col("base.pointer").alias("base_pointer"), sql.col("base.seq").alias("base_seq"))
+    """What the driver learns of a batch: by two jobs whose sums are of plain numbers. (Asked for in one, with ids and segments,
+    Spark would serialize a state for each entry.)"""
+    entries = batch.groupBy("realm_instance", "pointer", "seq").agg(sql.count(sql.lit(1)).alias("times"))
+    grouped = entries.groupBy("realm_instance", "pointer").agg(
+        sql.min("seq"), sql.max("seq"), sql.count(sql.lit(1)), sql.sum("times")
     )
-    grouped = batch.groupBy("realm_instance", "pointer").agg(
-        sql.min("seq"),
-        sql.max("seq"),
-        sql.count_distinct("seq"),
-        sql.count("seq"),
-        sql.max_by("entry_id", "seq"),
-        sql.collect_set(opened),
-    )
-    found = []
-    for instance, pointer, first, last, distinct, rows, last_id, starts in grouped.collect():
+    counted = grouped.collect()
+    for instance, *_ in counted:
         if instance != realm:
             raise ChainBroken(f"the set is of realm {realm}, the batch of {instance}.")
-        bounds = [Bounds(pointer, seq, None if base is None else BaseAt(base, base_seq)) for seq, base, base_seq in starts]
-        found.append(PointerShare(pointer, first, last, distinct, last_id, rows != distinct, tuple(bounds)))
-    return found
+    lasts = {pointer: last for _, pointer, _, last, _, _ in counted}
+    last_ids, opened = _named_entries(batch, lasts)
+    return [
+        PointerShare(pointer, first, last, distinct, last_ids[pointer], rows != distinct, tuple(opened.get(pointer, ())))
+        for _, pointer, first, last, distinct, rows in counted
+    ]
+
+
+def _named_entries(batch: DataFrame, lasts: dict[str, int]) -> tuple[dict[str, str], dict[str, set[Bounds]]]:
+    """The id of each pointer's last entry, and where segments begin: the first entry of a pointer begins one in any case."""
+    if not lasts:
+        return {}, {}
+    positions = batch.sparkSession.createDataFrame(list(lasts.items()), "pointer string, last bigint")
+    opens = sql.col("kind").isin(*OPENING) | (sql.col("seq") == 1)
+    named = batch.join(sql.broadcast(positions), "pointer").where(opens | (sql.col("seq") == sql.col("last")))
+    last_ids: dict[str, str] = {}
+    opened: dict[str, set[Bounds]] = {}
+    for pointer, seq, entry_id, is_opening, base, base_seq in named.select(
+        "pointer", "seq", "entry_id", opens, "base.pointer", "base.seq"
+    ).collect():
+        if is_opening:
+            opened.setdefault(pointer, set()).add(Bounds(pointer, seq, None if base is None else BaseAt(base, base_seq)))
+        if seq == lasts[pointer] and last_ids.setdefault(pointer, entry_id) != entry_id:
+            raise ChainBroken(f"{pointer}: two different entries {seq} came in one batch.")
+    return last_ids, opened
 
 
 def unknown(batch: DataFrame, known: dict[str, int]) -> DataFrame:
