@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import headwater.consumers.reader  # noqa: F401 - errors that are defined beside their users join the tree
 from headwater.schemas.errors import CatalogNotFound, InvalidInput, RequestTooLarge
 from headwater.service.http.problems import problem_of
 from headwater.service.messages.catalogue import catalogues, english_catalogue, error_kinds, read_catalogue, told
