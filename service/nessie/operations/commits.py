@@ -7,7 +7,7 @@ commit. A delete and a put of the same content id under another key are a rename
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -104,8 +104,7 @@ def added_contents(answer: Answer) -> list[tuple[KeyPath, str]]:
 
 def told_by_their_rules(view: CatalogView, refused: CommitConflict, wanted: Sequence[Wanted], expected: str) -> HeadwaterError:
     """What was wrong already at the commit that the client has seen is the client's mistake, no conflict."""
-    conflicts = refused.facts.get("conflicts")
-    kinds = [(one["kind"], tuple(one["key"])) for one in conflicts] if isinstance(conflicts, list) else []  # type: ignore[index, call-overload, arg-type]
+    kinds = list(_conflicts(refused))
     if any(kind == ConflictKind.UNEXPECTED_HASH for kind, _ in kinds):
         return ReferenceNotFound(
             f"{expected} is not in the history of the branch.", field="ref", remedy="Read the branch again."
@@ -141,6 +140,13 @@ def _renamed(put: PutContent, from_key: KeyPath, there: Content) -> list[Catalog
         Delete(from_key, expected_content_id=put.content_id),
         Put(put.key, put.content, must_not_exist=True, content_id=put.content_id),
     ]
+
+
+def _conflicts(refused: CommitConflict) -> Iterator[tuple[str, KeyPath]]:
+    conflicts = refused.facts.get("conflicts")
+    for one in conflicts if isinstance(conflicts, list) else ():
+        if isinstance(one, dict) and isinstance(key := one.get("key"), list):
+            yield str(one.get("kind")), tuple(str(element) for element in key)
 
 
 def _at_head(view: CatalogView, pointer: str, wanted: Sequence[Wanted]) -> dict[KeyPath, Content]:

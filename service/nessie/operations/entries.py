@@ -48,7 +48,7 @@ def read_entries(
     keys = _keys(state, range, after)
     last = after
     try:
-        while bulk := list(islice(keys, BULK_ENTRIES)):
+        while bulk := list(islice(keys, BULK_ENTRIES if filter else min(BULK_ENTRIES, limit + 1 - len(found)))):
             for key, content in _read(state, bulk, filter):
                 if len(found) == limit:
                     return EntriesPage(found, last)
