@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import secrets
 import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -22,6 +23,7 @@ from headwater.streaming.segments import Bounds, Position
 META = "step.json"
 ROWS = "rows"
 _STEP = re.compile(r"step-(\d{9})")
+_UNFINISHED = re.compile(r"unfinished-(\d{9})")
 
 
 class StepMeta(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,19 +89,17 @@ class RetainedStore:
     ) -> RetainedState:
         """`write_rows` fills the folder that it is given, and says with how many rows."""
         number = 1 if before is None else before.number + 1
-        final, unfinished = self._path(number), self.folder / f"unfinished-{number:09d}"
-        shutil.rmtree(unfinished, ignore_errors=True)
+        # ⚠ A name of its own: of two processes that write the same step, neither may clear away what the other has written.
+        unfinished = self.folder / f"unfinished-{number:09d}-{secrets.token_hex(4)}"
         unfinished.mkdir(parents=True)
-        rows = write_rows(str(unfinished / ROWS))
-        meta = StepMeta(number=number, realm=self.realm, fresh=fresh, positions=positions, bounds=list(bounds), rows=rows)
-        with (unfinished / META).open("wb") as file:
-            file.write(msgspec.json.encode(msgspec.structs.replace(meta, check=_check(meta))))
-            file.flush()
-            os.fsync(file.fileno())
         try:
-            unfinished.rename(final)
-        except OSError as error:
-            if not final.exists():
+            rows = write_rows(str(unfinished / ROWS))
+            meta = StepMeta(number=number, realm=self.realm, fresh=fresh, positions=positions, bounds=list(bounds), rows=rows)
+            _write_synced(unfinished / META, msgspec.json.encode(msgspec.structs.replace(meta, check=_check(meta))))
+            unfinished.rename(self._path(number))
+        except Exception as error:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            if self.next_number() < number:
                 raise
             raise RetainedMoved(
                 f"another process has written step {number} of the retained set of {self.realm!r}.",
@@ -109,6 +109,7 @@ class RetainedStore:
         state = self.load()
         if state is None:
             raise self._corrupt("the step that was just written is not there")
+        self._forget_unfinished(number)
         if fresh:
             self._forget_before(number)
         return state
@@ -117,7 +118,7 @@ class RetainedStore:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def next_number(self) -> int:
-        """Behind whatever is there, readable or not."""
+        """The newest that is there, readable or not."""
         return max((int(_STEP.fullmatch(path.name).group(1)) for path in self._steps()), default=0)  # type: ignore[union-attr]
 
     # ── files ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -180,6 +181,13 @@ class RetainedStore:
             if path.name < self._path(number).name:
                 shutil.rmtree(path, ignore_errors=True)
 
+    def _forget_unfinished(self, number: int) -> None:
+        """What a crash has left, or another process that comes too late for its step."""
+        for path in self.folder.iterdir():
+            found = _UNFINISHED.match(path.name)
+            if found is not None and int(found.group(1)) <= number:
+                shutil.rmtree(path, ignore_errors=True)
+
     def _corrupt(self, why: str) -> RetainedCorrupt:
         return RetainedCorrupt(
             f"the retained set of {self.realm!r} cannot be used: {why}.",
@@ -197,6 +205,13 @@ def count_rows(folder: Path) -> int:
         return sum(pq.ParquetFile(file).metadata.num_rows for file in folder.glob("*.parquet"))
     except (OSError, pa.ArrowException):
         return -1
+
+
+def _write_synced(path: Path, content: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _check(meta: StepMeta) -> str:

@@ -13,9 +13,9 @@ from headwater.persistence.backends.memory import MemoryBackend, MemoryStore
 from headwater.schemas.errors import RetainedCorrupt, RetainedMoved
 from headwater.streaming.fenced import fence_realm
 from headwater.streaming.identifiers import Identifiers
-from headwater.streaming.retained_seed import seed
+from headwater.streaming.retained_seed import SetRow, seed, write_rows
 from headwater.streaming.retained_sources import require_complete
-from headwater.streaming.retained_store import RetainedState, RetainedStore
+from headwater.streaming.retained_store import RetainedState, RetainedStore, count_rows
 from headwater.streaming.segments import Histories, Segment
 from tests.commit_harness import REALM
 from tests.maintained import HOUR, Maintained
@@ -111,3 +111,53 @@ def test_of_two_writers_of_one_step_the_second_is_told(tmp_path: Path) -> None:
     store.append(state, {}, [], lambda _: 0)
     with pytest.raises(RetainedMoved):
         store.append(state, {}, [], lambda _: 0)
+
+
+def test_two_processes_that_write_the_same_step_do_not_share_a_folder(tmp_path: Path) -> None:
+    """A job that follows and a sweep that catches up write step 5 together: the one that comes first is whole."""
+    store = seeded(tmp_path)
+    before = store.load()
+    assert before is not None
+    other = RetainedStore(tmp_path, REALM)
+    others: list[RetainedState] = []
+
+    def meanwhile(folder: str) -> int:
+        count = write_rows(folder, iter([SetRow("p", 1, 1, 1, True)]))
+        with pytest.raises(RetainedMoved):  # it begins later, and ends when this one stands already
+            other.append(before, {}, [], lambda theirs: ours_ends(theirs, folder, count))
+        return count
+
+    def ours_ends(theirs: str, ours: str, count: int) -> int:
+        assert Path(theirs) != Path(ours) and count_rows(Path(ours)) == count
+        others.append(RetainedStore(tmp_path, REALM).append(before, {}, [], lambda _: 0))
+        return write_rows(theirs, iter([SetRow("p", 1, 2, 1, True)]))
+
+    with pytest.raises(RetainedMoved):
+        store.append(before, {}, [], meanwhile)
+    assert len(others) == 1, "the third process never came"
+    after = store.load()
+    assert after is not None and after.number == 5 and after.rows == before.rows
+    assert not list(store.folder.glob("unfinished-*"))
+
+
+def test_what_a_crash_left_unfinished_goes_with_the_next_step(tmp_path: Path) -> None:
+    store = seeded(tmp_path)
+    before = store.load()
+    assert before is not None
+    crashed, ahead = store.folder / "unfinished-000000005-0123", store.folder / "unfinished-000000006-4567"
+    for folder in (crashed, ahead):
+        folder.mkdir()
+    store.append(before, {}, [], lambda _: 0)
+    assert not crashed.exists() and ahead.exists()
+
+
+def test_a_step_that_cannot_be_written_leaves_nothing_and_says_why(tmp_path: Path) -> None:
+    store = seeded(tmp_path)
+    before = store.load()
+
+    def full(_: str) -> int:
+        raise OSError("no space is left")
+
+    with pytest.raises(OSError, match="no space"):
+        store.append(before, {}, [], full)
+    assert store.load() == before and not list(store.folder.glob("unfinished-*"))
