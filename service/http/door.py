@@ -157,7 +157,8 @@ class _Call:
     async def sent(self) -> None:
         if self._answer is not None:
             self.status = self._answer.status
-            answer = self._answer._replace(headers=with_correlation(self._answer.headers, self.scope))
+            headers = with_correlation(self._answer.headers, self.scope)
+            answer = self._answer if headers is self._answer.headers else self._answer._replace(headers=headers)
             await send_answer(self._send, answer, self.request_id)
 
     async def send_counted(self, message: Message) -> None:

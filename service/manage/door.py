@@ -26,8 +26,10 @@ from headwater.service.http.service import Service
 from headwater.service.idempotency.doors import DoorOptions, answer_once
 from headwater.service.manage.call import ManageCall
 from headwater.service.manage.principals import without_secret
-from headwater.service.manage.route import PREFIX, ManageRoute, Over, securable_of
+from headwater.service.manage.route import IN_REALM, PREFIX, ManageRoute, Over, securable_of
 from headwater.service.manage.routes import Found, find_route
+
+IN_SYSTEM = tuple(f"{IN_REALM}/{word}" for word in ("principals", "principal-roles", "denials", "usage"))
 
 
 class Counted(NamedTuple):
@@ -53,6 +55,7 @@ class ManageDoor:
         if route is None:
             allowed = ", ".join(found.by_method)
             raise MethodNotAllowed(f"{scope['method']} is not for this path.", remedy=f"Use {allowed}.", allowed=allowed)
+        _check_realm(route, found)
         scope["route"] = Counted(route.path)
         await _send(send, await self._answer(route, found, scope, receive))
 
@@ -85,6 +88,13 @@ class ManageDoor:
 
 def manage_routes(service: Service) -> list[BaseRoute]:
     return [Mount(PREFIX, app=ManageDoor(service))]
+
+
+def _check_realm(route: ManageRoute, found: Found) -> None:
+    """The system realm has principals and roles, but neither catalogs nor policies."""
+    is_of_system = found.names.get("realm") == SYSTEM_REALM and route.over is not Over.SYSTEM
+    if is_of_system and not route.path.startswith(IN_SYSTEM):
+        raise RouteNotFound("the system realm has principals, roles and denials alone.", remedy="Name another realm.")
 
 
 def _as_precondition(scope: Scope, changed: HeadwaterError) -> HeadwaterError:

@@ -142,6 +142,8 @@ def test_realms_are_the_system_administrators(root: httpx.Client, managed: Manag
         assert made["realm"]["status"] == "ACTIVE" and made["credentials"]["client_secret"]
         assert {"default", "second"} <= {one["name"] for one in ok(admin.get("/realms"))["realms"]}
         refused(admin.get("/default/catalogs"), 403, "NOT_PERMITTED")
+        refused(admin.get("/::system::/catalogs"), 404, "ROUTE_NOT_FOUND")
+        assert [one["name"] for one in ok(admin.get("/::system::/principals"))["principals"]] == ["admin"]
         version = made["realm"]["version"]
         closed = admin.post("/realms/second/deactivate", headers={"If-Match": f'"{version}"'})
         assert ok(closed)["status"] == "INACTIVE"
