@@ -102,6 +102,8 @@ class IdempotencyRows:
                 if made := self._insert(_with(row, record)):
                     return Verdict.RUN, made
                 continue
+            if found.record.owner == owner and found.record.answer is None:
+                return Verdict.RUN, found  # ⚠ a driver that sent our write twice told us of the second alone
             verdict = _judge(found, asked, now)
             if verdict is not Verdict.RUN:
                 return verdict, found

@@ -1,0 +1,76 @@
+"""Claims of keyed requests whose writes lose their answer or are sent twice: one runs, under one request id."""
+
+from __future__ import annotations
+
+import pytest
+
+from headwater.persistence.backends import open_backend
+from headwater.persistence.clock import SystemClock
+from headwater.persistence.idempotency_rows import IdempotencyRows, KeptAnswer, KeyedRequest, Verdict
+from headwater.schemas.errors import StoreUnavailable
+from tests.faulty_backend import Fault, FaultyBackend, twice, unavailable, unknown
+
+ASKED = KeyedRequest(principal="ann", key="k", route="POST /x", fingerprint=b"1")
+
+
+class Rows(IdempotencyRows):
+    """Over a backend with faults; nothing else of a kernel is needed."""
+
+    def __init__(self, backend: FaultyBackend) -> None:
+        self._realm, self._backend, self._clock = "r#1", backend, SystemClock()
+
+
+def claim(rows: Rows, owner: str, running_seconds: float = 60) -> Verdict:
+    return rows.claim(ASKED, "id", owner, running_seconds=running_seconds, kept_seconds=60)[0]
+
+
+@pytest.fixture
+def backend() -> FaultyBackend:
+    inner = open_backend("memory://")
+    inner.create_schema()
+    return FaultyBackend(inner)
+
+
+LOST_INSERTS = [
+    unknown("insert_rooted", landed=True),
+    unknown("insert_rooted", landed=False),
+    twice("insert_rooted"),
+]
+LOST_UPDATES = [
+    unknown("update_rooted", landed=True),
+    unknown("update_rooted", landed=False),
+    twice("update_rooted"),
+]
+
+
+@pytest.mark.parametrize("fault", LOST_INSERTS, ids=lambda fault: fault.name)
+def test_whoever_claimed_knows_it_though_the_answer_was_lost(backend: FaultyBackend, fault: Fault) -> None:
+    rows = Rows(backend)
+    backend.arm(fault)
+    assert claim(rows, "first") is Verdict.RUN and fault.fired == 1
+    assert claim(rows, "second") is Verdict.WAIT
+
+
+@pytest.mark.parametrize("fault", LOST_UPDATES, ids=lambda fault: fault.name)
+def test_whoever_took_over_knows_it_though_the_answer_was_lost(backend: FaultyBackend, fault: Fault) -> None:
+    rows = Rows(backend)
+    assert claim(rows, "the dead", running_seconds=0) is Verdict.RUN
+    backend.arm(fault)
+    assert claim(rows, "heir") is Verdict.RUN and fault.fired == 1
+    assert claim(rows, "second") is Verdict.WAIT
+
+
+def test_an_answer_that_was_kept_is_kept_though_nobody_heard_of_it(backend: FaultyBackend) -> None:
+    rows = Rows(backend)
+    mine = rows.claim(ASKED, "id", "first", running_seconds=60, kept_seconds=60)[1]
+    fault = backend.arm(unknown("update_rooted", landed=True))
+    assert rows.finish(mine, KeptAnswer(201, [], b"{}")) and fault.fired == 1
+    assert claim(rows, "second") is Verdict.DONE
+
+
+def test_a_store_that_is_away_claims_nothing(backend: FaultyBackend) -> None:
+    rows = Rows(backend)
+    fault = backend.arm(unavailable("insert_rooted"))
+    with pytest.raises(StoreUnavailable):
+        claim(rows, "first")
+    assert fault.fired == 1 and claim(rows, "second") is Verdict.RUN
