@@ -15,7 +15,14 @@ from headwater.persistence.log_walk import LogWalk
 from headwater.persistence.rows import Anchor, PointerRow
 from headwater.persistence.store import RealmKernel, Store
 from headwater.persistence.subscriptions import Pin
-from headwater.schemas.errors import CommitRetriesExhausted, HeadwaterError, ObjectNotFound, OutcomeUnknown
+from headwater.schemas.errors import (
+    CommitRetriesExhausted,
+    HeadwaterError,
+    MaintenanceStopped,
+    MaintenanceSuperseded,
+    ObjectNotFound,
+    OutcomeUnknown,
+)
 from headwater.streaming.pins import PinSource, all_pins
 from headwater.streaming.policies import Retention, retention_of
 from headwater.streaming.runs import Run
@@ -73,11 +80,14 @@ class Expiry:
         *,
         clock: Clock | None = None,
         pin_sources: Sequence[PinSource] | None = None,
+        before_each: Callable[[], None] = lambda: None,
     ) -> None:
+        """`before_each` floor that rises is asked whether it still may: an export that took over has set its pin since."""
         self._kernel = kernel
         self._rules = rules
         self._clock = clock or kernel.store.clock
         self._pin_sources = pin_sources
+        self._before_each = before_each
 
     def run(self, *, dry_run: bool = False, on_pointer: Callable[[ExpiredPointer], None] | None = None) -> ExpireReport:
         now = self._clock.now_micros()
@@ -106,7 +116,10 @@ class Expiry:
             try:
                 anchor = anchor_below(self._kernel, head, wanted)
                 if not dry_run:
+                    self._before_each()
                     raise_floor(self._kernel, pointer, row, head, wanted, anchor, self._clock)
+            except (MaintenanceSuperseded, MaintenanceStopped):
+                raise
             except HeadwaterError as error:  # others go on; this one rises next time
                 wanted, failure = row.floor, str(error)
         return ExpiredPointer(
@@ -133,7 +146,10 @@ def expire_realms(
     for instance in instances:
         run.check()
         try:
-            report = Expiry(store.kernel(instance), rules).run(dry_run=run.record.dry_run, on_pointer=on_pointer)
+            expiry = Expiry(store.kernel(instance), rules, before_each=run.check)
+            report = expiry.run(dry_run=run.record.dry_run, on_pointer=on_pointer)
+        except (MaintenanceSuperseded, MaintenanceStopped):
+            raise
         except HeadwaterError as error:
             failures.append(f"{instance}: {error}")
             continue

@@ -15,10 +15,12 @@ from headwater.producer.merging.merge import MergeRequest
 from headwater.producer.publisher.pins import ShardPins
 from headwater.schemas.change import Kind
 from headwater.schemas.cursor import Position
-from headwater.schemas.errors import CursorExpired, InvalidInput, MergeBaseExpired, ReferenceNotFound
-from headwater.streaming.expire import Expiry
+from headwater.schemas.errors import CursorExpired, InvalidInput, MaintenanceSuperseded, MergeBaseExpired, ReferenceNotFound
+from headwater.streaming.expire import ExpiredPointer, Expiry, expire_realms
+from headwater.streaming.fenced import pointer_rows
 from headwater.streaming.policies import DEFAULT, Retention, parse_retention, retention_of
 from headwater.streaming.readers import POINTERS_PER_ROW, RegisteredReaders
+from headwater.streaming.runs import Runs
 from tests.catalog_lake import META, Lake
 from tests.commit_harness import checked_log, store_on
 from tests.maintained import HOUR, MAIN, PRINCIPALS, Maintained, sweep_store
@@ -225,3 +227,24 @@ def test_the_deleted_references_history_expires_like_any_other(realm: Maintained
     realm.clock.move(40 * DAY)
     realm.expire("")
     assert realm.floor("cat/1/heads/gone") == 6
+
+
+def test_an_expiry_that_is_superseded_raises_no_more_floors(realm: Maintained) -> None:
+    """An export that takes over pins what it reads: a floor that rises behind its back would let a sweep take that."""
+    for _ in range(30):
+        realm.step()
+    runs = Runs(realm.backend, realm.clock)
+    risen: list[str] = []
+
+    def taken_over(pointer: ExpiredPointer) -> None:
+        risen.extend([pointer.pointer] if pointer.expired else [])
+        if len(risen) == 1 and pointer.expired:
+            with runs.run("export", supersede=run.record.id):
+                pass
+            run.renew()  # as its keeper does every twenty seconds
+
+    with pytest.raises(MaintenanceSuperseded), runs.run("expire") as run:
+        expire_realms(realm.store, run, [realm.kernel.realm], parse_retention("*=1n"), on_pointer=taken_over)
+    rows = dict(pointer_rows(realm.backend, realm.kernel.realm))
+    assert [name for name, row in rows.items() if row.floor > 1] == risen and len(risen) == 1
+    assert sum(row.seq > 1 for row in rows.values()) > 1, "there was no other floor to raise"
