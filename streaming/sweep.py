@@ -6,6 +6,7 @@ then deletion. Whatever fails before leaves everything as it was; a realm that f
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -57,7 +58,7 @@ Progress = Callable[[str, int], None]
 
 
 def check_grace(seconds: float) -> None:
-    if seconds < GRACE_SECONDS_MIN:
+    if not GRACE_SECONDS_MIN <= seconds < math.inf:  # also what is no number at all
         raise InvalidInput(
             f"a grace of {seconds:g} seconds.",
             field="grace",

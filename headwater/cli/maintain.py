@@ -10,6 +10,7 @@ import rich_click as click
 
 from headwater.cli import maintain_archive, maintain_schedule, maintain_sweep, maintain_transfer
 from headwater.cli.maintain_output import (
+    Amount,
     dry_run,
     failed_if,
     in_realms,
@@ -77,7 +78,7 @@ def expire(
 @click.argument("names", nargs=-1)
 @click.option("--unlisted", is_flag=True, help="Also rows of realm instances that no list names any more.")
 @click.option("--catalogs", is_flag=True, help="Also dropped catalogs of all realms whose history is old enough.")
-@click.option("--catalog-age", metavar="DAYS", type=click.FloatRange(0), default=30.0, show_default=True, help="That is, days.")
+@click.option("--catalog-age", metavar="DAYS", type=Amount(0), default=30.0, show_default=True, help="That is, days.")
 @click.option("--keep-topics", is_flag=True, help="Leave the realms' topics in Kafka until their retention ends.")
 @dry_run
 @supersede

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import rich_click as click
 from rich.console import Console
@@ -22,6 +24,16 @@ in_realms = click.option(
 )
 dry_run = click.option("--dry-run", is_flag=True, help="Change nothing; show what would be done.")
 supersede = click.option("--supersede", metavar="RUN", help="Take over from this run, which seems to live.")
+
+
+class Amount(click.FloatRange):
+    """A number that can be counted with: `nan` and `inf` are floats too, and compare with no bound."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        amount = float(super().convert(value, param, ctx))
+        if not math.isfinite(amount):
+            self.fail(f"{amount} is no amount.", param, ctx)
+        return amount
 
 
 class Bar:

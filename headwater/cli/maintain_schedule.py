@@ -6,7 +6,7 @@ import contextlib
 
 import rich_click as click
 
-from headwater.cli.maintain_output import failed_if, merged_failures
+from headwater.cli.maintain_output import Amount, failed_if, merged_failures
 from headwater.cli.opened import opened
 from headwater.cli.output import as_json, print_json
 from headwater.settings import Settings
@@ -15,9 +15,7 @@ LOOK_SECONDS_MAX = 60.0
 
 
 @click.command("schedule")
-@click.option(
-    "--every", metavar="HOURS", type=click.FloatRange(0, min_open=True), default=6.0, show_default=True, help="Cadence."
-)
+@click.option("--every", metavar="HOURS", type=Amount(0, min_open=True), default=6.0, show_default=True, help="Cadence.")
 @click.option("--once", is_flag=True, help="One cycle, now, whenever the next one is due.")
 @as_json
 @click.pass_obj
@@ -27,6 +25,7 @@ def schedule_command(settings: Settings, every: float, once: bool, json_output: 
     Of several processes, and of servers with --maintain, one does each cycle.
     """
     from headwater.maintaining import cycle_tools, schedule_options
+    from headwater.schemas.errors import HeadwaterError
     from headwater.streaming.schedule import COME_BACK_SECONDS, CycleReport, run_cycle
     from headwater.streaming.schedule_turns import ScheduleTurns
 
@@ -50,15 +49,19 @@ def schedule_command(settings: Settings, every: float, once: bool, json_output: 
             return
         turns = ScheduleTurns(store.backend, store.clock, options.every_seconds)
         while True:
-            wait_seconds = turns.take()
+            try:
+                wait_seconds = turns.take()
+                if wait_seconds == 0:
+                    report = run_cycle(store, options, tools)
+                    told(report)
+                    merged_failures(report.failures)
+                    if report.busy:
+                        turns.come_back(min(COME_BACK_SECONDS, options.every_seconds))
+            except HeadwaterError as error:  # the store is away: the night is not over for that
+                merged_failures([str(error)])
+                wait_seconds = min(COME_BACK_SECONDS, options.every_seconds)
             if wait_seconds > 0:
                 store.clock.sleep(min(wait_seconds, LOOK_SECONDS_MAX))
-                continue
-            report = run_cycle(store, options, tools)
-            told(report)
-            merged_failures(report.failures)
-            if report.busy:
-                turns.come_back(min(COME_BACK_SECONDS, options.every_seconds))
 
 
 COMMANDS = (schedule_command,)

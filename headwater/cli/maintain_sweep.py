@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import rich_click as click
 
-from headwater.cli.maintain_output import dry_run, failed_if, in_realms, progress_bar, supersede
+from headwater.cli.maintain_output import Amount, dry_run, failed_if, in_realms, progress_bar, supersede
 from headwater.cli.opened import opened
 from headwater.cli.output import as_json, print_json, print_table
 from headwater.settings import Settings
@@ -27,14 +27,14 @@ on_spark = click.option("--spark", "use_spark", is_flag=True, help="Mark, scan a
 
 @click.command("sweep")
 @in_realms
-@click.option("--grace", metavar="SECONDS", type=float, default=10_800.0, show_default=True, help="Younger objects stay.")
+@click.option("--grace", metavar="SECONDS", type=Amount(), default=10_800.0, show_default=True, help="Younger objects stay.")
 @click.option("--filter", "filter_kind", type=click.Choice(["exact", "bloom"]), default="exact", show_default=True, help="How.")
 @by_stream
 @on_spark
 @click.option("--splits", type=click.IntRange(1, 100_000), default=16, show_default=True, help="Shares of the table.")
 @click.option("--threads", type=click.IntRange(1, 256), default=4, show_default=True, help="Without --spark.")
-@click.option("--rows-per-second", type=click.FloatRange(0), default=0.0, help="Limit of rows scanned; none if left out.")
-@click.option("--deletes-per-second", type=click.FloatRange(0), default=0.0, help="Limit of rows deleted; none if left out.")
+@click.option("--rows-per-second", type=Amount(0), default=0.0, help="Limit of rows scanned; none if left out.")
+@click.option("--deletes-per-second", type=Amount(0), default=0.0, help="Limit of rows deleted; none if left out.")
 @dry_run
 @supersede
 @as_json
@@ -58,6 +58,7 @@ def sweep_command(
 
     A realm that fails is left as it is while the others go on; exit code 1 says that something is left for the next run.
     """
+    from headwater.schemas.entry_ids import time_text
     from headwater.streaming.identifiers import installed_identifiers
     from headwater.streaming.realm_sets import instances_to_maintain
     from headwater.streaming.runs import Runs
@@ -99,14 +100,16 @@ def sweep_command(
         for realm, why in report.skipped.items():
             click.echo(f"{realm} was skipped: {why}")
         if dry_run:
-            sample = [(it.realm, it.type, it.id, it.created_at) for it in report.sample]
-            print_table(["realm", "type", "id", "created at"], sample, title="Would go, among others")
+            sample = [(it.realm, it.type, it.id, time_text(it.created_at)) for it in report.sample]
+            print_table(
+                ["realm", "type", "id", "created at"], sample, title="Would go, among others", whole=["id", "created at"]
+            )
     failed_if(report.failures)
 
 
 @click.command("verify")
 @in_realms
-@by_stream
+@click.option("--stream", is_flag=True, help="Also compare the streamed set with what walking finds.")
 @supersede
 @as_json
 @click.pass_obj

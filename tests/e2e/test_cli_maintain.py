@@ -95,6 +95,11 @@ def test_realms_are_purged_only_from_purging(cli: Cli) -> None:
     ("arguments", "word"),
     [
         (("sweep", "--grace", "10"), "grace"),
+        (("sweep", "--grace", "nan"), "--grace"),
+        (("sweep", "--grace", "inf"), "--grace"),
+        (("sweep", "--rows-per-second", "nan"), "--rows-per-second"),
+        (("purge-realms", "--catalogs", "--catalog-age", "nan"), "--catalog-age"),
+        (("schedule", "--every", "nan"), "--every"),
         (("sweep", "--realm", "nobody"), "nobody"),
         (("expire", "--keep", "sometimes"), "retention"),
         (("expire", "--realm", "nobody"), "nobody"),
