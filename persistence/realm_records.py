@@ -6,6 +6,7 @@ import re
 
 import msgspec
 
+from headwater.persistence.log_entry import Logged
 from headwater.persistence.realm_states import RealmStatus, check_deletable, check_move
 from headwater.persistence.records import (
     DeleteRecord,
@@ -78,6 +79,8 @@ class RealmRecords:
     def __init__(self, store: Store, author: str) -> None:
         self._store = store
         self._author = author
+        self.last_entry: Logged | None = None
+        """What the last write through this object has left in the log."""
 
     def read(self, name: str) -> RealmRead:
         """Strongly; `RealmNotFound` where there is none."""
@@ -130,6 +133,7 @@ class RealmRecords:
         if request_id is not None:
             request = msgspec.structs.replace(request, request_id=request_id, request_id_is_callers=True)
         answer = self._store.system.committer.commit(REALMS_POINTER, request)
+        self.last_entry = answer.logged
         return 0 if answer.logged is None else answer.logged.entry.operations[0].after_id
 
 

@@ -10,6 +10,7 @@ import secrets
 
 import msgspec
 
+from headwater.persistence.log_entry import Logged
 from headwater.persistence.pointer_fences import fence_pointers
 from headwater.persistence.principals import ROOT_PRINCIPAL, new_principal
 from headwater.persistence.realm_fence import RealmFence, read_realm_fence, take_realm_fence
@@ -62,6 +63,11 @@ class Realms:
         self._author = author
         self._secret_cost = secret_cost or ScryptCost()
         self._entropy = entropy
+
+    @property
+    def last_entry(self) -> Logged | None:
+        """Of the last move through this object."""
+        return self._records.last_entry
 
     # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -66,6 +66,12 @@ class SecretShown(msgspec.Struct, frozen=True, kw_only=True):
 class RealmMade(msgspec.Struct, frozen=True, kw_only=True):
     realm: RealmInfo
     credentials: SecretShown | None = None
+    meta: MutationMeta
+
+
+class RealmMoved(msgspec.Struct, frozen=True, kw_only=True):
+    realm: RealmInfo
+    meta: MutationMeta
 
 
 class RealmsPage(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,6 +25,7 @@ from headwater.service.http.correlation import correlation_headers
 from headwater.service.http.preconditions import expected_version
 from headwater.service.idempotency.doors import under
 from headwater.service.idempotency.once import Under
+from headwater.service.manage.storage_roots import StorageRoots
 
 LEVELS = "\x1f"
 T = TypeVar("T", bound=msgspec.Struct)
@@ -42,6 +43,7 @@ class ManageCall:
         names: Mapping[str, str],
         query: Mapping[str, Any],
         body: bytes,
+        storage_roots: StorageRoots,
     ) -> None:
         self.kernel = kernel
         self.access = access
@@ -50,6 +52,7 @@ class ManageCall:
         self.names = names
         self.query = query
         self.body = body
+        self.storage_roots = storage_roots
 
     @property
     def store(self) -> Store:

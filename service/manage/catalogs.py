@@ -37,7 +37,7 @@ def create_catalog(call: ManageCall) -> Answer:
         catalog_updates.create_catalog(
             call.kernel,
             body.name,
-            storage_root=body.storage_root,
+            storage_root=call.storage_roots.check(body.storage_root),
             default_branch=body.default_branch,
             properties=body.properties,
             meta=call.meta,
@@ -48,6 +48,8 @@ def create_catalog(call: ManageCall) -> Answer:
 
 def update_catalog(call: ManageCall) -> Answer:
     body = call.read(CatalogChange)
+    if body.storage_root is not None and body.storage_root != call.catalog.storage_root:
+        call.storage_roots.check(body.storage_root)
     return _written(
         catalog_updates.update_catalog(
             call.kernel,

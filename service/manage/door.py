@@ -71,7 +71,7 @@ class ManageDoor:
 
         async def handle(receive: Receive) -> Answer:
             body = await read_body(scope, receive, self._service.config.request_bytes_max)
-            call = ManageCall(kernel, access, caller, scope, found.names, query, body)
+            call = ManageCall(kernel, access, caller, scope, found.names, query, body, self._service.config.storage_roots)
             try:
                 return await asyncio.to_thread(route.handler, call)
             except (RecordChanged, CommitConflict) as changed:

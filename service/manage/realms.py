@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from headwater.persistence.principals import ROOT_PRINCIPAL
-from headwater.persistence.realm_records import Realm
+from headwater.persistence.realm_records import REALMS_POINTER, Realm
 from headwater.persistence.realm_states import RealmStatus
 from headwater.persistence.realms import Realms
 from headwater.producer.access.principals import Principals
 from headwater.producer.access.writing import WriteMeta
 from headwater.schemas.entry_ids import time_text
 from headwater.schemas.errors import RealmStateConflict, RecordChanged
-from headwater.schemas.manage_json import RealmBody, RealmInfo, RealmMade, RealmsPage, SecretShown
+from headwater.schemas.manage_json import MutationMeta, RealmBody, RealmInfo, RealmMade, RealmMoved, RealmsPage, SecretShown
 from headwater.service.access.rights import Right
 from headwater.service.http.answers import NO_STORE, Answer, json_answer
 from headwater.service.manage import parameters
@@ -36,13 +36,14 @@ def create_realm(call: ManageCall) -> Answer:
     body = call.read(RealmBody)
     realms = _realms(call)
     realm = realms.create(body.name, request_id=call.meta.request_id)
-    made = _initialized(call, realm) if body.initialize else RealmMade(realm=_info(realm))
-    return json_answer(made, 201)
+    made = _initialized(call, realms, realm) if body.initialize else RealmMade(realm=_info(realm), meta=_meta(realms, realm))
+    return versioned(made, made.realm.version, 201)
 
 
 def init_realm(call: ManageCall) -> Answer:
-    realm = _realms(call).get(call.names["realm"])
-    return json_answer(_initialized(call, realm))
+    realms = _realms(call)
+    made = _initialized(call, realms, realms.get(call.names["realm"]))
+    return versioned(made, made.realm.version)
 
 
 def activate_realm(call: ManageCall) -> Answer:
@@ -70,15 +71,14 @@ def _moved(call: ManageCall, wanted: RealmStatus, move: Callable[[Realms, str], 
     before = realms.get(name)
     again = call.under is not None and call.under.again and before.status is wanted
     if again:  # an earlier run of this request has come so far
-        return versioned(_info(before), _version(before))
+        return versioned(RealmMoved(realm=_info(before), meta=_meta(realms, before, replayed=True)), _version(before))
     _check_version(call, before)
     moved = move(realms, name)
-    return versioned(_info(moved), _version(moved))
+    return versioned(RealmMoved(realm=_info(moved), meta=_meta(realms, moved)), _version(moved))
 
 
-def _initialized(call: ManageCall, realm: Realm) -> RealmMade:
+def _initialized(call: ManageCall, realms: Realms, realm: Realm) -> RealmMade:
     """⚠ A realm that an earlier run of this request has opened gets a new first secret: the other one nobody has seen."""
-    realms = _realms(call)
     if realm.status is RealmStatus.ACTIVE:
         if call.under is None or not call.under.again:
             raise RealmStateConflict(
@@ -88,10 +88,25 @@ def _initialized(call: ManageCall, realm: Realm) -> RealmMade:
         reset = Principals(call.store.kernel(realm.instance)).rotate_secret(ROOT_PRINCIPAL, meta=meta)
         secret = None if reset.credentials is None else reset.credentials.client_secret
         shown = SecretShown(principal=ROOT_PRINCIPAL, client_id=reset.principal.client_id, client_secret=secret)
-        return RealmMade(realm=_info(realm), credentials=shown)
+        return RealmMade(realm=_info(realm), credentials=shown, meta=_meta(realms, realm, replayed=True))
     done = realms.init(realm.name)
     shown = SecretShown(principal=done.principal, client_id=done.client_id, client_secret=done.client_secret)
-    return RealmMade(realm=_info(done.realm), credentials=shown)
+    return RealmMade(realm=_info(done.realm), credentials=shown, meta=_meta(realms, done.realm))
+
+
+def _meta(realms: Realms, realm: Realm, *, replayed: bool = False) -> MutationMeta:
+    """Of the last entry that this request has made; none if an earlier run of it has."""
+    logged = realms.last_entry
+    return MutationMeta(
+        pointer=REALMS_POINTER,
+        seq=0 if logged is None else logged.entry.seq,
+        entry_id="" if logged is None else logged.entry_id.hex(),
+        version=_version(realm),
+        etag=f'"{_version(realm)}"',
+        time=time_text(realm.updated_at),
+        changed=True,
+        replayed=replayed,
+    )
 
 
 def _realms(call: ManageCall) -> Realms:
@@ -168,7 +183,7 @@ ROUTES = (
         activate_realm,
         Right.SYSTEM_MANAGE,
         over=Over.SYSTEM,
-        answer=RealmInfo,
+        answer=RealmMoved,
     ),
     ManageRoute(
         "POST",
@@ -177,7 +192,7 @@ ROUTES = (
         deactivate_realm,
         Right.SYSTEM_MANAGE,
         over=Over.SYSTEM,
-        answer=RealmInfo,
+        answer=RealmMoved,
     ),
     ManageRoute(
         "POST",
@@ -186,6 +201,6 @@ ROUTES = (
         purge_realm,
         Right.SYSTEM_MANAGE,
         over=Over.SYSTEM,
-        answer=RealmInfo,
+        answer=RealmMoved,
     ),
 )
