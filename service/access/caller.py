@@ -27,6 +27,15 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """Microseconds; 0 for the development principal."""
     development: bool = False
 
+    @property
+    def key_owner(self) -> str:
+        """Whose an Idempotency-Key is. ⚠ A name may hold `:`, which parts it from the key, and may come back with another
+        principal behind it: neither must meet the keys of somebody else."""
+        if self.development:
+            return self.name
+        name = self.name.replace("%", "%25").replace(":", "%3A").replace("#", "%23")
+        return f"{name}#{self.principal_id}" if self.secret_id else name
+
 
 def development_caller(realm: str, instance: str) -> Caller:
     return Caller(name=DEV_PRINCIPAL, realm=realm, instance=instance, development=True)

@@ -55,11 +55,12 @@ def request_id_of(asked: KeyedRequest, *, development: bool) -> str:
     return scoped_request_id(asked.principal, asked.key, development=development)
 
 
-def scoped_request_id(principal: str, key: str, *, development: bool) -> str:
-    request_id = key if development else f"{principal}:{key}"
+def scoped_request_id(owner: str, key: str, *, development: bool) -> str:
+    """Of a `Caller.key_owner`, in which `%` is followed by digits: none is called `%key`."""
+    request_id = key if development else f"{owner}:{key}"
     if len(request_id.encode()) <= REQUEST_ID_BYTES_MAX or development:
         return request_id
-    return f"key:{hashlib.sha256(request_id.encode()).hexdigest()}"
+    return f"%key:{hashlib.sha256(request_id.encode()).hexdigest()}"
 
 
 def _query(scope: Scope) -> bytes:

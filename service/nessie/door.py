@@ -82,7 +82,7 @@ class NessieDoor:
             return await asked.run(None)
         return await once_async(
             IdempotencyRows(feed.kernel),
-            keyed_request(scope, body, caller.name, route.path),
+            keyed_request(scope, body, caller.key_owner, route.path),
             asked.run,
             refused=lambda error: error_answer(error, scope),
             options=service.config.idempotency,
