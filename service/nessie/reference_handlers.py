@@ -11,6 +11,7 @@ from headwater.producer.pointer_names import ReferenceType
 from headwater.producer.reference_resolution import Resolved
 from headwater.producer.references import PAGE_REFERENCES_MAX, Reference
 from headwater.schemas.errors import InvalidInput
+from headwater.service.access.rights import Right
 from headwater.service.http.answers import Answer, json_answer
 from headwater.service.nessie.answers import page_json, reference_json
 from headwater.service.nessie.call import Call
@@ -40,7 +41,7 @@ class ReferenceBody(msgspec.Struct, frozen=True):
 
 
 def list_references(call: Call) -> Answer:
-    facts = _Facts(call.view) if call.fetches_all else None
+    facts = _facts(call)
     limit_max = PAGE_REFERENCES_MAX if facts is None else PAGE_WITH_FACTS_MAX
     limit = min(call.number("max-records") or limit_max, limit_max)
     filter = call.filter(REFERENCE_NAMES)
@@ -54,8 +55,8 @@ def list_references(call: Call) -> Answer:
 
 
 def get_reference(call: Call) -> Answer:
+    facts = _facts(call)
     reference = _named(call)
-    facts = _Facts(call.view) if call.fetches_all else None
     return json_answer({"reference": _told(call.view, reference, facts)})
 
 
@@ -141,6 +142,14 @@ def _to_move(call: Call) -> tuple[Reference, str | None]:
 
 
 # ── facts ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _facts(call: Call) -> _Facts | None:
+    """⚠ They tell messages and authors of commits, so they need what the history needs."""
+    if not call.fetches_all:
+        return None
+    call.check(Right.CATALOG_READ, [])
+    return _Facts(call.view)
 
 
 class _Facts:
