@@ -12,9 +12,11 @@ from headwater.service.access.token_endpoint import peer_of
 from headwater.service.config import ServeConfig, is_loopback
 from headwater.service.http.answers import Scope, header
 
+FORWARDED = frozenset({b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip"})
+
 
 def check_metrics_reader(config: ServeConfig, scope: Scope) -> None:
-    if config.dev or (not config.metrics_token and is_loopback(peer_of(scope))):
+    if config.dev or (not config.metrics_token and is_loopback(peer_of(scope)) and not _was_forwarded(scope)):
         return
     given = header(scope, b"authorization") or b""
     expected = f"Bearer {config.metrics_token}".encode()
@@ -24,3 +26,8 @@ def check_metrics_reader(config: ServeConfig, scope: Scope) -> None:
             field="authorization",
             remedy="Send the token of the setting metrics_token, or ask from the server's own machine.",
         )
+
+
+def _was_forwarded(scope: Scope) -> bool:
+    """⚠ A proxy on this machine makes everyone look as if they were on it."""
+    return any(name in FORWARDED for name, _ in scope["headers"])
