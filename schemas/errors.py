@@ -13,7 +13,8 @@ HeadwaterError
 │   ├── Unsupported           406  known and well-formed, but not done here
 │   ├── Contradiction         422  two parts of one request exclude each other
 │   ├── ObjectTooLarge        413  a strong write over the row limit
-│   └── RequestTooLarge       413  a request's body over what the server takes
+│   ├── RequestTooLarge       413  a request's body over what the server takes
+│   └── RequestTooSlow        408  a request's body that did not come within its time
 ├── NotFound                  404
 │   ├── RealmNotFound
 │   ├── PointerNotFound
@@ -193,6 +194,12 @@ class RequestTooLarge(InvalidInput):
     code = "REQUEST_TOO_LARGE"
     http_status = 413
     grpc_status = "RESOURCE_EXHAUSTED"
+
+
+class RequestTooSlow(InvalidInput):
+    code = "REQUEST_TOO_SLOW"
+    http_status = 408
+    grpc_status = "DEADLINE_EXCEEDED"
 
 
 class ForeignOrigin(HeadwaterError):

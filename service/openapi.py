@@ -32,6 +32,7 @@ _TITLES = {
     409: "What is there says no, or the key came with another request: code IDEMPOTENCY_KEY_REUSED or IDEMPOTENCY_KEY_BUSY.",
     410: "History is gone, or is another one: code CURSOR_EXPIRED or CURSOR_RESET.",
     412: "If-Match names a version that is not the newest any more.",
+    408: "The body did not come in time.",
     413: "The body is too large.",
     429: "Too many requests; Retry-After says when to come again.",
     503: "Come again: code FEED_BEHIND, STORE_UNAVAILABLE, NOT_SERVING and the like.",
@@ -80,7 +81,7 @@ def openapi() -> dict[str, Any]:
             answers["503"] = _problem(503)
         paths[path] = {"get": {"summary": summary, "operationId": _operation_id("get", path), "responses": answers}}
     token = token_operation(_path_parameter("realm"))
-    token["responses"] |= {str(status): _problem(status) for status in (404, 413, 503)}
+    token["responses"] |= {str(status): _problem(status) for status in (404, 408, 413, 503)}
     paths[TOKENS_ROUTE] = {"post": token}
     return {
         "openapi": "3.1.0",
@@ -134,7 +135,7 @@ def _operation(route: FeedRoute) -> dict[str, Any]:
 
 def _answers(route: FeedRoute) -> dict[str, Any]:
     answers: dict[str, Any] = {str(route.status): _answer(route)}
-    for status in (*_EVERY_ROUTE, *route.also):
+    for status in (*_EVERY_ROUTE, *route.also, *((408,) if 413 in route.also else ())):
         if status == 304:
             answers["304"] = {"description": _TITLES[304]}
         elif status < 300:

@@ -22,7 +22,7 @@ from headwater.service.iceberg.plain_handlers import NamespaceCreation, Properti
 from headwater.service.iceberg.routes import ROUTES, IcebergRoute
 
 PUBLISHED = "HEADWATER_ICEBERG_OPENAPI"
-EVERYWHERE = {"400", "401", "403", "404", "406", "409", "410", "413", "422", "429", "503"}
+EVERYWHERE = {"400", "401", "403", "404", "406", "408", "409", "410", "413", "422", "429", "503"}
 """Refusals, each in the specification's error shape; not one of them says that the server is broken."""
 NO_BODY = {"HEAD", "DELETE"}
 QUERIES = {

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TypeVar
 
 import msgspec
 
-from headwater.schemas.errors import InvalidInput, RequestTooLarge
+from headwater.schemas.errors import InvalidInput, RequestTooLarge, RequestTooSlow
 from headwater.service.http.answers import Receive, Scope, header
 
 T = TypeVar("T")
@@ -15,7 +16,24 @@ DRAINED_FACTOR = 4
 """So many times the limit is read and dropped, for a caller that is still sending hears no answer."""
 
 
+BODY_SECONDS_MAX = 60.0
+"""⚠ Bodies are read of strangers too, who ask for a token: one that never ends must not keep its place for ever."""
+
+
 async def read_body(scope: Scope, receive: Receive, bytes_max: int) -> bytes:
+    try:
+        async with asyncio.timeout(BODY_SECONDS_MAX):
+            return await _read(scope, receive, bytes_max)
+    except TimeoutError:
+        raise RequestTooSlow(
+            f"the body did not come within {BODY_SECONDS_MAX:g} s.",
+            field="body",
+            remedy="Send it again, in one go.",
+            seconds_max=BODY_SECONDS_MAX,
+        ) from None
+
+
+async def _read(scope: Scope, receive: Receive, bytes_max: int) -> bytes:
     pieces: list[bytes] = []
     size = 0
     while True:

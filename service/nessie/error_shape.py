@@ -22,6 +22,7 @@ from headwater.schemas.errors import (
     ReferenceExists,
     ReferenceProtected,
     RequestTooLarge,
+    RequestTooSlow,
     RouteNotFound,
     TooManyRequests,
 )
@@ -40,6 +41,7 @@ CODES: tuple[tuple[type[HeadwaterError], str, int], ...] = (
     (IdempotencyKeyReused, "BAD_REQUEST", 400),
     (Conflict, "REFERENCE_CONFLICT", 409),
     (RequestTooLarge, "BAD_REQUEST", 413),
+    (RequestTooSlow, "BAD_REQUEST", 408),
     (InvalidInput, "BAD_REQUEST", 400),
     (NotAuthenticated, "UNKNOWN", 401),
     (NotPermitted, "FORBIDDEN", 403),
