@@ -60,6 +60,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     storage_client_options: Annotated[
         str, Meta(description="What Iceberg clients are told with a table, blank between: s3.region=eu-west-1")
     ] = ""
+    storage_roots: Annotated[
+        str,
+        Meta(
+            description="Where catalogs that requests make may lie, blank between: s3://lake/ file:///srv/lake; "
+            "empty: any object store, no local files"
+        ),
+    ] = ""
     storage_client_secrets: Annotated[
         bool, Meta(description="Whether storage_client_options may hold keys, which whoever may load a table is then told")
     ] = False

@@ -14,6 +14,7 @@ from headwater.schemas.errors import InvalidInput
 from headwater.service.iceberg.storage_options import StorageOptions
 from headwater.service.idempotency.cleaning import CleaningOptions
 from headwater.service.idempotency.once import IdempotencyOptions
+from headwater.service.manage.storage_roots import StorageRoots
 from headwater.service.usage.measuring import MeasuringOptions
 
 LOOPBACK_NAMES = frozenset({"localhost"})
@@ -33,6 +34,8 @@ class ServeConfig(msgspec.Struct, frozen=True, kw_only=True):
     heartbeat_seconds: float = 15.0
     stall_seconds: float = 30.0
     storage: StorageOptions = StorageOptions()
+    storage_roots: StorageRoots = StorageRoots()
+    """Which storage roots requests may give catalogs."""
     stop_seconds: int = 20
     """How long a stopping worker may take to finish what it has accepted."""
     log_requests: bool = False

@@ -63,6 +63,7 @@ def command(
     try:
         from headwater.service.config import ServeConfig, check_config
         from headwater.service.iceberg.storage_options import storage_options
+        from headwater.service.manage.storage_roots import storage_roots
         from headwater.service.server import serve
     except ImportError as error:
         raise MissingDependency(
@@ -81,6 +82,7 @@ def command(
             storage=storage_options(
                 settings.storage_options, settings.storage_client_options, tell_secrets=settings.storage_client_secrets
             ),
+            storage_roots=storage_roots(settings.storage_roots, dev=dev),
             nessie_catalog=settings.nessie_catalog,
             heartbeat_seconds=settings.stream_heartbeat_seconds,
             stall_seconds=settings.stream_stall_seconds,

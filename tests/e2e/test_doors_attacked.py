@@ -1,0 +1,190 @@
+"""What an attacker with a right too few tries at the doors: keys of others, commits that are not theirs, endless bodies."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from headwater.producer.access.principals import Principals
+from headwater.producer.access.roles import principal_roles
+from headwater.producer.catalogs import Catalogs
+from headwater.schemas.errors import LocationForbidden
+from headwater.service.access.rights import Right
+from headwater.service.http import bodies
+from headwater.service.manage.storage_roots import storage_roots
+from tests.access_rig import CHEAP, META, Rig, access_rig
+
+
+@pytest.fixture(scope="module")
+def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    with access_rig(tmp_path_factory.mktemp("attacked")) as made:
+        assert made.commit("alpha", ("sales",), ("secret",), message="hidden words").status_code == 200
+        yield made
+
+
+def _commit(rig: Rig, token: str, key: str, **body: Any) -> httpx.Response:
+    operations = [{"op": "put", "key": ["sales", "inner"], "type": "NAMESPACE", "content": {}}]
+    return rig.ask(
+        "POST",
+        "/feed/v1/alpha/commit",
+        token=token,
+        headers={"idempotency-key": key},
+        json={"catalog": "lake", "operations": operations, **body},
+    )
+
+
+# ── keys of others ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_name_with_a_colon_does_not_reach_the_keys_of_another_name(rig: Rig) -> None:
+    """`ann` with the key `x:1` and `ann:x` with the key `1` are two."""
+    ann = rig.principal("alpha", "ann", Right.CATALOG_WRITE)
+    other = rig.principal("alpha", "ann:x", Right.CATALOG_WRITE)
+    first = _commit(rig, ann, "x:1", message="of ann alone")
+    assert first.status_code == 200
+    second = _commit(rig, other, "1", message="of ann alone")
+    assert second.status_code == 200 and second.json()["replayed"] is False, second.text
+    assert second.json()["change"]["author"] == "ann:x"
+    assert _commit(rig, ann, "x:1", message="of ann alone").json()["replayed"] is True
+
+
+def test_who_is_made_again_under_a_name_does_not_get_the_answers_of_the_one_before(rig: Rig) -> None:
+    before = rig.principal("alpha", "temp", Right.CATALOG_WRITE)
+    assert _commit(rig, before, "k", message="of the one before").status_code == 200
+    principals = Principals(rig.kernel("alpha"), cost=CHEAP)
+    principals.delete("temp", meta=META)
+    made = principals.create("temp", meta=META)
+    assert made.credentials is not None
+    principal_roles(rig.kernel("alpha")).assign("temp", "temp-role", meta=META)
+    after = rig.token_answer("alpha", made.credentials).json()["access_token"]
+    answer = _commit(rig, after, "k", message="of the one before")
+    assert answer.status_code == 200 and answer.json()["replayed"] is False, answer.text
+
+
+# ── what references tell ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_who_may_read_references_alone_is_not_told_what_was_committed(rig: Rig) -> None:
+    token = rig.principal("alpha", "lister", Right.REFERENCE_READ)
+    for path in ("trees", "trees/main"):
+        assert rig.get(f"/api/v2/{path}", token).status_code == 200
+        for query in ("fetch=ALL", "fetch=ALL&filter=commit.message.contains('hidden')"):
+            refused = rig.get(f"/api/v2/{path}?{query}", token)
+            assert refused.status_code == 403 and "hidden" not in refused.text
+    reader = rig.principal("alpha", "historian", Right.CATALOG_READ)
+    assert "commitMetaOfHEAD" in rig.get("/api/v2/trees/main?fetch=ALL", reader).text
+
+
+def test_a_commit_of_another_catalog_is_not_there_whatever_door_is_asked(rig: Rig) -> None:
+    root = rig.token("alpha")
+    made = rig.ask("POST", "/manage/v1/alpha/catalogs", token=root, json={"name": "vault"})
+    assert made.status_code == 201
+    there = rig.commit("alpha", ("vaulted",), catalog="vault").json()["commit_id"]
+    owner = rig.principal("alpha", "lake-owner", Right.CATALOG_MANAGE)
+    reads = [
+        *(f"/api/v2/trees/{ref}/{what}" for ref in (f"@{there}", f"main@{there}") for what in ("entries", "history")),
+        f"/api/v2/trees/@{there}/contents/vaulted",
+        f"/api/v2/trees/main/diff/@{there}",
+        f"/api/v2/trees/main/history?page-token={there}",
+        f"/iceberg/v1/lake@{there}/namespaces",
+        f"/iceberg/v1/lake@main@{there}/namespaces",
+        f"/feed/v1/alpha/commits/{there}",
+    ]
+    for path in reads:
+        assert rig.get(path, owner).status_code == 404, path
+    writes: list[tuple[str, dict[str, Any]]] = [
+        ("/api/v2/trees?name=taken&type=BRANCH", {"type": "BRANCH", "name": "main", "hash": there}),
+        ("/api/v2/trees/main/history/merge", {"fromRefName": "main", "fromHash": there}),
+        ("/api/v2/trees/main/history/transplant", {"fromRefName": "main", "hashesToTransplant": [there]}),
+        ("/manage/v1/alpha/catalogs/lake/references", {"type": "branch", "name": "taken", "source": there}),
+    ]
+    for path, body in writes:
+        answer = rig.ask("POST", path, token=owner, json=body)
+        assert answer.status_code == 404 and "vaulted" not in answer.text, path
+
+
+# ── metrics, bodies ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_metrics_are_not_for_those_whom_a_proxy_on_this_machine_lets_through(rig: Rig) -> None:
+    assert rig.get("/metrics").status_code == 200
+    for name in ("X-Forwarded-For", "Forwarded", "Via", "X-Real-IP"):
+        assert rig.get("/metrics", headers={name: "for=192.0.2.1"}).status_code == 401, name
+
+
+@pytest.mark.parametrize("path", ["/manage/v1/alpha/oauth/tokens", "/iceberg/v1/oauth/tokens"])
+def test_a_body_that_never_ends_is_given_up(rig: Rig, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a stranger: nobody has asked for a token yet."""
+    monkeypatch.setattr(bodies, "BODY_SECONDS_MAX", 0.05)
+    sent: list[dict[str, Any]] = []
+    waited = asyncio.Event()
+
+    async def receive() -> dict[str, Any]:
+        if not waited.is_set():
+            waited.set()
+            return {"type": "http.request", "body": b"grant_type=", "more_body": True}
+        await asyncio.sleep(3_600)
+        raise AssertionError("nobody waits that long")
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": [], "client": ("192.0.2.7", 1)}
+    rig.run(rig.door(scope, receive, send))
+    assert waited.is_set() and sent[0]["status"] == 408, sent
+
+
+# ── storage roots ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_who_makes_a_catalog_does_not_choose_any_place_that_the_server_reaches(rig: Rig) -> None:
+    maker = rig.principal("alpha", "maker", over_realm=(Right.CATALOG_CREATE, Right.CATALOG_UPDATE))
+    others = Catalogs(rig.kernel("beta")).get("lake").storage_root
+    there = {record.name for record in Catalogs(rig.kernel("alpha")).list()}
+    for root in (
+        others,
+        "file:///",
+        "/etc",
+        "http://192.0.2.1/",
+        "hdfs://127.0.0.1/",
+        "../x",
+        "s3://b/../x",
+        "s3://b?endpoint=x",
+    ):
+        body = {"name": "placed", "storage_root": root}
+        refused = rig.ask("POST", "/manage/v1/alpha/catalogs", token=maker, json=body)
+        assert refused.status_code == 400 and refused.json()["code"] == "LOCATION_FORBIDDEN", (root, refused.text)
+        assert refused.json()["field"] == "storage_root"
+    assert {record.name for record in Catalogs(rig.kernel("alpha")).list()} == there
+    made = rig.ask("POST", "/manage/v1/alpha/catalogs", token=maker, json={"name": "placed", "storage_root": "s3://b/x"})
+    assert made.status_code == 201
+    moved = rig.ask("PATCH", "/manage/v1/alpha/catalogs/placed", token=maker, json={"storage_root": others})
+    assert moved.status_code == 400 and moved.json()["code"] == "LOCATION_FORBIDDEN"
+    assert Catalogs(rig.kernel("alpha")).get("placed").storage_root == "s3://b/x"
+
+
+def test_storage_roots_allow_what_is_at_or_below_them_and_nothing_beside(tmp_path: Path) -> None:
+    (tmp_path / "lakes").mkdir()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "lakes" / "out").symlink_to(tmp_path / "other")
+    lakes = (tmp_path / "lakes").as_uri()
+    rule = storage_roots(f"{lakes}/ s3://lake/a", dev=False)
+    for root in ("", lakes, f"{lakes}/one", f"{lakes}/one/two/", str(tmp_path / "lakes" / "x"), "s3://lake/a", "s3://lake/a/b"):
+        assert rule.check(root) == root
+    for root in (
+        f"{lakes}2",
+        f"{lakes}/../other",
+        f"{lakes}/out/x",
+        f"{lakes}/%2e%2e/other",
+        "s3://lake",
+        "s3://lake/ab",
+        "s3://other",
+    ):
+        with pytest.raises(LocationForbidden):
+            rule.check(root)
+    assert storage_roots("", dev=True).check("file:///x") == "file:///x"
