@@ -59,6 +59,10 @@ class Jwks:
                 await self._fetch_again()
         return self._keys.get(key_id)
 
+    def is_current(self, key_id: str) -> bool:
+        """Whether it is a key by the newest that is known of the issuer, without asking for more."""
+        return key_id in self._keys and not self._is_due(key_id)
+
     def _is_due(self, key_id: str) -> bool:
         if self._fetched_at is None or self._tried_at is None:
             return True

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import jwt
 import msgspec
 
+from headwater.persistence.rows import SYSTEM_REALM
 from headwater.schemas.errors import InvalidInput
 from headwater.service.access.jwks import Jwks
 from headwater.service.access.tokens import TOKEN_BYTES_MAX, refused
@@ -66,6 +68,10 @@ class Issuers:
     def knows(self, issuer: str) -> bool:
         return issuer in self._issuers
 
+    def has_current(self, issuer: str, key_id: str) -> bool:
+        """Whether what was proven with that key still is."""
+        return issuer in self._jwks and self._jwks[issuer].is_current(key_id)
+
     async def verified(self, token: str, issuer: str, key_id: str, now: int) -> External:
         table = self._issuers[issuer]
         key = await self._jwks[issuer].key(key_id)
@@ -86,7 +92,11 @@ def _check_times(claims: Mapping[str, Any], now: int) -> None:
         value = claims.get(name)
         if value is None and name == "nbf":
             continue
-        if not isinstance(value, int | float) or (value * MICROS - now) * sign < -LEEWAY_SECONDS * MICROS:
+        if (
+            not isinstance(value, int | float)
+            or not isfinite(value)
+            or (value * MICROS - now) * sign < -LEEWAY_SECONDS * MICROS
+        ):
             raise refused("the token is not of this time.")
 
 
@@ -94,6 +104,10 @@ def _mapped(table: OidcIssuer, claims: Mapping[str, Any]) -> External:
     subject = _claim(claims, table.principal_claim)
     realm = _claim(claims, table.realm_claim) if table.realm_claim else table.realm
     if not isinstance(subject, str) or not 0 < len(subject) <= NAME_LENGTH_MAX or not isinstance(realm, str):
+        raise refused("the token does not say who or where.")
+    if (
+        table.realm_claim and realm == SYSTEM_REALM
+    ):  # ⚠ a claim chooses among tenants; the operator's realm is named in the table
         raise refused("the token does not say who or where.")
     named = _claim(claims, table.roles_claim) if table.roles_claim else ()
     values = [named] if isinstance(named, str) else named if isinstance(named, list | tuple) else []

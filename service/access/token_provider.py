@@ -26,6 +26,7 @@ TOKENS_KEPT_MAX = 10_000
 
 class _Proof(NamedTuple):
     said: TokenClaims | External
+    issuer: str
     key_id: str
 
 
@@ -68,9 +69,9 @@ class TokenProvider:
                 key = await asyncio.to_thread(self._keys.public, seen.instance, seen.key_id)
             if key is None:
                 raise refused()
-            proof = _Proof(verified(token, key, now), seen.key_id)
+            proof = _Proof(verified(token, key, now), seen.issuer, seen.key_id)
         elif self._issuers.knows(seen.issuer):
-            proof = _Proof(await self._issuers.verified(token, seen.issuer, seen.key_id, now), seen.key_id)
+            proof = _Proof(await self._issuers.verified(token, seen.issuer, seen.key_id, now), seen.issuer, seen.key_id)
         else:
             raise refused()
         self._proven[token] = proof
@@ -82,7 +83,7 @@ class TokenProvider:
         """⚠ A key that was voided must void what was proven with it: proofs are as old as our copy of the keys, not older."""
         said = proof.said
         if isinstance(said, External):
-            return False
+            return not self._issuers.has_current(proof.issuer, proof.key_id)
         return self._keys.known_public(said.instance, proof.key_id) is None
 
     async def _caller(self, proven: TokenClaims | External) -> Caller:

@@ -17,7 +17,7 @@ from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
 from headwater.schemas.errors import HeadwaterError, InvalidInput, NotAuthenticated, NotServing
 from headwater.service.access import jwks as jwks_module
-from headwater.service.access.jwks import DOCUMENT_BYTES_MAX, Jwks, fetch_document
+from headwater.service.access.jwks import DOCUMENT_BYTES_MAX, FRESH_SECONDS, Jwks, fetch_document
 from headwater.service.access.oidc import External, Issuers, OidcIssuer, read_issuers
 
 ISSUER = "https://login.example.com"
@@ -90,6 +90,31 @@ def test_the_realm_may_come_from_a_claim() -> None:
     assert _verified(_token(tenant="beta"), table=table).realm == "beta"
     with pytest.raises(NotAuthenticated):
         _verified(_token(), table=table)
+
+
+def test_a_claim_does_not_name_the_realm_of_the_operator_and_a_time_without_end_is_none() -> None:
+    table = OidcIssuer(issuer=ISSUER, audience="headwater", realm_claim="tenant")
+    with pytest.raises(NotAuthenticated):
+        _verified(_token(tenant="::system::"), table=table)
+    with pytest.raises(NotAuthenticated):
+        _verified(_token(exp=float("inf")))
+
+
+def test_a_key_that_its_issuer_has_taken_back_proves_nothing_any_more() -> None:
+    async def run() -> None:
+        published, clock = _published(), Clock()
+        issuers = Issuers((TABLE,), {ISSUER: Jwks(ISSUER, "", published.fetch, monotonic=clock)})
+        assert not issuers.has_current(ISSUER, "one")
+        await issuers.verified(_token(), ISSUER, "one", int(time.time()) * MICROS)
+        assert issuers.has_current(ISSUER, "one")
+        del published.keys["one"]
+        clock.now += FRESH_SECONDS + 1
+        assert not issuers.has_current(ISSUER, "one"), "what was proven with it would count for as long as the token says"
+        with pytest.raises(NotAuthenticated):
+            await issuers.verified(_token(), ISSUER, "one", int(time.time()) * MICROS)
+        assert not issuers.has_current(ISSUER, "one")
+
+    asyncio.run(run())
 
 
 def _hs256_with_public_key() -> str:
