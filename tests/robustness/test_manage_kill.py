@@ -19,8 +19,11 @@ from headwater.persistence.store import RealmKernel, Store, open_store
 from headwater.producer.access.principals import Principals
 from headwater.producer.access.roles import principal_roles
 from headwater.producer.access.writing import WriteMeta
+from headwater.producer.catalog_commit import CatalogCommit
 from headwater.producer.catalogs import Catalogs
 from headwater.producer.commit_meta import CommitMeta
+from headwater.producer.content import Namespace
+from headwater.producer.operations import Put
 from headwater.producer.pointer_names import CATALOGS
 from headwater.service.dev_realm import ensure_dev_realm
 from tests.served import ServedStore, served
@@ -42,6 +45,7 @@ if "serve" in sys.argv and os.environ.get("KILL_BEFORE_ANSWERS"):
     rows.IdempotencyRows.finish = finish
 """
 
+LOOKBACK_ENTRIES = 1_000
 MANAGE = "/manage/v1/default"
 CONFLICTS = "/feed/v1/default/subscriptions/reader"
 
@@ -143,3 +147,29 @@ def check_secrets(kernel: RealmKernel, told: dict[str, Any]) -> None:
         assert record is not None and has_secret(kernel, record.value, told[key]["credentials"]["client_secret"])
     bob = Principals(kernel).get("bob")
     assert len(bob.secrets) == 2 and min(bob.secrets, key=lambda one: one.created_at).expires_at > 0, "the old one overlaps"
+
+
+def test_a_commits_key_outlives_what_is_remembered_of_the_log_where_rows_are_kept(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lane that starts looks a thousand entries back: a key that is older is known by its row alone."""
+    monkeypatch.setenv("HEADWATER_IDEMPOTENCY_COMMIT_ROWS", "true")
+    body = {"catalog": "lake", "operations": [{"op": "put", "key": ["a"], "type": "NAMESPACE", "content": {}}]}
+    request = ("POST", "/feed/v1/default/commit", body)
+    with served(store_url) as server:
+        first = ask(server, "old", request)
+        server.stop()
+        with open_store(store_url) as store:
+            kernel = default_kernel(store)
+            for number in range(LOOKBACK_ENTRIES + 1):
+                operation = Put(("a",), Namespace({"n": str(number)}))
+                kernel.committer.submit("cat/1/heads/main", CatalogCommit(kernel, [operation], CommitMeta("test")))
+            assert kernel.committer.commit(
+                "cat/1/heads/main", CatalogCommit(kernel, [Put(("b",), Namespace())], CommitMeta("t"))
+            )
+        server.start()
+        again = ask(server, "old", request)
+    assert first is not None and again is not None and first.status_code == again.status_code == 200
+    assert again.headers["idempotency-replayed"] == "true" and again.json() == first.json()
+    with open_store(store_url) as store:
+        assert times_in_log(default_kernel(store), "cat/1/heads/main", "old") == 1
