@@ -16,6 +16,7 @@ from headwater.cli.maintain_output import (
     in_realms,
     merged_failures,
     progress_bar,
+    realm_labels,
     supersede,
 )
 from headwater.cli.opened import opened
@@ -24,6 +25,7 @@ from headwater.settings import Settings
 
 if TYPE_CHECKING:
     from headwater.streaming.run_counts import Counts
+    from headwater.streaming.runs import RunRecord
 
 SECONDS_END = len("2026-01-31T12:00:00")
 
@@ -63,13 +65,14 @@ def expire(
     if json_output:
         print_json({"run": run.record.id, "dry_run": dry_run, "realms": reports})
     else:
+        labels = realm_labels(report.realm for report in reports)
         rows = [
-            (report.realm, it.pointer, it.floor_before, it.floor_after, it.head_seq, it.held_by or it.failure)
+            (labels[report.realm], it.pointer, it.floor_before, it.floor_after, it.head_seq, it.held_by or it.failure)
             for report in reports
             for it in report.pointers
             if it.expired or it.held_by or it.failure
         ]
-        print_table(["realm", "pointer", "floor", "new floor", "head", "held by"], rows)
+        print_table(["realm", "pointer", "floor", "new floor", "head", "held by"], rows, whole=["pointer"])
         click.echo(f"{sum(report.expired for report in reports)} entries {'would expire' if dry_run else 'expired'}")
     failed_if(run.record.failures)
 
@@ -152,8 +155,7 @@ def runs(settings: Settings, run_id: str | None, json_output: bool) -> None:
         if json_output:
             print_json(found[0])
         else:
-            maintain_sweep.print_counts(found[0].counts)
-            merged_failures(found[0].failures)
+            print_run(found[0])
         return
     if json_output:
         print_json({"runs": records})
@@ -164,6 +166,18 @@ def runs(settings: Settings, run_id: str | None, json_output: bool) -> None:
         shown = f"{record.id}\n{record.started[:SECONDS_END]}Z"
         rows.append((shown, operation, record.status, _counted(record.totals())))
     print_table(["run", "operation", "status", "rows"], rows, whole=["run"])
+
+
+def print_run(record: RunRecord) -> None:
+    """What there is to know of one run; an expiry counts no rows."""
+    ended = f"ended {record.finished[:SECONDS_END]}Z" if record.finished else "is at work"
+    operation = f"{record.operation} (dry run)" if record.dry_run else record.operation
+    click.echo(f"{operation}: {record.status}, begun {record.started[:SECONDS_END]}Z, {ended}")
+    if record.counts:
+        maintain_sweep.print_counts(record.counts)
+    for realm, why in record.skipped.items():
+        click.echo(f"{realm} was skipped: {why}")
+    merged_failures(record.failures)
 
 
 def _counted(counts: Counts) -> str:

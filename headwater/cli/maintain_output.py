@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,6 +25,13 @@ in_realms = click.option(
 )
 dry_run = click.option("--dry-run", is_flag=True, help="Change nothing; show what would be done.")
 supersede = click.option("--supersede", metavar="RUN", help="Take over from this run, which seems to live.")
+
+
+def realm_labels(instances: Iterable[str]) -> dict[str, str]:
+    """Instance → what a table calls it: the realm's name, unless another instance has the same."""
+    names = {instance: instance.partition("#")[0] for instance in instances}
+    times = Counter(names.values())
+    return {instance: name if times[name] == 1 else instance for instance, name in names.items()}
 
 
 class Amount(click.FloatRange):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import rich_click as click
 
-from headwater.cli.maintain_output import Amount, dry_run, failed_if, in_realms, progress_bar, supersede
+from headwater.cli.maintain_output import Amount, dry_run, failed_if, in_realms, progress_bar, realm_labels, supersede
 from headwater.cli.opened import opened
 from headwater.cli.output import as_json, print_json, print_table
 from headwater.settings import Settings
@@ -100,7 +100,8 @@ def sweep_command(
         for realm, why in report.skipped.items():
             click.echo(f"{realm} was skipped: {why}")
         if dry_run:
-            sample = [(it.realm, it.type, it.id, time_text(it.created_at)) for it in report.sample]
+            labels = realm_labels({it.realm for it in report.sample})
+            sample = [(labels[it.realm], it.type, it.id, time_text(it.created_at)) for it in report.sample]
             print_table(
                 ["realm", "type", "id", "created at"], sample, title="Would go, among others", whole=["id", "created at"]
             )
@@ -132,7 +133,11 @@ def verify_command(settings: Settings, realms: Sequence[str], stream: bool, supe
         print_json({"run": run.record.id, "holds": all(it.holds for it in reports), "realms": reports})
     else:
         columns = ["realm", "pointers", "must stay", "by stream", "rows", "nothing reaches", "missing"]
-        rows = [(it.realm, it.pointers, it.walked, it.streamed, it.scanned, it.unreached, it.missing_count) for it in reports]
+        labels = realm_labels(it.realm for it in reports)
+        rows = [
+            (labels[it.realm], it.pointers, it.walked, it.streamed, it.scanned, it.unreached, it.missing_count)
+            for it in reports
+        ]
         print_table(columns, rows)
     failed_if(run.record.failures)
 
@@ -213,8 +218,9 @@ COMMANDS = (sweep_command, verify_command, retained_command)
 
 def print_counts(counts: CountsByRealm) -> None:
     columns = ["realm", "type", "scanned", "retained", "newer", "purged", "failed", "would go"]
+    labels = realm_labels(counts)
     rows = [
-        (realm, name, it.scanned, it.retained, it.newer, it.purged, it.failed, it.would_purge)
+        (labels[realm], name, it.scanned, it.retained, it.newer, it.purged, it.failed, it.would_purge)
         for realm, by_type in sorted(counts.items())
         for name, it in sorted(by_type.items())
     ]

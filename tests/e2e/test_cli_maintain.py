@@ -202,3 +202,18 @@ def test_one_cycle_of_the_schedule_does_all_of_it(cli: Cli) -> None:
     fill(cli)
     report = cli("--set", "retention=*=3n", "maintain", "schedule", "--once", "--json").json
     assert report["expired"] > 20 and report["rows_purged"] > 20 and report["failures"] == []
+
+
+def test_tables_call_realms_and_pointers_by_their_whole_names_on_a_narrow_terminal(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    fill(cli)
+    dry = cli("maintain", "expire", "--keep", "*=3n", "--dry-run").out
+    assert "default " in dry and MAIN in dry and "#" not in dry
+    assert "default " in cli("maintain", "sweep").out and "default " in cli("maintain", "verify").out
+
+
+def test_a_run_that_counts_no_rows_still_says_what_it_was_and_how_it_ended(cli: Cli) -> None:
+    run = cli("maintain", "expire", "--json").json["run"]
+    assert "expire: DONE, begun " in cli("maintain", "runs", run).out
