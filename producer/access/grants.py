@@ -12,6 +12,7 @@ import msgspec
 
 from headwater.persistence.principals import GRANT, GRANTS_POINTER
 from headwater.persistence.records import PAGE_RECORDS_MAX, DeleteRecord, PutRecord, Record, RecordState, head_records
+from headwater.persistence.rows import SYSTEM_REALM
 from headwater.persistence.store import RealmKernel
 from headwater.producer.access.rights import REALM_ONLY, Right
 from headwater.producer.access.roles import Roles, catalog_roles, principal_roles
@@ -42,6 +43,10 @@ class Grants:
     def grant(self, role: str, right: Right, path: KeyPath = (), *, meta: WriteMeta) -> Written[Grant]:
         """Nothing to do where it is granted already."""
         self._check(right, path)
+        if right is Right.SYSTEM_MANAGE and self._kernel.realm != SYSTEM_REALM:
+            raise InvalidInput(
+                f"{right} is over the system, not a realm.", field="right", remedy=f"Grant it in the realm {SYSTEM_REALM}."
+            )
         role_id = self._roles.get(role).id
         value: Value = {"role": role, "role_id": role_id, "right": str(right), "path": list(path)}
         put = PutRecord(type=GRANT, key=_key(role, right, path), value=value)

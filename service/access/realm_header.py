@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from headwater.service.http.answers import Scope, header
+from headwater.schemas.errors import InvalidInput
+from headwater.service.http.answers import Scope, comes_twice, header
 
 REALM_HEADER = b"x-headwater-realm"
 NAME_BYTES_MAX = 256
@@ -10,4 +11,6 @@ NAME_BYTES_MAX = 256
 
 def named_realm(scope: Scope) -> str | None:
     given = header(scope, REALM_HEADER)
+    if given is not None and comes_twice(scope, REALM_HEADER):
+        raise InvalidInput("it comes more than once.", field="X-Headwater-Realm", remedy="Name one realm.")
     return None if not given else given[:NAME_BYTES_MAX].decode("latin-1")

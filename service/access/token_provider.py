@@ -19,7 +19,7 @@ from headwater.service.access.realm_header import named_realm
 from headwater.service.access.realm_rights import RealmRights
 from headwater.service.access.signing_keys import SigningKeys
 from headwater.service.access.tokens import ISSUER, MICROS, TokenClaims, check_time, peek, refused, verified
-from headwater.service.http.answers import Scope, header
+from headwater.service.http.answers import Scope, comes_twice, header
 
 TOKENS_KEPT_MAX = 10_000
 
@@ -146,6 +146,8 @@ def bearer_token(scope: Scope) -> str:
         raise NotAuthenticated(
             "no token came with the request.", field="authorization", remedy="Send `Authorization: Bearer …`."
         )
+    if comes_twice(scope, b"authorization"):
+        raise refused("more than one token came with the request.")
     scheme, _, token = given.decode("latin-1").partition(" ")
     if scheme.lower() != "bearer" or not token.strip():
         raise refused()

@@ -37,6 +37,11 @@ async def send_answer(send: Send, answer: Answer, request_id: bytes) -> None:
     await send({"type": "http.response.body", "body": answer.body})
 
 
+def comes_twice(scope: Scope, name: bytes) -> bool:
+    """⚠ Then whoever stands in front may have looked at the other one."""
+    return sum(key == name for key, _ in scope["headers"]) > 1
+
+
 def header(scope: Scope, name: bytes) -> bytes | None:
     """The first header of that name, in lower case."""
     for key, value in scope["headers"]:

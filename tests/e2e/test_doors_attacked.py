@@ -17,7 +17,7 @@ from headwater.schemas.errors import LocationForbidden
 from headwater.service.access.rights import Right
 from headwater.service.http import bodies
 from headwater.service.manage.storage_roots import storage_roots
-from tests.access_rig import CHEAP, META, Rig, access_rig
+from tests.access_rig import CHEAP, META, PEER, Rig, access_rig
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +64,38 @@ def test_who_is_made_again_under_a_name_does_not_get_the_answers_of_the_one_befo
     after = rig.token_answer("alpha", made.credentials).json()["access_token"]
     answer = _commit(rig, after, "k", message="of the one before")
     assert answer.status_code == 200 and answer.json()["replayed"] is False, answer.text
+
+
+# ── who asks, and what for ──────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("name", ["authorization", "x-headwater-realm"])
+def test_a_header_that_says_who_asks_comes_once(rig: Rig, name: str) -> None:
+    """A proxy in front may have judged the other one."""
+    root = rig.token("alpha")
+    values = (f"Bearer {root}", "Bearer of.another.one") if name == "authorization" else ("alpha", "beta")
+    for path in ("/feed/v1/alpha/pointers", "/iceberg/v1/config?warehouse=lake", "/api/v2/config", "/manage/v1/alpha/catalogs"):
+        asked = {"authorization": f"Bearer {root}", "x-headwater-realm": "alpha"}
+        assert rig.get(path, headers=asked).status_code == 200, path
+        twice = [*((key, value) for key, value in asked.items() if key != name), *((name, value) for value in values)]
+        assert _ask_with(rig, path, twice).status_code in (400, 401), path
+
+
+def _ask_with(rig: Rig, path: str, headers: list[tuple[str, str]]) -> httpx.Response:
+    async def send() -> httpx.Response:
+        transport = httpx.ASGITransport(app=rig.door, client=PEER, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://headwater.test") as client:
+            return await client.get(path, headers=headers)
+
+    answer: httpx.Response = rig.run(send())
+    return answer
+
+
+def test_no_realm_grants_a_right_over_the_system(rig: Rig) -> None:
+    path = "/manage/v1/alpha/principal-roles/realm-admin/grants/system.manage"
+    refused = rig.ask("PUT", path, token=rig.token("alpha"))
+    assert refused.status_code == 400 and refused.json()["field"] == "right", refused.text
+    assert "system.manage" not in rig.get("/manage/v1/alpha/principal-roles/realm-admin/grants", rig.token("alpha")).text
 
 
 # ── what references tell ────────────────────────────────────────────────────────────────────────────────────
