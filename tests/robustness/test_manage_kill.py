@@ -15,6 +15,7 @@ from headwater.persistence.principals import PRINCIPALS_POINTER, ROLES_POINTER, 
 from headwater.persistence.realm_records import REALMS_POINTER
 from headwater.persistence.realms import Realms
 from headwater.persistence.records import head_records
+from headwater.persistence.request_lookup import find_request
 from headwater.persistence.store import RealmKernel, Store, open_store
 from headwater.producer.access.principals import Principals
 from headwater.producer.access.roles import principal_roles
@@ -164,9 +165,11 @@ def test_a_commits_key_outlives_what_is_remembered_of_the_log_where_rows_are_kep
             for number in range(LOOKBACK_ENTRIES + 1):
                 operation = Put(("a",), Namespace({"n": str(number)}))
                 kernel.committer.submit("cat/1/heads/main", CatalogCommit(kernel, [operation], CommitMeta("test")))
-            assert kernel.committer.commit(
-                "cat/1/heads/main", CatalogCommit(kernel, [Put(("b",), Namespace())], CommitMeta("t"))
-            )
+            last = CatalogCommit(kernel, [Put(("b",), Namespace())], CommitMeta("test"))
+            assert kernel.committer.commit("cat/1/heads/main", last).head_seq > LOOKBACK_ENTRIES
+        with open_store(store_url) as store:
+            found = find_request(default_kernel(store), "cat/1/heads/main", "old")
+            assert found is None, "the log alone is not looked at so far back"
         server.start()
         again = ask(server, "old", request)
     assert first is not None and again is not None and first.status_code == again.status_code == 200
