@@ -39,7 +39,7 @@ async def send_answer(send: Send, answer: Answer, request_id: bytes) -> None:
 
 def comes_twice(scope: Scope, name: bytes) -> bool:
     """⚠ Then whoever stands in front may have looked at the other one."""
-    return sum(key == name for key, _ in scope["headers"]) > 1
+    return len([key for key, _ in scope["headers"] if key == name]) > 1
 
 
 def header(scope: Scope, name: bytes) -> bytes | None:
