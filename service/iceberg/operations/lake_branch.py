@@ -68,8 +68,14 @@ class Step(msgspec.Struct):
 
 class Done(msgspec.Struct):
     answer: Any
-    change: Change | None
+    logged: Logged | None
+    realm: str
     replayed: bool = False
+
+    @property
+    def change(self) -> Change | None:
+        """None where nothing had to be done. Made when it is asked for: most want the answer alone."""
+        return None if self.logged is None else change_of(self.logged, self.realm)
 
 
 class LakeState:
@@ -191,7 +197,7 @@ class LakeBranch:
         if answer.replayed and answer.logged is not None:  # the first request landed while this one was judged
             self._remove(step)
             return self._replayed(answer.logged, caller)
-        return Done(step.answer, None if answer.logged is None else change_of(answer.logged, self.kernel.realm_name))
+        return Done(step.answer, answer.logged, self.kernel.realm_name)
 
     def _done_before(self, pointer: str, caller: Caller) -> Done | None:
         if caller.key is None:
@@ -200,14 +206,13 @@ class LakeBranch:
         return self._replayed(answer.logged, caller) if answer.replayed and answer.logged is not None else None
 
     def _replayed(self, logged: Logged, caller: Caller) -> Done:
-        change = change_of(logged, self.kernel.realm_name)
-        if change.headers.get(REQUEST_HEADER) != caller.digest:
+        if logged.entry.headers.get(REQUEST_HEADER) != caller.digest:
             raise IdempotencyKeyReused(
                 "The same Idempotency-Key came before with another request.",
                 field="Idempotency-Key",
                 remedy="Use a new key for every request.",
             )
-        return Done(None, change, replayed=True)
+        return Done(None, logged, self.kernel.realm_name, replayed=True)
 
     def _remove(self, step: Step) -> None:
         for location in step.written:
