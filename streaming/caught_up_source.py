@@ -42,6 +42,7 @@ class CaughtUpSource:
                 require_complete(fenced.spans, found.positions)
                 return found
             except RetainedIncomplete:
+                found.ids.release()
                 if attempt == self._tries_max:
                     raise
             self._sleep(PAUSE_SECONDS)

@@ -36,6 +36,8 @@ class PointerShare(msgspec.Struct, frozen=True):
     again: bool = False
     """Whether one of them came twice."""
     opened: tuple[Bounds, ...] = ()
+    known_id: str = ""
+    """Of the entry that the set ends with, where the batch has it too."""
 
 
 def reached(state: RetainedState, shares: list[PointerShare]) -> dict[str, Position]:
@@ -49,14 +51,14 @@ def reached(state: RetainedState, shares: list[PointerShare]) -> dict[str, Posit
             raise RetainedIncomplete(
                 f"{share.pointer}: the set ends at {0 if known is None else known.seq}, the batch begins at {share.first}."
             )
-        if known is not None and share.last == known.seq and share.last_id != known.entry_id:
-            raise RetainedIncomplete(f"{share.pointer}: another entry {share.last} stands in the log than in the set.")
+        if known is not None and share.known_id not in ("", known.entry_id):  # e.g. a store that was put back, and went on
+            raise RetainedIncomplete(f"{share.pointer}: another entry {known.seq} stands in the log than in the set.")
         if known is None or share.last > known.seq:
             moved[share.pointer] = Position(1 if known is None else known.first, share.last, share.last_id)
     return moved
 
 
-def pointer_shares(batch: DataFrame, realm: str) -> list[PointerShare]:
+def pointer_shares(batch: DataFrame, state: RetainedState) -> list[PointerShare]:
     """What the driver learns of a batch: by two jobs whose sums are of plain numbers. (Asked for in one, with ids and segments,
     Spark would serialize a state for each entry.)"""
     entries = batch.groupBy("realm_instance", "pointer", "seq").agg(sql.count(sql.lit(1)).alias("times"))
@@ -65,33 +67,48 @@ def pointer_shares(batch: DataFrame, realm: str) -> list[PointerShare]:
     )
     counted = grouped.collect()
     for instance, *_ in counted:
-        if instance != realm:
-            raise ChainBroken(f"the set is of realm {realm}, the batch of {instance}.")
+        if instance != state.realm:
+            raise ChainBroken(f"the set is of realm {state.realm}, the batch of {instance}.")
     lasts = {pointer: last for _, pointer, _, last, _, _ in counted}
-    last_ids, opened = _named_entries(batch, lasts)
+    known = {pointer: known_seq(state, pointer) for pointer in lasts}
+    ids, opened = _named_entries(batch, lasts, known)
     return [
-        PointerShare(pointer, first, last, distinct, last_ids[pointer], rows != distinct, tuple(opened.get(pointer, ())))
+        PointerShare(
+            pointer,
+            first,
+            last,
+            distinct,
+            ids[pointer, last],
+            rows != distinct,
+            tuple(opened.get(pointer, ())),
+            ids.get((pointer, known[pointer]), ""),
+        )
         for _, pointer, first, last, distinct, rows in counted
     ]
 
 
-def _named_entries(batch: DataFrame, lasts: dict[str, int]) -> tuple[dict[str, str], dict[str, set[Bounds]]]:
-    """The id of each pointer's last entry, and where segments begin: the first entry of a pointer begins one in any case."""
+def _named_entries(
+    batch: DataFrame, lasts: dict[str, int], known: dict[str, int]
+) -> tuple[dict[tuple[str, int], str], dict[str, set[Bounds]]]:
+    """The ids of each pointer's last entry and of the one that the set ends with, and where segments begin: the first entry
+    of a pointer begins one in any case."""
     if not lasts:
         return {}, {}
-    positions = batch.sparkSession.createDataFrame(list(lasts.items()), "pointer string, last bigint")
+    rows = [(pointer, last, known[pointer]) for pointer, last in lasts.items()]
+    positions = batch.sparkSession.createDataFrame(rows, "pointer string, last bigint, known bigint")
     opens = sql.col("kind").isin(*OPENING) | (sql.col("seq") == 1)
-    named = batch.join(sql.broadcast(positions), "pointer").where(opens | (sql.col("seq") == sql.col("last")))
-    last_ids: dict[str, str] = {}
+    at_an_end = (sql.col("seq") == sql.col("last")) | (sql.col("seq") == sql.col("known"))
+    named = batch.join(sql.broadcast(positions), "pointer").where(opens | at_an_end)
+    ids: dict[tuple[str, int], str] = {}
     opened: dict[str, set[Bounds]] = {}
     for pointer, seq, entry_id, is_opening, base, base_seq in named.select(
         "pointer", "seq", "entry_id", opens, "base.pointer", "base.seq"
     ).collect():
         if is_opening:
             opened.setdefault(pointer, set()).add(Bounds(pointer, seq, None if base is None else BaseAt(base, base_seq)))
-        if seq == lasts[pointer] and last_ids.setdefault(pointer, entry_id) != entry_id:
+        if ids.setdefault((pointer, seq), entry_id) != entry_id:
             raise ChainBroken(f"{pointer}: two different entries {seq} came in one batch.")
-    return last_ids, opened
+    return ids, opened
 
 
 def unknown(batch: DataFrame, known: dict[str, int]) -> DataFrame:

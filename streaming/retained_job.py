@@ -110,6 +110,9 @@ class RetainedJob:
                 if attempt == SEEDS_MAX - 1 or not checkpoint.exists():
                     raise
                 shutil.rmtree(checkpoint, ignore_errors=True)
+            except RetainedMoved:
+                if attempt == SEEDS_MAX - 1:
+                    raise
             except (CursorGone, RetainedIncomplete, RetainedCorrupt):
                 if attempt == SEEDS_MAX - 1:
                     raise
@@ -166,7 +169,7 @@ class RetainedJob:
         state = self.state()
         slim = batch.select(*BATCH_COLUMNS).persist()
         try:
-            shares = [share for share in pointer_shares(slim, state.realm) if not self._was_purged(state, share)]
+            shares = [share for share in pointer_shares(slim, state) if not self._was_purged(state, share)]
             positions = reached(state, shares)
             if not positions:
                 return

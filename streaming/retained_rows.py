@@ -35,12 +35,17 @@ def intervals(spark: SparkSession, state: RetainedState) -> DataFrame:
     if not state.folders:
         rows = spark.createDataFrame([], ROW_DDL)
     else:
-        rows = spark.read.schema(ROW_DDL).parquet(*(f"file://{folder}" for folder in state.folders))
+        # ⚠ Whatever the session is set to: a file that is missing or damaged is objects that would not be kept.
+        strictly = spark.read.schema(ROW_DDL).option("ignoreMissingFiles", False).option("ignoreCorruptFiles", False)
+        rows = strictly.parquet(*(f"file://{folder}" for folder in state.folders))
     added = sql.when(sql.col("added"), sql.col("seq"))
     released = sql.when(~sql.col("added"), sql.col("seq"))
-    return rows.groupBy("pointer", "segment", "object").agg(
-        sql.min(added).alias("added"), sql.min(released).alias("released"), sql.count(added).alias("times_added")
+    grouped = rows.groupBy("pointer", "segment", "object").agg(
+        sql.min(added).alias("added"), sql.max(released).alias("released"), sql.max(added).alias("added_last")
     )
+    # No writer adds an object again that it released. If one did, it would be kept too long, not lost.
+    is_live = sql.col("added_last") > sql.col("released")
+    return grouped.withColumn("released", sql.when(is_live, None).otherwise(sql.col("released"))).drop("added_last")
 
 
 def chained(spark: SparkSession, state: RetainedState, floors: Mapping[str, int], *, follow_base: bool = True) -> DataFrame:
