@@ -60,7 +60,8 @@ def test_after_a_sweep_exactly_what_the_kept_states_reach_is_there(
     monkeypatch.setattr(draft, "TAIL_ENTRIES_MAX", 4)
     monkeypatch.setattr(draft, "OPERATIONS_BYTES_MAX", 700)
     realm = new_realm(seed)
-    for round_number in range(3):
+    purged = 0
+    for _ in range(3):
         for _ in range(20):
             realm.step()
         realm.expire("cat/*=20h, *=8n")
@@ -75,7 +76,8 @@ def test_after_a_sweep_exactly_what_the_kept_states_reach_is_there(
             assert (counts[name].scanned, counts[name].retained) == (total, after[name])
             assert counts[name].purged == total - after[name] and counts[name].failed == counts[name].newer == 0
         assert realm.record.status is RunStatus.DONE and realm.record.counts[REALM].keys() == counts.keys()
-        assert round_number or sum(counts[name].purged for name in counts) > 0
+        purged += sum(counts[name].purged for name in counts)
+    assert purged > 0  # a short history may have nothing that may go yet
 
 
 def test_what_is_younger_than_the_grace_stays_and_goes_next_time(realm: Maintained) -> None:
