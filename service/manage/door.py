@@ -31,6 +31,9 @@ from headwater.service.manage.routes import Found, find_route
 
 IN_SYSTEM = tuple(f"{IN_REALM}/{word}" for word in ("principals", "principal-roles", "denials", "usage"))
 
+VERSION_FIELDS = ("version", "expected_head")
+"""What an operation calls an ETag that cannot be any version of its record."""
+
 
 class Counted(NamedTuple):
     """Under which name the request is counted."""
@@ -74,7 +77,7 @@ class ManageDoor:
             call = ManageCall(kernel, access, caller, scope, found.names, query, body, self._service.config.storage_roots)
             try:
                 return await asyncio.to_thread(route.handler, call)
-            except (RecordChanged, CommitConflict) as changed:
+            except (RecordChanged, CommitConflict, InvalidInput) as changed:
                 raise _as_precondition(scope, changed) from changed
 
         kept = without_secret if route.has_secret else None
@@ -100,6 +103,8 @@ def _check_realm(route: ManageRoute, found: Found) -> None:
 def _as_precondition(scope: Scope, changed: HeadwaterError) -> HeadwaterError:
     """Whoever said If-Match is told that it does not; the others that somebody was faster."""
     if expected_version(scope) is None:
+        return changed
+    if isinstance(changed, InvalidInput) and changed.field not in VERSION_FIELDS:
         return changed
     conflicts = changed.facts.get("conflicts")
     if isinstance(conflicts, list) and not all(isinstance(one, dict) and one["kind"] == "UNEXPECTED_HASH" for one in conflicts):

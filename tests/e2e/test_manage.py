@@ -76,6 +76,8 @@ def test_a_catalog_is_made_changed_at_its_version_and_dropped_when_empty(root: h
     stale = root.patch("/default/catalogs/c1", json={"properties": {}}, headers={"If-Match": meta["etag"]})
     refused(stale, 412, "PRECONDITION_FAILED")
     refused(root.delete("/default/catalogs/c1", headers={"If-Match": meta["etag"]}), 412, "PRECONDITION_FAILED")
+    for path in ("catalogs/c1", "principals/root", "principal-roles/realm-admin"):
+        refused(root.delete(f"/default/{path}", headers={"If-Match": '"no version"'}), 412, "PRECONDITION_FAILED")
     for path in (["db"], ["db", "sales"], ["db", "sales", "eu"]):
         assert root.post("/default/catalogs/c1/namespaces", json={"path": path}).status_code == 201
     listed = ok(root.get("/default/catalogs/c1/namespaces", params={"recursive": "true", "limit": 2}))
