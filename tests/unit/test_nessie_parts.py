@@ -158,6 +158,9 @@ OPERATIONS = [{"type": "PUT", "name": "t"}]
         ("commit.message.matches('of.*') && operations.exists(op, op.name == 't')", True),
         ("commit.properties['k'] == 'v'", True),
         ("commit.properties['none'] == 'v'", False),
+        ("operations[7].name == 't'", False),
+        ("operations.exists(op, op.name.matches('^[a-z]{1,9}$'))", True),
+        ('commit.message.matches(r"\\w+ of") && commit.author != "it matches // this"', True),
         ("operations.all(op, op.type == 'DELETE')", False),
     ],
 )
@@ -188,6 +191,29 @@ def test_filters_that_cannot_be_meant_are_refused_before_anything_is_read(expres
 def test_filters_that_fail_at_what_they_see_are_refused(expression: str) -> None:
     with pytest.raises(InvalidInput):
         Filter(expression, COMMIT_NAMES).matches({"commit": COMMIT, "operations": []})
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        f"[{','.join('1' * 300)}].exists(x, 'a'.matches('\\\\pL{{199}}'))",
+        "commit.author.matches(r'((\\pL{30}){30}){30}')",
+        "commit.author.matches(r'\\pL{0000000000900}')",
+        "||".join(["commit.author.matches(r'\\pL{99}')"] * 40),
+        "commit.author.matches(commit.message)",
+        "commit.author.matches('a{9' + '00}')",
+        "commit.author.matches('\\x7b')",
+        "commit.author.matches('''a''')",
+        "true // '\n || commit.author.matches(commit.message) // '",
+        "commit.author == r'\\' || commit.author.matches(commit.message) || 'x' == ''",
+    ],
+)
+def test_patterns_that_take_long_or_cannot_be_weighed_are_refused_and_not_run(expression: str) -> None:
+    begun = time.monotonic()
+    with pytest.raises(InvalidInput) as refused:
+        Filter(expression, COMMIT_NAMES).matches({"commit": COMMIT, "operations": OPERATIONS})
+    assert refused.value.field == "filter"
+    assert time.monotonic() - begun < 5
 
 
 def test_comprehensions_over_long_lists_are_refused_and_not_run() -> None:

@@ -12,14 +12,13 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from headwater.schemas.errors import InvalidInput
+from headwater.service.nessie.operations.filter_cost import cost_of, without_literals
 
 EXPRESSION_CHARACTERS_MAX = 2_000
 STEPS_MAX = 2_000_000
 """About one second."""
 KEPT_FILTERS_MAX = 512
 
-_COMPREHENSION = re.compile(r"\b(?:all|exists|exists_one|existsOne|map|filter|transformList|transformMap)\b")
-_LITERAL = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"")
 _FIELD = re.compile(r"(?<![\w.])(commit|ref|refMeta|entry|key)\.(\w+)")
 
 KEY_FIELDS = frozenset({"key", "keyElements", "encodedKey", "namespace", "namespaceElements", "name"})
@@ -53,10 +52,10 @@ class Filter:
         except ValueError as error:
             raise _refused(" ".join(str(error).split())[:400]) from None
         self.names = names & frozenset(used)
-        self._comprehensions = len(_COMPREHENSION.findall(expression))
+        self._cost = cost_of(expression)
         self._length = len(expression)
         self._check_steps(1)
-        _check_names(expression, used, names, allows_more=bool(self._comprehensions))
+        _check_names(expression, used, names, allows_more=bool(self._cost.comprehensions))
 
     def matches(self, variables: Mapping[str, Any], items: int = 1) -> bool:
         """`items` is how many things the longest list among the variables holds. What a thing does not have, it does not
@@ -64,7 +63,7 @@ class Filter:
         self._check_steps(items)
         try:
             found = self._program.execute(dict(variables))
-        except KeyError:
+        except (KeyError, IndexError):
             return False
         except (RuntimeError, TypeError, ValueError, OverflowError, ZeroDivisionError, ArithmeticError) as error:
             raise _refused(" ".join(str(error).split())[:400]) from None
@@ -73,7 +72,7 @@ class Filter:
         return found
 
     def _check_steps(self, items: int) -> None:
-        if max(items, self._length) ** self._comprehensions > STEPS_MAX and self._comprehensions:
+        if self._cost.steps(max(items, self._length)) > STEPS_MAX:
             raise _refused("the filter would take too many steps")
 
 
@@ -93,7 +92,7 @@ def _check_names(expression: str, used: Collection[str], names: frozenset[str], 
     unknown = sorted(set(used) - names)
     if unknown and not allows_more:
         raise _refused(f"there is no {unknown[0]!r}; there is {', '.join(sorted(names))}")
-    for name, field in _FIELD.findall(_LITERAL.sub("''", expression)):
+    for name, field in _FIELD.findall(without_literals(expression)):
         if name in names and field not in FIELDS[name]:
             raise _refused(f"{name} has no field {field!r}; it has {', '.join(sorted(FIELDS[name]))}")
 
