@@ -6,12 +6,16 @@ import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 
 from tests.servers import FreshUrl, create_cassandra_keyspace, create_postgres_database, fetch_jars_meanwhile, shared_server_url
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+hypothesis.settings.register_profile("without_deadlines", deadline=None)
+hypothesis.settings.load_profile("without_deadlines")  # how long an example takes says more of the machine than of the code
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
