@@ -205,6 +205,13 @@ class Identifiers:
             name for name, known in found if known is not None and not (spare_rooted and known.life is Life.ROOTED)
         )
 
+    def signature(self) -> list[str]:
+        """Which identifiers these are, in their order. ⚠ Shares name them by number: whoever works on a share must have the
+        same, or what a missing one would have marked is taken for garbage."""
+        of_objects = [it for _, group in sorted(self._by_type.items()) for it in group]
+        every: list[RealmIdentifier | ObjectIdentifier] = [*self._of_realms, *of_objects]
+        return [f"{type(it).__module__}.{type(it).__qualname__} of {', '.join(sorted(it.covers))}" for it in every]
+
     def retained(self, backend: Backend, realm: str, spans: Mapping[str, Span]) -> IdSet:
         """`ObjectNotFound` if a state that must stay misses an object: then nothing of the realm may be deleted."""
         return self.retained_of(backend, realm, spans, [WalkShare(number) for number in range(len(self._of_realms))])
@@ -230,6 +237,8 @@ class Identifiers:
 
 def installed_identifiers() -> Identifiers:
     def loaded(group: str) -> list[RealmIdentifier | ObjectIdentifier]:
-        return [found.load()() for found in metadata.entry_points(group=group)]
+        # In an order of their own: that of discovery differs between machines.
+        found = sorted(metadata.entry_points(group=group), key=lambda it: (it.name, it.value))
+        return [it.load()() for it in found]
 
     return Identifiers(loaded(REALM_GROUP), loaded(OBJECT_GROUP))  # type: ignore[arg-type]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from headwater.persistence.backends import open_backend
+from headwater.schemas.errors import MaintenanceRefused
 from headwater.streaming.fenced import FencedRealm
 from headwater.streaming.identifiers import Identifiers, Span, WalkShare, installed_identifiers
 from headwater.streaming.retained_sources import Retained, walked_positions
@@ -39,10 +40,11 @@ class SparkWalkedSource:
         self._entries_per_task = entries_per_task
 
     def retained(self, fenced: FencedRealm) -> Retained:
-        shares = list(self._identifiers().shares(fenced.spans, self._entries_per_task))
+        known = self._identifiers()
+        shares = list(known.shares(fenced.spans, self._entries_per_task))
         tasks = grouped(shares, self._entries_per_task)
         numbers = self._spark.range(0, len(tasks), 1, max(1, len(tasks)))
-        marking = marked_by_task(self._url, fenced.realm, fenced.spans, tasks, self._identifiers)
+        marking = marked_by_task(self._url, fenced.realm, fenced.spans, tasks, self._identifiers, known.signature())
         return Retained(ids=FrameIds(numbers.mapInArrow(marking, ID_DDL)), positions=walked_positions(fenced.spans))
 
 
@@ -65,14 +67,17 @@ def marked_by_task(
     spans: Mapping[str, Span],
     tasks: Sequence[Sequence[WalkShare]],
     identifiers: Callable[[], Identifiers],
+    wanted: Sequence[str],
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    """Numbers of tasks enter on a worker; ids leave."""
+    """Numbers of tasks enter on a worker; ids leave. ⚠ Only where the identifiers are those that the driver has."""
 
     def marking(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         numbers = [number for batch in batches for number in batch.column(0).to_pylist()]
         if not numbers:
             return
         known = identifiers()
+        if known.signature() != list(wanted):
+            raise other_identifiers(wanted, known.signature())
         backend = open_backend(url)
         try:
             for number in numbers:
@@ -84,3 +89,12 @@ def marked_by_task(
             backend.close()
 
     return marking
+
+
+def other_identifiers(wanted: Sequence[str], found: Sequence[str]) -> MaintenanceRefused:
+    missing = sorted(set(wanted) - set(found)) or sorted(set(found) - set(wanted))
+    return MaintenanceRefused(
+        f"a worker has other identifiers than this process: {', '.join(missing) or 'in another order'}.",
+        field="spark",
+        remedy="Install the same plug-ins where executors run, or sweep without --spark. Nothing was deleted.",
+    )

@@ -12,16 +12,20 @@ import pytest
 import headwater
 from headwater.persistence import draft
 from headwater.persistence.backends import open_backend
-from headwater.schemas.errors import RetainedCorrupt, RetainedIncomplete
+from headwater.schemas.errors import RetainedCorrupt, RetainedIncomplete, SparkFailed
+from headwater.streaming.failures import plain_failures
 from headwater.streaming.fenced import fence_realm
 from headwater.streaming.identifiers import Identifiers
 from headwater.streaming.kafka_changes import KafkaOptions
 from headwater.streaming.readers import RegisteredReaders
+from headwater.streaming.retained_batch import PointerShare, pointer_shares, reached
 from headwater.streaming.retained_job import RetainedJob, lag
-from headwater.streaming.retained_rows import StreamedSource, compact
+from headwater.streaming.retained_rows import StreamedSource, compact, intervals, retained_ids
+from headwater.streaming.retained_seed import SetRow, seed, write_rows
 from headwater.streaming.retained_sources import WalkedSource, require_complete
 from headwater.streaming.retained_store import RetainedStore
 from headwater.streaming.safeguards import Safeguards
+from headwater.streaming.segments import Bounds, Position
 from headwater.streaming.spark_executor import SparkExecutor
 from headwater.streaming.verify import verify_realm
 from tests.maintained import HOUR, Maintained
@@ -199,3 +203,45 @@ def test_the_set_is_kept_from_kafka_too_and_a_lag_of_the_topic_deletes_nothing(
         report = verify_realm(backend, instance, clock, Identifiers(), StreamedSource(spark, str(tmp_path / "retained")))
         assert report.holds and report.streamed == report.walked
         assert offsets.read_text() != "v1\n{ this is no offset"
+
+
+def test_a_batch_that_tells_another_history_of_what_the_set_knows_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """A topic that goes on after its store was put back to a backup: entries that the set knows came again, as others."""
+    known = {"p": Position(1, 2, "b")}
+    state = RetainedStore(tmp_path, INSTANCE).append(None, known, [Bounds("p", 1)], lambda _: 0, fresh=True)
+    ddl = "realm_instance string, pointer string, seq bigint, entry_id string, kind string"
+    ddl += ", base struct<pointer:string,seq:bigint>"
+
+    def shares(*ids: str) -> list[PointerShare]:
+        rows = [(INSTANCE, "p", seq, entry_id, "commit", None) for seq, entry_id in enumerate(ids, 1)]
+        return pointer_shares(spark.createDataFrame(rows, ddl), state)
+
+    assert reached(state, shares("a", "b", "c")) == {"p": Position(1, 3, "c")}
+    for others in (("a", "x"), ("a", "x", "y")):
+        with pytest.raises(RetainedIncomplete, match="another entry 2"):
+            reached(state, shares(*others))
+
+
+def test_rows_that_go_while_a_set_is_read_fail_the_read_whatever_the_session_tolerates(
+    spark: SparkSession, streamed: Streamed
+) -> None:
+    streamed.steps(5)
+    state = seed(streamed.realm.backend, streamed.store)
+    tolerant = spark.newSession()
+    tolerant.conf.set("spark.sql.files.ignoreMissingFiles", "true")
+    tolerant.conf.set("spark.sql.files.ignoreCorruptFiles", "true")
+    found = intervals(tolerant, state)
+    assert found.count() > 0
+    for file in Path(state.folders[0]).glob("*.parquet"):
+        file.unlink()
+    with pytest.raises(SparkFailed), plain_failures():
+        found.count()
+
+
+def test_an_object_that_came_back_after_its_release_is_kept(spark: SparkSession, tmp_path: Path) -> None:
+    """No writer does that; a set that meets it keeps too much, never too little."""
+    rows = [SetRow("p", 1, 7, 1, True), SetRow("p", 1, 7, 2, False), SetRow("p", 1, 7, 3, True), SetRow("p", 1, 8, 1, True)]
+    rows += [SetRow("p", 1, 8, 2, False)]
+    store = RetainedStore(tmp_path, INSTANCE)
+    state = store.append(None, {"p": Position(1, 4, "d")}, [Bounds("p", 1)], lambda to: write_rows(to, iter(rows)), fresh=True)
+    assert {row.id for row in retained_ids(spark, state, {"p": 4}).collect()} == {7}
