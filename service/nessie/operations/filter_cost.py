@@ -36,8 +36,10 @@ class FilterCost(msgspec.Struct, frozen=True):
 
     def steps(self, items: int) -> int:
         """At most, where no list holds more than so many things."""
-        own = items**self.comprehensions if self.comprehensions else 0
-        return own + sum(weight * items**depth for weight, depth in self.patterns)
+        total: int = items**self.comprehensions if self.comprehensions else 0
+        for weight, depth in self.patterns:
+            total += weight * items**depth
+        return total
 
 
 def cost_of(expression: str) -> FilterCost:
