@@ -72,5 +72,5 @@ def test_expired_keys_go_in_pages_and_live_ones_stay(kernel: RealmKernel) -> Non
         gone, after = rows.delete_expired(after=after, page=3, batch_max=100)
         deleted, rounds = deleted + gone, rounds + 1
     assert deleted == 7 and rounds < 10
-    assert rows.claim(asked("live"), "r", "o", running_seconds=60, kept_seconds=DAY)[0] is Verdict.WAIT
+    assert rows.claim(asked("live"), "r", "another", running_seconds=60, kept_seconds=DAY)[0] is Verdict.WAIT
     assert rows.claim(asked("old1"), "new", "o", running_seconds=60, kept_seconds=DAY)[1].record.request_id == "new"
