@@ -220,3 +220,12 @@ def test_storage_roots_allow_what_is_at_or_below_them_and_nothing_beside(tmp_pat
         with pytest.raises(LocationForbidden):
             rule.check(root)
     assert storage_roots("", dev=True).check("file:///x") == "file:///x"
+
+
+def test_a_catalog_without_a_storage_root_says_so_where_a_table_is_made(rig: Rig) -> None:
+    root = rig.token("alpha")
+    assert rig.ask("POST", "/manage/v1/alpha/catalogs", token=root, json={"name": "rootless"}).status_code == 201
+    assert rig.ask("POST", "/iceberg/v1/rootless/namespaces", token=root, json={"namespace": ["a"]}).status_code == 200
+    body = {"name": "t", "schema": {"type": "struct", "schema-id": 0, "fields": []}}
+    refused = rig.ask("POST", "/iceberg/v1/rootless/namespaces/a/tables", token=root, json=body)
+    assert refused.status_code == 400 and "no storage root" in refused.json()["error"]["message"], refused.text

@@ -39,8 +39,14 @@ class Warehouse:
 
     def check(self, location: str, field: str = "location") -> str:
         """The location, without a slash at its end; `LocationForbidden` if it is not within the warehouse."""
+        if not self.root:
+            raise LocationForbidden(
+                "the catalog has no storage root, so there is no place for files.",
+                field=field,
+                remedy="Give it one, as `headwater catalog update … --storage-root …` does.",
+            )
         spelled = _spelled(location).rstrip("/") if isinstance(location, str) else ""
-        if not self.root or not self._is_within(spelled):
+        if not self._is_within(spelled):
             raise LocationForbidden(
                 f"{str(location)[:200]!r} is not within the warehouse.",
                 field=field,
