@@ -33,6 +33,8 @@ from headwater.streaming.retained_batch import (
 )
 from headwater.streaming.retained_seed import current_spans, seed
 from headwater.streaming.retained_store import RetainedState, RetainedStore
+from headwater.streaming.same_history import leads_to, other_history, walk_of
+from headwater.streaming.segments import Position
 from headwater.streaming.sources import log_offsets
 from headwater.streaming.spark_seed import SparkSeedWriter
 
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 READER = "retained"
+SPLIT_CHANGES_MIN = 5_000
 SEEDS_MAX = 3
 KAFKA_RESTARTS_MAX = 1
 """With the checkpoint as it is; then without it."""
@@ -55,6 +58,8 @@ class RetainedJob:
         self._retained = retained
         self._readers = RegisteredReaders(store.backend, retained.realm, store.clock)
         self._pin = pin
+        self._written = 0
+        """The step that this job wrote last: behind another one's the history is compared."""
 
     # ── running ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -69,9 +74,9 @@ class RetainedJob:
         """Catch up and stop; with `is_stopping`, go on until it says so."""
         for attempt in range(SEEDS_MAX):
             state = self._loaded(reseed=reseed and attempt == 0)
-            if is_stopping is None and not lag(self._store, state):
-                return state
             try:
+                if is_stopping is None and not lag(self._store, state):
+                    return state
                 self._stream(state, changes_per_batch, is_stopping, report)
                 return self.state()
             except RetainedMoved:  # compacted meanwhile: go on from there
@@ -142,10 +147,13 @@ class RetainedJob:
         self, state: RetainedState, changes_per_batch: int, is_stopping: Callable[[], bool] | None, report: Report
     ) -> None:
         positions = {name: log_offsets.Position(at.seq, at.entry_id) for name, at in state.positions.items()}
+        cores = max(1, int(self._spark.sparkContext.defaultParallelism))
         options = {
             "store": self._url,
             "realm": state.realm,
             "changes_per_batch": str(changes_per_batch),
+            # A task costs a worker's start, which is as much as reading 20,000 Changes: few and large ones.
+            "changes_per_split": str(max(SPLIT_CHANGES_MIN, changes_per_batch // cores)),
             "columns": ",".join(BATCH_COLUMNS),
             "after": log_offsets.LogOffset(state.realm, positions).as_text(),
         }
@@ -173,14 +181,25 @@ class RetainedJob:
             positions = reached(state, shares)
             if not positions:
                 return
+            if state.number != self._written:
+                self._require_same_history(state, positions)
             known = {share.pointer: known_seq(state, share.pointer) for share in shares}
             again = any(share.again or share.first <= known[share.pointer] for share in shares)
             bounds = [bound for share in shares for bound in share.opened if bound.start > known[share.pointer]]
             rows = object_rows(unknown(slim, known) if again else slim, segments_of(state, bounds, positions))
             state = self._retained.append(state, positions, bounds, functools.partial(write_parquet, rows))
+            self._written = state.number
         finally:
             slim.unpersist()
         self._save_pin(state)
+
+    def _require_same_history(self, state: RetainedState, moved: dict[str, Position]) -> None:
+        """⚠ What the batch goes on from is what the set ends with, not another entry of that seq."""
+        walk = walk_of(self._store.backend, state.realm)
+        for pointer, position in moved.items():
+            known = state.positions.get(pointer)
+            if known is not None and not leads_to(walk, position.entry_id, known.seq, known.entry_id):
+                raise other_history(pointer, known.seq)
 
     def _was_purged(self, state: RetainedState, share: PointerShare) -> bool:
         """A topic still tells of pointers that went with their catalog. Where it does not begin with their first entry, no
@@ -194,8 +213,13 @@ class RetainedJob:
 
 
 def lag(store: Store, state: RetainedState) -> dict[str, int]:
-    """Pointer → entries that the set does not know yet."""
+    """Pointer → entries that the set does not know yet. ⚠ The heads are read after the set: one that lies behind it, or is
+    another entry of its seq, is of another history."""
     spans = current_spans(store.backend, state.realm)
+    for pointer, span in spans.items():
+        at = state.positions.get(pointer)
+        if at is not None and (span.seq < at.seq or (span.seq == at.seq and span.head.hex() != at.entry_id)):
+            raise other_history(pointer, at.seq)
     known = {pointer: at.seq for pointer, at in state.positions.items()}
     behind = {pointer: span.seq - known.get(pointer, 0) for pointer, span in spans.items()}
     return {pointer: count for pointer, count in behind.items() if count > 0}

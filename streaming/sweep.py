@@ -25,6 +25,7 @@ from headwater.streaming.retained_filter import FilterChoice, FilterKind, capaci
 from headwater.streaming.retained_sources import Retained, RetainedSource, require_complete
 from headwater.streaming.runs import CountsByRealm, Run, Runs
 from headwater.streaming.safeguards import ALL_ON, Safeguards
+from headwater.streaming.same_history import require_same_history, walk_of
 from headwater.streaming.sweep_task import Doomed, RealmToSweep, SplitResult, SweepPlan
 
 GRACE_SECONDS = 3 * 3_600
@@ -154,6 +155,7 @@ class Sweep:
         try:
             if self._safeguards.completeness:
                 require_complete(fenced.spans, found.positions)
+                require_same_history(walk_of(self._store.backend, fenced.realm), fenced.spans, found.positions)
         except HeadwaterError:
             found.ids.release()
             raise

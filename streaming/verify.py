@@ -17,6 +17,7 @@ from headwater.streaming.fenced import FencedRealm, pointer_rows
 from headwater.streaming.identified import IdSet
 from headwater.streaming.identifiers import Identifiers, Span
 from headwater.streaming.retained_sources import RetainedSource, WalkedSource, require_complete
+from headwater.streaming.same_history import require_same_history, walk_of
 
 SAMPLE_IDS = 20
 SPLITS = 8
@@ -73,7 +74,7 @@ def verify_realm(
         missing_count=missing_count,
         unreached=unreached,
     )
-    return report if streamed is None else _compared(report, now, marked, streamed)
+    return report if streamed is None else _compared(backend, report, now, marked, streamed)
 
 
 def current(backend: Backend, realm: str, clock: Clock) -> FencedRealm:
@@ -83,10 +84,11 @@ def current(backend: Backend, realm: str, clock: Clock) -> FencedRealm:
     return FencedRealm(realm=realm, time=clock.now_micros(), spans=spans)
 
 
-def _compared(report: VerifyReport, now: FencedRealm, walked: IdSet, source: RetainedSource) -> VerifyReport:
+def _compared(backend: Backend, report: VerifyReport, now: FencedRealm, walked: IdSet, source: RetainedSource) -> VerifyReport:
     try:
         found = source.retained(now)
         require_complete(now.spans, found.positions)
+        require_same_history(walk_of(backend, now.realm), now.spans, found.positions)
     except RetainedIncomplete as behind:
         return msgspec.structs.replace(report, streamed=0, failure=str(behind))
     streamed = found.ids.local()

@@ -3,6 +3,8 @@ restarts and compaction; and a sweep on Spark's workers by that set leaves exact
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -245,3 +247,27 @@ def test_an_object_that_came_back_after_its_release_is_kept(spark: SparkSession,
     store = RetainedStore(tmp_path, INSTANCE)
     state = store.append(None, {"p": Position(1, 4, "d")}, [Bounds("p", 1)], lambda to: write_rows(to, iter(rows)), fresh=True)
     assert {row.id for row in retained_ids(spark, state, {"p": 4}).collect()} == {7}
+
+
+def test_a_store_that_was_put_back_to_a_backup_and_went_on_has_its_set_seeded_again(
+    spark: SparkSession, streamed: Streamed, tmp_path: Path
+) -> None:
+    streamed.steps(10)
+    backup = tmp_path / "backup"
+    backup.mkdir()
+    with sqlite3.connect(f"{tmp_path}/lake.db") as lake:
+        lake.execute(f"VACUUM INTO '{backup}/lake.db'")
+    lake.close()
+    streamed.steps(20)
+    streamed.job().run()
+    shutil.copytree(streamed.folder, backup / "retained")
+    restored = Streamed(spark, backup)
+    restored.realm.clock.micros = streamed.realm.clock.micros
+    restored.realm.write()  # another entry, of a seq that the set knows
+    before = restored.job().state()
+    assert any(restored.realm.row(name).seq < at.seq for name, at in before.positions.items())
+    report = restored.realm.sweep(source=StreamedSource(spark, restored.folder))
+    assert report.swept == [] and "not in this log" in report.failures[0]
+    assert restored.job().run().number > before.number
+    restored.compare()
+    restored.realm.backend.close()

@@ -259,6 +259,36 @@ def stale(realm: Maintained) -> StaleSource:
     return source
 
 
+def test_a_retained_set_of_another_history_deletes_nothing_however_far_it_reaches(realm: Maintained) -> None:
+    """A store that was put back to a backup, and another one whose set lies in the same folder: the set reaches every head."""
+    other = new_realm(1)
+    for _ in range(9):
+        other.write()
+    found = retained_now(other)
+    for _ in range(3):
+        realm.write()
+    realm.clock.move(4 * HOUR)
+    before = realm.ids()
+    report = realm.sweep(source=StaleSource(found))
+    assert report.swept == [] and "not in this log" in report.failures[0]
+    assert realm.ids() == before
+
+
+def test_a_retained_set_that_was_read_on_behind_the_fence_may_be_swept_by(realm: Maintained) -> None:
+    class ReadOn:
+        def retained(self, fenced: FencedRealm) -> Retained:
+            for _ in range(20):
+                realm.write()
+            return retained_now(realm)
+
+    realm.write()
+    lost = realm.orphan()
+    realm.clock.move(4 * HOUR)
+    report = realm.sweep(source=ReadOn())
+    assert not report.failures and lost not in realm.ids()
+    realm.check_states()
+
+
 def test_a_retained_set_behind_a_head_deletes_nothing(realm: Maintained) -> None:
     source = stale(realm)
     before = realm.ids()
