@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import ssl
 from pathlib import Path
 
 import msgspec
@@ -88,6 +89,8 @@ def check_config(config: ServeConfig) -> ServeConfig:
     for field, file in (("tls_certificate", config.tls_certificate), ("tls_key", config.tls_key)):
         if file and not Path(file).is_file():
             raise InvalidInput(f"{file!r} is no file.", field=field, remedy="Name a PEM file.")
+    if config.has_tls:
+        _check_tls(config)
     if not (is_loopback(config.host) or config.has_tls or config.allow_plaintext):
         raise InvalidInput(
             f"{config.host!r} would be served without TLS, and tokens could be read on the way.",
@@ -99,6 +102,18 @@ def check_config(config: ServeConfig) -> ServeConfig:
             "processes do not share a store in memory.", field="workers", remedy="Use one worker, or another store."
         )
     return config
+
+
+def _check_tls(config: ServeConfig) -> None:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:  # with a password in any case: without one it would ask the terminal
+        context.load_cert_chain(config.tls_certificate, config.tls_key, lambda: config.tls_key_password)
+    except (OSError, ValueError) as error:
+        raise InvalidInput(
+            f"certificate and key cannot be used: {error.__class__.__name__}.",
+            field="tls_certificate",
+            remedy="Name PEM files that belong together, and tls_key_password if the key has one.",
+        ) from error
 
 
 def is_loopback(host: str) -> bool:

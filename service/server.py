@@ -13,6 +13,7 @@ from granian.log import LogLevels
 from granian.server import MPServer
 
 from headwater.persistence.store import open_store
+from headwater.service.access.opening import check_access
 from headwater.service.app import App, make_app
 from headwater.service.config import ServeConfig, check_config
 from headwater.service.dev_realm import ensure_dev_realm
@@ -28,6 +29,7 @@ REQUESTS_AT_ONCE_MAX = 8_192
 def serve(config: ServeConfig) -> None:
     """Returns when the last worker has stopped."""
     check_config(config)
+    check_access(config)
     prepare_store(config)
     with tempfile.TemporaryDirectory(prefix="headwater-serve-") as folder:
         if config.workers > 1:

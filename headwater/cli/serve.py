@@ -61,6 +61,7 @@ def command(
     Stop it with Ctrl-C or SIGTERM: it finishes what it has accepted, and readers of streams are told where to go on.
     """
     try:
+        from headwater.service.access.opening import check_access
         from headwater.service.config import ServeConfig, check_config
         from headwater.service.iceberg.storage_options import storage_options
         from headwater.service.manage.storage_roots import storage_roots
@@ -95,6 +96,7 @@ def command(
             publisher=None if bootstrap is None else publisher_options(settings, bootstrap),
         )
     )
+    check_access(config)
     hours = settings.maintain_hours if maintain_hours is None else maintain_hours
     maintained = msgspec.structs.replace(settings, store=config.store, kafka_bootstrap=bootstrap or settings.kafka_bootstrap)
     with maintained_beside(maintained, hours):

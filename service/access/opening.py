@@ -53,6 +53,17 @@ def open_access(config: ServeConfig, feeds: RealmFeeds) -> Access:
     return Access(provider, authorizer, denials, limits, tokens=endpoint, on_close=parts.realms.close)
 
 
+def check_access(config: ServeConfig) -> None:
+    """What can be refused before a worker starts, and dies of it."""
+    if config.dev:
+        return
+    read_issuers(config.oidc_config)
+    if config.principal_provider != TOKENS:
+        _plugged(PRINCIPALS_GROUP, config.principal_provider, "principal_provider")
+    if config.authorizer != RECORDS:
+        _plugged(AUTHORIZER_GROUP, config.authorizer, "authorizer")
+
+
 def _tokens(parts: AccessParts) -> tuple[TokenProvider, TokenEndpoint]:
     config, clock = parts.config, parts.feeds.store.clock
     keys = SigningKeys(

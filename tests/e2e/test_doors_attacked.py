@@ -18,6 +18,7 @@ from headwater.service.access.rights import Right
 from headwater.service.http import bodies
 from headwater.service.manage.storage_roots import storage_roots
 from tests.access_rig import CHEAP, META, PEER, Rig, access_rig
+from tests.cli_runs import headwater
 
 
 @pytest.fixture(scope="module")
@@ -229,3 +230,21 @@ def test_a_catalog_without_a_storage_root_says_so_where_a_table_is_made(rig: Rig
     body = {"name": "t", "schema": {"type": "struct", "schema-id": 0, "fields": []}}
     refused = rig.ask("POST", "/iceberg/v1/rootless/namespaces/a/tables", token=root, json=body)
     assert refused.status_code == 400 and "no storage root" in refused.json()["error"]["message"], refused.text
+
+
+# ── the operator's own slips ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_a_server_cannot_start_with_is_one_line_and_no_worker_that_dies(tmp_path: Path) -> None:
+    issuers, no_pem = tmp_path / "issuers.toml", tmp_path / "no.pem"
+    issuers.write_text('[[issuers]]\nissuer = "headwater"\naudience = "x"\nrealm = "default"\n')
+    no_pem.write_text("nothing")
+    store = f"sqlite:///{tmp_path / 'lake.db'}"
+    for slip, field in (
+        (("--set", f"oidc_config={issuers}"), "oidc_config"),
+        (("--set", f"oidc_config={tmp_path / 'none'}"), "oidc_config"),
+        (("--set", "authorizer=nobody"), "authorizer"),
+        (("--set", "principal_provider=nobody"), "principal_provider"),
+        (("--set", f"tls_certificate={no_pem}", "--set", f"tls_key={no_pem}"), "tls_certificate"),
+    ):
+        assert headwater(*slip, "--store", store, "serve").error.startswith(f"error INVALID_INPUT: {field}: ")
