@@ -11,7 +11,7 @@ from headwater.schemas.errors import InvalidInput
 from headwater.service.access.token_endpoint import dev_token
 from headwater.service.dev_realm import DEV_CATALOG
 from headwater.service.http.answers import NO_STORE, Answer, json_answer
-from headwater.service.iceberg.call import Call, namespace_of
+from headwater.service.iceberg.call import LEVELS, Call, namespace_of
 from headwater.service.iceberg.lakes import prefix_of
 from headwater.service.iceberg.operations import namespaces
 from headwater.service.iceberg.operations.namespaces import Names
@@ -88,4 +88,6 @@ def identifiers(found: Names) -> Answer:
 def _levels(levels: list[str]) -> KeyPath:
     if not levels or not all(levels):
         raise InvalidInput("A namespace has at least one level, and none is empty.", field="namespace")
+    if any(LEVELS in level for level in levels):
+        raise InvalidInput("A level holds the character that parts levels: no path could name it.", field="namespace")
     return tuple(levels)

@@ -18,7 +18,7 @@ from headwater.schemas.manage_json import Gone, NamespaceBody, NamespaceInfo, Na
 from headwater.service.access.rights import Right, Securable
 from headwater.service.http.answers import Answer, json_answer
 from headwater.service.manage import parameters
-from headwater.service.manage.call import ManageCall, meta_of, versioned
+from headwater.service.manage.call import LEVELS, ManageCall, meta_of, versioned
 from headwater.service.manage.route import IN_CATALOG, ManageRoute, Over
 
 NAMESPACE = "NAMESPACE"
@@ -48,6 +48,8 @@ def get_namespace(call: ManageCall) -> Answer:
 def create_namespace(call: ManageCall) -> Answer:
     body = call.read(NamespaceBody)
     key = tuple(body.path)
+    if any(LEVELS in level for level in key):
+        raise InvalidInput("a level holds %1F, so no path could name it.", field="path", remedy="Leave it out.")
     call.access.check(call.caller, Right.NAMESPACE_CREATE, Securable(call.names["catalog"], key[:-1]))
     put = Put(key, Namespace(body.properties), must_not_exist=True)
     try:

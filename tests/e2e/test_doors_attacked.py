@@ -232,6 +232,16 @@ def test_a_catalog_without_a_storage_root_says_so_where_a_table_is_made(rig: Rig
     assert refused.status_code == 400 and "no storage root" in refused.json()["error"]["message"], refused.text
 
 
+def test_no_namespace_is_made_that_no_path_can_name(rig: Rig) -> None:
+    root, before = rig.token("alpha"), rig.get("/feed/v1/alpha/pointers", rig.token("alpha")).json()
+    for path, body in (
+        ("/iceberg/v1/lake/namespaces", {"namespace": ["sales\x1finner"]}),
+        ("/manage/v1/alpha/catalogs/lake/namespaces", {"path": ["sales\x1finner"]}),
+    ):
+        assert rig.ask("POST", path, token=root, json=body).status_code == 400, path
+    assert rig.get("/feed/v1/alpha/pointers", root).json() == before
+
+
 # ── the operator's own slips ────────────────────────────────────────────────────────────────────────────────
 
 
