@@ -75,7 +75,7 @@ class RetainedJob:
         for attempt in range(SEEDS_MAX):
             state = self._loaded(reseed=reseed and attempt == 0)
             try:
-                if is_stopping is None and not lag(self._store, state):
+                if not lag(self._store, state) and is_stopping is None:
                     return state
                 self._stream(state, changes_per_batch, is_stopping, report)
                 return self.state()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import rich_click as click
 
+from headwater.cli.maintain_output import Amount
 from headwater.cli.opened import shown_url, store_options
 from headwater.cli.serve_access import access_settings
 from headwater.cli.serve_background import background_settings
@@ -30,7 +31,7 @@ from headwater.settings import Settings
     "--maintain",
     "maintain_hours",
     metavar="HOURS",
-    type=click.FloatRange(0),
+    type=Amount(0),
     help="Expire, purge and sweep that often too, as `headwater maintain schedule` does; the setting, if left out.",
 )
 @click.option("--tls-certificate", metavar="FILE", help="Serve over TLS with this certificate and its chain (PEM).")
