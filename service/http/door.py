@@ -131,17 +131,18 @@ class Door:
         if service.stopping.is_set:
             raise NotServing("the server is stopping.", remedy="Come again, with the same cursor.")
         feed = await service.realm(found.realm)
-        await serve_stream(
-            feed,
-            call.scope,
-            receive,
-            call.send_counted,
-            call.request_id,
-            limits=service.limits,
-            stopping=service.stopping,
-            streams=service.streams,
-            viewer=Viewer(service.access, caller, feed),
-        )
+        with service.streams.one_of(caller):
+            await serve_stream(
+                feed,
+                call.scope,
+                receive,
+                call.send_counted,
+                call.request_id,
+                limits=service.limits,
+                stopping=service.stopping,
+                streams=service.streams,
+                viewer=Viewer(service.access, caller, feed),
+            )
 
     def _count(self, call: _Call, seconds: float) -> None:
         self._service.metrics.requests.add(call.route, call.scope["method"], call.status, seconds)

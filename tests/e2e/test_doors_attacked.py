@@ -16,9 +16,11 @@ import pytest
 
 from headwater.producer.access.principals import Principals
 from headwater.producer.access.roles import principal_roles
-from headwater.schemas.errors import InvalidInput
+from headwater.schemas.errors import InvalidInput, TooManyRequests
+from headwater.service.access.caller import Caller
 from headwater.service.access.rights import Right
-from headwater.service.http import bodies
+from headwater.service.http import bodies, stream
+from headwater.service.http.stream import OpenStreams
 from tests.access_rig import CHEAP, META, PEER, Rig, access_rig
 
 
@@ -171,13 +173,26 @@ def test_a_commit_of_another_catalog_is_not_there_whatever_door_is_asked(rig: Ri
         assert answer.status_code == 404 and "vaulted" not in answer.text, path
 
 
-# ── metrics, bodies ─────────────────────────────────────────────────────────────────────────────────────────
+# ── metrics, streams, bodies ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_metrics_are_not_for_those_whom_a_proxy_on_this_machine_lets_through(rig: Rig) -> None:
     assert rig.get("/metrics").status_code == 200
     for name in ("X-Forwarded-For", "Forwarded", "Via", "X-Real-IP"):
         assert rig.get("/metrics", headers={name: "for=192.0.2.1"}).status_code == 401, name
+
+
+def test_one_principal_does_not_take_the_streams_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "STREAMS_OF_ONE_MAX", 2)
+    ann, ben = (Caller(name=name, realm="alpha", instance="alpha#1") for name in ("ann", "ben"))
+    streams = OpenStreams()
+    with streams.one_of(ann):
+        with streams.one_of(ann), streams.one_of(ben):
+            with pytest.raises(TooManyRequests) as refused, streams.one_of(ann):
+                pass
+            assert refused.value.facts["retry_after_seconds"] == 10
+        with streams.one_of(ann):  # one has ended
+            pass
 
 
 @pytest.mark.parametrize("path", ["/manage/v1/alpha/oauth/tokens", "/iceberg/v1/oauth/tokens"])
