@@ -93,9 +93,23 @@ def _roots_at_time(references: DataFrame, at: str | None) -> DataFrame:
     """The newest entry of each reference that was not deleted then."""
     before = references
     if at is not None:
-        before = references.where(sql.col("time") <= sql.timestamp_micros(sql.lit(micros_of(at, field="at"))))
+        then = sql.timestamp_micros(sql.lit(micros_of(at, field="at")))
+        _check_not_cut(references, then)
+        before = references.where(sql.col("time") <= then)
     newest = before.groupBy("pointer").agg(sql.max_by(sql.struct("seq", "kind", "commit_id"), "seq").alias("newest"))
     return newest.where(sql.col("newest.kind") != str(Kind.DELETE)).select("pointer", "newest.seq", "newest.commit_id")
+
+
+def _check_not_cut(references: DataFrame, then: Column) -> None:
+    """⚠ A reference whose history begins after that time, and not with its first entry, was there and nobody knows how."""
+    begins = references.groupBy("pointer").agg(sql.min("seq").alias("first"), sql.min("time").alias("since"))
+    cut = begins.where((sql.col("first") > 1) & (sql.col("since") > then)).first()
+    if cut is not None:
+        raise CursorExpired(
+            f"{cut.pointer}: what was before entry {cut['first']} of {cut.since} is not there any more.",
+            field="at",
+            remedy="Replay from an archive that goes further back, or ask for a later time.",
+        )
 
 
 def _root_at_commit(references: DataFrame, commit: str) -> DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 from rich.console import Console
@@ -43,7 +43,12 @@ def archive_command(
 
     with plain_failures(), progress_bar() as bar:
         target = archive_target(spark, place)
-        before = target.position()
+        read: list[int] = []
+
+        def report(progress: dict[str, Any]) -> None:
+            read.append(int(progress["numInputRows"]))
+            bar.add("changes", read[-1])
+
         try:
             archive_log(
                 spark,
@@ -53,14 +58,13 @@ def archive_command(
                 reader=f"archive-{hashlib.sha256(place.encode()).hexdigest()[:12]}",
                 changes_per_batch=changes_per_batch,
                 is_stopping=(lambda: False) if follow else None,
-                report=lambda progress: bar.add("changes", int(progress["numInputRows"])),
+                report=report,
             )
         except KeyboardInterrupt:
             Console(stderr=True).print("interrupted; the archive is whole up to the last batch")
         after = target.position()
     pointers = {} if after is None else after.pointers
-    known = {} if before is None else before.pointers
-    archived = sum(at.seq - (known[name].seq if name in known else 0) for name, at in pointers.items())
+    archived = sum(read)  # not by seqs: an archive may begin where history was cut
     if json_output:
         print_json({"archive": place, "archived": archived, "position": None if after is None else after.as_json()})
         return

@@ -91,10 +91,13 @@ def test_an_archive_is_the_log_and_replays_to_what_the_store_holds(
 
 def test_a_state_whose_history_was_cut_is_refused_never_given_in_part(spark: SparkSession, lake: tuple[str, Headwater]) -> None:
     url, engine = lake
+    first = min(change.time for change in logged_changes(engine.realm().kernel) if change.pointer == MAIN)
     cut_history(engine, MAIN)
     changes = spark.read.format("headwater").options(store=url).load()
     with pytest.raises(CursorExpired, match=MAIN):
         states(changes)
+    with pytest.raises(CursorExpired, match=MAIN):  # it was there then: a state without it would be a part
+        states(changes, at=first)
 
 
 def test_an_iceberg_table_takes_the_archive_too(spark: SparkSession, lake: tuple[str, Headwater], tmp_path: Path) -> None:
@@ -160,3 +163,7 @@ def test_the_commands_archive_and_replay_what_they_say(
     assert isinstance(refused.exception, InvalidInput) and "no archive" in str(refused.exception)
     both = run(["--store", url, "maintain", "replay", "--at", "2026-01-01T00:00:00Z", "--counts"])
     assert isinstance(both.exception, InvalidInput)
+    cut_history(engine, MAIN)
+    late = json.loads(run(["--store", url, "maintain", "archive", f"{tmp_path}/late", "--json"]).stdout)
+    left = spark.read.format("headwater").options(store=url).load().count()
+    assert late["archived"] == left < answer["archived"]
