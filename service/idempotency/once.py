@@ -95,7 +95,7 @@ async def once_async(
 ) -> Answer:
     if asked is None:
         return await run(None)
-    begun = await asyncio.to_thread(begin, rows, asked, options, development=development)
+    begun = await begin_async(rows, asked, options, development=development)
     if isinstance(begun, Answer):
         return begun
     try:
@@ -114,11 +114,42 @@ async def once_async(
 
 def begin(rows: IdempotencyRows, asked: KeyedRequest, options: IdempotencyOptions, *, development: bool) -> Claim | Answer:
     """The claim to run under, or the answer that there is. Waits for another one that is at it."""
-    owner, request_id = secrets.token_hex(8), request_id_of(asked, development=development)
-    deadline, pause = time.monotonic() + options.wait_seconds, PAUSE_SECONDS
-    while True:
-        verdict, claim = rows.claim(
-            asked, request_id, owner, running_seconds=options.running_seconds, kept_seconds=options.kept_seconds
+    trying = _Trying(rows, asked, options, development=development)
+    while (found := trying.once()) is None:
+        time.sleep(trying.pause_seconds())
+    return found
+
+
+async def begin_async(
+    rows: IdempotencyRows, asked: KeyedRequest, options: IdempotencyOptions, *, development: bool
+) -> Claim | Answer:
+    """⚠ No thread waits: the one that is waited for may need it."""
+    trying = _Trying(rows, asked, options, development=development)
+    while (found := await asyncio.to_thread(trying.once)) is None:
+        await asyncio.sleep(trying.pause_seconds())
+    return found
+
+
+class _Trying:
+    """To claim a key, again and again until it is clear who runs the request."""
+
+    def __init__(self, rows: IdempotencyRows, asked: KeyedRequest, options: IdempotencyOptions, *, development: bool) -> None:
+        self._rows = rows
+        self._asked = asked
+        self._options = options
+        self._owner, self._request_id = secrets.token_hex(8), request_id_of(asked, development=development)
+        self._deadline = time.monotonic() + options.wait_seconds
+        self._pause_seconds = PAUSE_SECONDS
+
+    def once(self) -> Claim | Answer | None:
+        """None while another one is at it."""
+        options = self._options
+        verdict, claim = self._rows.claim(
+            self._asked,
+            self._request_id,
+            self._owner,
+            running_seconds=options.running_seconds,
+            kept_seconds=options.kept_seconds,
         )
         if verdict is Verdict.RUN:
             return claim
@@ -126,14 +157,18 @@ def begin(rows: IdempotencyRows, asked: KeyedRequest, options: IdempotencyOption
             raise key_reused()
         if verdict is Verdict.DONE and claim.record.answer is not None:
             return _again(claim, claim.record.answer)
-        if time.monotonic() >= deadline:
+        if time.monotonic() >= self._deadline:
             raise IdempotencyKeyBusy(
                 "the first request of this key is still at work.",
                 field="Idempotency-Key",
                 remedy="Send it again in a moment, with the same key.",
             )
-        time.sleep(pause)
-        pause = min(2 * pause, PAUSE_SECONDS_MAX)
+        return None
+
+    def pause_seconds(self) -> float:
+        """Longer each time."""
+        pause, self._pause_seconds = self._pause_seconds, min(2 * self._pause_seconds, PAUSE_SECONDS_MAX)
+        return pause
 
 
 def settle(rows: IdempotencyRows, begun: Claim, answer: Answer, kept: Kept | None) -> None:

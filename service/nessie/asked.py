@@ -41,6 +41,12 @@ class Asked:
         self._scope = scope
         self._body = body
 
+    async def check(self) -> None:
+        """⚠ Of a request that may be answered as it was before: what it needs is asked for all the same."""
+        if self._route.ask_first is not None:
+            catalog = self._feed.known_catalog(self._catalog) or await self._read_catalog()
+            await self._route.ask_first(self._call(catalog, None))
+
     async def run(self, under: Under | None) -> Answer:
         known = self._feed.known_catalog(self._catalog)
         if known is None:
@@ -54,14 +60,16 @@ class Asked:
         return await self._handle(there, under)
 
     async def _handle(self, catalog: Catalog, under: Under | None) -> Answer:
-        view = CatalogView(self._feed.kernel, catalog)
-        request_id = None if under is None else under.request_id
-        call = Call(view, self._scope, self._names, self._body, self._access, request_id)
+        call = self._call(catalog, None if under is None else under.request_id)
         if self._route.on_loop is not None:
             return await self._route.on_loop(call)
         if self._route.handler is None:
             raise RouteNotFound(f"{self._route.path} has no handler.")
         return await asyncio.to_thread(self._route.handler, call)
+
+    def _call(self, catalog: Catalog, request_id: str | None) -> Call:
+        view = CatalogView(self._feed.kernel, catalog)
+        return Call(view, self._scope, self._names, self._body, self._access, request_id)
 
     async def _read_catalog(self) -> Catalog:
         """⚠ That there is no such catalog is told only to those who may see it if there were."""

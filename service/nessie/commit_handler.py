@@ -107,6 +107,11 @@ async def commit(call: Call) -> Answer:
     return _answer(branch, answer)
 
 
+async def require_rights(call: Call) -> None:
+    if not call.caller.development:
+        await _require(call, [operation.wanted() for operation in call.read(CommitBody).operations])
+
+
 async def _require(call: Call, wanted: list[Wanted]) -> None:
     """Over the whole catalog, or over each key what is done there. What a delete takes away is not known before."""
     catalog = call.view.catalog.name

@@ -80,6 +80,7 @@ class NessieDoor:
         asked = Asked(service.access, feed, catalog, route, found.names, scope, body)
         if not route.mutates or header(scope, b"idempotency-key") is None:
             return await asked.run(None)
+        await asked.check()
         return await once_async(
             IdempotencyRows(feed.kernel),
             keyed_request(scope, body, caller.key_owner, route.path),

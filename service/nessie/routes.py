@@ -30,6 +30,9 @@ class NessieRoute(NamedTuple):
     by_key: bool = False
     """The right is needed over the keys that the request names, and the handler asks for it; else over the catalog."""
 
+    ask_first: Callable[[Call], Awaitable[None]] | None = None
+    """Asks for the same rights alone."""
+
     @property
     def mutates(self) -> bool:
         return self.right not in READING
@@ -52,7 +55,14 @@ ROUTES = (
     NessieRoute("GET", f"{_REF}/contents", Right.TABLE_READ, read_handlers.some_contents, by_key=True),
     NessieRoute("POST", f"{_REF}/contents", Right.TABLE_READ, read_handlers.many_contents, by_key=True),
     NessieRoute("GET", f"{_REF}/contents/{{key}}", Right.TABLE_READ, read_handlers.content, by_key=True),
-    NessieRoute("POST", f"{_REF}/history/commit", Right.COMMIT_WRITE, on_loop=commit_handler.commit, by_key=True),
+    NessieRoute(
+        "POST",
+        f"{_REF}/history/commit",
+        Right.COMMIT_WRITE,
+        on_loop=commit_handler.commit,
+        by_key=True,
+        ask_first=commit_handler.require_rights,
+    ),
     NessieRoute("POST", f"{_REF}/history/merge", Right.CATALOG_WRITE, merge_handlers.merge),
     NessieRoute("POST", f"{_REF}/history/transplant", Right.CATALOG_WRITE, merge_handlers.transplant),
     NessieRoute("GET", "/trees/{from}/diff/{to}", Right.CATALOG_READ, read_handlers.diff),

@@ -70,6 +70,43 @@ def test_who_is_made_again_under_a_name_does_not_get_the_answers_of_the_one_befo
     assert answer.status_code == 200 and answer.json()["replayed"] is False, answer.text
 
 
+def test_an_answer_that_was_kept_is_not_for_those_who_have_lost_the_right(rig: Rig) -> None:
+    token = rig.principal("alpha", "loser", Right.CATALOG_WRITE)
+    content = {"type": "NAMESPACE", "elements": ["sales", "lost"]}
+    operations = [{"type": "PUT", "key": {"elements": ["sales", "lost"]}, "content": content}]
+    asked: list[tuple[str, dict[str, Any]]] = [
+        ("/api/v2/trees/main/history/commit", {"commitMeta": {"message": "m"}, "operations": operations}),
+        ("/iceberg/v1/lake/namespaces", {"namespace": ["lost"]}),
+    ]
+
+    def statuses() -> list[int]:
+        headers = ({"idempotency-key": f"lost{number}"} for number in range(len(asked)))
+        sent = zip(asked, headers, strict=True)
+        return [rig.ask("POST", path, token=token, headers=key, json=body).status_code for (path, body), key in sent]
+
+    assert statuses() == statuses() == [200, 200]
+    rig.revoke("alpha", "loser", Right.CATALOG_WRITE)
+    assert statuses() == [403, 403]
+
+
+def test_those_who_wait_for_a_key_do_not_keep_the_one_they_wait_for_from_running(rig: Rig) -> None:
+    """More of them than there are threads."""
+    root = rig.token("alpha")
+
+    async def send(client: httpx.AsyncClient) -> httpx.Response:
+        headers = {"authorization": f"Bearer {root}", "idempotency-key": "many"}
+        return await client.post("/manage/v1/alpha/principal-roles", headers=headers, json={"name": "many"})
+
+    async def send_all() -> list[httpx.Response]:
+        transport = httpx.ASGITransport(app=rig.door, client=PEER, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://headwater.test", timeout=60) as client:
+            return await asyncio.gather(*(send(client) for _ in range(50)))
+
+    answers: list[httpx.Response] = rig.run(send_all())
+    assert {answer.status_code for answer in answers} == {201}
+    assert len({answer.json()["meta"]["entry_id"] for answer in answers}) == 1
+
+
 # ── who asks, and what for ──────────────────────────────────────────────────────────────────────────────────
 
 
