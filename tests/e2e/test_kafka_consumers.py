@@ -225,8 +225,10 @@ def test_a_reader_can_begin_behind_any_commit(published: Published) -> None:
 
 
 def test_a_commit_that_the_topic_does_not_hold_is_expired(published: Published) -> None:
+    held = published.log["root"][0].entry_id
+    other = held[:63] + ("1" if held.endswith("0") else "0")
     with pytest.raises(CursorExpired):
-        read(published, from_commit=published.log["root"][0].entry_id[:63] + "0")
+        read(published, from_commit=other)
 
 
 def test_a_change_too_large_for_kafka_needs_a_log(published: Published) -> None:
