@@ -12,6 +12,7 @@ from headwater.embedded import CatalogHandle
 from headwater.persistence.realms import Realms
 from headwater.persistence.rows import SYSTEM_REALM
 from headwater.persistence.store import RealmKernel
+from headwater.producer.access.grants import Grants, catalog_grants, realm_grants
 from headwater.producer.access.writing import WriteMeta
 from headwater.producer.catalogs import Catalogs
 from headwater.schemas.change import KeyPath
@@ -36,6 +37,10 @@ def write_meta(author: str | None) -> WriteMeta:
 
 def catalog_id(kernel: RealmKernel, catalog: str) -> int:
     return Catalogs(kernel).get(catalog).id
+
+
+def grants_of(kernel: RealmKernel, catalog: str | None) -> Grants:
+    return realm_grants(kernel) if catalog is None else catalog_grants(kernel, catalog_id(kernel, catalog))
 
 
 def path_of(text: str) -> KeyPath:

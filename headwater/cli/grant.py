@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import rich_click as click
 
-from headwater.cli.access_place import access_kernel, at_path, catalog_id, of_catalog, path_of, write_meta
+from headwater.cli.access_place import access_kernel, at_path, grants_of, of_catalog, path_of, write_meta
 from headwater.cli.output import as_json, print_json, print_table
 from headwater.cli.place import author, in_realm
-from headwater.persistence.store import RealmKernel
-from headwater.producer.access.grants import Grants, catalog_grants, realm_grants
 from headwater.producer.access.rights import REALM_ONLY, Right, implied_by, right_of
 from headwater.settings import Settings
 
@@ -42,7 +40,7 @@ def add(
 ) -> None:
     """Grant a right to a role."""
     with access_kernel(settings, realm) as kernel:
-        grants = _grants(kernel, catalog)
+        grants = grants_of(kernel, catalog)
         written = grants.grant(role, right_of(right), path_of(path_text), meta=write_meta(author))
     if json_output:
         print_json({"role": role, "right": right, "path": path_of(path_text), "changed": written.mutation.changed})
@@ -71,7 +69,7 @@ def revoke(
 ) -> None:
     """Take just that grant away; what another one implies stays."""
     with access_kernel(settings, realm) as kernel:
-        _grants(kernel, catalog).revoke(role, right_of(right), path_of(path_text), meta=write_meta(author))
+        grants_of(kernel, catalog).revoke(role, right_of(right), path_of(path_text), meta=write_meta(author))
     if json_output:
         print_json({"role": role, "revoked": right, "path": path_of(path_text)})
     else:
@@ -86,7 +84,7 @@ def revoke(
 def list_grants(settings: Settings, catalog: str | None, realm: str, json_output: bool) -> None:
     """Show what was granted, in order of role."""
     with access_kernel(settings, realm) as kernel:
-        grants = _grants(kernel, catalog)
+        grants = grants_of(kernel, catalog)
         found = page = grants.list()
         while page:
             page = grants.list(after=page[-1])
@@ -109,7 +107,3 @@ def rights(json_output: bool) -> None:
         (right, "realm" if Right(right) in REALM_ONLY else "realm, catalog, path", ", ".join(told[right])) for right in told
     ]
     print_table(["right", "over", "brings along"], rows)
-
-
-def _grants(kernel: RealmKernel, catalog: str | None) -> Grants:
-    return realm_grants(kernel) if catalog is None else catalog_grants(kernel, catalog_id(kernel, catalog))

@@ -8,6 +8,7 @@ from headwater.cli.access_place import (
     access_kernel,
     catalog_id,
     confirmed,
+    grants_of,
     of_catalog,
     properties,
     properties_of,
@@ -17,7 +18,6 @@ from headwater.cli.access_place import (
 from headwater.cli.output import as_json, print_json, print_table
 from headwater.cli.place import author, in_realm
 from headwater.persistence.store import RealmKernel
-from headwater.producer.access.grants import catalog_grants, realm_grants
 from headwater.producer.access.roles import Role, Roles, catalog_roles, principal_roles
 from headwater.settings import Settings
 
@@ -85,8 +85,7 @@ def show(settings: Settings, name: str, catalog: str | None, realm: str, json_ou
     with access_kernel(settings, realm) as kernel:
         role = _roles(kernel, catalog).get(name)
         members = [one.member for one in _roles(kernel, catalog).members(name)]
-        grants = realm_grants(kernel) if catalog is None else catalog_grants(kernel, catalog_id(kernel, catalog))
-        held = [(str(one.right), ".".join(one.path)) for one in grants.of_role(name)]
+        held = [(str(one.right), ".".join(one.path)) for one in grants_of(kernel, catalog).of_role(name)]
     if json_output:
         told = [{"right": right, "path": path} for right, path in held]
         print_json({"name": role.name, "properties": role.properties, "members": members, "grants": told})
@@ -111,7 +110,7 @@ def delete(
     meta = write_meta(author)
     with access_kernel(settings, realm) as kernel:
         _roles(kernel, catalog).delete(name, meta=meta)
-        grants = realm_grants(kernel) if catalog is None else catalog_grants(kernel, catalog_id(kernel, catalog))
+        grants = grants_of(kernel, catalog)
         for _ in range(TIDYING_PAGES_MAX):
             if grants.forget_role(name, meta=meta) is None:
                 break

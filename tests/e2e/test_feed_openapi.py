@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import httpx
 import msgspec
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
 
@@ -19,6 +19,7 @@ from headwater.service.http.routes import FEED_ROUTES, find_route
 from headwater.service.openapi import openapi
 from tests.e2e.conftest import FeedBranch
 from tests.feed_server import FeedServer
+from tests.fuzzing import asking
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -84,14 +85,7 @@ def test_nothing_that_fits_or_nearly_fits_the_description_is_a_500(shared_feed: 
         for mode in (schemathesis.GenerationMode.POSITIVE, schemathesis.GenerationMode.NEGATIVE):
 
             @given(case=operation.as_strategy(generation_mode=mode))
-            @settings(
-                max_examples=EXAMPLES,
-                deadline=None,
-                derandomize=True,
-                database=None,
-                phases=[Phase.generate],
-                suppress_health_check=list(HealthCheck),
-            )
+            @asking(EXAMPLES)
             def ask(case: Any) -> None:
                 nonlocal asked
                 if isinstance(case.query, dict) and "wait" in case.query:

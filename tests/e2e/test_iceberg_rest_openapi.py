@@ -7,9 +7,10 @@ import os
 import warnings
 from typing import Any
 
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis.errors import Unsatisfiable
 
+from tests.fuzzing import asking
 from tests.iceberg_lake import IcebergLake, table_body, view_body
 from tests.iceberg_openapi import NO_BODY, description
 
@@ -38,14 +39,7 @@ class Asking:
         documented = {int(status) for status in described if str(status).isdigit()} | TOLD_BESIDE
 
         @given(case=operation.as_strategy(generation_mode=mode))
-        @settings(
-            max_examples=EXAMPLES,
-            deadline=None,
-            derandomize=True,
-            database=None,
-            phases=[Phase.generate],
-            suppress_health_check=list(HealthCheck),
-        )
+        @asking(EXAMPLES)
         def ask(case: Any) -> None:
             self._check(case, documented)
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis.errors import Unsatisfiable
 
 from headwater.schemas.feed_json import Problem
@@ -18,6 +18,7 @@ from headwater.service.manage.route import PREFIX
 from headwater.service.manage.routes import MANAGE_ROUTES, find_route
 from headwater.service.openapi import openapi
 from tests.feed_server import FeedServer, feed_server
+from tests.fuzzing import asking
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -58,14 +59,7 @@ class Asked:
 
     def ask_all(self, mode: schemathesis.GenerationMode) -> None:
         @given(case=self._operation.as_strategy(generation_mode=mode))
-        @settings(
-            max_examples=EXAMPLES,
-            deadline=None,
-            derandomize=True,
-            database=None,
-            phases=[Phase.generate],
-            suppress_health_check=list(HealthCheck),
-        )
+        @asking(EXAMPLES)
         def ask(case: Any) -> None:
             if not self.route.path.startswith(f"{PREFIX}/realms"):
                 case.path_parameters |= {name: value for name, value in NAMES.items() if name in case.path_parameters}

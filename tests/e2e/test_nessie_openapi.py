@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis.errors import Unsatisfiable
 
 from headwater.dev.jars import fetch_jars
 from headwater.service.nessie.routes import ROUTES
 from headwater.settings import load_settings
 from tests.e2e.conftest import FeedBranch
+from tests.fuzzing import asking
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -73,14 +74,7 @@ def asked(operation: Any, mode: Any, documented: set[int], branch: FeedBranch) -
     statuses: list[int] = []
 
     @given(case=operation.as_strategy(generation_mode=mode))
-    @settings(
-        max_examples=EXAMPLES,
-        deadline=None,
-        derandomize=True,
-        database=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
+    @asking(EXAMPLES)
     def ask(case: Any) -> None:
         for name in set(case.path_parameters or {}) & {"ref", "branch", "from-ref", "to-ref"}:
             if len(statuses) % 3:
