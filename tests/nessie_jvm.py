@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import py4j.java_gateway
+import py4j.protocol
 import pytest
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JJavaError
@@ -78,10 +80,13 @@ def jvm(classpath: str) -> Iterator[Any]:
         classpath=classpath, javaopts=QUICK, java_path=java_program(), die_on_exit=True, enable_auth=True
     )
     gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token, auto_convert=True))
-    try:
-        yield gateway.jvm
-    finally:
-        gateway.shutdown()
+    with pytest.MonkeyPatch.context() as patch:
+        # A Spark session of an earlier test has made all exceptions of this process its own, those of other JVMs too.
+        patch.setattr(py4j.java_gateway, "get_return_value", py4j.protocol.get_return_value)
+        try:
+            yield gateway.jvm
+        finally:
+            gateway.shutdown()
 
 
 class Refused:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import ipaddress
 import json
 import os
 import signal
@@ -16,10 +14,6 @@ from typing import Any
 
 import httpx
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import ForbiddenError, OAuthError, UnauthorizedError
 
@@ -33,6 +27,7 @@ from headwater.producer.access.writing import WriteMeta
 from headwater.producer.catalogs import Catalogs
 from headwater.producer.commit_meta import CommitMeta
 from tests.feed_server import FeedServer, events, feed_server
+from tests.self_signed import self_signed
 
 META = WriteMeta("test")
 MAIN = "cat/1/heads/main"
@@ -207,35 +202,11 @@ os.kill(os.getpid(), signal.SIGKILL)
 # ── TLS ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _self_signed(folder: Path) -> tuple[str, str]:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "headwater test")])
-    now = dt.datetime.now(dt.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(minutes=5))
-        .not_valid_after(now + dt.timedelta(hours=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    files = folder / "certificate.pem", folder / "key.pem"
-    files[0].write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    files[1].write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
-    return str(files[0]), str(files[1])
-
-
 def test_over_tls_tokens_are_given_out_and_taken_and_plain_text_is_not_served(
     lake: tuple[Store, InitializedRealm], tmp_path: Path
 ) -> None:
     _, root = lake
-    certificate, key = _self_signed(tmp_path)
+    certificate, key = self_signed(tmp_path)
     arguments = ("--tls-certificate", certificate, "--tls-key", key)
     with feed_server(f"sqlite:///{tmp_path}/lake.db", *arguments, dev=False, certificate=certificate) as server:
         token = _token(server, root)

@@ -17,6 +17,7 @@ from headwater.service.http.origins import check_origin
 from headwater.service.http.parameters import parse_query
 from headwater.service.metrics import WorkerMetrics
 from headwater.service.operations.encoded_entries import ENTRY_BYTES, EncodedEntries, EncodedEntry
+from tests.self_signed import self_signed
 
 
 def entry(seq: int, size: int = 100) -> EncodedEntry:
@@ -69,8 +70,7 @@ def test_only_development_on_loopback_is_served() -> None:
 
 
 def test_beyond_this_machine_nothing_is_served_without_tls_unless_that_is_said(tmp_path: Path) -> None:
-    pem = tmp_path / "file.pem"
-    pem.write_text("")
+    certificate, key = self_signed(tmp_path)
     asks = ServeConfig(store="sqlite:///x.db", store_options=StoreOptions(), dev=False)
     check_config(asks)
     for host in ("0.0.0.0", "::", "10.0.0.1", "example.com"):
@@ -78,11 +78,16 @@ def test_beyond_this_machine_nothing_is_served_without_tls_unless_that_is_said(t
         with pytest.raises(InvalidInput, match="TLS"):
             check_config(open_to_all)
         check_config(msgspec.structs.replace(open_to_all, allow_plaintext=True))
-        check_config(msgspec.structs.replace(open_to_all, tls_certificate=str(pem), tls_key=str(pem)))
-    for certificate, key in ((str(pem), ""), ("", str(pem)), (str(pem), "/absent.pem")):
+        check_config(msgspec.structs.replace(open_to_all, tls_certificate=certificate, tls_key=key))
+    for one, other, field in (
+        (certificate, "", "tls_key"),
+        ("", key, "tls_key"),
+        (certificate, "/absent.pem", "tls_key"),
+        (key, certificate, "tls_certificate"),
+    ):
         with pytest.raises(InvalidInput) as refused:
-            check_config(msgspec.structs.replace(asks, tls_certificate=certificate, tls_key=key))
-        assert refused.value.field == "tls_key"
+            check_config(msgspec.structs.replace(asks, tls_certificate=one, tls_key=other))
+        assert refused.value.field == field
 
 
 def test_hosts_and_origins_of_elsewhere_are_refused() -> None:
