@@ -7,6 +7,7 @@ import os
 import shlex
 from typing import TYPE_CHECKING
 
+from headwater.demo.spark_part import QUICK_FOR_FEW_ROWS
 from headwater.settings import load_settings
 from headwater.spark import open_spark
 
@@ -15,13 +16,7 @@ if TYPE_CHECKING:
 
 QUICK = {
     "spark.ui.enabled": "false",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-    # A few rows are not worth a compiler's time.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    **QUICK_FOR_FEW_ROWS,
     # Branches of tables and views are words that only Iceberg's own parser knows.
     "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
 }

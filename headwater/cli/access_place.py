@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 import rich_click as click
 
@@ -17,6 +18,8 @@ from headwater.producer.access.writing import WriteMeta
 from headwater.producer.catalogs import Catalogs
 from headwater.schemas.change import KeyPath
 from headwater.settings import Settings
+
+T = TypeVar("T")
 
 of_catalog = click.option("--catalog", metavar="NAME", help="Of this catalog; of the realm, if left out.")
 at_path = click.option("--path", "path_text", metavar="a.b", default="", help="At and below this path of the catalog.")
@@ -41,6 +44,15 @@ def catalog_id(kernel: RealmKernel, catalog: str) -> int:
 
 def grants_of(kernel: RealmKernel, catalog: str | None) -> Grants:
     return realm_grants(kernel) if catalog is None else catalog_grants(kernel, catalog_id(kernel, catalog))
+
+
+def every(page_after: Callable[[T | None], list[T]]) -> list[T]:
+    """All pages as one list; each is asked for behind the last of the one before."""
+    found = page = page_after(None)
+    while page:
+        page = page_after(page[-1])
+        found = [*found, *page]
+    return found
 
 
 def path_of(text: str) -> KeyPath:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import rich_click as click
 
-from headwater.cli.access_place import access_kernel, at_path, grants_of, of_catalog, path_of, write_meta
+from headwater.cli.access_place import access_kernel, at_path, every, grants_of, of_catalog, path_of, write_meta
 from headwater.cli.output import as_json, print_json, print_table
 from headwater.cli.place import author, in_realm
 from headwater.producer.access.rights import REALM_ONLY, Right, implied_by, right_of
@@ -85,10 +85,7 @@ def list_grants(settings: Settings, catalog: str | None, realm: str, json_output
     """Show what was granted, in order of role."""
     with access_kernel(settings, realm) as kernel:
         grants = grants_of(kernel, catalog)
-        found = page = grants.list()
-        while page:
-            page = grants.list(after=page[-1])
-            found = [*found, *page]
+        found = every(lambda last: grants.list(after=last))
     if json_output:
         print_json({"grants": [{"role": one.role, "right": one.right, "path": one.path} for one in found]})
     else:

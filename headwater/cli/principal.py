@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import rich_click as click
 
-from headwater.cli.access_place import access_kernel, confirmed, properties, properties_of, write_meta, yes
+from headwater.cli.access_place import access_kernel, confirmed, every, properties, properties_of, write_meta, yes
 from headwater.cli.output import as_json, print_json, print_table
 from headwater.cli.place import author, in_realm
 from headwater.persistence.rows import SYSTEM_REALM
@@ -85,10 +85,7 @@ def list_principals(settings: Settings, realm: str, json_output: bool) -> None:
     """Show the principals of the realm, in order of name."""
     with access_kernel(settings, realm) as kernel:
         principals = Principals(kernel)
-        found = page = principals.list()
-        while page:
-            page = principals.list(after=page[-1].name)
-            found = [*found, *page]
+        found = every(lambda last: principals.list(after=last.name if last else ""))
     if json_output:
         print_json({"principals": found})
     else:

@@ -8,6 +8,7 @@ from headwater.cli.access_place import (
     access_kernel,
     catalog_id,
     confirmed,
+    every,
     grants_of,
     of_catalog,
     properties,
@@ -64,10 +65,7 @@ def list_roles(settings: Settings, catalog: str | None, realm: str, json_output:
     """Show the roles, in order of name."""
     with access_kernel(settings, realm) as kernel:
         roles = _roles(kernel, catalog)
-        found = page = roles.list()
-        while page:
-            page = roles.list(after=page[-1].name)
-            found = [*found, *page]
+        found = every(lambda last: roles.list(after=last.name if last else ""))
     if json_output:
         print_json({"roles": found})
     else:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOG_FILE = "spark.log"
-QUICK = {
+QUICK_FOR_FEW_ROWS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
@@ -64,7 +64,7 @@ class SparkPart:
         try:
             java_program(JAVA_VERSIONS)
             with _stderr_in(self._log):
-                options = SparkOptions(master="local[2]", driver_memory="1g", log_level="OFF", conf=QUICK)
+                options = SparkOptions(master="local[2]", driver_memory="1g", log_level="OFF", conf=QUICK_FOR_FEW_ROWS)
                 self._session = spark_session(options)
         except HeadwaterError as error:
             self._why_not = " ".join(str(error).split())

@@ -6,14 +6,12 @@ import asyncio
 import inspect
 import logging
 from typing import NamedTuple
-from urllib.parse import unquote
 
 from starlette.routing import BaseRoute, Mount
 
 from headwater.schemas.errors import (
     CommitConflict,
     HeadwaterError,
-    InvalidInput,
     MalformedMetadata,
     MethodNotAllowed,
     RouteNotFound,
@@ -24,6 +22,7 @@ from headwater.service.access.realm_header import named_realm
 from headwater.service.access.token_endpoint import FORM_BYTES_MAX, dev_token
 from headwater.service.http.answers import Answer, Message, Receive, Scope, Send
 from headwater.service.http.bodies import read_body
+from headwater.service.http.raw_paths import segments_below
 from headwater.service.http.service import Service
 from headwater.service.iceberg.call import Call
 from headwater.service.iceberg.error_shape import error_answer, internal_error
@@ -67,7 +66,7 @@ class IcebergDoor:
         await _send(send, answer, with_body=scope["method"] != "HEAD")
 
     async def _answer(self, scope: Scope, receive: Receive) -> Answer:
-        segments = _segments(scope)
+        segments = segments_below(scope, PREFIX, slashes_at_ends=True)
         found = find_route(segments)
         if found is None:
             raise RouteNotFound(f"There is nothing at {scope['path'][:200]!r}.", remedy="See /iceberg/v1/config.")
@@ -115,16 +114,6 @@ def _handle(route: IcebergRoute, call: Call) -> Answer:
     if not isinstance(answer, Answer):
         raise TypeError(f"{route.path} is for the event loop")
     return answer
-
-
-def _segments(scope: Scope) -> list[str]:
-    """⚠ From the raw path: a name may hold an encoded slash, which the decoded path cannot tell from a real one."""
-    raw: bytes = scope.get("raw_path") or scope["path"].encode()
-    try:
-        path = raw.partition(b"?")[0].decode("ascii").removeprefix(PREFIX)
-        return [unquote(segment, errors="strict") for segment in path.strip("/").split("/")]
-    except UnicodeDecodeError:
-        raise InvalidInput("The path is not percent-encoded UTF-8.", field="path") from None
 
 
 def _received(body: bytes) -> Receive:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from typing import NamedTuple
-from urllib.parse import unquote
 
 from starlette.routing import BaseRoute, Mount
 
@@ -22,6 +21,7 @@ from headwater.service.http.answers import Answer, Receive, Scope, Send
 from headwater.service.http.bodies import read_body
 from headwater.service.http.parameters import parse_query
 from headwater.service.http.preconditions import expected_version, precondition_failed
+from headwater.service.http.raw_paths import segments_below
 from headwater.service.http.service import Service
 from headwater.service.idempotency.doors import DoorOptions, answer_once
 from headwater.service.manage.call import ManageCall
@@ -50,7 +50,7 @@ class ManageDoor:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """What is refused goes on to the door in front, which tells it as problem+json."""
         scope["route"] = Counted(f"{PREFIX}/unknown")
-        segments = _segments(scope)
+        segments = segments_below(scope, PREFIX, slashes_at_ends=False)
         found = find_route(segments)
         if found is None:
             raise RouteNotFound(f"there is nothing at {scope['path'][:200]!r}.", remedy="`/openapi.json` lists what there is.")
@@ -110,16 +110,6 @@ def _as_precondition(scope: Scope, changed: HeadwaterError) -> HeadwaterError:
     if isinstance(conflicts, list) and not all(isinstance(one, dict) and one["kind"] == "UNEXPECTED_HASH" for one in conflicts):
         return changed
     return precondition_failed(changed.message)
-
-
-def _segments(scope: Scope) -> list[str]:
-    """⚠ From the raw path: a name may hold an encoded slash, which the decoded path cannot tell from a real one."""
-    raw: bytes = scope.get("raw_path") or scope["path"].encode()
-    try:
-        path = raw.partition(b"?")[0].decode("ascii").removeprefix(PREFIX)
-        return [unquote(segment, errors="strict") for segment in path.removeprefix("/").split("/")]
-    except UnicodeDecodeError:
-        raise InvalidInput("the path is not percent-encoded UTF-8.", field="path", remedy="Percent-encode it.") from None
 
 
 async def _send(send: Send, answer: Answer) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import zlib
 from typing import NamedTuple
-from urllib.parse import unquote
 
 from starlette.routing import BaseRoute, Match, Mount
 
@@ -26,6 +25,7 @@ from headwater.service.access.rights import Securable
 from headwater.service.dev_realm import DEV_REALM
 from headwater.service.http.answers import Answer, Receive, Scope, Send, header
 from headwater.service.http.bodies import read_body
+from headwater.service.http.raw_paths import segments_below
 from headwater.service.http.service import Service
 from headwater.service.idempotency.keyed import keyed_request
 from headwater.service.idempotency.once import once_async
@@ -106,7 +106,7 @@ def nessie_routes(service: Service) -> list[BaseRoute]:
 
 def _routed(scope: Scope) -> tuple[str | None, Found, NessieRoute]:
     """The catalog that the path names, if it does."""
-    segments, catalog = _segments(scope), None
+    segments, catalog = segments_below(scope, PREFIX, slashes_at_ends=True), None
     if segments[:1] == ["catalogs"] and len(segments) > 2:
         catalog, segments = segments[1], segments[2:]
     found = find_route(segments[1:]) if segments[:1] == [VERSION] else None
@@ -118,16 +118,6 @@ def _routed(scope: Scope) -> tuple[str | None, Found, NessieRoute]:
         raise MethodNotAllowed(f"{scope['method']} is not for this path.", remedy=f"Use {allowed}.", allowed=allowed)
     scope["route"] = Counted(f"{PREFIX}/{VERSION}{route.path}")
     return catalog, found, route
-
-
-def _segments(scope: Scope) -> list[str]:
-    """⚠ From the raw path: a name or key may hold an encoded slash, which the decoded path cannot tell from a real one."""
-    raw: bytes = scope.get("raw_path") or scope["path"].encode()
-    try:
-        path = raw.partition(b"?")[0].decode("ascii").removeprefix(PREFIX)
-        return [unquote(segment, errors="strict") for segment in path.strip("/").split("/")]
-    except UnicodeDecodeError:
-        raise InvalidInput("the path is not percent-encoded UTF-8.", field="path", remedy="Encode it.") from None
 
 
 async def _body(scope: Scope, receive: Receive, bytes_max: int) -> bytes:
