@@ -10,11 +10,11 @@ import random
 from collections.abc import Callable
 from typing import NamedTuple
 
-from headwater.persistence.attempt import Attempt, AttemptStats
-from headwater.persistence.draft import Draft, Plan, PlannedOperation
-from headwater.persistence.head import Head, load_head
+from headwater.persistence.commit.attempt import Attempt, AttemptStats
+from headwater.persistence.commit.draft import Draft, Plan, PlannedOperation
+from headwater.persistence.log.head import Head, load_head
 from headwater.persistence.store import RealmKernel
-from headwater.producer.content import ICEBERG_TABLE, NAMESPACE, ContentType
+from headwater.producer.content.content_types import ICEBERG_TABLE, NAMESPACE, ContentType
 from headwater.schemas.change import KeyPath, Kind, Op, Value
 
 OBJECTS_AT_ONCE = 4_000

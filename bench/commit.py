@@ -15,7 +15,7 @@ from bench.database_calls import ASKING, counted
 from bench.measures import Measure
 from bench.stores import fresh_store_url
 from headwater.embedded import ReferenceHandle
-from headwater.persistence.lane import LaneStats
+from headwater.persistence.commit.lane import LaneStats
 
 TITLE = "Commits: one put each, 1,000 tables, through the embedded engine"
 TABLES = 1_000

@@ -10,8 +10,8 @@ from unittest.mock import patch
 import psycopg
 
 from headwater.persistence.backends.cassandra.calls import Calls
-from headwater.persistence.backends.sql.group_commit import GroupCommit
-from headwater.persistence.backends.sql.sqlite_connections import SqliteConnections
+from headwater.persistence.backends.sqlite.group_commit import GroupCommit
+from headwater.persistence.backends.sqlite.sqlite_connections import SqliteConnections
 
 ASKING: dict[str, tuple[tuple[type, str], ...]] = {
     "memory": (),

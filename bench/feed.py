@@ -18,7 +18,7 @@ import httpx
 from bench.context import Context
 from bench.http_load import CLIENTS, MakeRequest, cpu_seconds, load
 from bench.measures import Measure
-from tests.feed_server import FeedServer, events, feed_server
+from tests.support.servers.feed_server import FeedServer, events, feed_server
 
 TITLE = "Feed over HTTP"
 PAGE_CHANGES = 100

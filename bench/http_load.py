@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from tests.feed_server import FeedServer
+from tests.support.servers.feed_server import FeedServer
 
 CLIENTS = 8
 

@@ -17,7 +17,7 @@ import httpx
 from bench.context import Context
 from bench.http_load import CLIENTS, cpu_seconds, load, run_clients
 from bench.measures import Measure
-from tests.feed_server import FeedServer, feed_server
+from tests.support.servers.feed_server import FeedServer, feed_server
 
 TITLE = "Iceberg REST"
 SUBJECT = "sqlite, 1 worker"

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from bench.context import Context
 from bench.measures import Measure, rate
 from headwater.persistence.backends.memory import open_memory
-from headwater.persistence.id_source import IdSource
-from headwater.persistence.node_leases import NodeLeases
+from headwater.persistence.ids.id_generator import IdSource
+from headwater.persistence.ids.node_leases import NodeLeases
 
 TITLE = "Ids: at most 4,096,000 per second and node"
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
-from headwater.persistence import codec
 from headwater.persistence.index import (
     DIRECTORY,
     GEOMETRY,
@@ -25,6 +24,7 @@ from headwater.persistence.index import (
     encode_key,
     flush,
 )
+from headwater.persistence.objects import codec
 from headwater.persistence.rows import ObjectRow
 
 SIZES = (1_000, 100_000, 500_000)

@@ -12,8 +12,8 @@ import time
 
 from bench.bulk_load import load_tables, table_value
 from headwater.persistence.clock import SystemClock
-from headwater.persistence.log_entry import CONTENT, Content
-from headwater.persistence.realm_objects import NewObject
+from headwater.persistence.log.log_entry import CONTENT, Content
+from headwater.persistence.objects.realm_objects import NewObject
 from headwater.persistence.rows import PointerRow
 from headwater.persistence.store import Store, open_store
 

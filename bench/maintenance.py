@@ -23,18 +23,18 @@ from bench.stores import fresh_store_url
 from headwater.persistence.clock import SystemClock
 from headwater.persistence.store import open_store
 from headwater.settings import load_settings
-from headwater.spark import open_spark
-from headwater.streaming.fenced import FencedRealm
-from headwater.streaming.identifiers import installed_identifiers
-from headwater.streaming.retained_filter import FilterKind
-from headwater.streaming.retained_job import RetainedJob
-from headwater.streaming.retained_rows import StreamedSource
-from headwater.streaming.retained_sources import Retained, RetainedSource
-from headwater.streaming.retained_store import RetainedStore
-from headwater.streaming.runs import Counts, Runs
-from headwater.streaming.spark_executor import SparkExecutor
-from headwater.streaming.spark_walk import SparkWalkedSource
-from headwater.streaming.sweep import Sweep, SweepOptions
+from headwater.streaming.reachability.fence import FencedRealm
+from headwater.streaming.reachability.retained_identifiers import installed_identifiers
+from headwater.streaming.retained.retained_filter import FilterKind
+from headwater.streaming.retained.retained_sources import Retained, RetainedSource
+from headwater.streaming.retained.retained_store import RetainedStore
+from headwater.streaming.runs.runs import Counts, Runs
+from headwater.streaming.spark_jobs.retained_job import RetainedJob
+from headwater.streaming.spark_jobs.retained_rows import StreamedSource
+from headwater.streaming.spark_jobs.spark_executor import SparkExecutor
+from headwater.streaming.spark_jobs.spark_walk import SparkWalkedSource
+from headwater.streaming.sweep.sweep import Sweep, SweepOptions
+from headwater.wiring.spark import open_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

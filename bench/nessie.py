@@ -13,7 +13,7 @@ from bench.context import Context
 from bench.http_load import CLIENTS, Client, cpu_seconds, run_clients
 from bench.measures import Measure
 from bench.stores import fresh_store_url
-from tests.feed_server import FeedServer, feed_server
+from tests.support.servers.feed_server import FeedServer, feed_server
 
 TITLE = "Nessie-compatible API"
 KINDS = ("sqlite", "postgresql")

@@ -18,9 +18,9 @@ from bench.context import Context
 from bench.measures import Measure
 from headwater.dev.server import running
 from headwater.embedded import CatalogHandle, Headwater
-from headwater.producer.publisher.faults import FaultPoint
 from headwater.producer.publisher.options import PublisherOptions
 from headwater.producer.publisher.publisher import Publisher
+from headwater.producer.publisher.shards.fault_points import FaultPoint
 from headwater.schemas.topics import commits_topic
 
 TITLE = "Publishing to Kafka: one put each, SQLite, one broker on the same machine"

@@ -15,9 +15,9 @@ from bench.stores import fresh_store_url
 from headwater.persistence.rows import PointerRow
 from headwater.persistence.store import Store, open_store
 from headwater.settings import load_settings
-from headwater.spark import open_spark
-from headwater.streaming.retained_job import RetainedJob
-from headwater.streaming.retained_store import RetainedStore
+from headwater.streaming.retained.retained_store import RetainedStore
+from headwater.streaming.spark_jobs.retained_job import RetainedJob
+from headwater.wiring.spark import open_spark
 
 TITLE = "The retained set catches up"
 POINTERS = 4

@@ -17,7 +17,7 @@ from bench.context import Context
 from bench.measures import Measure
 from bench.stores import fresh_store_url
 from headwater.embedded import CatalogHandle, Headwater, ReferenceHandle
-from headwater.persistence.pointer_log import PointerLog
+from headwater.persistence.reading.pointer_log import PointerLog
 from headwater.persistence.store import RealmKernel, open_store
 
 TITLE = "Scale: many tables and a long log, on SQLite"

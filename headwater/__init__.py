@@ -6,15 +6,15 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from headwater.client.remote import connect
     from headwater.embedded import Headwater
     from headwater.embedded import open_embedded as open
-    from headwater.persistence.observing.metrics import Metrics
-    from headwater.persistence.observing.spans import Spans
-    from headwater.producer.content import DeltaTable, IcebergTable, IcebergView, Namespace, OtherContent, Udf
-    from headwater.producer.merging.bringing import MergeRules
+    from headwater.persistence.observability.metrics import Metrics
+    from headwater.persistence.observability.spans import Spans
+    from headwater.producer.commits.operations import Delete, Put, Rename, Unchanged
+    from headwater.producer.content.content_types import DeltaTable, IcebergTable, IcebergView, Namespace, OtherContent, Udf
+    from headwater.producer.merging.apply_changes import MergeRules
     from headwater.producer.merging.three_way import Behavior, KeyRule
-    from headwater.producer.operations import Delete, Put, Rename, Unchanged
-    from headwater.remote import connect
     from headwater.schemas.change import Base, Change, Kind, Op, Operation
     from headwater.schemas.errors import HeadwaterError
     from headwater.schemas.filters import Filter
@@ -25,27 +25,27 @@ _HOMES = {
     "Base": "headwater.schemas.change",
     "Behavior": "headwater.producer.merging.three_way",
     "Change": "headwater.schemas.change",
-    "Delete": "headwater.producer.operations",
-    "DeltaTable": "headwater.producer.content",
+    "Delete": "headwater.producer.commits.operations",
+    "DeltaTable": "headwater.producer.content.content_types",
     "Filter": "headwater.schemas.filters",
     "Headwater": "headwater.embedded",
     "HeadwaterError": "headwater.schemas.errors",
-    "IcebergTable": "headwater.producer.content",
-    "IcebergView": "headwater.producer.content",
+    "IcebergTable": "headwater.producer.content.content_types",
+    "IcebergView": "headwater.producer.content.content_types",
     "KeyRule": "headwater.producer.merging.three_way",
     "Kind": "headwater.schemas.change",
-    "MergeRules": "headwater.producer.merging.bringing",
-    "Metrics": "headwater.persistence.observing.metrics",
-    "Namespace": "headwater.producer.content",
+    "MergeRules": "headwater.producer.merging.apply_changes",
+    "Metrics": "headwater.persistence.observability.metrics",
+    "Namespace": "headwater.producer.content.content_types",
     "Op": "headwater.schemas.change",
     "Operation": "headwater.schemas.change",
-    "OtherContent": "headwater.producer.content",
-    "Put": "headwater.producer.operations",
-    "Rename": "headwater.producer.operations",
-    "Spans": "headwater.persistence.observing.spans",
-    "Udf": "headwater.producer.content",
-    "Unchanged": "headwater.producer.operations",
-    "connect": "headwater.remote",
+    "OtherContent": "headwater.producer.content.content_types",
+    "Put": "headwater.producer.commits.operations",
+    "Rename": "headwater.producer.commits.operations",
+    "Spans": "headwater.persistence.observability.spans",
+    "Udf": "headwater.producer.content.content_types",
+    "Unchanged": "headwater.producer.commits.operations",
+    "connect": "headwater.client.remote",
     "open": "headwater.embedded:open_embedded",
 }
 """Public name → where it lives: loaded at first use, so that a worker that needs one layer does not import them all."""

@@ -8,27 +8,27 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Unpack
 
 from headwater.commit_options import CommitOptions
-from headwater.consumers.local_feed import LocalFeed
+from headwater.consumers.clients.local_feed import LocalFeed
 from headwater.persistence.clock import Clock
-from headwater.persistence.draft import Draft
-from headwater.persistence.head import load_head
-from headwater.persistence.head_watch import HeadWatch
-from headwater.persistence.log_entry import change_of
-from headwater.persistence.observing.observer import Observer
-from headwater.persistence.realms import InitializedRealm, Realms
+from headwater.persistence.commit.draft import Draft
+from headwater.persistence.commit.observer import Observer
+from headwater.persistence.log.head import load_head
+from headwater.persistence.log.log_entry import change_of
+from headwater.persistence.reading.head_watch import HeadWatch
+from headwater.persistence.realms.realms import InitializedRealm, Realms
 from headwater.persistence.store import RealmKernel, Store, StoreOptions, open_store
-from headwater.producer.catalog_commit import CatalogCommit, CommitResult, commit_result
-from headwater.producer.catalogs import Catalogs
-from headwater.producer.commit_meta import CommitMeta
-from headwater.producer.lineage import Lineage
-from headwater.producer.merging.bringing import MergeRules
+from headwater.producer.catalogs.catalogs import Catalogs
+from headwater.producer.commits.catalog_commit import CatalogCommit, CommitResult, commit_result
+from headwater.producer.commits.commit_meta import CommitMeta
+from headwater.producer.commits.operations import CatalogOperation
+from headwater.producer.content.snapshots import Snapshots
+from headwater.producer.history.lineage import Lineage
+from headwater.producer.merging.apply_changes import MergeRules
 from headwater.producer.merging.changed_keys import ChangedKey, changed_keys
 from headwater.producer.merging.merge import MergePreview, MergeRequest
 from headwater.producer.merging.transplant import TransplantRequest
-from headwater.producer.operations import CatalogOperation
 from headwater.producer.pointer_names import ReferenceType
-from headwater.producer.references import Reference, ReferencePage
-from headwater.producer.snapshots import Snapshots
+from headwater.producer.references.references import Reference, ReferencePage
 from headwater.schemas.change import Change
 from headwater.schemas.cursor import Position
 from headwater.schemas.entry_ids import parse_id

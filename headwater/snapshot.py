@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from headwater.persistence.log_entry import Logged
-from headwater.producer.snapshots import ContentEntry, Snapshots
+from headwater.persistence.log.log_entry import Logged
+from headwater.producer.content.snapshots import ContentEntry, Snapshots
 from headwater.schemas.change import KeyPath
 
 PAGE_KEYS = 1_000

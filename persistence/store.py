@@ -12,18 +12,18 @@ import msgspec
 
 from headwater.persistence.backend import Backend, DurabilityLevel
 from headwater.persistence.backends import open_backend
-from headwater.persistence.cache import ObjectCache
 from headwater.persistence.clock import Clock, SystemClock
-from headwater.persistence.committer import Committer
-from headwater.persistence.draft import Draft
-from headwater.persistence.id_source import IdSource
-from headwater.persistence.lane import LaneContext
-from headwater.persistence.log_walk import LogWalk
-from headwater.persistence.node_leases import LEASE_SECONDS, NodeLeases
-from headwater.persistence.object_types import all_object_types
-from headwater.persistence.observing.observer import Observer
-from headwater.persistence.realm_objects import Decoded, RealmObjects
-from headwater.persistence.retries import RetryPolicy
+from headwater.persistence.commit.committer import Committer
+from headwater.persistence.commit.draft import Draft
+from headwater.persistence.commit.lane import LaneContext
+from headwater.persistence.commit.observer import Observer
+from headwater.persistence.commit.retries import RetryPolicy
+from headwater.persistence.ids.id_generator import IdSource
+from headwater.persistence.ids.node_leases import LEASE_SECONDS, NodeLeases
+from headwater.persistence.log.log_walk import LogWalk
+from headwater.persistence.objects.cache import ObjectCache
+from headwater.persistence.objects.object_types import all_object_types
+from headwater.persistence.objects.realm_objects import Decoded, RealmObjects
 from headwater.persistence.rows import SYSTEM_REALM
 from headwater.schemas.errors import NodeLeaseLost, StoreNotDurable
 
@@ -109,7 +109,7 @@ class Store:
         """Who is not observed pays nothing for it."""
         if not self._observers:
             return Committer(context)
-        from headwater.persistence.observing.observed_committer import ObservedCommitter
+        from headwater.persistence.commit.observed_committer import ObservedCommitter
 
         return ObservedCommitter(context, self._observers)
 

@@ -13,9 +13,9 @@ from enum import StrEnum
 
 import msgspec
 
-from headwater.persistence.log_entry import Logged, change_of
-from headwater.persistence.pointer_log import PointerLog
-from headwater.persistence.records import (
+from headwater.persistence.log.log_entry import Logged, change_of
+from headwater.persistence.reading.pointer_log import PointerLog
+from headwater.persistence.records.records import (
     DeleteRecord,
     Expect,
     PutRecord,

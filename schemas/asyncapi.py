@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from headwater.schemas.avro_codec import CHANGE_SCHEMA
+from headwater.schemas.avro.avro_codec import CHANGE_SCHEMA
 from headwater.schemas.kafka_records import Progress, RecordType
 
 AVRO = "application/vnd.apache.avro;version=1.9.0"

@@ -16,7 +16,7 @@ import fastavro
 import fastavro.schema
 import msgspec
 
-from headwater.schemas.avro_codec import CHANGE_SCHEMA, from_avro, to_avro
+from headwater.schemas.avro.avro_codec import CHANGE_SCHEMA, from_avro, to_avro
 from headwater.schemas.change import Change
 from headwater.schemas.errors import ChainBroken
 

@@ -17,32 +17,32 @@ from typing import TYPE_CHECKING
 
 from starlette.routing import Router
 
-from headwater.persistence.observing.observer import Observer
+from headwater.persistence.commit.observer import Observer
 from headwater.persistence.store import Store, open_store
-from headwater.producer.publisher.making import start_publisher
-from headwater.service.access.opening import open_access
-from headwater.service.access.tending import AccessCollector, AccessTending
+from headwater.producer.publisher.factory import start_publisher
+from headwater.service.auth.housekeeping import AccessCollector, AccessTending
+from headwater.service.auth_factory import open_access
 from headwater.service.background import Background
 from headwater.service.config import ServeConfig
 from headwater.service.dev_realm import ensure_dev_realm
-from headwater.service.engine_metrics import CommitCounts, EngineCollector
-from headwater.service.feed_metrics import FeedCollector
-from headwater.service.http.answers import Message, Receive, Scope, Send
-from headwater.service.http.door import Door
-from headwater.service.http.plain_routes import plain_routes
-from headwater.service.http.service import Service
-from headwater.service.http.stream import OpenStreams
-from headwater.service.iceberg.door import iceberg_routes
-from headwater.service.logs import set_up_logs
-from headwater.service.maintenance_metrics import MaintenanceCollector
-from headwater.service.manage.door import manage_routes
-from headwater.service.metrics import WorkerMetrics
-from headwater.service.nessie.door import nessie_routes
+from headwater.service.feed.feed_endpoint import Door
+from headwater.service.feed.feed_metrics import FeedCollector
+from headwater.service.feed.service import Service
+from headwater.service.feed.stream import OpenStreams
+from headwater.service.http.responses import Message, Receive, Scope, Send
+from headwater.service.iceberg.iceberg_endpoint import iceberg_routes
+from headwater.service.manage.manage_endpoint import manage_routes
+from headwater.service.nessie.nessie_endpoint import nessie_routes
+from headwater.service.observability.engine_metrics import CommitCounts, EngineCollector
+from headwater.service.observability.logs import set_up_logs
+from headwater.service.observability.maintenance_metrics import MaintenanceCollector
+from headwater.service.observability.metrics import WorkerMetrics
+from headwater.service.observability.publisher_metrics import PublisherCollector
+from headwater.service.observability.tracing import Tracing
 from headwater.service.operations.realm_feeds import RealmFeeds
-from headwater.service.publishing import PublisherCollector
+from headwater.service.root.root_routes import plain_routes
 from headwater.service.seeding import seed
-from headwater.service.task_running import start_tasks
-from headwater.service.tracing import Tracing
+from headwater.service.task_startup import start_tasks
 from headwater.service.usage.collector import UsageCollector
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def close_service(service: Service, store: Store) -> None:
 def _observers(tracing: Tracing | None) -> list[Observer]:
     if tracing is None:
         return []
-    from headwater.persistence.observing.spans import Spans
+    from headwater.persistence.observability.spans import Spans
 
     return [Spans(tracing.tracer)]
 

@@ -8,12 +8,12 @@ import logging
 import secrets
 from collections.abc import Callable
 
+from headwater.persistence.coordination.work_leases import HeldLease, WorkLeases
 from headwater.persistence.store import Store
 from headwater.schemas.errors import HeadwaterError
 from headwater.service.config import ServeConfig
-from headwater.service.idempotency.cleaning import Cleaning
-from headwater.service.usage.measuring import Measuring
-from headwater.streaming.work_leases import HeldLease, WorkLeases
+from headwater.service.idempotency.expiry import Cleaning
+from headwater.service.usage.measurement import Measuring
 
 PAUSE_SECONDS = 0.2
 """Between two slices that have more to do."""

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import ipaddress
 import ssl
 from pathlib import Path
 
 import msgspec
 
-from headwater.persistence.secret_hashes import ScryptCost
+from headwater.persistence.records.secret_hashes import ScryptCost
 from headwater.persistence.store import StoreOptions
 from headwater.producer.publisher.options import PublisherOptions
 from headwater.schemas.errors import InvalidInput
-from headwater.service.iceberg.storage_options import StorageOptions
-from headwater.service.idempotency.cleaning import CleaningOptions
-from headwater.service.idempotency.once import IdempotencyOptions
-from headwater.service.manage.storage_roots import StorageRoots
-from headwater.service.usage.measuring import MeasuringOptions
-
-LOOPBACK_NAMES = frozenset({"localhost"})
+from headwater.service.http.loopback import is_loopback
+from headwater.service.idempotency.expiry import CleaningOptions
+from headwater.service.idempotency.run_once import IdempotencyOptions
+from headwater.service.storage.storage_options import StorageOptions
+from headwater.service.storage.storage_roots import StorageRoots
+from headwater.service.usage.measurement import MeasuringOptions
 
 
 class ServeConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,12 +112,3 @@ def _check_tls(config: ServeConfig) -> None:
             field="tls_certificate",
             remedy="Name PEM files that belong together, and tls_key_password if the key has one.",
         ) from error
-
-
-def is_loopback(host: str) -> bool:
-    if host in LOOPBACK_NAMES:
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

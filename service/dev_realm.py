@@ -6,10 +6,10 @@ import contextlib
 import tempfile
 from pathlib import Path
 
-from headwater.persistence.realms import Realms
+from headwater.persistence.realms.realms import Realms
 from headwater.persistence.store import Store
-from headwater.producer.catalogs import Catalogs
-from headwater.producer.commit_meta import CommitMeta
+from headwater.producer.catalogs.catalogs import Catalogs
+from headwater.producer.commits.commit_meta import CommitMeta
 from headwater.schemas.errors import CatalogNotFound, RealmExists
 
 DEV_REALM = "default"

@@ -8,25 +8,25 @@ from __future__ import annotations
 
 import contextlib
 
-from headwater.persistence.realms import Realms
+from headwater.persistence.realms.realms import Realms
 from headwater.persistence.store import RealmKernel, Store
 from headwater.producer.access.grants import catalog_grants
 from headwater.producer.access.policies import Policies, Target
 from headwater.producer.access.rights import Right
 from headwater.producer.access.roles import catalog_roles, principal_roles
 from headwater.producer.access.writing import WriteMeta
-from headwater.producer.catalog_records import Catalog
-from headwater.producer.catalog_updates import update_catalog
-from headwater.producer.catalogs import Catalogs
-from headwater.producer.commit_meta import CommitMeta
+from headwater.producer.catalogs.catalog_records import Catalog
+from headwater.producer.catalogs.catalog_updates import update_catalog
+from headwater.producer.catalogs.catalogs import Catalogs
+from headwater.producer.commits.commit_meta import CommitMeta
 from headwater.schemas.errors import AlreadyExists
 from headwater.service.dev_realm import DEV_CATALOG, warehouse_folder
-from headwater.service.iceberg.lakes import Lakes
 from headwater.service.iceberg.operations.key_locks import KeyLocks
 from headwater.service.iceberg.operations.lake_branch import Caller, LakeBranch
+from headwater.service.iceberg.operations.lakes import Lakes
 from headwater.service.iceberg.operations.namespaces import create_namespace
 from headwater.service.iceberg.operations.tables import TableCreation, create_table
-from headwater.service.iceberg.storage_options import StorageOptions
+from headwater.service.storage.storage_options import StorageOptions
 
 AUTHOR = "seed"
 SEEDED = "headwater.seeded"

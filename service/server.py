@@ -13,11 +13,11 @@ from granian.log import LogLevels
 from granian.server import MPServer
 
 from headwater.persistence.store import open_store
-from headwater.service.access.opening import check_access
 from headwater.service.app import App, make_app
+from headwater.service.auth_factory import check_access
 from headwater.service.config import ServeConfig, check_config
 from headwater.service.dev_realm import ensure_dev_realm
-from headwater.service.logs import LOG_CONFIG
+from headwater.service.observability.logs import LOG_CONFIG
 
 HEADER_SECONDS = 10
 """How long a connection may take to send its headers."""

@@ -14,19 +14,19 @@ import msgspec
 
 from headwater.persistence.store import Store
 from headwater.schemas.errors import HeadwaterError, MaintenanceRunning, MaintenanceStopped, MaintenanceSuperseded
-from headwater.streaming.catalog_purge import CATALOG_AGE_SECONDS
-from headwater.streaming.executors import LocalExecutor, SweepExecutor
-from headwater.streaming.expire import expire_realms
-from headwater.streaming.fenced import FencedRealm
-from headwater.streaming.identifiers import Identifiers, installed_identifiers
-from headwater.streaming.policies import DEFAULT_RETENTION, parse_retention
-from headwater.streaming.purge import purge_all
-from headwater.streaming.realm_belongings import Belongings
-from headwater.streaming.realm_sets import instances_to_maintain
-from headwater.streaming.retained_sources import RetainedSource, WalkedSource
-from headwater.streaming.runs import Runs
-from headwater.streaming.schedule_turns import ScheduleTurns
-from headwater.streaming.sweep import Sweep, SweepOptions
+from headwater.streaming.expire.expire import expire_realms
+from headwater.streaming.expire.retention import DEFAULT_RETENTION, parse_retention
+from headwater.streaming.purge.catalog_purge import CATALOG_AGE_SECONDS
+from headwater.streaming.purge.external_resources import Belongings
+from headwater.streaming.purge.purge import purge_all
+from headwater.streaming.reachability.fence import FencedRealm
+from headwater.streaming.reachability.retained_identifiers import Identifiers, installed_identifiers
+from headwater.streaming.retained.retained_sources import RetainedSource, WalkedSource
+from headwater.streaming.runs.realm_sets import instances_to_maintain
+from headwater.streaming.runs.runs import Runs
+from headwater.streaming.runs.schedule_turns import ScheduleTurns
+from headwater.streaming.sweep.executors import LocalExecutor, SweepExecutor
+from headwater.streaming.sweep.sweep import Sweep, SweepOptions
 
 EVERY_SECONDS = 6 * 3_600.0
 COME_BACK_SECONDS = 300.0

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 import hypothesis
 import pytest
 
-from tests.servers import FreshUrl, create_cassandra_keyspace, create_postgres_database, fetch_jars_meanwhile, shared_server_url
+from tests.support.servers.servers import (
+    FreshUrl,
+    create_cassandra_keyspace,
+    create_postgres_database,
+    fetch_jars_meanwhile,
+    shared_server_url,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,7 +85,7 @@ def registry_url() -> Iterator[str]:
 @pytest.fixture
 def spark(request: pytest.FixtureRequest) -> SparkSession:
     """The one session of this process, with two cores; it ends with the process."""
-    from tests.spark_session import shared_spark
+    from tests.support.servers.spark_session import shared_spark
 
     # PySpark leaves sockets to its JVM for the garbage collector, whenever that comes.
     request.config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")

@@ -15,8 +15,8 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import KafkaError
 
 from headwater.consumers.audit.files import read_changes
-from headwater.consumers.kafka_source import KafkaSource
-from headwater.consumers.kafka_topics import find_partitions
+from headwater.consumers.kafka.kafka_source import KafkaSource
+from headwater.consumers.kafka.kafka_topics import find_partitions
 from headwater.schemas.change import Change
 from headwater.schemas.errors import ChainBroken, KafkaUnavailable
 from headwater.schemas.kafka_records import FeedRecord, RecordType, decode_record, digest_of

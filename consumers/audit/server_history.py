@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import httpx
 import msgspec
 
-from headwater.consumers.feed_http import FeedTarget, error_of, timeout, unreachable
-from headwater.consumers.http_poll import HttpPoll
+from headwater.consumers.clients.feed_http import FeedTarget, error_of, timeout, unreachable
+from headwater.consumers.clients.http_poll import HttpPoll
 from headwater.schemas.change import Change
 from headwater.schemas.errors import HeadwaterError, NotPermitted
-from headwater.schemas.feed_json import PointerInfo, PointersPage
+from headwater.schemas.http.feed_json import PointerInfo, PointersPage
 
 PAGE_POINTERS = 1_000
 

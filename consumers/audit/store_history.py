@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headwater.consumers.audit.replaying import Replayed, State, replay
+from headwater.consumers.audit.replay import Replayed, State, replay
 from headwater.persistence.index import decode_key
-from headwater.persistence.log_entry import Logged, change_of
-from headwater.persistence.pointer_log import LogHead, PointerLog
-from headwater.persistence.state import State as StoredState
+from headwater.persistence.log.log_entry import Logged, change_of
+from headwater.persistence.reading.pointer_log import LogHead, PointerLog
+from headwater.persistence.reading.state import State as StoredState
 from headwater.persistence.store import RealmKernel
 from headwater.schemas.change import Base, Change
 from headwater.schemas.entry_ids import content_id_text

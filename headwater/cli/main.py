@@ -42,7 +42,16 @@ COMMANDS: dict[str, str] = {
     "store": "Create a store, or show what it promises.",
     "settings": "Show every setting, its value and its meaning.",
 }
-"""Sub-command → one line of help; its code is `headwater.cli.<name>:command`."""
+"""Sub-command → one line of help; its code is `headwater.cli.<folder>.<name>:command`."""
+
+_COMMANDS_BY_FOLDER = {
+    "catalogs": "catalog commit log changes snapshot diff branch tag merge transplant",
+    "access": "principal role grant policy",
+    "feed": "publish subscribe webhook audit",
+    "maintenance": "maintain",
+    "operation": "demo serve dev realm store settings",
+}
+FOLDERS = {name: folder for folder, names in _COMMANDS_BY_FOLDER.items() for name in names.split()}
 
 
 class LazyCommands(click.RichGroup):
@@ -54,7 +63,7 @@ class LazyCommands(click.RichGroup):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"headwater.cli.{cmd_name.replace('-', '_')}")
+        module = importlib.import_module(f"headwater.cli.{FOLDERS[cmd_name]}.{cmd_name}")
         command: click.Command = module.command
         command.name = cmd_name
         command.short_help = command.short_help or COMMANDS[cmd_name]

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from headwater.demo.crew import Killed
-from headwater.demo.diary import Event, Line, acknowledged
+from headwater.demo.journal import Event, Line, acknowledged
+from headwater.demo.writer_processes import Killed
 from headwater.schemas.change import Change, KeyPath, Value
 
 Logs = Mapping[str, Sequence[Change]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from headwater.consumers.chain import Chain
+from headwater.consumers.clients.chain import Chain
 from headwater.embedded import CatalogHandle
 from headwater.producer.pointer_names import ReferenceType
 from headwater.schemas.change import Change

@@ -10,14 +10,14 @@ from pathlib import Path
 import msgspec
 
 from headwater.consumers.audit.store_history import StoreHistory
-from headwater.demo.crew import Crew, Killed
-from headwater.demo.diary import Line
 from headwater.demo.follower import Follower, branch_pointers
-from headwater.demo.story import SHARED, table
+from headwater.demo.journal import Line
+from headwater.demo.workload import SHARED, table
 from headwater.demo.writer import CATALOG, REALM
+from headwater.demo.writer_processes import Crew, Killed
 from headwater.embedded import CatalogHandle, open_embedded
-from headwater.producer.content import Namespace
-from headwater.producer.operations import Put
+from headwater.producer.commits.operations import Put
+from headwater.producer.content.content_types import Namespace
 from headwater.schemas.change import Change
 
 STORE_FILE = "demo.db"

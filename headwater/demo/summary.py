@@ -6,15 +6,15 @@ from collections import Counter
 
 import msgspec
 
-from headwater.consumers.chain import Chain
+from headwater.consumers.clients.chain import Chain
 from headwater.demo import checks
 from headwater.demo.checks import Check
-from headwater.demo.crew import Killed
-from headwater.demo.diary import Event
 from headwater.demo.follower import PAGE_CHANGES, branch_pointers
+from headwater.demo.journal import Event
+from headwater.demo.maintenance import Upkept
 from headwater.demo.run import Happened
-from headwater.demo.upkeep import Upkept
 from headwater.demo.writer import CATALOG, REALM
+from headwater.demo.writer_processes import Killed
 from headwater.embedded import CatalogHandle, open_embedded
 from headwater.schemas.change import Change
 from headwater.schemas.cursor import Position

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import msgspec
 
-from headwater.demo import story
-from headwater.demo.diary import Diary, Event, Line
-from headwater.demo.story import Scene
+from headwater.demo import workload
+from headwater.demo.journal import Diary, Event, Line
+from headwater.demo.workload import Scene
 from headwater.embedded import CatalogHandle, open_embedded
-from headwater.producer.catalog_commit import CommitResult
-from headwater.producer.commit_meta import CommitMeta
-from headwater.producer.content import IcebergTable
-from headwater.producer.operations import CatalogOperation, Put
+from headwater.producer.commits.catalog_commit import CommitResult
+from headwater.producer.commits.commit_meta import CommitMeta
+from headwater.producer.commits.operations import CatalogOperation, Put
+from headwater.producer.content.content_types import IcebergTable
 from headwater.producer.pointer_names import ReferenceType
 from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import CommitConflict, HeadwaterError
@@ -48,15 +48,15 @@ class Writer:
         self._name = orders.name
 
     def step(self, step: int) -> None:
-        match story.scene_of(step):
+        match workload.scene_of(step):
             case Scene.CREATE:
-                self._put_on_main(step, "Create", story.create(self._name, step, self._orders.tables_at_once))
+                self._put_on_main(step, "Create", workload.create(self._name, step, self._orders.tables_at_once))
             case Scene.EVOLVE:
-                self._put_on_main(step, "Evolve", story.evolve(self._tables(), step))
+                self._put_on_main(step, "Evolve", workload.evolve(self._tables(), step))
             case Scene.RENAME:
-                self._put_on_main(step, "Rename", story.rename(self._tables(), step))
+                self._put_on_main(step, "Rename", workload.rename(self._tables(), step))
             case Scene.DROP:
-                self._put_on_main(step, "Drop", story.drop(self._tables(), step))
+                self._put_on_main(step, "Drop", workload.drop(self._tables(), step))
             case Scene.SHARE:
                 self._share(step)
             case Scene.BRANCH:
@@ -68,24 +68,26 @@ class Writer:
     def _share(self, step: int) -> None:
         """Upon what was read: when another writer was faster, that is a conflict, and it is read again."""
         for attempt in range(SHARE_TRIES_MAX):
-            seen = self._lake.snapshot("main").get(story.SHARED)
+            seen = self._lake.snapshot("main").get(workload.SHARED)
             if seen is None:
                 raise RuntimeError("the shared table is gone, which nobody drops")
             expected = msgspec.convert(seen.value, IcebergTable)
-            grown = story.table(story.SHARED, (expected.snapshot_id or 0) + 1)
+            grown = workload.table(workload.SHARED, (expected.snapshot_id or 0) + 1)
             time.sleep(self._orders.pause_seconds / 4)  # the work that was done upon what was read
             try:
-                self._commit(step, f"share-{attempt}", "main", [Put(story.SHARED, grown, expected=expected)], "Add to totals")
+                self._commit(
+                    step, f"share-{attempt}", "main", [Put(workload.SHARED, grown, expected=expected)], "Add to totals"
+                )
             except CommitConflict:
                 continue
             return
         raise RuntimeError(f"{SHARE_TRIES_MAX} writers in a row were faster")
 
     def _branch_and_merge(self, step: int) -> None:
-        name, references = story.branch_name(self._name, step), self._lake.references
+        name, references = workload.branch_name(self._name, step), self._lake.references
         pointer = f"cat/{self._lake.info.id}/heads/{name}"
         type, meta = ReferenceType.BRANCH, CommitMeta(self._name)
-        staged = story.on_a_branch(self._name, self._tables(), step)
+        staged = workload.on_a_branch(self._name, self._tables(), step)
         self._do(step, "branch", pointer, 0, lambda id: references.create(name, type=type, meta=meta, request_id=id))
         for n, operations in enumerate(staged):
             self._commit(step, f"stage-{n}", name, operations, f"Stage {_some(len(operations))}")

@@ -13,7 +13,7 @@ from typing import Any, Generic, NamedTuple, TypeVar, overload
 import msgspec
 
 from headwater.persistence.index import columns
-from headwater.persistence.object_types import OBJECT_TYPES, Life, ObjectType
+from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
 from headwater.schemas.errors import IdOutOfRange
 
 T = TypeVar("T")

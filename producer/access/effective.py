@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from headwater.persistence.principals import GRANTS_POINTER, PRINCIPALS_POINTER, ROLES_POINTER
-from headwater.persistence.records import Record, RecordState, head_records
+from headwater.persistence.records.principal_records import GRANTS_POINTER, PRINCIPALS_POINTER, ROLES_POINTER
+from headwater.persistence.records.records import Record, RecordState, head_records
 from headwater.persistence.store import RealmKernel
 from headwater.producer.access.rights import Right, implied_by
 from headwater.producer.access.roles import ASSIGNMENTS, ROLES

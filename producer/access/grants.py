@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from headwater.persistence.principals import GRANT, GRANTS_POINTER
-from headwater.persistence.records import PAGE_RECORDS_MAX, DeleteRecord, PutRecord, Record, RecordState, head_records
+from headwater.persistence.records.principal_records import GRANT, GRANTS_POINTER
+from headwater.persistence.records.records import PAGE_RECORDS_MAX, DeleteRecord, PutRecord, Record, RecordState, head_records
 from headwater.persistence.rows import SYSTEM_REALM
 from headwater.persistence.store import RealmKernel
 from headwater.producer.access.rights import REALM_ONLY, Right

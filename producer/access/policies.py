@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from headwater.persistence.records import (
+from headwater.persistence.records.records import (
     PAGE_RECORDS_MAX,
     DeleteRecord,
     Expect,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from headwater.persistence.principals import (
+from headwater.persistence.records.principal_records import (
     CLIENT_ID_BYTES,
     PRINCIPAL,
     PRINCIPALS_POINTER,
@@ -18,7 +18,7 @@ from headwater.persistence.principals import (
     secret_key,
     secret_reference,
 )
-from headwater.persistence.records import (
+from headwater.persistence.records.records import (
     DeleteRecord,
     Expect,
     Expectation,
@@ -28,8 +28,8 @@ from headwater.persistence.records import (
     RecordState,
     head_records,
 )
+from headwater.persistence.records.secret_hashes import Entropy, ScryptCost
 from headwater.persistence.rows import RootedRow
-from headwater.persistence.secret_hashes import Entropy, ScryptCost
 from headwater.persistence.store import RealmKernel
 from headwater.producer.access.writing import (
     Mutation,

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from headwater.persistence.principals import PRINCIPAL_ROLE, PRINCIPALS_POINTER, ROLE_ASSIGNMENT, ROLES_POINTER
-from headwater.persistence.records import (
+from headwater.persistence.records.principal_records import PRINCIPAL_ROLE, PRINCIPALS_POINTER, ROLE_ASSIGNMENT, ROLES_POINTER
+from headwater.persistence.records.records import (
     PAGE_RECORDS_MAX,
     DeleteRecord,
     Expect,

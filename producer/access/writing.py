@@ -8,9 +8,9 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from headwater.persistence.records import Expect, Expectation, Record, RecordOperation, RecordsRequest, Unchanged
+from headwater.persistence.records.records import Expect, Expectation, Record, RecordOperation, RecordsRequest, Unchanged
 from headwater.persistence.store import RealmKernel
-from headwater.producer.commit_meta import CommitMeta, check_meta, check_request_id
+from headwater.producer.commits.commit_meta import CommitMeta, check_meta, check_request_id
 from headwater.producer.json_safety import check_size, check_text
 from headwater.schemas.errors import HeadwaterError, InvalidInput, InvalidName, RecordNotFound
 

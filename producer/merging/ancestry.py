@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from headwater.persistence.log_entry import Logged
-from headwater.persistence.log_walk import LogWalk
+from headwater.persistence.log.log_entry import Logged
+from headwater.persistence.log.log_walk import LogWalk
 from headwater.schemas.change import COMMITTING_KINDS
 from headwater.schemas.entry_ids import EMPTY
 from headwater.schemas.errors import MergeBaseExpired, ObjectNotFound

@@ -8,10 +8,10 @@ from itertools import islice
 import msgspec
 
 from headwater.persistence.index import START, Index, IndexRoot, IndexValue, decode_key, diff
-from headwater.persistence.log_entry import CONTENT, Content, Logged
-from headwater.persistence.state import State
+from headwater.persistence.log.log_entry import CONTENT, Content, Logged
+from headwater.persistence.reading.state import State
 from headwater.persistence.store import RealmKernel
-from headwater.producer.merging.bringing import KeyChange
+from headwater.producer.merging.apply_changes import KeyChange
 
 BULK_KEYS = 1_000
 """How many contents are read at once."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
-from headwater.persistence.draft import Draft, Plan
-from headwater.persistence.log_entry import Logged, StoredSource
+from headwater.persistence.commit.draft import Draft, Plan
+from headwater.persistence.log.log_entry import Logged, StoredSource
 from headwater.persistence.store import RealmKernel
-from headwater.producer.catalog_commit import require_branch
-from headwater.producer.commit_meta import CommitMeta, check_meta, check_request_id
+from headwater.producer.commits.catalog_commit import require_branch
+from headwater.producer.commits.commit_meta import CommitMeta, check_meta, check_request_id
 from headwater.producer.merging.ancestry import ancestors, commit_of, merge_bases
-from headwater.producer.merging.bringing import Brought, MergeRules, bring, check_expected_head, check_namespaces
+from headwater.producer.merging.apply_changes import Brought, MergeRules, bring, check_expected_head, check_namespaces
 from headwater.producer.merging.shared_state import changes_since
 from headwater.schemas.change import Kind
 from headwater.schemas.errors import MergeBaseExpired, ObjectNotFound

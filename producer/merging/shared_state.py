@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from headwater.persistence.index import encode_key
-from headwater.persistence.log_entry import Content, Logged
-from headwater.persistence.state import State
+from headwater.persistence.log.log_entry import Content, Logged
+from headwater.persistence.reading.state import State
 from headwater.persistence.store import RealmKernel
 from headwater.producer.merging.ancestry import merge_bases
-from headwater.producer.merging.bringing import KeyChange
+from headwater.producer.merging.apply_changes import KeyChange
 from headwater.producer.merging.changed_keys import key_changes
 from headwater.schemas.change import KeyPath
 

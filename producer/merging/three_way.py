@@ -10,7 +10,7 @@ from enum import StrEnum
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from headwater.persistence.log_entry import Content
+from headwater.persistence.log.log_entry import Content
 
 
 class Behavior(StrEnum):

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from headwater.persistence.draft import Draft, Plan
-from headwater.persistence.log_entry import Content, Logged, StoredOperation, StoredSource
-from headwater.producer.catalog_commit import require_branch
-from headwater.producer.commit_meta import CommitMeta, check_meta, check_request_id
-from headwater.producer.merging.bringing import Brought, KeyChange, MergeRules, bring, check_expected_head, check_namespaces
+from headwater.persistence.commit.draft import Draft, Plan
+from headwater.persistence.log.log_entry import Content, Logged, StoredOperation, StoredSource
+from headwater.producer.commits.catalog_commit import require_branch
+from headwater.producer.commits.commit_meta import CommitMeta, check_meta, check_request_id
+from headwater.producer.merging.apply_changes import (
+    Brought,
+    KeyChange,
+    MergeRules,
+    bring,
+    check_expected_head,
+    check_namespaces,
+)
 from headwater.schemas.change import COMMITTING_KINDS, Kind
 from headwater.schemas.errors import InvalidInput
 

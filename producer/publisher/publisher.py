@@ -11,23 +11,23 @@ import threading
 from collections.abc import Sequence
 
 from headwater.persistence.store import Store
-from headwater.producer.publisher.alarms import Alarms
-from headwater.producer.publisher.faults import At, no_fault
-from headwater.producer.publisher.generations import Generation, Generations
-from headwater.producer.publisher.heads import RealmHeads
-from headwater.producer.publisher.kafka_clients import make_admin
-from headwater.producer.publisher.leases import LeaseKeeper, Leases
-from headwater.producer.publisher.once import OneRun, shares
+from headwater.producer.publisher.assignment.alarms import Alarms
+from headwater.producer.publisher.assignment.assignment import Settlement
+from headwater.producer.publisher.assignment.fair_share import fair_share
+from headwater.producer.publisher.assignment.generation_rollover import Turnover, shard_key
+from headwater.producer.publisher.assignment.generations import Generation, Generations
+from headwater.producer.publisher.assignment.shard_leases import LeaseKeeper, Leases
+from headwater.producer.publisher.kafka.kafka_clients import make_admin
+from headwater.producer.publisher.kafka.outgoing_records import Records
+from headwater.producer.publisher.kafka.progress import ProgressReader
+from headwater.producer.publisher.kafka.schema_registry import Registry
+from headwater.producer.publisher.kafka.topics import RealmTopics, Topics
 from headwater.producer.publisher.options import PublisherOptions
-from headwater.producer.publisher.progress import ProgressReader
-from headwater.producer.publisher.records import Records
-from headwater.producer.publisher.registry import Registry
-from headwater.producer.publisher.settlement import Settlement
-from headwater.producer.publisher.shard import Shard
-from headwater.producer.publisher.shard_context import ShardContext, ShardStatus
-from headwater.producer.publisher.sharing import fair_share
-from headwater.producer.publisher.topics import RealmTopics, Topics
-from headwater.producer.publisher.turnover import Turnover, shard_key
+from headwater.producer.publisher.publish_once import OneRun, shares
+from headwater.producer.publisher.shards.fault_points import At, no_fault
+from headwater.producer.publisher.shards.heads import RealmHeads
+from headwater.producer.publisher.shards.shard import Shard
+from headwater.producer.publisher.shards.shard_context import ShardContext, ShardStatus
 from headwater.schemas.errors import HeadwaterError
 
 TICK_SECONDS_MAX = 0.5

@@ -8,7 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from headwater.schemas.errors import InvalidInput, RequestTooLarge, RequestTooSlow
-from headwater.service.http.answers import Receive, Scope, header
+from headwater.service.http.responses import Receive, Scope, header
 
 T = TypeVar("T")
 

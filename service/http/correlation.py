@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from headwater.service.http.answers import Headers, Scope, header
+from headwater.service.http.responses import Headers, Scope, header
 
 CORRELATION_ID = b"x-correlation-id"
 TRACEPARENT = b"traceparent"

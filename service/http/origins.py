@@ -10,8 +10,8 @@ from functools import lru_cache
 from urllib.parse import urlsplit
 
 from headwater.schemas.errors import ForeignOrigin
-from headwater.service.config import is_loopback
-from headwater.service.http.answers import Scope
+from headwater.service.http.loopback import is_loopback
+from headwater.service.http.responses import Scope
 
 KEPT_HOSTS_MAX = 256
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headwater.schemas.errors import InvalidInput, PreconditionFailed
-from headwater.service.http.answers import Scope, header
+from headwater.service.http.responses import Scope, header
 
 ETAG_CHARACTERS_MAX = 200
 

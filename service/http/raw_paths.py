@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import unquote
 
 from headwater.schemas.errors import InvalidInput
-from headwater.service.http.answers import Scope
+from headwater.service.http.responses import Scope
 
 
 def segments_below(scope: Scope, prefix: str, *, slashes_at_ends: bool) -> list[str]:

@@ -13,15 +13,15 @@ import msgspec
 
 from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import InvalidInput
-from headwater.service.access.caller import caller_of
-from headwater.service.access.feed_view import Viewer
-from headwater.service.http.answers import Scope, header
+from headwater.service.auth.caller import caller_of
+from headwater.service.auth.feed_view import Viewer
 from headwater.service.http.bodies import decode_body
 from headwater.service.http.correlation import correlation_headers
-from headwater.service.iceberg.lakes import Lakes
+from headwater.service.http.responses import Scope, header
 from headwater.service.iceberg.operations.lake_branch import Caller, LakeBranch
-from headwater.service.idempotency.doors import under
-from headwater.service.idempotency.keyed import canonical_body
+from headwater.service.iceberg.operations.lakes import Lakes
+from headwater.service.idempotency.keyed_requests import under
+from headwater.service.idempotency.request_key import canonical_body
 from headwater.service.operations.realm_feeds import RealmFeed
 
 LEVELS = "\x1f"

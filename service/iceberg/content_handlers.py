@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from headwater.producer.snapshots import ContentEntry
+from headwater.producer.content.snapshots import ContentEntry
 from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import InvalidInput
-from headwater.service.http.answers import JSON, NO_STORE, Answer, json_answer
+from headwater.service.http.responses import JSON, NO_STORE, Answer, json_answer
 from headwater.service.iceberg.call import Call, Identifier, key_of
 from headwater.service.iceberg.metadata.table_requests import AssertCreate, read_requirements
 from headwater.service.iceberg.operations import table_commits, tables, views

@@ -27,7 +27,7 @@ from headwater.schemas.errors import (
     Unsupported,
     ViewNotFound,
 )
-from headwater.service.http.answers import Answer, json_answer
+from headwater.service.http.responses import Answer, json_answer
 
 TYPES: tuple[tuple[type[HeadwaterError], str, int], ...] = (
     (NamespaceNotFound, "NoSuchNamespaceException", 404),

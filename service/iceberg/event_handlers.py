@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from headwater.schemas.errors import InvalidInput
-from headwater.service.http.answers import Answer, json_answer
+from headwater.service.http.responses import Answer, json_answer
 from headwater.service.iceberg.call import Call
 from headwater.service.iceberg.operations.events import (
     FILTER_ITEMS_MAX,

@@ -8,12 +8,12 @@ import msgspec
 
 from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import InvalidInput
-from headwater.service.access.token_endpoint import dev_token
+from headwater.service.auth.tokens.token_endpoint import dev_token
 from headwater.service.dev_realm import DEV_CATALOG
-from headwater.service.http.answers import NO_STORE, Answer, json_answer
+from headwater.service.http.responses import NO_STORE, Answer, json_answer
 from headwater.service.iceberg.call import LEVELS, Call, namespace_of
-from headwater.service.iceberg.lakes import prefix_of
 from headwater.service.iceberg.operations import namespaces
+from headwater.service.iceberg.operations.lakes import prefix_of
 from headwater.service.iceberg.operations.namespaces import Names
 
 NO_CONTENT = Answer(204, [NO_STORE], b"")

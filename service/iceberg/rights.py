@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import InvalidInput, NotPermitted
-from headwater.service.access.access import Access
-from headwater.service.access.caller import Caller
-from headwater.service.access.rights import Right, Securable
+from headwater.service.auth.access import Access
+from headwater.service.auth.caller import Caller
+from headwater.service.auth.rights.rights import Right, Securable
 from headwater.service.dev_realm import DEV_CATALOG
 from headwater.service.iceberg.call import Call, namespace_of
 from headwater.service.iceberg.content_handlers import Registration, Renaming, TableCommit, Transaction
-from headwater.service.iceberg.lakes import prefix_of
+from headwater.service.iceberg.operations.lakes import prefix_of
 from headwater.service.iceberg.operations.tables import TableCreation
 from headwater.service.iceberg.operations.views import ViewCreation
 from headwater.service.iceberg.plain_handlers import NamespaceCreation

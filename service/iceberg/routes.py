@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from headwater.schemas.errors import Unsupported
-from headwater.service.http.answers import Answer
+from headwater.service.http.responses import Answer
 from headwater.service.iceberg import content_handlers as content
 from headwater.service.iceberg import event_handlers as events
 from headwater.service.iceberg import plain_handlers as plain

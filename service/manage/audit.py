@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from headwater.schemas.entry_ids import micros_of, time_text
-from headwater.schemas.manage_json import DenialInfo, DenialsPage
-from headwater.service.access.rights import Right
-from headwater.service.http.answers import Answer, json_answer
+from headwater.schemas.http.manage_json import DenialInfo, DenialsPage
+from headwater.service.auth.rights.rights import Right
+from headwater.service.http.responses import Answer, json_answer
 from headwater.service.manage import parameters
 from headwater.service.manage.call import ManageCall
 from headwater.service.manage.route import IN_REALM, ManageRoute

@@ -8,24 +8,24 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from headwater.persistence.request_lookup import find_request
+from headwater.persistence.reading.request_lookup import find_request
 from headwater.persistence.store import RealmKernel, Store
 from headwater.producer.access.writing import Mutation, WriteMeta
-from headwater.producer.catalog_records import Catalog
-from headwater.producer.catalogs import Catalogs
+from headwater.producer.catalogs.catalog_records import Catalog
+from headwater.producer.catalogs.catalogs import Catalogs
 from headwater.schemas.change import KeyPath
 from headwater.schemas.entry_ids import time_text
 from headwater.schemas.errors import InvalidInput, NotFound
-from headwater.schemas.manage_json import MutationMeta
-from headwater.service.access.access import Access
-from headwater.service.access.caller import Caller
-from headwater.service.http.answers import Answer, Scope, json_answer
+from headwater.schemas.http.manage_json import MutationMeta
+from headwater.service.auth.access import Access
+from headwater.service.auth.caller import Caller
 from headwater.service.http.bodies import decode_body
 from headwater.service.http.correlation import correlation_headers
 from headwater.service.http.preconditions import expected_version
-from headwater.service.idempotency.doors import under
-from headwater.service.idempotency.once import Under
-from headwater.service.manage.storage_roots import StorageRoots
+from headwater.service.http.responses import Answer, Scope, json_answer
+from headwater.service.idempotency.keyed_requests import under
+from headwater.service.idempotency.run_once import Under
+from headwater.service.storage.storage_roots import StorageRoots
 
 LEVELS = "\x1f"
 T = TypeVar("T", bound=msgspec.Struct)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from headwater.producer import catalog_updates
-from headwater.producer.catalog_records import Catalog
-from headwater.producer.catalogs import Catalogs
+from headwater.producer.catalogs import catalog_updates
+from headwater.producer.catalogs.catalog_records import Catalog
+from headwater.producer.catalogs.catalogs import Catalogs
 from headwater.schemas.entry_ids import time_text
-from headwater.schemas.manage_json import CatalogBody, CatalogChange, CatalogInfo, CatalogsPage, CatalogWritten, Gone
-from headwater.service.access.rights import Right
-from headwater.service.http.answers import Answer, json_answer
+from headwater.schemas.http.manage_json import CatalogBody, CatalogChange, CatalogInfo, CatalogsPage, CatalogWritten, Gone
+from headwater.service.auth.rights.rights import Right
+from headwater.service.http.responses import Answer, json_answer
 from headwater.service.manage import parameters
 from headwater.service.manage.call import ManageCall, meta_of, versioned
 from headwater.service.manage.route import IN_CATALOG, IN_REALM, ManageRoute, Over

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from headwater.persistence.log_entry import Logged
+from headwater.persistence.log.log_entry import Logged
 from headwater.producer.access.writing import Mutation
-from headwater.producer.catalog_commit import CatalogCommit, CommitResult, commit_result
-from headwater.producer.catalogs import Catalogs
-from headwater.producer.commit_meta import CommitMeta
-from headwater.producer.content import Namespace
-from headwater.producer.operations import CatalogOperation, Delete, Put
+from headwater.producer.catalogs.catalogs import Catalogs
+from headwater.producer.commits.catalog_commit import CatalogCommit, CommitResult, commit_result
+from headwater.producer.commits.commit_meta import CommitMeta
+from headwater.producer.commits.operations import CatalogOperation, Delete, Put
+from headwater.producer.content.content_types import Namespace
+from headwater.producer.content.snapshots import ContentEntry, Snapshots
 from headwater.producer.pointer_names import branch_pointer
-from headwater.producer.snapshots import ContentEntry, Snapshots
 from headwater.schemas.change import KeyPath
 from headwater.schemas.entry_ids import micros_of
 from headwater.schemas.errors import CommitConflict, ContentExists, InvalidInput, NamespaceNotEmpty, NamespaceNotFound
-from headwater.schemas.manage_json import Gone, NamespaceBody, NamespaceInfo, NamespacesPage, NamespaceWritten
-from headwater.service.access.rights import Right, Securable
-from headwater.service.http.answers import Answer, json_answer
+from headwater.schemas.http.manage_json import Gone, NamespaceBody, NamespaceInfo, NamespacesPage, NamespaceWritten
+from headwater.service.auth.rights.rights import Right, Securable
+from headwater.service.http.responses import Answer, json_answer
 from headwater.service.manage import parameters
 from headwater.service.manage.call import LEVELS, ManageCall, meta_of, versioned
 from headwater.service.manage.route import IN_CATALOG, ManageRoute, Over

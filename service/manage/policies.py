@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from headwater.producer.access.policies import POLICIES_POINTER, Policies, Policy, PolicyMapping, Target
-from headwater.producer.catalogs import Catalogs
+from headwater.producer.catalogs.catalogs import Catalogs
 from headwater.schemas.errors import InvalidInput
-from headwater.schemas.manage_json import (
+from headwater.schemas.http.manage_json import (
     ApplicablePolicies,
     ApplicablePolicy,
     Gone,
@@ -19,8 +19,8 @@ from headwater.schemas.manage_json import (
     PolicyInfo,
     PolicyWritten,
 )
-from headwater.service.access.rights import Right
-from headwater.service.http.answers import Answer, json_answer
+from headwater.service.auth.rights.rights import Right
+from headwater.service.http.responses import Answer, json_answer
 from headwater.service.manage import parameters
 from headwater.service.manage.call import ManageCall, meta_of, versioned
 from headwater.service.manage.route import IN_REALM, ManageRoute

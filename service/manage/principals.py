@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from headwater.persistence.principals import PRINCIPALS_POINTER
+from headwater.persistence.records.principal_records import PRINCIPALS_POINTER
 from headwater.producer.access.effective import effective_rights
 from headwater.producer.access.principals import Principal, Principals, WithSecret
-from headwater.producer.catalogs import Catalogs
+from headwater.producer.catalogs.catalogs import Catalogs
 from headwater.schemas.entry_ids import time_text
-from headwater.schemas.manage_json import (
+from headwater.schemas.http.manage_json import (
     EffectiveInfo,
     Gone,
     PrincipalBody,
@@ -21,8 +21,8 @@ from headwater.schemas.manage_json import (
     SecretDates,
     SecretShown,
 )
-from headwater.service.access.rights import Right
-from headwater.service.http.answers import Answer, json_answer
+from headwater.service.auth.rights.rights import Right
+from headwater.service.http.responses import Answer, json_answer
 from headwater.service.manage import parameters
 from headwater.service.manage.call import ManageCall, meta_of, versioned
 from headwater.service.manage.route import IN_REALM, ManageRoute

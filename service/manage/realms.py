@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from headwater.persistence.principals import ROOT_PRINCIPAL
-from headwater.persistence.realm_records import REALMS_POINTER, Realm
-from headwater.persistence.realm_states import RealmStatus
-from headwater.persistence.realms import Realms
+from headwater.persistence.realms.realm_records import REALMS_POINTER, Realm
+from headwater.persistence.realms.realm_states import RealmStatus
+from headwater.persistence.realms.realms import Realms
+from headwater.persistence.records.principal_records import ROOT_PRINCIPAL
 from headwater.producer.access.principals import Principals
 from headwater.producer.access.writing import WriteMeta
 from headwater.schemas.entry_ids import time_text
 from headwater.schemas.errors import RealmStateConflict, RecordChanged
-from headwater.schemas.manage_json import MutationMeta, RealmBody, RealmInfo, RealmMade, RealmMoved, RealmsPage, SecretShown
-from headwater.service.access.rights import Right
-from headwater.service.http.answers import NO_STORE, Answer, json_answer
+from headwater.schemas.http.manage_json import (
+    MutationMeta,
+    RealmBody,
+    RealmInfo,
+    RealmMade,
+    RealmMoved,
+    RealmsPage,
+    SecretShown,
+)
+from headwater.service.auth.rights.rights import Right
+from headwater.service.http.responses import NO_STORE, Answer, json_answer
 from headwater.service.manage import parameters
 from headwater.service.manage.call import ManageCall, versioned
 from headwater.service.manage.route import REALMS, ManageRoute, Over

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from headwater.producer.access.writing import Mutation
-from headwater.producer.catalog_commit import CommitResult
-from headwater.producer.catalogs import Catalogs
-from headwater.producer.commit_meta import CommitMeta
+from headwater.producer.catalogs.catalogs import Catalogs
+from headwater.producer.commits.catalog_commit import CommitResult
+from headwater.producer.commits.commit_meta import CommitMeta
 from headwater.producer.pointer_names import ReferenceType, reference_pointer
-from headwater.producer.reference_specs import DEFAULT_BRANCH
-from headwater.producer.references import Reference, References
+from headwater.producer.references.reference_specs import DEFAULT_BRANCH
+from headwater.producer.references.references import Reference, References
 from headwater.schemas.entry_ids import micros_of
 from headwater.schemas.errors import InvalidInput
-from headwater.schemas.manage_json import (
+from headwater.schemas.http.manage_json import (
     Gone,
     ReferenceBody,
     ReferenceInfo,
@@ -19,8 +19,8 @@ from headwater.schemas.manage_json import (
     ReferenceTarget,
     ReferenceWritten,
 )
-from headwater.service.access.rights import Right
-from headwater.service.http.answers import Answer, json_answer
+from headwater.service.auth.rights.rights import Right
+from headwater.service.http.responses import Answer, json_answer
 from headwater.service.manage import parameters
 from headwater.service.manage.call import ManageCall, meta_of, versioned
 from headwater.service.manage.route import IN_CATALOG, ManageRoute, Over

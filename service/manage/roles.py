@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headwater.persistence.principals import GRANTS_POINTER, ROLES_POINTER
+from headwater.persistence.records.principal_records import GRANTS_POINTER, ROLES_POINTER
 from headwater.producer.access.grants import Grant, Grants, catalog_grants, realm_grants
 from headwater.producer.access.roles import Assignment, Role, Roles, catalog_roles, principal_roles
 from headwater.producer.access.writing import WriteMeta
 from headwater.producer.pointer_names import catalog_grants_pointer, catalog_roles_pointer
-from headwater.schemas.manage_json import (
+from headwater.schemas.http.manage_json import (
     AssignmentInfo,
     AssignmentsPage,
     AssignmentWritten,
@@ -23,8 +23,8 @@ from headwater.schemas.manage_json import (
     RolesPage,
     RoleWritten,
 )
-from headwater.service.access.rights import Right, right_of
-from headwater.service.http.answers import Answer, json_answer
+from headwater.service.auth.rights.rights import Right, right_of
+from headwater.service.http.responses import Answer, json_answer
 from headwater.service.manage import parameters
 from headwater.service.manage.call import ManageCall, meta_of, versioned
 from headwater.service.manage.route import IN_CATALOG, IN_REALM, ManageRoute, Over

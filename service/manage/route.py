@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from headwater.service.access.rights import REALM, Right, Securable
-from headwater.service.http.answers import Answer
+from headwater.service.auth.rights.rights import REALM, Right, Securable
 from headwater.service.http.parameters import Parameter
+from headwater.service.http.responses import Answer
 from headwater.service.manage.call import LEVELS, ManageCall
 
 Handler = Callable[[ManageCall], Answer]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from headwater.schemas.manage_json import RealmUsage
-from headwater.service.access.rights import Right
-from headwater.service.http.answers import Answer, json_answer
+from headwater.schemas.http.manage_json import RealmUsage
+from headwater.service.auth.rights.rights import Right
+from headwater.service.http.responses import Answer, json_answer
 from headwater.service.manage.call import ManageCall
 from headwater.service.manage.route import IN_REALM, ManageRoute
-from headwater.service.usage.kept import read_usage
+from headwater.service.usage.usage_records import read_usage
 
 
 def realm_usage(call: ManageCall) -> Answer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headwater.persistence.log_entry import Content, Logged, StoredOperation, parent
+from headwater.persistence.log.log_entry import Content, Logged, StoredOperation, parent
 from headwater.producer.pointer_names import ReferenceType
 from headwater.schemas.change import KeyPath, Op
 from headwater.service.nessie.content_json import content_json

@@ -12,11 +12,11 @@ import msgspec
 from headwater.producer.pointer_names import ReferenceType
 from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import InvalidInput
-from headwater.service.access.access import Access
-from headwater.service.access.caller import caller_of
-from headwater.service.access.rights import Right, Securable
-from headwater.service.http.answers import Scope
+from headwater.service.auth.access import Access
+from headwater.service.auth.caller import caller_of
+from headwater.service.auth.rights.rights import Right, Securable
 from headwater.service.http.bodies import decode_body
+from headwater.service.http.responses import Scope
 from headwater.service.nessie.key_paths import parse_key_path
 from headwater.service.nessie.operations.catalog_view import CatalogView
 from headwater.service.nessie.operations.filters import Filter, compiled

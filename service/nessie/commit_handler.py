@@ -8,13 +8,13 @@ from typing import TypeAlias
 
 import msgspec
 
-from headwater.persistence.lane import Answer as LaneAnswer
-from headwater.producer import content
-from headwater.producer.operations import CatalogOperation
+from headwater.persistence.commit.lane import Answer as LaneAnswer
+from headwater.producer.commits.operations import CatalogOperation
+from headwater.producer.content import content_types
 from headwater.producer.pointer_names import branch_pointer
 from headwater.schemas.errors import CommitConflict, InvalidInput, ReferenceNotFound
-from headwater.service.access.rights import Right, Securable
-from headwater.service.http.answers import JSON, NO_STORE, Answer
+from headwater.service.auth.rights.rights import Right, Securable
+from headwater.service.http.responses import JSON, NO_STORE, Answer
 from headwater.service.nessie.call import Call, Key
 from headwater.service.nessie.content_json import NessieContent
 from headwater.service.nessie.meta_json import MetaBody, read_headers, require_message, to_meta
@@ -131,10 +131,10 @@ def _right(wanted: Wanted) -> Right:
 
 
 RIGHTS: dict[type, tuple[Right, Right]] = {
-    content.Namespace: (Right.NAMESPACE_CREATE, Right.NAMESPACE_WRITE),
-    content.IcebergTable: (Right.TABLE_CREATE, Right.TABLE_WRITE),
-    content.DeltaTable: (Right.TABLE_CREATE, Right.TABLE_WRITE),
-    content.IcebergView: (Right.VIEW_CREATE, Right.VIEW_WRITE),
+    content_types.Namespace: (Right.NAMESPACE_CREATE, Right.NAMESPACE_WRITE),
+    content_types.IcebergTable: (Right.TABLE_CREATE, Right.TABLE_WRITE),
+    content_types.DeltaTable: (Right.TABLE_CREATE, Right.TABLE_WRITE),
+    content_types.IcebergView: (Right.VIEW_CREATE, Right.VIEW_WRITE),
 }
 """To create, and to replace."""
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from headwater.producer import content as ours
+from headwater.producer.content import content_types as ours
 from headwater.schemas.change import KeyPath, Value
 from headwater.schemas.entry_ids import content_id_text
 

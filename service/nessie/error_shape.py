@@ -26,8 +26,8 @@ from headwater.schemas.errors import (
     RouteNotFound,
     TooManyRequests,
 )
-from headwater.service.http.answers import Answer, Headers, Scope, header, json_answer
-from headwater.service.http.problems import BEARER
+from headwater.service.errors.problems import BEARER
+from headwater.service.http.responses import Answer, Headers, Scope, header, json_answer
 
 CODES: tuple[tuple[type[HeadwaterError], str, int], ...] = (
     (ContentNotFound, "CONTENT_NOT_FOUND", 404),

@@ -7,15 +7,15 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from headwater.persistence.log_entry import Content
-from headwater.producer.content import to_value
-from headwater.producer.merging.bringing import KeyOutcome, MergeRules
+from headwater.persistence.log.log_entry import Content
+from headwater.producer.content.content_types import to_value
+from headwater.producer.merging.apply_changes import KeyOutcome, MergeRules
 from headwater.producer.merging.three_way import Behavior, KeyRule
 from headwater.producer.merging.transplant import COMMITS_MAX
 from headwater.schemas.change import COMMITTING_KINDS
 from headwater.schemas.entry_ids import content_id_bytes
 from headwater.schemas.errors import InvalidInput
-from headwater.service.http.answers import Answer, json_answer
+from headwater.service.http.responses import Answer, json_answer
 from headwater.service.nessie.call import Call, Key
 from headwater.service.nessie.content_json import NessieContent
 from headwater.service.nessie.error_shape import conflict_json

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from headwater.persistence.log_entry import Logged, parent
-from headwater.producer.commit_meta import CommitMeta
+from headwater.persistence.log.log_entry import Logged, parent
+from headwater.producer.commits.commit_meta import CommitMeta
 from headwater.schemas.entry_ids import micros_of, time_text
 from headwater.schemas.errors import InvalidInput
 

@@ -10,8 +10,8 @@ from headwater.producer.page_tokens import make_token, read_token
 from headwater.schemas.change import KeyPath
 from headwater.schemas.entry_ids import EMPTY, time_text
 from headwater.schemas.errors import ContentNotFound, InvalidInput
-from headwater.service.access.rights import Right
-from headwater.service.http.answers import Answer, json_answer
+from headwater.service.auth.rights.rights import Right
+from headwater.service.http.responses import Answer, json_answer
 from headwater.service.nessie.answers import effective_json, key_json, log_entry_json, page_json, stored_json
 from headwater.service.nessie.call import Call, Key
 from headwater.service.nessie.operations.diffs import read_diff

@@ -6,13 +6,13 @@ from typing import Any
 
 import msgspec
 
-from headwater.producer.commit_meta import CommitMeta
+from headwater.producer.commits.commit_meta import CommitMeta
 from headwater.producer.pointer_names import ReferenceType
-from headwater.producer.reference_resolution import Resolved
-from headwater.producer.references import PAGE_REFERENCES_MAX, Reference
+from headwater.producer.references.reference_resolution import Resolved
+from headwater.producer.references.references import PAGE_REFERENCES_MAX, Reference
 from headwater.schemas.errors import InvalidInput
-from headwater.service.access.rights import Right
-from headwater.service.http.answers import Answer, json_answer
+from headwater.service.auth.rights.rights import Right
+from headwater.service.http.responses import Answer, json_answer
 from headwater.service.nessie.answers import page_json, reference_json
 from headwater.service.nessie.call import Call
 from headwater.service.nessie.meta_json import meta_json

@@ -11,7 +11,7 @@ import re
 import msgspec
 
 from headwater.producer.pointer_names import check_reference_name
-from headwater.producer.reference_specs import DEFAULT_BRANCH, parse_reference_spec
+from headwater.producer.references.reference_specs import DEFAULT_BRANCH, parse_reference_spec
 from headwater.schemas.errors import InvalidInput, ReferenceNotFound
 
 DETACHED = "DETACHED"

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from headwater.service.access.rights import Right
-from headwater.service.http.answers import Answer
+from headwater.service.auth.rights.rights import Right
+from headwater.service.http.responses import Answer
 from headwater.service.nessie import commit_handler, merge_handlers, read_handlers, reference_handlers
 from headwater.service.nessie.call import Call
 

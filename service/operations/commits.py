@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from headwater.persistence.lane import Answer
-from headwater.persistence.log_entry import Logged
-from headwater.persistence.pointer_log import OBJECT_ID_MAX, PointerLog
-from headwater.producer.catalog_commit import CatalogCommit
-from headwater.producer.catalog_records import Catalog
-from headwater.producer.commit_meta import CommitMeta
-from headwater.producer.content import to_value
-from headwater.producer.operations import CatalogOperation, Delete, Put, Rename
-from headwater.producer.operations_json import operations_from_json
+from headwater.persistence.commit.lane import Answer
+from headwater.persistence.log.log_entry import Logged
+from headwater.persistence.reading.pointer_log import OBJECT_ID_MAX, PointerLog
+from headwater.producer.catalogs.catalog_records import Catalog
+from headwater.producer.commits.catalog_commit import CatalogCommit
+from headwater.producer.commits.commit_meta import CommitMeta
+from headwater.producer.commits.operations import CatalogOperation, Delete, Put, Rename
+from headwater.producer.commits.operations_json import operations_from_json
+from headwater.producer.content.content_types import to_value
 from headwater.producer.pointer_names import branch_pointer
 from headwater.schemas.change import Op
 from headwater.schemas.entry_ids import EMPTY, object_id_of, parse_id
@@ -26,7 +26,7 @@ from headwater.schemas.errors import (
     ReferenceNotFound,
     WrongObjectType,
 )
-from headwater.schemas.feed_json import CommitBody
+from headwater.schemas.http.feed_json import CommitBody
 from headwater.service.operations.encoded_entries import EncodedEntry
 from headwater.service.operations.realm_feeds import RealmFeed
 

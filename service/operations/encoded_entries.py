@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from headwater.persistence.log_entry import Logged, change_of
+from headwater.persistence.log.log_entry import Logged, change_of
 from headwater.schemas.change import Change
 
 ENTRY_BYTES = 400

@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from heapq import merge
 from typing import NamedTuple, Protocol
 
-from headwater.consumers.local_feed import SCANNED_ENTRIES_MAX, LocalFeed
-from headwater.persistence.head_watch import HeadWatch
-from headwater.persistence.log_entry import Logged, change_of
-from headwater.persistence.pointer_log import LogHead, PointerLog
+from headwater.consumers.clients.local_feed import SCANNED_ENTRIES_MAX, LocalFeed
+from headwater.persistence.log.log_entry import Logged, change_of
+from headwater.persistence.reading.head_watch import HeadWatch
+from headwater.persistence.reading.pointer_log import LogHead, PointerLog
 from headwater.persistence.store import RealmKernel
 from headwater.schemas.change import Change
 from headwater.schemas.cursor import Cursor, Position, decode_cursor, is_cursor

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import islice
 
-from headwater.persistence.log_entry import ENTRY
+from headwater.persistence.log.log_entry import ENTRY
 from headwater.persistence.store import RealmKernel
 from headwater.producer.pointer_names import ReferenceType, parse_reference_pointer
 from headwater.schemas.change import Kind
 from headwater.schemas.entry_ids import object_id_of
-from headwater.schemas.feed_json import PointerInfo, PointerKind, PointersPage
+from headwater.schemas.http.feed_json import PointerInfo, PointerKind, PointersPage
 
 
 def list_pointers(

@@ -12,12 +12,12 @@ import threading
 import time
 from collections.abc import Callable
 
-from headwater.persistence.draft import Draft
-from headwater.persistence.head_watch import HeadWatch
-from headwater.persistence.realms import Realms
+from headwater.persistence.commit.draft import Draft
+from headwater.persistence.reading.head_watch import HeadWatch
+from headwater.persistence.realms.realms import Realms
 from headwater.persistence.store import RealmKernel, Store
-from headwater.producer.catalog_records import Catalog
-from headwater.producer.catalogs import Catalogs
+from headwater.producer.catalogs.catalog_records import Catalog
+from headwater.producer.catalogs.catalogs import Catalogs
 from headwater.producer.pointer_names import CATALOGS
 from headwater.schemas.errors import HeadwaterError, NotFound, RealmNotActive
 from headwater.service.operations.encoded_entries import EncodedEntries

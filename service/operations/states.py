@@ -11,15 +11,15 @@ from itertools import islice
 import msgspec
 
 from headwater.persistence.index import children_bounds, decode_key, just_after
-from headwater.persistence.log_entry import Logged
-from headwater.persistence.pointer_log import LogHead, PointerLog
-from headwater.persistence.state import State
+from headwater.persistence.log.log_entry import Logged
+from headwater.persistence.reading.pointer_log import LogHead, PointerLog
+from headwater.persistence.reading.state import State
 from headwater.producer.page_tokens import make_token, read_token
 from headwater.schemas.cursor import Cursor, Position, encode_cursor
 from headwater.schemas.entry_ids import EMPTY, content_id_text
 from headwater.schemas.errors import HeadwaterError, InvalidInput, ObjectNotFound
-from headwater.schemas.feed_json import Head, SnapshotEntry, StatePage
-from headwater.schemas.withheld import MaySee
+from headwater.schemas.http.feed_json import Head, SnapshotEntry, StatePage
+from headwater.schemas.redaction import MaySee
 from headwater.service.operations.feed_pages import FeedPages
 
 

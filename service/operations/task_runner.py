@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from headwater.persistence.object_types import OBJECT_TYPES, Life, ObjectType
+from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
 from headwater.persistence.rows import RootedRow
 from headwater.persistence.store import RealmKernel
 from headwater.producer.immediate_tasks import ImmediateTask, ImmediateTasks, TaskState

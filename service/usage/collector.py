@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 
 from headwater.persistence.store import Store
 from headwater.schemas.errors import HeadwaterError
-from headwater.service.usage.kept import UsageRecord, all_usage
+from headwater.service.usage.usage_records import UsageRecord, all_usage
 
 READ_AGAIN_SECONDS = 30.0
 REALMS_MAX = 500

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 
-from headwater.persistence.head_watch import LATE_SECONDS
-from headwater.persistence.pointer_log import PointerLog
+from headwater.persistence.reading.head_watch import LATE_SECONDS
+from headwater.persistence.reading.pointer_log import PointerLog
 from headwater.persistence.rows import PointerRow
 from headwater.persistence.store import RealmKernel
 from headwater.schemas.cursor import decode_cursor, is_cursor

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from headwater.schemas.errors import InvalidInput
-from headwater.streaming.change_rows import CHANGE_TYPES
+from headwater.streaming.sources.change_rows import CHANGE_TYPES
 
 Options = TypeVar("Options", bound=msgspec.Struct)
 Text = Annotated[str, Meta(min_length=1)]

@@ -14,10 +14,10 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from headwater.persistence.log_entry import Logged
-from headwater.persistence.pointer_log import LogHead, PointerLog
+from headwater.persistence.log.log_entry import Logged
+from headwater.persistence.reading.pointer_log import LogHead, PointerLog
 from headwater.schemas.errors import CursorReset
-from headwater.streaming.change_rows import CHANGE_TYPES, change_ddl, entries_batch
+from headwater.streaming.sources.change_rows import CHANGE_TYPES, change_ddl, entries_batch
 from headwater.streaming.sources.log_filters import NEVER, LogFilter, push
 from headwater.streaming.sources.log_heads import LogHeads, check_not_expired
 from headwater.streaming.sources.log_offsets import LogOffset, LogRange, Position, cut, offset_of, ranges_between

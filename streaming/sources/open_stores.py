@@ -11,8 +11,8 @@ import os
 import threading
 import warnings
 
-from headwater.persistence.realm_states import RealmStatus
-from headwater.persistence.realms import Realms
+from headwater.persistence.realms.realm_states import RealmStatus
+from headwater.persistence.realms.realms import Realms
 from headwater.persistence.rows import SYSTEM_REALM
 from headwater.persistence.store import RealmKernel, Store, StoreOptions, WeakDurability, open_store
 from headwater.schemas.errors import InvalidInput, RealmNotActive

@@ -11,22 +11,22 @@ from pathlib import Path
 
 import msgspec
 
-from headwater.persistence import codec
-from headwater.persistence.principals import KEYS_TYPE, SECRET_TYPE
-from headwater.persistence.realm_records import Realm
-from headwater.persistence.realms import Realms
+from headwater.persistence.objects import codec
+from headwater.persistence.realms.realm_records import Realm
+from headwater.persistence.realms.realms import Realms
+from headwater.persistence.records.principal_records import KEYS_TYPE, SECRET_TYPE
 from headwater.persistence.rows import ObjectRow, RootedRow, ScannedRow, Table
 from headwater.persistence.store import Store
 from headwater.schemas.errors import ObjectNotFound, RealmStateConflict
-from headwater.streaming.identified import IdSet
-from headwater.streaming.identifiers import Identifiers
-from headwater.streaming.realm_sets import RETAIN
-from headwater.streaming.transfer.cut import Cut, Rows
+from headwater.streaming.reachability.id_set import IdSet
+from headwater.streaming.reachability.retained_identifiers import Identifiers
+from headwater.streaming.runs.realm_sets import RETAIN
+from headwater.streaming.transfer.chain_check import check_chains, spans_of
+from headwater.streaming.transfer.consistent_cut import Cut, Rows
+from headwater.streaming.transfer.export_pin import pinned
 from headwater.streaming.transfer.file_format import FrameWriter, Section
 from headwater.streaming.transfer.file_records import Counts, Header, PointerRecord, RootedRecord, Trailer
 from headwater.streaming.transfer.new_file import destination, new_file
-from headwater.streaming.transfer.pinned import pinned
-from headwater.streaming.transfer.proving import check_chains, spans_of
 
 OBJECTS_PER_FETCH = 100
 ROOTED_PER_PAGE = 500

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from headwater.persistence.backend import Backend
-from headwater.persistence.object_types import OBJECT_TYPES, Life, ObjectType
+from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
 from headwater.persistence.rows import RootedRow
 from headwater.schemas.errors import InvalidInput, OutcomeUnknown
 from headwater.streaming.transfer.checked_file import CheckedFile

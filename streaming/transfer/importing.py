@@ -12,10 +12,10 @@ from pathlib import Path
 
 import msgspec
 
-from headwater.persistence.ids import id_time_micros
-from headwater.persistence.realm_records import RealmRead, check_realm_name
-from headwater.persistence.realm_states import RealmStatus
-from headwater.persistence.realms import Realms
+from headwater.persistence.ids.snowflake import id_time_micros
+from headwater.persistence.realms.realm_records import RealmRead, check_realm_name
+from headwater.persistence.realms.realm_states import RealmStatus
+from headwater.persistence.realms.realms import Realms
 from headwater.persistence.rows import PointerRow
 from headwater.persistence.store import Store
 from headwater.schemas.errors import (
@@ -26,13 +26,13 @@ from headwater.schemas.errors import (
     RealmNotFound,
     RealmStateConflict,
 )
-from headwater.streaming.identifiers import Identifiers
+from headwater.streaming.reachability.retained_identifiers import Identifiers
+from headwater.streaming.sweep.verify import verify_realm
+from headwater.streaming.transfer.chain_check import check_chains
 from headwater.streaming.transfer.checked_file import CheckedFile, checked_file
 from headwater.streaming.transfer.file_records import Counts
 from headwater.streaming.transfer.import_record import begin_import
 from headwater.streaming.transfer.loading import Load, Progress
-from headwater.streaming.transfer.proving import check_chains
-from headwater.streaming.verify import verify_realm
 
 CLOCK_MARGIN_SECONDS = 1.0
 """Clocks of processes that write to one store may differ by so much."""

@@ -14,7 +14,7 @@ from typing import Any
 from headwater.persistence.backend import Backend
 from headwater.persistence.rows import ObjectRow, PointerRow, RootedRow, Table
 from headwater.schemas.errors import ImportDiffers, OutcomeUnknown
-from headwater.streaming.readers import READER_TYPE
+from headwater.streaming.expire.readers import READER_TYPE
 from headwater.streaming.transfer.checked_file import CheckedFile
 from headwater.streaming.transfer.file_format import Section
 from headwater.streaming.transfer.file_records import Counts, PointerRecord, RootedRecord

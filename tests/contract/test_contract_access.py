@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from headwater.persistence.principals import KEYS_TYPE, SECRET_TYPE, has_secret
-from headwater.persistence.realms import Realms
-from headwater.persistence.records import head_records
+from headwater.persistence.realms.realms import Realms
+from headwater.persistence.records.principal_records import KEYS_TYPE, SECRET_TYPE, has_secret
+from headwater.persistence.records.records import head_records
 from headwater.persistence.store import RealmKernel, Store
 from headwater.producer.access.effective import effective_rights
 from headwater.producer.access.grants import catalog_grants, realm_grants
@@ -18,11 +18,11 @@ from headwater.producer.access.principals import Principals
 from headwater.producer.access.rights import Right, Securable
 from headwater.producer.access.roles import catalog_roles, principal_roles
 from headwater.producer.access.writing import WriteMeta
-from headwater.service.access import denials as denials_module
-from headwater.service.access.caller import Caller
-from headwater.service.access.denials import DENIAL_TYPE, Denials
-from headwater.service.access.signing_keys import SigningKeys
-from tests.realm_cases import CHEAP, realms_of, store_over
+from headwater.service.auth.caller import Caller
+from headwater.service.auth.rights import denials as denials_module
+from headwater.service.auth.rights.denials import DENIAL_TYPE, Denials
+from headwater.service.auth.tokens.signing_keys import SigningKeys
+from tests.support.models.realm_cases import CHEAP, realms_of, store_over
 
 META = WriteMeta("tester")
 

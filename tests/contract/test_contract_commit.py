@@ -9,8 +9,8 @@ import pytest
 from headwater.persistence.backend import Backend
 from headwater.persistence.rows import ROW_BYTES_MAX
 from headwater.schemas.errors import ObjectTooLarge
-from tests.contract_rows import an_object, patiently, pointer
-from tests.contract_stores import Scale
+from tests.support.fixtures.contract_rows import an_object, patiently, pointer
+from tests.support.fixtures.contract_stores import Scale
 
 
 def test_a_commit_writes_the_objects_and_moves_the_pointer(backend: Backend, other_backend: Backend, realm: str) -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from headwater.persistence.backend import Backend, DeleteResult
 from headwater.persistence.rows import ScannedRow, Table
-from tests.contract_rows import an_object, keys_of, pointer, rooted, scan_all
-from tests.contract_stores import Scale
+from tests.support.fixtures.contract_rows import an_object, keys_of, pointer, rooted, scan_all
+from tests.support.fixtures.contract_stores import Scale
 
 
 def put(backend: Backend, realm: str, table: Table, n: int, later_micros: int = 0) -> None:

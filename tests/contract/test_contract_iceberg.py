@@ -11,25 +11,25 @@ from typing import Any
 import msgspec
 import pytest
 
-from headwater.persistence.log_entry import change_of
-from headwater.persistence.pointer_log import PointerLog
+from headwater.persistence.log.log_entry import change_of
+from headwater.persistence.reading.pointer_log import PointerLog
 from headwater.persistence.store import RealmKernel, Store
-from headwater.producer.catalogs import Catalogs
-from headwater.producer.commit_meta import CommitMeta
+from headwater.producer.catalogs.catalogs import Catalogs
+from headwater.producer.commits.commit_meta import CommitMeta
 from headwater.producer.immediate_tasks import ImmediateTasks, TaskState
-from headwater.service.iceberg.lakes import Lakes
-from headwater.service.iceberg.operations.files import LocalFiles
 from headwater.service.iceberg.operations.key_locks import KeyLocks
 from headwater.service.iceberg.operations.lake_branch import Caller, LakeBranch
-from headwater.service.iceberg.operations.locations import Warehouse
+from headwater.service.iceberg.operations.lakes import Lakes
 from headwater.service.iceberg.operations.metadata_files import MetadataFiles
 from headwater.service.iceberg.operations.namespaces import create_namespace
 from headwater.service.iceberg.operations.purging import files_named_by
 from headwater.service.iceberg.operations.table_commits import table_change, update_table
 from headwater.service.iceberg.operations.tables import TableCreation, create_table, drop_table, load_table
 from headwater.service.operations.task_runner import TaskRunner
-from tests.iceberg_lake import table_body
-from tests.realm_cases import realms_of, store_over
+from headwater.service.storage.files import LocalFiles
+from headwater.service.storage.locations import Warehouse
+from tests.support.fixtures.iceberg_lake import table_body
+from tests.support.models.realm_cases import realms_of, store_over
 
 KEY = ("db", "t")
 WRITERS, ROUNDS = 3, 4

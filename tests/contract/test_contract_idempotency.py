@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from headwater.persistence.idempotency_rows import BODY_BYTES_MAX, IdempotencyRows, KeptAnswer, KeyedRequest, Verdict
+from headwater.persistence.records.idempotency_rows import BODY_BYTES_MAX, IdempotencyRows, KeptAnswer, KeyedRequest, Verdict
 from headwater.persistence.store import RealmKernel, open_store
 
 DAY = 86_400.0

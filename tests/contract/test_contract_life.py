@@ -9,8 +9,8 @@ import pytest
 from headwater.persistence.backend import Backend, DurabilityLevel
 from headwater.persistence.backends import open_backend
 from headwater.schemas.errors import StoreNotCreated, StoreVersionMismatch
-from tests.contract_rows import in_threads, pointer
-from tests.contract_stores import pretend_version
+from tests.support.fixtures.contract_rows import in_threads, pointer
+from tests.support.fixtures.contract_stores import pretend_version
 
 
 def test_a_store_without_schema_says_so(new_store: Callable[[], str]) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.persistence import draft
 from headwater.persistence.backend import Backend
-from headwater.persistence.realm_purge import purge_rows, rows_of
-from tests.maintained import HOUR, Maintained
+from headwater.persistence.commit import draft
+from headwater.persistence.realms.realm_purge import purge_rows, rows_of
+from tests.support.fixtures.maintained import HOUR, Maintained
 
 
 def test_a_sweep_leaves_exactly_what_the_kept_states_reach(

@@ -10,8 +10,8 @@ import pytest
 from headwater.persistence.backend import Backend
 from headwater.persistence.rows import ROW_BYTES_MAX
 from headwater.schemas.errors import ObjectTooLarge
-from tests.contract_rows import an_object, in_threads, scan_all
-from tests.contract_stores import Scale
+from tests.support.fixtures.contract_rows import an_object, in_threads, scan_all
+from tests.support.fixtures.contract_stores import Scale
 
 
 def test_rows_are_read_back_whole_by_everyone(backend: Backend, other_backend: Backend, realm: str) -> None:

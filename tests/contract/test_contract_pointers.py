@@ -10,7 +10,7 @@ import pytest
 from headwater.persistence.backend import Backend
 from headwater.persistence.rows import FENCE_CLOSED, NAME_BYTES_MAX, PointerRow
 from headwater.schemas.errors import InvalidName
-from tests.contract_rows import pointer
+from tests.support.fixtures.contract_rows import pointer
 
 
 def test_a_pointer_that_was_never_reserved_is_not_there(backend: Backend, realm: str) -> None:

@@ -9,8 +9,8 @@ from functools import partial
 from headwater.persistence.backend import Backend
 from headwater.persistence.rows import PointerRow
 from headwater.schemas.errors import OutcomeUnknown, StoreUnavailable
-from tests.contract_rows import an_object, cas_resolved, in_threads, patiently, pointer, rooted
-from tests.contract_stores import Scale
+from tests.support.fixtures.contract_rows import an_object, cas_resolved, in_threads, patiently, pointer, rooted
+from tests.support.fixtures.contract_stores import Scale
 
 WRITERS = 16
 

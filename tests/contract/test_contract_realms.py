@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from headwater.persistence.principals import PRINCIPALS_POINTER, has_secret
-from headwater.persistence.realm_fence import read_realm_fence
-from headwater.persistence.realm_init import REALM_POINTERS
-from headwater.persistence.realm_purge import rows_of
-from headwater.persistence.realms import Realms
-from headwater.persistence.records import head_records
+from headwater.persistence.coordination.realm_fence import read_realm_fence
+from headwater.persistence.realms.realm_init import REALM_POINTERS
+from headwater.persistence.realms.realm_purge import rows_of
+from headwater.persistence.realms.realms import Realms
+from headwater.persistence.records.principal_records import PRINCIPALS_POINTER, has_secret
+from headwater.persistence.records.records import head_records
 from headwater.persistence.rows import Table
 from headwater.persistence.store import Store
 from headwater.schemas.errors import (
@@ -22,7 +22,7 @@ from headwater.schemas.errors import (
     RealmStateConflict,
     StoreUnavailable,
 )
-from tests.realm_cases import notes, realms_of, store_over, write_note
+from tests.support.models.realm_cases import notes, realms_of, store_over, write_note
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +145,7 @@ def test_a_crash_while_initializing_is_repaired_by_initializing_again(
             secret_written.append(arguments)
             raise StoreUnavailable("the process dies here")
 
-        monkeypatch.setattr("headwater.persistence.realms.check_first_records", crash)
+        monkeypatch.setattr("headwater.persistence.realms.realms.check_first_records", crash)
         with pytest.raises(StoreUnavailable):
             realms_of(crashing).init(name)
         assert secret_written, "the fault never fired"

@@ -13,11 +13,11 @@ import pytest
 from headwater.persistence.backend import Backend
 from headwater.persistence.backends import open_backend
 from headwater.persistence.backends.memory import open_memory
-from headwater.persistence.id_source import IdSource
-from headwater.persistence.node_leases import NodeLeases
+from headwater.persistence.ids.id_generator import IdSource
+from headwater.persistence.ids.node_leases import NodeLeases
 from headwater.persistence.rows import ObjectRow, ScannedRow, Split, Table
-from tests.contract_rows import an_object, in_threads, keys_of, patiently, pointer, rooted, scan_all
-from tests.contract_stores import Scale
+from tests.support.fixtures.contract_rows import an_object, in_threads, keys_of, patiently, pointer, rooted, scan_all
+from tests.support.fixtures.contract_stores import Scale
 
 
 def fill(backend: Backend, realm: str) -> None:

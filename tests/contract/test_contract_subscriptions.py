@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 import pytest
 
+from headwater.persistence.records.subscriptions import Subscription, SubscriptionRecord, Subscriptions, subscription_pins
 from headwater.persistence.store import RealmKernel, open_store
-from headwater.persistence.subscriptions import Subscription, SubscriptionRecord, Subscriptions, subscription_pins
 from headwater.schemas.cursor import Position
 from headwater.schemas.errors import SubscriptionExists, SubscriptionMoved, SubscriptionNotFound
 from headwater.schemas.filters import Filter

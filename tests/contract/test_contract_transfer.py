@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from headwater.persistence import draft
 from headwater.persistence.backend import Backend
 from headwater.persistence.backends import open_backend
 from headwater.persistence.clock import SystemClock
-from headwater.persistence.realms import Realms
-from headwater.streaming.identifiers import Identifiers
-from headwater.streaming.verify import verify_realm
-from tests.commit_harness import Lanes, Write, store_on
-from tests.maintained import MAIN
-from tests.manual_clock import ManualClock
-from tests.transferred import check_same, export, is_empty, load, memory_backend, realm_with_history
+from headwater.persistence.commit import draft
+from headwater.persistence.realms.realms import Realms
+from headwater.streaming.reachability.retained_identifiers import Identifiers
+from headwater.streaming.sweep.verify import verify_realm
+from tests.support.faults.manual_clock import ManualClock
+from tests.support.fixtures.maintained import MAIN
+from tests.support.fixtures.transferred import check_same, export, is_empty, load, memory_backend, realm_with_history
+from tests.support.models.commit_harness import Lanes, Write, store_on
 
 DAYS = 86_400_000_000
 

@@ -9,15 +9,15 @@ import msgspec
 import pytest
 
 from headwater.persistence.backend import Backend
-from headwater.persistence.cache import ObjectCache
-from headwater.persistence.codec import Opaque
-from headwater.persistence.id_source import IdSource
-from headwater.persistence.node_leases import NodeLeases
-from headwater.persistence.object_types import Life, ObjectType, ObjectTypes
-from headwater.persistence.realm_objects import NewObject, RealmObjects
+from headwater.persistence.ids.id_generator import IdSource
+from headwater.persistence.ids.node_leases import NodeLeases
+from headwater.persistence.objects.cache import ObjectCache
+from headwater.persistence.objects.codec import Opaque
+from headwater.persistence.objects.object_types import Life, ObjectType, ObjectTypes
+from headwater.persistence.objects.realm_objects import NewObject, RealmObjects
 from headwater.persistence.rows import ROW_BYTES_MAX, Table
 from headwater.schemas.errors import AllNodesTaken, ObjectNotFound, ObjectTooLarge, TornObject
-from tests.contract_rows import in_threads, patiently, scan_all
+from tests.support.fixtures.contract_rows import in_threads, patiently, scan_all
 
 
 class Blob(msgspec.Struct, frozen=True, array_like=True):

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from headwater.persistence.idempotency_rows import IdempotencyRows, KeyedRequest
-from headwater.persistence.realm_init import CreatePointer
+from headwater.persistence.realms.realm_init import CreatePointer
+from headwater.persistence.records.idempotency_rows import IdempotencyRows, KeyedRequest
 from headwater.persistence.rows import Table
 from headwater.persistence.store import Store, open_store
 from headwater.service.usage.collector import UsageCollector
-from headwater.service.usage.kept import UsageRecord, all_usage, read_usage, write_usage
-from headwater.service.usage.measuring import Measuring, MeasuringOptions
+from headwater.service.usage.measurement import Measuring, MeasuringOptions
+from headwater.service.usage.usage_records import UsageRecord, all_usage, read_usage, write_usage
 
 
 @pytest.fixture

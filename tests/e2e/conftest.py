@@ -12,8 +12,8 @@ import pytest
 import headwater
 from headwater.embedded import CatalogHandle, ReferenceHandle
 from headwater.schemas.entry_ids import EMPTY
-from tests.feed_server import FeedServer, feed_server
-from tests.iceberg_lake import IcebergLake, iceberg_lake
+from tests.support.fixtures.iceberg_lake import IcebergLake, iceberg_lake
+from tests.support.servers.feed_server import FeedServer, feed_server
 
 
 @pytest.fixture(scope="session")

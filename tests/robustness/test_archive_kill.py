@@ -11,12 +11,12 @@ import pytest
 
 import headwater
 from headwater.embedded import Headwater
+from headwater.persistence.coordination.work_leases import HeldLease, WorkLeases
 from headwater.schemas.errors import MaintenanceRunning, MaintenanceSuperseded
-from headwater.streaming.archive import archive_log, lease_key
-from headwater.streaming.archive_targets import ParquetArchive
-from headwater.streaming.work_leases import HeldLease, WorkLeases
-from tests.archive_process import LEASE_SECONDS, run_and_be_killed
-from tests.spark_lakes import change_of_row, fill, logged_changes, put_tables
+from headwater.streaming.archive.archive import archive_log, lease_key
+from headwater.streaming.archive.archive_targets import ParquetArchive
+from tests.support.fixtures.spark_lakes import change_of_row, fill, logged_changes, put_tables
+from tests.support.processes.archive_process import LEASE_SECONDS, run_and_be_killed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,16 +15,16 @@ import psycopg
 import pytest
 
 from headwater.persistence.backends.cassandra.calls import Calls
-from headwater.persistence.backends.sql.group_commit import GroupCommit
-from headwater.persistence.backends.sql.sqlite_connections import SqliteConnections
-from headwater.persistence.pointer_log import PointerLog
-from headwater.persistence.state import base_state
+from headwater.persistence.backends.sqlite.group_commit import GroupCommit
+from headwater.persistence.backends.sqlite.sqlite_connections import SqliteConnections
+from headwater.persistence.reading.pointer_log import PointerLog
+from headwater.persistence.reading.state import base_state
 from headwater.persistence.store import RealmKernel
 from headwater.schemas.change import Kind
 from headwater.schemas.errors import CommitConflict
-from tests.bulk_log import append_in_bulk
-from tests.commit_harness import MAIN, REALM, Bump, Lanes, MoveTo, Write, new_store, store_on, whole_log
-from tests.contract_stores import fresh_url
+from tests.support.fixtures.bulk_log import append_in_bulk
+from tests.support.fixtures.contract_stores import fresh_url
+from tests.support.models.commit_harness import MAIN, REALM, Bump, Lanes, MoveTo, Write, new_store, store_on, whole_log
 
 COSTS = Path(__file__).parents[2] / "docs" / "costs.md"
 SOAK = os.environ.get("HEADWATER_SOAK") == "1"

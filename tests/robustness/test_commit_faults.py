@@ -9,14 +9,27 @@ import msgspec
 import pytest
 
 from headwater.persistence.backend import Backend
-from headwater.persistence.backends.memory import MemoryBackend, MemoryStore
-from headwater.persistence.log_entry import ENTRY
-from headwater.persistence.realm_fence import read_realm_fence, take_realm_fence
-from headwater.persistence.retries import RetryPolicy
+from headwater.persistence.backends.memory.memory_backend import MemoryBackend, MemoryStore
+from headwater.persistence.commit.retries import RetryPolicy
+from headwater.persistence.coordination.realm_fence import read_realm_fence, take_realm_fence
+from headwater.persistence.log.log_entry import ENTRY
 from headwater.persistence.rows import FENCE_CLOSED, PointerRow, Table
 from headwater.persistence.store import RealmKernel
 from headwater.schemas.errors import CommitConflict, CommitOutcomeUnknown, RealmNotActive, StoreAccessDenied, StoreUnavailable
-from tests.commit_harness import (
+from tests.support.faults.faulty_backend import (
+    Crash,
+    Fault,
+    FaultyBackend,
+    Pause,
+    crash_after,
+    crash_before,
+    first,
+    twice,
+    unavailable,
+    unknown,
+)
+from tests.support.faults.manual_clock import ManualClock
+from tests.support.models.commit_harness import (
     HASTY,
     MAIN,
     REALM,
@@ -30,19 +43,6 @@ from tests.commit_harness import (
     state_at,
     store_on,
 )
-from tests.faulty_backend import (
-    Crash,
-    Fault,
-    FaultyBackend,
-    Pause,
-    crash_after,
-    crash_before,
-    first,
-    twice,
-    unavailable,
-    unknown,
-)
-from tests.manual_clock import ManualClock
 
 STEPS = {"one transaction": False, "two steps": True}
 CAS = {False: "commit", True: "cas_pointer"}

@@ -14,7 +14,10 @@ import pytest
 from headwater.persistence.backends import open_backend
 from headwater.persistence.rows import ObjectRow, PointerRow
 from headwater.persistence.store import RealmKernel
-from tests.commit_harness import (
+from tests.support.faults.faulty_backend import FaultyBackend, first, twice
+from tests.support.faults.tcp_proxy import Fault, Outcome, TcpProxy
+from tests.support.fixtures.contract_stores import fresh_url
+from tests.support.models.commit_harness import (
     MAIN,
     PATIENT,
     Bump,
@@ -25,9 +28,6 @@ from tests.commit_harness import (
     store_on,
     vector_of,
 )
-from tests.contract_stores import fresh_url
-from tests.faulty_backend import FaultyBackend, first, twice
-from tests.tcp_proxy import Fault, Outcome, TcpProxy
 
 
 class WireBackend(FaultyBackend):

@@ -17,8 +17,8 @@ from headwater.persistence.backend import Backend, DurabilityLevel
 from headwater.persistence.backends.cassandra import open_cassandra
 from headwater.persistence.rows import Table
 from headwater.schemas.errors import OutcomeUnknown, StoreUnavailable
-from tests.contract_rows import an_object, patiently, pointer, rooted, scan_all
-from tests.servers import TestServer, fresh_server
+from tests.support.fixtures.contract_rows import an_object, patiently, pointer, rooted, scan_all
+from tests.support.servers.servers import TestServer, fresh_server
 
 KILLS = 5 if os.environ.get("HEADWATER_SOAK") else 1
 LOAD_SECONDS = 1.5

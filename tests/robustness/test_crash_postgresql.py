@@ -13,8 +13,8 @@ from headwater.dev.server import Server
 from headwater.persistence.backend import Backend, DurabilityLevel
 from headwater.persistence.backends import open_backend
 from headwater.schemas.errors import HeadwaterError, OutcomeUnknown, StoreUnavailable
-from tests.acknowledged_writes import assert_all_there, pointer_at, prepare, write_until_it_fails
-from tests.servers import fresh_server
+from tests.support.processes.acknowledged_writes import assert_all_there, pointer_at, prepare, write_until_it_fails
+from tests.support.servers.servers import fresh_server
 
 ROUNDS = 15 if os.environ.get("HEADWATER_SOAK") else 2
 WRITERS = 4

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from headwater.persistence.backend import DurabilityLevel
 from headwater.persistence.backends import open_backend
-from tests.acknowledged_writes import assert_all_there, prepare
+from tests.support.processes.acknowledged_writes import assert_all_there, prepare
 
 ROUNDS = 40 if os.environ.get("HEADWATER_SOAK") else 4
 WRITERS = 3
@@ -54,7 +54,7 @@ def _version(url: str, writer: int) -> int:
 
 def _write_and_kill(url: str, seconds: float) -> dict[int, int]:
     """Highest acknowledged version by writer."""
-    command = [sys.executable, "-m", "tests.acknowledged_writes", url, REALM, str(WRITERS)]
+    command = [sys.executable, "-m", "tests.support.processes.acknowledged_writes", url, REALM, str(WRITERS)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]) as process:
         assert process.stdout is not None
         first = process.stdout.readline()

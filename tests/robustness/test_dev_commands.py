@@ -20,7 +20,7 @@ import pytest
 from headwater.dev import fleet
 from headwater.dev.processes import wait_until_gone
 from headwater.dev.server import Server
-from tests.servers import shared_server_url
+from tests.support.servers.servers import shared_server_url
 
 HEADWATER = [sys.executable, "-m", "headwater"]
 

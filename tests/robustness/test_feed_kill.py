@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 
 import headwater
-from tests.feed_server import FeedServer, feed_server
+from tests.support.servers.feed_server import FeedServer, feed_server
 
 WRITERS = 4
 COMMITS_EACH = 40

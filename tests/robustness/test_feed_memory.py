@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.feed_server import FeedServer, feed_server
+from tests.support.servers.feed_server import FeedServer, feed_server
 
 SOAK = os.environ.get("HEADWATER_SOAK") == "1"
 ROUNDS = 40 if SOAK else 2

@@ -9,7 +9,7 @@ import psycopg
 
 import headwater
 from headwater import IcebergTable, Namespace, Put
-from headwater.persistence.head_watch import HeadWatch
+from headwater.persistence.reading.head_watch import HeadWatch
 from headwater.persistence.store import StoreOptions
 
 LONG_SECONDS = 60.0

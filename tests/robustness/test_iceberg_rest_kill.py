@@ -13,8 +13,8 @@ from urllib.parse import urlparse
 import httpx
 import pytest
 
-from tests.iceberg_lake import table_body
-from tests.served import ServedStore
+from tests.support.fixtures.iceberg_lake import table_body
+from tests.support.servers.served import ServedStore
 
 SOAK = os.environ.get("HEADWATER_SOAK") == "1"
 KILLS = 20 if SOAK else 2

@@ -6,9 +6,9 @@ import pytest
 
 from headwater.persistence.backends import open_backend
 from headwater.persistence.clock import SystemClock
-from headwater.persistence.idempotency_rows import IdempotencyRows, KeptAnswer, KeyedRequest, Verdict
+from headwater.persistence.records.idempotency_rows import IdempotencyRows, KeptAnswer, KeyedRequest, Verdict
 from headwater.schemas.errors import StoreUnavailable
-from tests.faulty_backend import Fault, FaultyBackend, twice, unavailable, unknown
+from tests.support.faults.faulty_backend import Fault, FaultyBackend, twice, unavailable, unknown
 
 ASKED = KeyedRequest(principal="ann", key="k", route="POST /x", fingerprint=b"1")
 

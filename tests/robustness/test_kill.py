@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.commit_harness import REALM, checked_log, folded, new_store, request_ids, state_at, store_on
-from tests.commit_process import CommitProcess
-from tests.contract_stores import fresh_url
+from tests.support.fixtures.contract_stores import fresh_url
+from tests.support.models.commit_harness import REALM, checked_log, folded, new_store, request_ids, state_at, store_on
+from tests.support.processes.commit_process import CommitProcess
 
 ROUNDS = 20 if os.environ.get("HEADWATER_SOAK") == "1" else 5
 

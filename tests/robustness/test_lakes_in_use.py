@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from headwater.persistence import draft
+from headwater.persistence.commit import draft
 from headwater.persistence.store import open_store
-from headwater.streaming.caught_up_source import CaughtUpSource
-from headwater.streaming.executors import SweepExecutor
-from headwater.streaming.fenced import FencedRealm
-from headwater.streaming.retained_sources import RetainedSource
-from headwater.streaming.run_counts import CountsByRealm
-from tests.lakes_in_use import LakesInUse, Writers, changed
-from tests.maintained import HOUR, sweep_store
-from tests.publisher_runs import options, publishing
+from headwater.streaming.reachability.fence import FencedRealm
+from headwater.streaming.retained.catch_up_source import CaughtUpSource
+from headwater.streaming.retained.retained_sources import RetainedSource
+from headwater.streaming.runs.run_counts import CountsByRealm
+from headwater.streaming.sweep.executors import SweepExecutor
+from tests.support.fixtures.lakes_in_use import LakesInUse, Writers, changed
+from tests.support.fixtures.maintained import HOUR, sweep_store
+from tests.support.fixtures.publisher_runs import options, publishing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,12 +69,12 @@ def database_url(request: pytest.FixtureRequest, database: str, folder: Path) ->
 def means(lakes: LakesInUse, combination: Combination, spark: SparkSession | None, folder: Path, bootstrap: str) -> Means:
     if spark is None:
         return Means(None, None)
-    from headwater.streaming.kafka_changes import KafkaOptions
-    from headwater.streaming.retained_job import RetainedJob
-    from headwater.streaming.retained_rows import StreamedSource
-    from headwater.streaming.retained_store import RetainedStore
-    from headwater.streaming.spark_executor import SparkExecutor
-    from headwater.streaming.spark_walk import SparkWalkedSource
+    from headwater.streaming.retained.retained_store import RetainedStore
+    from headwater.streaming.sources.kafka_changes import KafkaOptions
+    from headwater.streaming.spark_jobs.retained_job import RetainedJob
+    from headwater.streaming.spark_jobs.retained_rows import StreamedSource
+    from headwater.streaming.spark_jobs.spark_executor import SparkExecutor
+    from headwater.streaming.spark_jobs.spark_walk import SparkWalkedSource
 
     def caught_up(instance: str) -> None:
         job = RetainedJob(spark, lakes.store, lakes.url, RetainedStore(folder, instance))
@@ -94,7 +94,7 @@ def small_objects(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """So that short histories have index levels, and large commits operations apart and in parts."""
     monkeypatch.setattr(draft, "TAIL_ENTRIES_MAX", 4)
     monkeypatch.setattr(draft, "OPERATIONS_BYTES_MAX", 700)
-    monkeypatch.setattr("headwater.persistence.codec.ROW_BYTES_MAX", 2_000)
+    monkeypatch.setattr("headwater.persistence.objects.codec.ROW_BYTES_MAX", 2_000)
     yield
 
 
@@ -177,8 +177,8 @@ class Behind:
 
 
 def test_a_set_that_does_not_catch_up_in_time_deletes_nothing(tmp_path: Path) -> None:
-    from headwater.streaming.identifiers import Identifiers
-    from headwater.streaming.retained_sources import WalkedSource
+    from headwater.streaming.reachability.retained_identifiers import Identifiers
+    from headwater.streaming.retained.retained_sources import WalkedSource
 
     lakes = LakesInUse(f"sqlite:///{tmp_path}/lake.db", seed=1, realms=1)
     lakes.grow(40)

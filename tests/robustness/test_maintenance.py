@@ -12,21 +12,21 @@ import pytest
 
 from headwater.persistence.backend import Backend
 from headwater.persistence.backends import open_backend
-from headwater.persistence.backends.memory import MemoryBackend, MemoryStore
+from headwater.persistence.backends.memory.memory_backend import MemoryBackend, MemoryStore
 from headwater.persistence.clock import SystemClock
-from headwater.persistence.draft import Draft, Plan
-from headwater.persistence.log_entry import Logged
+from headwater.persistence.commit.draft import Draft, Plan
+from headwater.persistence.log.log_entry import Logged
 from headwater.persistence.store import RealmKernel
-from headwater.producer.reference_moves import checked_base
+from headwater.producer.references.reference_moves import checked_base
 from headwater.schemas.change import Kind
 from headwater.schemas.errors import CursorExpired, HeadwaterError, ObjectNotFound
-from headwater.streaming.runs import Runs, RunStatus
-from headwater.streaming.safeguards import ALL_ON, Safeguards
-from tests.commit_harness import Lanes, Write, cut, fresh_id, reachable_at, state_at, store_on
-from tests.faulty_backend import FaultyBackend, Pause, first
-from tests.maintained import DEV, HOUR, MAIN, SLEEPY, Maintained, sweep_store
-from tests.manual_clock import ManualClock, SharedClock
-from tests.sweep_process import run_and_be_killed
+from headwater.streaming.reachability.safeguards import ALL_ON, Safeguards
+from headwater.streaming.runs.runs import Runs, RunStatus
+from tests.support.faults.faulty_backend import FaultyBackend, Pause, first
+from tests.support.faults.manual_clock import ManualClock, SharedClock
+from tests.support.fixtures.maintained import DEV, HOUR, MAIN, SLEEPY, Maintained, sweep_store
+from tests.support.models.commit_harness import Lanes, Write, cut, fresh_id, reachable_at, state_at, store_on
+from tests.support.processes.sweep_process import run_and_be_killed
 
 SOAK = os.environ.get("HEADWATER_SOAK") == "1"
 

@@ -11,29 +11,29 @@ from typing import Any
 import httpx
 import pytest
 
-from headwater.persistence.principals import PRINCIPALS_POINTER, ROLES_POINTER, has_secret
-from headwater.persistence.realm_records import REALMS_POINTER
-from headwater.persistence.realms import Realms
-from headwater.persistence.records import head_records
-from headwater.persistence.request_lookup import find_request
+from headwater.persistence.reading.request_lookup import find_request
+from headwater.persistence.realms.realm_records import REALMS_POINTER
+from headwater.persistence.realms.realms import Realms
+from headwater.persistence.records.principal_records import PRINCIPALS_POINTER, ROLES_POINTER, has_secret
+from headwater.persistence.records.records import head_records
 from headwater.persistence.store import RealmKernel, Store, open_store
 from headwater.producer.access.principals import Principals
 from headwater.producer.access.roles import principal_roles
 from headwater.producer.access.writing import WriteMeta
-from headwater.producer.catalog_commit import CatalogCommit
-from headwater.producer.catalogs import Catalogs
-from headwater.producer.commit_meta import CommitMeta
-from headwater.producer.content import Namespace
-from headwater.producer.operations import Put
+from headwater.producer.catalogs.catalogs import Catalogs
+from headwater.producer.commits.catalog_commit import CatalogCommit
+from headwater.producer.commits.commit_meta import CommitMeta
+from headwater.producer.commits.operations import Put
+from headwater.producer.content.content_types import Namespace
 from headwater.producer.pointer_names import CATALOGS
 from headwater.service.dev_realm import ensure_dev_realm
-from tests.served import ServedStore, served
+from tests.support.servers.served import ServedStore, served
 
 # Waits until all requests have committed and none is answered, then dies: within the server's own process, by its own hand.
 KILLER = """
 import os, signal, sys, threading
 if "serve" in sys.argv and os.environ.get("KILL_BEFORE_ANSWERS"):
-    import headwater.persistence.idempotency_rows as rows
+    import headwater.persistence.records.idempotency_rows as rows
     arrived, lock, wanted = [], threading.Lock(), int(os.environ["KILL_BEFORE_ANSWERS"])
     def finish(self, claim, answer):
         with lock:
@@ -92,7 +92,7 @@ def ask(server: ServedStore, key: str, request: tuple[str, str, dict[str, Any] |
 
 
 def times_in_log(kernel: RealmKernel, pointer: str, request_id: str) -> int:
-    from headwater.persistence.pointer_log import PointerLog
+    from headwater.persistence.reading.pointer_log import PointerLog
 
     return sum(logged.entry.request_id == request_id for logged in PointerLog(kernel, pointer).forward(0))
 

@@ -9,8 +9,8 @@ import psycopg
 import pytest
 
 from headwater.persistence.backends.postgresql import open_postgresql
-from headwater.persistence.backends.sql import postgresql_statements as sql
-from headwater.persistence.backends.sql.postgresql_backend import PostgresqlBackend
+from headwater.persistence.backends.postgresql import postgresql_statements as sql
+from headwater.persistence.backends.postgresql.postgresql_backend import PostgresqlBackend
 from headwater.persistence.rows import ObjectRow, PointerRow, ScannedRow, Table
 
 YOUNG = "young@2"

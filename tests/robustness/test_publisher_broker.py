@@ -13,15 +13,14 @@ from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[att
 
 import headwater
 from headwater.embedded import Headwater
-from headwater.producer.publisher.generations import Generations
-from headwater.producer.publisher.kafka_clients import make_admin
-from headwater.producer.publisher.progress import ProgressReader
+from headwater.producer.publisher.assignment.generations import Generations
+from headwater.producer.publisher.kafka.kafka_clients import make_admin
+from headwater.producer.publisher.kafka.progress import ProgressReader
 from headwater.producer.publisher.publisher import Publisher
 from headwater.schemas.errors import HungTransaction, PublisherStopped
 from headwater.schemas.kafka_records import RecordType
 from headwater.schemas.topics import commits_topic, partition_of, progress_topic
-from tests.feed_validators import check_feed, check_generations, newest_generation
-from tests.publisher_runs import (
+from tests.support.fixtures.publisher_runs import (
     assert_topic_equals_log,
     instance_of,
     is_caught_up,
@@ -35,7 +34,8 @@ from tests.publisher_runs import (
     wait_until,
     write_history,
 )
-from tests.servers import fresh_server
+from tests.support.models.feed_validators import check_feed, check_generations, newest_generation
+from tests.support.servers.servers import fresh_server
 
 AWAY_SECONDS = 60.0 if os.environ.get("HEADWATER_SOAK") else 10.0
 

@@ -14,8 +14,8 @@ import pytest
 
 import headwater
 from headwater.embedded import Headwater
-from headwater.producer.publisher.faults import FaultPoint
-from tests.publisher_runs import (
+from headwater.producer.publisher.shards.fault_points import FaultPoint
+from tests.support.fixtures.publisher_runs import (
     LEASE_SECONDS,
     assert_topic_equals_log,
     instance_of,

@@ -9,12 +9,11 @@ import msgspec
 import pytest
 
 import headwater
-from headwater.producer.publisher.pins import publisher_pins
+from headwater.producer.publisher.shards.shard_pins import publisher_pins
 from headwater.schemas.kafka_records import RecordType
 from headwater.schemas.topics import commits_topic
-from tests.catalog_lake import EMBEDDED, Lake, embedded_url
-from tests.feed_validators import check_generations
-from tests.publisher_runs import (
+from tests.support.fixtures.catalog_lake import EMBEDDED, Lake, embedded_url
+from tests.support.fixtures.publisher_runs import (
     assert_topic_equals_log,
     instance_of,
     is_caught_up,
@@ -27,7 +26,8 @@ from tests.publisher_runs import (
     write_at_once,
     write_history,
 )
-from tests.servers import FreshUrl
+from tests.support.models.feed_validators import check_generations
+from tests.support.servers.servers import FreshUrl
 
 SOAK = bool(os.environ.get("HEADWATER_SOAK"))
 WRITERS, ROUNDS = (8, 130) if SOAK else (3, 4)
@@ -113,7 +113,7 @@ def test_history_that_was_cut_is_published_as_truncated_and_never_skipped_in_sil
 
 def test_a_large_change_travels_as_a_claim_check_whose_digest_fits(tmp_path: Path, kafka_bootstrap: str) -> None:
     from headwater.schemas.kafka_records import digest_of
-    from tests.publisher_runs import log_of
+    from tests.support.fixtures.publisher_runs import log_of
 
     given = options(kafka_bootstrap, shards=1, record_bytes_max=5_000, dataref_base="https://lake.example.com/")
     with headwater.open(f"sqlite:///{tmp_path}/lake.db", create=True) as engine:
@@ -130,9 +130,9 @@ def test_a_large_change_travels_as_a_claim_check_whose_digest_fits(tmp_path: Pat
 
 
 def test_with_a_registry_values_are_in_confluents_wire_format(tmp_path: Path, kafka_bootstrap: str, registry_url: str) -> None:
-    from headwater.producer.publisher.registry import Registry
-    from tests.feed_validators import check_feed
-    from tests.publisher_runs import log_of
+    from headwater.producer.publisher.kafka.schema_registry import Registry
+    from tests.support.fixtures.publisher_runs import log_of
+    from tests.support.models.feed_validators import check_feed
 
     given = options(kafka_bootstrap, shards=1, registry_url=registry_url)
     with headwater.open(f"sqlite:///{tmp_path}/lake.db", create=True) as engine:

@@ -9,14 +9,14 @@ import pytest
 
 import headwater
 from headwater.embedded import Headwater
-from headwater.producer.publisher.faults import FaultPoint
+from headwater.producer.publisher.kafka.sender import Sender
 from headwater.producer.publisher.publisher import Publisher
-from headwater.producer.publisher.sender import Sender
-from headwater.producer.publisher.shard import Shard
-from headwater.producer.publisher.shard_states import ShardState
+from headwater.producer.publisher.shards.fault_points import FaultPoint
+from headwater.producer.publisher.shards.shard import Shard
+from headwater.producer.publisher.shards.shard_states import ShardState
 from headwater.schemas.topics import transactional_id
-from tests.feed_validators import check_protocol
-from tests.publisher_runs import WAIT_SECONDS, new_lake, options, write_history
+from tests.support.fixtures.publisher_runs import WAIT_SECONDS, new_lake, options, write_history
+from tests.support.models.feed_validators import check_protocol
 
 
 @pytest.fixture

@@ -10,19 +10,19 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 import headwater
-from headwater.belongings import realm_belongings
 from headwater.embedded import Headwater
-from headwater.persistence.realm_purge import rows_of
-from headwater.producer.publisher import topics
-from headwater.producer.publisher.generations import Generations
+from headwater.persistence.realms.realm_purge import rows_of
+from headwater.producer.publisher.assignment.generations import Generations
+from headwater.producer.publisher.kafka import topics
 from headwater.producer.publisher.publisher import Publisher
 from headwater.schemas.topics import commits_topic, progress_topic, tables_topic
 from headwater.settings import Settings
-from headwater.streaming.retained_store import RetainedStore
-from tests.cli_runs import CliRun
-from tests.cli_runs import headwater as run_headwater
-from tests.publisher_runs import options, publish_rest, publishing
-from tests.served import free_port
+from headwater.streaming.retained.retained_store import RetainedStore
+from headwater.wiring.external_resources import realm_belongings
+from tests.support.fixtures.cli_runs import CliRun
+from tests.support.fixtures.cli_runs import headwater as run_headwater
+from tests.support.fixtures.publisher_runs import options, publish_rest, publishing
+from tests.support.servers.served import free_port
 
 Cli = Callable[..., CliRun]
 

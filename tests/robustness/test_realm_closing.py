@@ -15,16 +15,16 @@ import msgspec
 import pytest
 
 from headwater.persistence.backends import open_backend
-from headwater.persistence.pointer_fences import fence_pointers
-from headwater.persistence.pointer_log import PointerLog
-from headwater.persistence.principals import PRINCIPALS_POINTER, has_secret
-from headwater.persistence.realm_fence import read_realm_fence, take_realm_fence
-from headwater.persistence.realm_init import REALM_POINTERS
-from headwater.persistence.records import head_records
+from headwater.persistence.coordination.pointer_fences import fence_pointers
+from headwater.persistence.coordination.realm_fence import read_realm_fence, take_realm_fence
+from headwater.persistence.reading.pointer_log import PointerLog
+from headwater.persistence.realms.realm_init import REALM_POINTERS
+from headwater.persistence.records.principal_records import PRINCIPALS_POINTER, has_secret
+from headwater.persistence.records.records import head_records
 from headwater.persistence.store import Store
 from headwater.schemas.errors import HeadwaterError, OutcomeUnknown, RealmNotActive, RealmStateConflict
-from tests.manual_clock import ManualClock
-from tests.realm_cases import WAIT_SECONDS, PausingBackend, notes, realms_of, store_over, write_note
+from tests.support.faults.manual_clock import ManualClock
+from tests.support.models.realm_cases import WAIT_SECONDS, PausingBackend, notes, realms_of, store_over, write_note
 
 NAME = "tenant"
 

@@ -21,7 +21,7 @@ from headwater.schemas.errors import (
     StoreUnavailable,
     StoreVersionMismatch,
 )
-from tests.servers import with_path
+from tests.support.servers.servers import with_path
 
 REALM = "default@1"
 

@@ -19,11 +19,11 @@ from pathlib import Path
 import pytest
 
 from headwater.persistence.store import Store, open_store
-from headwater.streaming.retained_seed import seed
-from headwater.streaming.retained_store import RetainedStore
-from tests.maintained import Maintained
+from headwater.streaming.retained.retained_seed import seed
+from headwater.streaming.retained.retained_store import RetainedStore
+from tests.support.fixtures.maintained import Maintained
 
-JOB = Path(__file__).resolve().parents[1] / "spark_cluster_job.py"
+JOB = Path(__file__).resolve().parents[1] / "support" / "processes" / "spark_cluster_job.py"
 INSTANCE = "lake#0000000000000001"
 START_SECONDS = 120
 SOAK = os.environ.get("HEADWATER_SOAK") == "1"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import headwater
-from tests.spark_lakes import fill, logged_changes, put_tables
+from tests.support.fixtures.spark_lakes import fill, logged_changes, put_tables
 
 ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 180
@@ -22,7 +22,7 @@ START_SECONDS = 180
 def follower(store: str, folder: Path, mode: str) -> subprocess.Popen[bytes]:
     """In a group of its own: the JVM and the workers are its children, and die with it."""
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.spark_follower", store, str(folder), mode],
+        [sys.executable, "-m", "tests.support.processes.spark_follower", store, str(folder), mode],
         cwd=ROOT,
         start_new_session=True,
         stdout=subprocess.DEVNULL,

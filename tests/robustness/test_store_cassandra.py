@@ -11,18 +11,18 @@ from cassandra import ConsistencyLevel
 from cassandra.policies import FallthroughRetryPolicy, NoSpeculativeExecutionPolicy
 
 from headwater.persistence.backend import DeleteResult, DurabilityLevel
-from headwater.persistence.backends.cassandra import open_cassandra, rooted, scans
+from headwater.persistence.backends.cassandra import mutable_rows, open_cassandra, scans
 from headwater.persistence.backends.cassandra.calls import Call, Calls
+from headwater.persistence.backends.cassandra.cassandra_backend import CassandraBackend
 from headwater.persistence.backends.cassandra.cluster import PLAIN, SERIAL
 from headwater.persistence.backends.cassandra.names import bucket_of
 from headwater.persistence.backends.cassandra.objects import write_calls
-from headwater.persistence.backends.cassandra.store import CassandraBackend
 from headwater.persistence.rows import ScannedRow, Table
 from headwater.schemas.errors import StoreNotCreated, StoreRefused, StoreUnavailable
-from tests.contract_rows import an_object, pointer, scan_all
-from tests.contract_rows import rooted as a_rooted
-from tests.manual_clock import ManualClock
-from tests.servers import FreshUrl
+from tests.support.faults.manual_clock import ManualClock
+from tests.support.fixtures.contract_rows import an_object, pointer, scan_all
+from tests.support.fixtures.contract_rows import rooted as a_rooted
+from tests.support.servers.servers import FreshUrl
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +116,7 @@ def test_a_clock_that_is_far_off_is_a_weakness(backend: CassandraBackend, later:
 
 
 def names_kept(backend: CassandraBackend, realm: str) -> set[str]:
-    return {name.key for name in rooted._list_names(backend._calls, realm, "lease", "", 1_000)}
+    return {name.key for name in mutable_rows._list_names(backend._calls, realm, "lease", "", 1_000)}
 
 
 def test_a_name_outlives_its_row_for_a_while_and_is_then_removed_by_who_lists(
@@ -137,7 +137,7 @@ def test_a_row_that_comes_back_while_its_old_name_is_removed_is_listed(
     """The insert comes between the serial read that finds no row and the removal of the name."""
     assert backend.insert_rooted(realm, a_rooted("k"))
     assert backend.delete_rooted(realm, "lease", "k", 1)
-    read_many = rooted._read_many
+    read_many = mutable_rows._read_many
     came_back: list[bool] = []
 
     def come_back_after_the_read(calls: Calls, *arguments: object, **options: object) -> object:
@@ -146,7 +146,7 @@ def test_a_row_that_comes_back_while_its_old_name_is_removed_is_listed(
             came_back.append(backend.insert_rooted(realm, a_rooted("k", payload=b"back")))
         return found
 
-    monkeypatch.setattr(rooted, "_read_many", come_back_after_the_read)
+    monkeypatch.setattr(mutable_rows, "_read_many", come_back_after_the_read)
     assert later.list_rooted(realm, "lease") == []
     monkeypatch.undo()
     assert came_back == [True]
@@ -163,9 +163,9 @@ def test_an_insert_that_took_too_long_names_its_row_again(
     send_lwt = calls.lwt
 
     def stand_still(cql: str, values: Sequence[object]) -> bool:
-        (name,) = rooted._list_names(calls, realm, "lease", "", 10)
+        (name,) = mutable_rows._list_names(calls, realm, "lease", "", 10)
         clock.move(3_600)
-        rooted.remove_stale_names(calls, realm, "lease", [name])
+        mutable_rows.remove_stale_names(calls, realm, "lease", [name])
         assert names_kept(backend, realm) == set()
         return send_lwt(cql, values)
 

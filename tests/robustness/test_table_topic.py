@@ -13,18 +13,18 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 import headwater
-from headwater.consumers.store_history import StoreHistory
-from headwater.consumers.table_state import TableKeeper
+from headwater.consumers.views.store_lookup import StoreHistory
+from headwater.consumers.views.table_topic import TableKeeper
 from headwater.embedded import Headwater
-from headwater.producer.publisher.generations import Generations
+from headwater.producer.publisher.assignment.generations import Generations
 from headwater.schemas.change import KeyPath
 from headwater.schemas.topics import tables_topic
-from tests.publisher_runs import instance_of, new_lake, options, publish_rest, put, wait_until, write_history
+from tests.support.fixtures.publisher_runs import instance_of, new_lake, options, publish_rest, put, wait_until, write_history
 
 KEEPER = """
 import sys
-from headwater.consumers.store_history import StoreHistory
-from headwater.consumers.table_state import TableKeeper
+from headwater.consumers.views.store_lookup import StoreHistory
+from headwater.consumers.views.table_topic import TableKeeper
 from headwater.persistence.store import open_store
 url, bootstrap, realm = sys.argv[1:]
 with open_store(url) as store:

@@ -9,12 +9,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from headwater.persistence.backends.memory import MemoryBackend
-from headwater.persistence.log_entry import ENTRY
-from headwater.persistence.realm_purge import rows_of
-from headwater.persistence.realms import Realms
+from headwater.persistence.backends.memory.memory_backend import MemoryBackend
+from headwater.persistence.log.log_entry import ENTRY
+from headwater.persistence.reading.state import base_state
+from headwater.persistence.realms.realm_purge import rows_of
+from headwater.persistence.realms.realms import Realms
 from headwater.persistence.rows import ObjectRow
-from headwater.persistence.state import base_state
 from headwater.persistence.store import Store
 from headwater.schemas.change import Kind
 from headwater.schemas.entry_ids import object_id_of
@@ -33,15 +33,14 @@ from headwater.schemas.errors import (
     RealmStateConflict,
     StoreUnavailable,
 )
-from headwater.streaming.identifiers import Identifiers
-from headwater.streaming.runs import Runs
-from headwater.streaming.transfer import cut, exporting, file_format
+from headwater.streaming.reachability.retained_identifiers import Identifiers
+from headwater.streaming.runs.runs import Runs
+from headwater.streaming.transfer import consistent_cut, exporting, file_format
 from headwater.streaming.transfer.exporting import export_realm
-from tests.commit_harness import LiveSets, MoveTo, Write, reachable_at, store_on, whole_log
-from tests.faulty_backend import Crash, FaultyBackend, crash_before, first, unavailable, unknown
-from tests.maintained import DEV, HOUR, MAIN, TAG, Maintained
-from tests.manual_clock import ManualClock
-from tests.transferred import (
+from tests.support.faults.faulty_backend import Crash, FaultyBackend, crash_before, first, unavailable, unknown
+from tests.support.faults.manual_clock import ManualClock
+from tests.support.fixtures.maintained import DEV, HOUR, MAIN, TAG, Maintained
+from tests.support.fixtures.transferred import (
     check_same,
     export,
     feeds,
@@ -52,6 +51,7 @@ from tests.transferred import (
     realm_with_history,
     target,
 )
+from tests.support.models.commit_harness import LiveSets, MoveTo, Write, reachable_at, store_on, whole_log
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +77,7 @@ def test_a_branch_made_while_heads_are_read_brings_its_source_along(
     closing: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """⚠ The tag is read after main, and points to a commit that main did not have when it was read."""
-    monkeypatch.setattr(cut, "NAMES_PER_PAGE", 1)  # one read for each pointer
+    monkeypatch.setattr(consistent_cut, "NAMES_PER_PAGE", 1)  # one read for each pointer
     inner = memory_backend()
     realm = new_realm(inner, ManualClock())
     realm.write(MAIN)
@@ -91,7 +91,7 @@ def test_a_branch_made_while_heads_are_read_brings_its_source_along(
     assert names == [MAIN, TAG]
     fault = faulty.arm(first("read_pointers", others, skip=3))  # the second read of the tag
     if not closing:
-        monkeypatch.setattr(cut.Cut, "_closed", lambda _self, rows, _before: rows)
+        monkeypatch.setattr(consistent_cut.Cut, "_closed", lambda _self, rows, _before: rows)
     done = export(store_on(faulty, clock=realm.clock), tmp_path)
     assert fault.fired == 1
     copied = target(after=realm.clock)
@@ -202,7 +202,7 @@ def test_an_object_that_is_gone_or_altered_stops_the_export(realm: Maintained, t
 def test_an_entry_that_was_rewritten_with_a_right_checksum_breaks_the_chain(realm: Maintained, tmp_path: Path) -> None:
     forged = realm.logs[MAIN][1]
     entry = msgspec.structs.replace(forged.entry, author="somebody else", operations=())
-    from headwater.persistence.codec import encode
+    from headwater.persistence.objects.codec import encode
 
     realm.backend.write_objects(realm.realm, [encode(ENTRY, forged.object_id, entry, 1)])
     refused(ChainBroken, lambda: export(realm.cold().store, tmp_path), tmp_path)
@@ -271,7 +271,7 @@ def test_a_store_that_fails_half_way_is_left_as_it_was(realm: Maintained, tmp_pa
 
 
 def _all_rows(faulty: FaultyBackend) -> list[object]:
-    from headwater.persistence.realm_purge import TABLES_IN_ORDER
+    from headwater.persistence.realms.realm_purge import TABLES_IN_ORDER
 
     return [row for table in TABLES_IN_ORDER for split in faulty.splits(table, 1) for row in faulty.scan(split)]
 

@@ -8,17 +8,17 @@ import pytest
 
 from headwater.persistence.backends import open_backend
 from headwater.persistence.clock import SystemClock
-from headwater.persistence.realms import Realms
+from headwater.persistence.realms.realms import Realms
 from headwater.persistence.store import open_store
 from headwater.schemas.errors import ExportDamaged, RealmNotActive
-from headwater.streaming.realm_sets import instances_to_maintain
+from headwater.streaming.runs.realm_sets import instances_to_maintain
 from headwater.streaming.transfer import file_format
 from headwater.streaming.transfer.checked_file import checked_file
-from tests.commit_harness import store_on
-from tests.maintained import Maintained
-from tests.manual_clock import ManualClock
-from tests.transfer_process import COPY, run_and_be_killed
-from tests.transferred import check_same, export, is_empty, load, realm_with_history
+from tests.support.faults.manual_clock import ManualClock
+from tests.support.fixtures.maintained import Maintained
+from tests.support.fixtures.transferred import check_same, export, is_empty, load, realm_with_history
+from tests.support.models.commit_harness import store_on
+from tests.support.processes.transfer_process import COPY, run_and_be_killed
 
 DAYS = 86_400_000_000
 

@@ -13,8 +13,8 @@ from headwater.persistence.backend import Backend
 from headwater.persistence.backends.cassandra import open_cassandra
 from headwater.persistence.rows import PointerRow
 from headwater.schemas.errors import OutcomeUnknown, StoreUnavailable
-from tests.contract_rows import an_object, cas_resolved, pointer, rooted
-from tests.tcp_proxy import Fault, Outcome, TcpProxy
+from tests.support.faults.tcp_proxy import Fault, Outcome, TcpProxy
+from tests.support.fixtures.contract_rows import an_object, cas_resolved, pointer, rooted
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from headwater.persistence.backend import Backend
 from headwater.persistence.backends import open_backend
 from headwater.persistence.rows import ObjectRow, PointerRow, RootedRow
 from headwater.schemas.errors import OutcomeUnknown, StoreUnavailable
-from tests.tcp_proxy import Fault, Outcome, TcpProxy
+from tests.support.faults.tcp_proxy import Fault, Outcome, TcpProxy
 
 CREATED_AT = 1_700_000_000_000_000
 BOTH = pytest.mark.parametrize("outcome", list(Outcome), ids=lambda outcome: outcome.name.lower())

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from headwater.persistence.store import RealmKernel
-from tests.commit_harness import (
+from tests.support.fixtures.contract_stores import fresh_url
+from tests.support.models.commit_harness import (
     MAIN,
     PATIENT,
     REALM,
@@ -21,8 +22,7 @@ from tests.commit_harness import (
     vector_of,
     whole_log,
 )
-from tests.commit_process import CommitProcess
-from tests.contract_stores import fresh_url
+from tests.support.processes.commit_process import CommitProcess
 
 TIMEOUT_SECONDS = 120
 

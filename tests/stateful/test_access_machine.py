@@ -8,8 +8,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from headwater.persistence.head_watch import HeadWatch
-from headwater.persistence.realms import Realms
+from headwater.persistence.reading.head_watch import HeadWatch
+from headwater.persistence.realms.realms import Realms
 from headwater.persistence.store import open_store
 from headwater.producer.access.effective import effective_rights
 from headwater.producer.access.grants import catalog_grants, realm_grants
@@ -19,8 +19,8 @@ from headwater.producer.access.roles import Roles, catalog_roles, principal_role
 from headwater.producer.access.writing import WriteMeta
 from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import RecordExists, RecordNotFound
-from headwater.service.access.realm_rights import RealmRights
-from tests.realm_cases import CHEAP
+from headwater.service.auth.rights.realm_rights import RealmRights
+from tests.support.models.realm_cases import CHEAP
 
 META = WriteMeta("test")
 CATALOG = 1

@@ -12,17 +12,29 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
 
-from headwater.persistence import draft
-from headwater.persistence.backends.memory import MemoryBackend, MemoryStore
-from headwater.persistence.lane import Answer
-from headwater.persistence.log_entry import Logged
-from headwater.persistence.pointer_log import PointerLog
+from headwater.persistence.backends.memory.memory_backend import MemoryBackend, MemoryStore
+from headwater.persistence.commit import draft
+from headwater.persistence.commit.lane import Answer
+from headwater.persistence.log.log_entry import Logged
+from headwater.persistence.reading.pointer_log import PointerLog
+from headwater.persistence.reading.state import base_state
 from headwater.persistence.rows import FENCE_CLOSED, Table
-from headwater.persistence.state import base_state
 from headwater.persistence.store import RealmKernel
 from headwater.schemas.change import Kind, Value
 from headwater.schemas.errors import CommitConflict, CommitRetriesExhausted, CursorExpired, RealmNotActive, StoreUnavailable
-from tests.commit_harness import (
+from tests.support.faults.faulty_backend import (
+    Crash,
+    Fault,
+    FaultyBackend,
+    crash_after,
+    crash_before,
+    first,
+    twice,
+    unavailable,
+    unknown,
+)
+from tests.support.faults.manual_clock import ManualClock
+from tests.support.models.commit_harness import (
     REALM,
     Lanes,
     LiveSets,
@@ -36,8 +48,6 @@ from tests.commit_harness import (
     state_at,
     store_on,
 )
-from tests.faulty_backend import Crash, Fault, FaultyBackend, crash_after, crash_before, first, twice, unavailable, unknown
-from tests.manual_clock import ManualClock
 
 SOAK = os.environ.get("HEADWATER_SOAK") == "1"
 POINTERS = ("main", "side")

@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 
 from bench.index import IndexRows
 from headwater.persistence.index import Index, IndexRoot, IndexValue, diff, reachable
-from tests.index_cases import (
+from tests.support.models.index_cases import (
     Model,
     apply,
     assert_reads_like,
@@ -32,7 +32,7 @@ from tests.index_cases import (
     paths,
     values,
 )
-from tests.index_history import TINY
+from tests.support.models.index_history import TINY
 
 
 class State:

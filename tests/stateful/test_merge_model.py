@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 import headwater
 from headwater import Behavior, Delete, IcebergTable, MergeRules, Put
 from headwater.embedded import CatalogHandle, Headwater
-from headwater.producer.operations import CatalogOperation
+from headwater.producer.commits.operations import CatalogOperation
 from headwater.schemas.errors import CommitConflict
-from tests.catalog_lake import kinds_and_keys
+from tests.support.fixtures.catalog_lake import kinds_and_keys
 
 KEYS = [f"k{n}" for n in range(4)]
 BRANCHES = ["main", "a", "b", "c"]

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from headwater.persistence.realm_purge import rows_of
+from headwater.persistence.realms.realm_purge import rows_of
 from headwater.persistence.store import RealmKernel, open_store
 from headwater.schemas.errors import RealmExists, RealmNotActive, RealmNotFound, RealmStateConflict
-from tests.realm_cases import notes, realms_of, write_note
+from tests.support.models.realm_cases import notes, realms_of, write_note
 
 NAMES = st.sampled_from(["a", "b"])
 POINTERS = st.sampled_from(["catalogs", "cat/1/heads/main"])

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from headwater.persistence.store import open_store
-from headwater.producer.commit_log import LogEnd
-from headwater.producer.content import IcebergTable
-from headwater.producer.operations import CatalogOperation, Delete, Put, Rename
+from headwater.producer.commits.operations import CatalogOperation, Delete, Put, Rename
+from headwater.producer.content.content_types import IcebergTable
+from headwater.producer.history.commit_log import LogEnd
 from headwater.producer.pointer_names import ReferenceType, reference_pointer
 from headwater.schemas.change import KeyPath, Kind, Value
 from headwater.schemas.entry_ids import EMPTY
 from headwater.schemas.errors import CommitConflict, CursorExpired, ReferenceExists, ReferenceNotFound
-from tests.catalog_lake import META, Lake
+from tests.support.fixtures.catalog_lake import META, Lake
 
 EXAMPLES = 400 if os.environ.get("HEADWATER_SOAK") else 30
 STEPS = 40

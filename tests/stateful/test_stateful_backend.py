@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from headwater.persistence.backend import Backend, DeleteResult
 from headwater.persistence.rows import Anchor, ObjectRow, PointerRow, RootedRow, ScannedRow, Table
-from tests.contract_stores import Scale
+from tests.support.fixtures.contract_stores import Scale
 
 REALMS = st.integers(0, 1)
 NAMES = st.sampled_from(["a", "a/b", "a%", "b", "é", "𝔘"])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from headwater.schemas.errors import MissingDependency
 
 if TYPE_CHECKING:
-    from headwater.persistence.backends.cassandra.store import CassandraBackend
+    from headwater.persistence.backends.cassandra.cassandra_backend import CassandraBackend
 
 
 def open_cassandra(url: str) -> CassandraBackend:
@@ -22,6 +22,6 @@ def open_cassandra(url: str) -> CassandraBackend:
         raise MissingDependency(
             "the driver for Cassandra is not installed.", field="store", remedy="Run `pip install 'headwater[cassandra]'`."
         ) from error
-    from headwater.persistence.backends.cassandra.store import CassandraBackend
+    from headwater.persistence.backends.cassandra.cassandra_backend import CassandraBackend
 
     return CassandraBackend.open(url)

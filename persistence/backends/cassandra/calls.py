@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from cassandra.cluster import Cluster, ResponseFuture, Session
 from cassandra.query import BoundStatement, PreparedStatement
 
+from headwater.persistence.backends.cassandra.cassandra_errors import RequestKind, fault_of
 from headwater.persistence.backends.cassandra.cluster import PLAIN, SERIAL, connect
-from headwater.persistence.backends.cassandra.failures import RequestKind, fault_of
 from headwater.persistence.backends.cassandra.url import CassandraOptions
 from headwater.persistence.clock import Clock
 from headwater.schemas.errors import HeadwaterError

@@ -19,7 +19,7 @@ from cassandra.policies import (
 from cassandra.query import tuple_factory
 from cassandra.timestamps import MonotonicTimestampGenerator
 
-from headwater.persistence.backends.cassandra.failures import connect_fault
+from headwater.persistence.backends.cassandra.cassandra_errors import connect_fault
 from headwater.persistence.backends.cassandra.url import CassandraOptions
 
 PLAIN = EXEC_PROFILE_DEFAULT

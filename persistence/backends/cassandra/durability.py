@@ -8,7 +8,7 @@ from cassandra.query import SimpleStatement
 
 from headwater.persistence.backend import Durability, DurabilityLevel
 from headwater.persistence.backends.cassandra.calls import Call, Calls
-from headwater.persistence.backends.cassandra.failures import RequestKind
+from headwater.persistence.backends.cassandra.cassandra_errors import RequestKind
 from headwater.schemas.errors import StoreAccessDenied, StoreNotCreated, StoreRefused
 
 CLOCK_SKEW_SECONDS_MAX = 30.0

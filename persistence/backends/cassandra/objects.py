@@ -15,7 +15,7 @@ from typing import Any
 from cassandra.query import BatchStatement, BatchType
 
 from headwater.persistence.backends.cassandra.calls import Call, Calls
-from headwater.persistence.backends.cassandra.failures import RequestKind
+from headwater.persistence.backends.cassandra.cassandra_errors import RequestKind
 from headwater.persistence.rows import ObjectRow
 
 SHARD_BITS = 4

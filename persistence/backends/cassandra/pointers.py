@@ -16,7 +16,7 @@ import struct
 from collections.abc import Sequence
 
 from headwater.persistence.backends.cassandra.calls import Calls, Row
-from headwater.persistence.backends.cassandra.stamps import new_stamp
+from headwater.persistence.backends.cassandra.write_stamps import new_stamp
 from headwater.persistence.rows import Anchor, PointerRow
 
 _COLUMNS = "head, seq, floor, fence, version, anchor, created_at"

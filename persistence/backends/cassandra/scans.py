@@ -18,9 +18,9 @@ from typing import Any
 
 from headwater.persistence.backend import DeleteResult
 from headwater.persistence.backends.cassandra.calls import Call, Calls, Row
+from headwater.persistence.backends.cassandra.mutable_rows import remove_names_of_deleted
 from headwater.persistence.backends.cassandra.names import bucket_of
 from headwater.persistence.backends.cassandra.objects import BATCH_ROWS_MAX, batch_call, by_shard, shard_of
-from headwater.persistence.backends.cassandra.rooted import remove_names_of_deleted
 from headwater.persistence.rows import ScannedRow, Split, Table
 
 TOKEN_MIN = -(2**63)

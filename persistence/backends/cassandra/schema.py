@@ -13,7 +13,7 @@ import contextlib
 import uuid
 
 from headwater.persistence.backends.cassandra.calls import Call, Calls, Row
-from headwater.persistence.backends.cassandra.failures import RequestKind
+from headwater.persistence.backends.cassandra.cassandra_errors import RequestKind
 from headwater.schemas.errors import OutcomeUnknown, StoreNotCreated, StoreRefused, StoreUnavailable, StoreVersionMismatch
 
 SCHEMA_VERSION = 1

@@ -12,7 +12,7 @@ import msgspec
 from headwater.schemas.change import COMMITTING_KINDS, Change, KeyPath, Op, Operation
 from headwater.schemas.entry_ids import micros_of
 from headwater.service.iceberg.operations.lake_branch import NAMESPACE, TABLE, VIEW
-from headwater.service.iceberg.operations.told_updates import OPERATION, PURGE, Updates, updates_told
+from headwater.service.iceberg.operations.update_headers import OPERATION, PURGE, Updates, updates_told
 
 VENDOR = "x-headwater"
 _OBJECT_TYPES = {NAMESPACE: "namespace", TABLE: "table", VIEW: "view"}

@@ -11,16 +11,16 @@ from typing import Any
 
 import msgspec
 
-from headwater.persistence.draft import Draft, Plan
-from headwater.persistence.log_entry import Logged, change_of
+from headwater.persistence.commit.draft import Draft, Plan
+from headwater.persistence.log.log_entry import Logged, change_of
 from headwater.persistence.store import RealmKernel
-from headwater.producer.catalog_commit import CatalogCommit
-from headwater.producer.catalog_records import Catalog
-from headwater.producer.commit_meta import CommitMeta, check_request_id
-from headwater.producer.operations import CatalogOperation
+from headwater.producer.catalogs.catalog_records import Catalog
+from headwater.producer.commits.catalog_commit import CatalogCommit
+from headwater.producer.commits.commit_meta import CommitMeta, check_request_id
+from headwater.producer.commits.operations import CatalogOperation
+from headwater.producer.content.snapshots import ContentEntry, Snapshots
 from headwater.producer.pointer_names import branch_pointer
-from headwater.producer.references import References
-from headwater.producer.snapshots import ContentEntry, Snapshots
+from headwater.producer.references.references import References
 from headwater.schemas.change import Change, KeyPath
 from headwater.schemas.errors import (
     CommitConflict,

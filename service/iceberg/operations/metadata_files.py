@@ -21,11 +21,11 @@ from pyiceberg.exceptions import ValidationError
 from headwater.schemas.errors import MalformedMetadata
 from headwater.service.iceberg.metadata.new_table import whole
 from headwater.service.iceberg.metadata.shapes import Plain
-from headwater.service.iceberg.operations.files import Files, unpacked
-from headwater.service.iceberg.operations.kept_files import KeptFiles
+from headwater.service.iceberg.operations.metadata_cache import KeptFiles
+from headwater.service.storage.files import Files, unpacked
 
 if TYPE_CHECKING:
-    from headwater.service.iceberg.operations.locations import Warehouse
+    from headwater.service.storage.locations import Warehouse
 
 T = TypeVar("T")
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from headwater.producer.content import Namespace
-from headwater.producer.operations import Delete, Put
+from headwater.producer.commits.operations import Delete, Put
+from headwater.producer.content.content_types import Namespace
 from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import Contradiction, InvalidInput, NamespaceNotEmpty
 from headwater.service.iceberg.operations.lake_branch import NAMESPACE, Caller, LakeBranch, LakeState, Step, shown

@@ -11,14 +11,14 @@ from uuid import uuid4
 import msgspec
 
 from headwater.persistence.store import RealmKernel
-from headwater.producer.catalogs import Catalogs
+from headwater.producer.catalogs.catalogs import Catalogs
 from headwater.producer.immediate_tasks import PURGE_TABLE, ImmediateTask, ImmediateTasks, TaskState, task_id
 from headwater.producer.pointer_names import parse_reference_pointer
 from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import HeadwaterError, MalformedMetadata, OutcomeUnknown
-from headwater.service.iceberg.lakes import Lakes
 from headwater.service.iceberg.metadata.shapes import Plain
 from headwater.service.iceberg.operations.lake_branch import Caller, Done, LakeBranch
+from headwater.service.iceberg.operations.lakes import Lakes
 
 
 def drop_with_task(branch: LakeBranch, caller: Caller, key: KeyPath, drop: Callable[[Caller], Done]) -> Done:

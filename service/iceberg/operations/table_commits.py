@@ -7,8 +7,8 @@ from uuid import UUID
 
 import msgspec
 
-from headwater.producer.content import IcebergTable
-from headwater.producer.operations import CatalogOperation, Put, Unchanged
+from headwater.producer.commits.operations import CatalogOperation, Put, Unchanged
+from headwater.producer.content.content_types import IcebergTable
 from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import HeadwaterError, InvalidInput, RequirementFailed
 from headwater.service.iceberg.metadata.requirements import check_requirements
@@ -27,10 +27,10 @@ from headwater.service.iceberg.metadata.table_requests import (
     read_updates,
 )
 from headwater.service.iceberg.operations.lake_branch import Caller, LakeBranch, LakeState, Step, shown
-from headwater.service.iceberg.operations.locations import Warehouse
 from headwater.service.iceberg.operations.metadata_files import MetadataFile
 from headwater.service.iceberg.operations.tables import now_ms, table_content, told_file
-from headwater.service.iceberg.operations.told_updates import headers_of
+from headwater.service.iceberg.operations.update_headers import headers_of
+from headwater.service.storage.locations import Warehouse
 
 TABLES_MAX = 1_000
 

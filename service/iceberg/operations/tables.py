@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from headwater.producer.content import IcebergTable
-from headwater.producer.operations import Delete, Put, Rename
+from headwater.producer.commits.operations import Delete, Put, Rename
+from headwater.producer.content.content_types import IcebergTable
 from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import RequirementFailed
 from headwater.service.iceberg.metadata.new_table import new_table
@@ -18,7 +18,7 @@ from headwater.service.iceberg.metadata.table_builder import encoded
 from headwater.service.iceberg.operations.lake_branch import TABLE, Caller, Done, LakeBranch, LakeState, Step, shown
 from headwater.service.iceberg.operations.metadata_files import MetadataFile
 from headwater.service.iceberg.operations.purging import drop_with_task
-from headwater.service.iceberg.operations.told_updates import PURGE, creation, headers_of
+from headwater.service.iceberg.operations.update_headers import PURGE, creation, headers_of
 
 
 class TableCreation(msgspec.Struct, frozen=True, rename="kebab"):

@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-from headwater.producer.content import IcebergView
-from headwater.producer.operations import Delete, Put, Rename
+from headwater.producer.commits.operations import Delete, Put, Rename
+from headwater.producer.content.content_types import IcebergView
 from headwater.schemas.change import KeyPath
 from headwater.service.iceberg.operations.lake_branch import Caller, LakeBranch, LakeState, Step, shown
 from headwater.service.iceberg.operations.metadata_files import MetadataFile
 from headwater.service.iceberg.operations.tables import told_file
-from headwater.service.iceberg.operations.told_updates import Updates, headers_of, view_creation
+from headwater.service.iceberg.operations.update_headers import Updates, headers_of, view_creation
 from headwater.service.iceberg.operations.view_updates import (
     VIEW_REQUIREMENTS,
     VIEW_UPDATES,

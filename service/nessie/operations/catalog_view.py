@@ -6,14 +6,14 @@ from functools import cached_property
 
 import msgspec
 
-from headwater.persistence.draft import Draft
-from headwater.persistence.head import load_head
-from headwater.persistence.log_entry import Logged
+from headwater.persistence.commit.draft import Draft
+from headwater.persistence.log.head import load_head
+from headwater.persistence.log.log_entry import Logged
 from headwater.persistence.store import RealmKernel
-from headwater.producer.catalog_records import Catalog
-from headwater.producer.lineage import stored_entry
+from headwater.producer.catalogs.catalog_records import Catalog
+from headwater.producer.history.lineage import stored_entry
 from headwater.producer.pointer_names import ReferenceType, parse_reference_pointer
-from headwater.producer.references import References
+from headwater.producer.references.references import References
 from headwater.schemas.entry_ids import EMPTY
 from headwater.schemas.errors import ReferenceNotFound, ReferenceProtected
 from headwater.service.nessie.reference_paths import ReferencePath

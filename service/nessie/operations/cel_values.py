@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from headwater.persistence.log_entry import Logged, StoredOperation
+from headwater.persistence.log.log_entry import Logged, StoredOperation
 from headwater.schemas.change import KeyPath, Op
 from headwater.schemas.entry_ids import content_id_text
 from headwater.service.nessie.content_json import nessie_type

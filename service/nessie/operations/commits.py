@@ -12,14 +12,14 @@ from typing import TypeAlias
 
 import msgspec
 
-from headwater.persistence.lane import Answer
-from headwater.persistence.log_entry import Content
-from headwater.producer.catalog_commit import CatalogCommit
-from headwater.producer.commit_meta import CommitMeta
-from headwater.producer.conflicts import ConflictKind
-from headwater.producer.content import AnyContent, to_value
+from headwater.persistence.commit.lane import Answer
+from headwater.persistence.log.log_entry import Content
+from headwater.producer.commits.catalog_commit import CatalogCommit
+from headwater.producer.commits.commit_meta import CommitMeta
+from headwater.producer.commits.conflicts import ConflictKind
+from headwater.producer.commits.operations import CatalogOperation, Delete, Put, Rename, Unchanged
+from headwater.producer.content.content_types import AnyContent, to_value
 from headwater.producer.json_safety import same_value
-from headwater.producer.operations import CatalogOperation, Delete, Put, Rename, Unchanged
 from headwater.schemas.change import KeyPath, Op
 from headwater.schemas.entry_ids import EMPTY, content_id_text, parse_id
 from headwater.schemas.errors import CommitConflict, HeadwaterError, InvalidInput, ReferenceNotFound

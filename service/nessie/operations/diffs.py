@@ -7,7 +7,7 @@ import time
 import msgspec
 
 from headwater.persistence.index import encode_key, just_after
-from headwater.persistence.log_entry import Logged
+from headwater.persistence.log.log_entry import Logged
 from headwater.persistence.store import RealmKernel
 from headwater.producer.merging.changed_keys import ChangedKey, changed_keys
 from headwater.schemas.errors import ObjectNotFound, ReferenceNotFound

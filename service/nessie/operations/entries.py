@@ -9,10 +9,10 @@ from itertools import islice
 import msgspec
 
 from headwater.persistence.index import IndexValue, decode_key, just_after
-from headwater.persistence.log_entry import Content, Logged
-from headwater.persistence.state import State
+from headwater.persistence.log.log_entry import Content, Logged
+from headwater.persistence.reading.state import State
 from headwater.persistence.store import RealmKernel
-from headwater.producer.content import all_content_types
+from headwater.producer.content.content_types import all_content_types
 from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import ObjectNotFound, ReferenceNotFound
 from headwater.service.nessie.content_json import nessie_type

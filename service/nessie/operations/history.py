@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from headwater.persistence.log_entry import Logged
+from headwater.persistence.log.log_entry import Logged
 from headwater.persistence.store import RealmKernel
-from headwater.producer.lineage import Lineage
+from headwater.producer.history.lineage import Lineage
 from headwater.schemas.errors import CursorExpired, ObjectNotFound
 from headwater.service.nessie.operations.cel_values import commit_value, operation_values
 from headwater.service.nessie.operations.filters import Filter

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from headwater.persistence.draft import Draft, Plan
-from headwater.persistence.log_entry import Logged, parent
-from headwater.producer.commit_meta import CommitMeta
-from headwater.producer.merging.bringing import Brought, KeyOutcome, MergeRules
+from headwater.persistence.commit.draft import Draft, Plan
+from headwater.persistence.log.log_entry import Logged, parent
+from headwater.producer.commits.commit_meta import CommitMeta
+from headwater.producer.merging.apply_changes import Brought, KeyOutcome, MergeRules
 from headwater.producer.merging.merge import MergePreview, MergeRequest
 from headwater.producer.merging.transplant import TransplantRequest
 from headwater.schemas.entry_ids import EMPTY

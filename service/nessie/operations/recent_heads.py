@@ -7,10 +7,10 @@ from enum import StrEnum
 import msgspec
 
 from headwater.persistence.index import encode_key
-from headwater.persistence.log_entry import Logged, head_before
-from headwater.persistence.pointer_log import PointerLog
-from headwater.persistence.state import State
-from headwater.producer.lineage import Lineage
+from headwater.persistence.log.log_entry import Logged, head_before
+from headwater.persistence.reading.pointer_log import PointerLog
+from headwater.persistence.reading.state import State
+from headwater.producer.history.lineage import Lineage
 from headwater.schemas.change import Op
 from headwater.schemas.entry_ids import EMPTY
 from headwater.schemas.errors import CursorExpired, ObjectNotFound

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import msgspec
 
-from headwater.persistence.log_entry import Logged
+from headwater.persistence.log.log_entry import Logged
 from headwater.persistence.store import RealmKernel
-from headwater.producer.lineage import Lineage, Stretch
+from headwater.producer.history.lineage import Lineage, Stretch
 
 
 class Distance(msgspec.Struct, frozen=True):

@@ -1,0 +1,143 @@
+"""A cursor enters; pages of the HTTP feed leave, polled or long-polled: the transport that every network lets through.
+
+What has not changed costs the server next to nothing: each question names the answer that is known (ETag), and is answered
+with 304.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+import httpx
+import msgspec
+
+from headwater.consumers.clients.feed_http import PAGE_CHANGES, FeedTarget, Query, error_of, received_of, timeout, unreachable
+from headwater.consumers.clients.transport import Received
+from headwater.schemas.errors import ChainBroken
+from headwater.schemas.frame import Frame
+
+WAIT_SECONDS = 20.0
+"""How long the server holds a question that it has no news for."""
+
+
+class _Asking:
+    """One pass of questions: what to send next, and what an answer means."""
+
+    def __init__(self, target: FeedTarget, after: str, *, limit: int, wait_seconds: float) -> None:
+        self.after = after
+        self._target = target
+        self._limit = limit
+        self._wait_seconds = wait_seconds
+        self._etag = ""
+        self._heads: dict[str, int] = {}
+
+    @property
+    def url(self) -> str:
+        return self._target.url("changes")
+
+    @property
+    def query(self) -> Query:
+        query = [*self._target.query(self.after), ("limit", self._limit)]
+        return [*query, ("wait", self._wait_seconds)] if self._wait_seconds else query
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return self._target.headers | ({"if-none-match": self._etag} if self._etag else {})
+
+    @property
+    def timeout(self) -> httpx.Timeout:
+        return timeout(self._wait_seconds)
+
+    def answer(self, response: httpx.Response) -> Received:
+        if response.status_code == httpx.codes.NOT_MODIFIED:
+            return Received(cursor=self.after, heads=self._heads)
+        if response.status_code != httpx.codes.OK:
+            raise error_of(response.status_code, response.content, response.headers)
+        received = received_of(response.content, self._target)
+        is_same_question = received.cursor == self.after
+        self._etag = response.headers.get("etag", "") if is_same_question else ""
+        self.after, self._heads = received.cursor, received.heads
+        return received
+
+
+class HttpPoll:
+    """The client is the caller's: pools, proxies and certificates are set there."""
+
+    def __init__(
+        self, client: httpx.Client, target: FeedTarget, *, limit: int = PAGE_CHANGES, wait_seconds: float = WAIT_SECONDS
+    ) -> None:
+        self._client = client
+        self._target = target
+        self._limit = limit
+        self._wait_seconds = wait_seconds
+
+    def receive(self, after: str, *, follow: bool) -> Iterator[Received]:
+        asking = _Asking(self._target, after, limit=self._limit, wait_seconds=self._wait_seconds if follow else 0.0)
+        while True:
+            yield (received := self._ask(asking))
+            if not follow and not _advances(received):
+                return
+
+    def frames(self, pointer: str, from_seq: int, to_seq: int) -> Iterator[Frame]:
+        """The log's side: what fills a gap."""
+        asking = _Asking(_of_pointer(self._target, pointer), str(from_seq), limit=self._limit, wait_seconds=0.0)
+        while from_seq < to_seq:
+            frame = _repairing(self._ask(asking), from_seq)
+            yield frame
+            from_seq = frame.to_seq
+
+    def _ask(self, asking: _Asking) -> Received:
+        try:
+            response = self._client.get(asking.url, params=asking.query, headers=asking.headers, timeout=asking.timeout)
+        except httpx.TransportError as error:
+            raise unreachable(self._target.server, error) from error
+        return asking.answer(response)
+
+
+class AsyncHttpPoll:
+    """The same for an event loop."""
+
+    def __init__(
+        self, client: httpx.AsyncClient, target: FeedTarget, *, limit: int = PAGE_CHANGES, wait_seconds: float = WAIT_SECONDS
+    ) -> None:
+        self._client = client
+        self._target = target
+        self._limit = limit
+        self._wait_seconds = wait_seconds
+
+    async def receive(self, after: str, *, follow: bool) -> AsyncIterator[Received]:
+        asking = _Asking(self._target, after, limit=self._limit, wait_seconds=self._wait_seconds if follow else 0.0)
+        while True:
+            yield (received := await self._ask(asking))
+            if not follow and not _advances(received):
+                return
+
+    async def frames(self, pointer: str, from_seq: int, to_seq: int) -> AsyncIterator[Frame]:
+        asking = _Asking(_of_pointer(self._target, pointer), str(from_seq), limit=self._limit, wait_seconds=0.0)
+        while from_seq < to_seq:
+            frame = _repairing(await self._ask(asking), from_seq)
+            yield frame
+            from_seq = frame.to_seq
+
+    async def _ask(self, asking: _Asking) -> Received:
+        try:
+            response = await self._client.get(asking.url, params=asking.query, headers=asking.headers, timeout=asking.timeout)
+        except httpx.TransportError as error:
+            raise unreachable(self._target.server, error) from error
+        return asking.answer(response)
+
+
+def _of_pointer(target: FeedTarget, pointer: str) -> FeedTarget:
+    return msgspec.structs.replace(target, pointers=(pointer,))
+
+
+def _advances(received: Received) -> bool:
+    return any(frame.to_seq > frame.from_seq for frame in received.frames)
+
+
+def _repairing(received: Received, from_seq: int) -> Frame:
+    """⚠ A log that has nothing behind what was announced must not be asked for ever."""
+    for frame in received.frames:
+        if frame.from_seq <= from_seq < frame.to_seq:
+            return frame
+    raise ChainBroken(f"the log has nothing behind entry {from_seq}, but later entries were announced.", seq=from_seq + 1)

@@ -1,0 +1,141 @@
+"""A cursor enters; frames of a pointer's Changes leave, straight from the log of an open store, old or just committed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
+import msgspec
+
+from headwater.persistence.log.log_entry import Logged, change_of
+from headwater.persistence.reading.head_watch import HeadWatch
+from headwater.persistence.reading.pointer_log import LogHead, PointerLog
+from headwater.persistence.store import RealmKernel
+from headwater.schemas.change import Change
+from headwater.schemas.cursor import Cursor, Position, decode_cursor, is_cursor
+from headwater.schemas.errors import CursorReset, InvalidInput
+from headwater.schemas.filters import NO_FILTER, Filter
+from headwater.schemas.frame import Frame
+
+PAGE_CHANGES_MAX = 1_000
+SCANNED_ENTRIES_MAX = 1_000
+"""How far one filtered page looks: it then answers with an empty range, so that an idle reader advances."""
+IDLE_SECONDS = 30.0
+"""How long a follower waits before it looks again: idle is not dead."""
+
+
+class FeedPage(msgspec.Struct, frozen=True):
+    frame: Frame
+    head: LogHead
+    last: Position
+    """Where the next page begins."""
+
+
+class LocalFeed:
+    """The feed of one realm. Polling at the head touches no database."""
+
+    def __init__(self, kernel: RealmKernel, watch: HeadWatch) -> None:
+        self._kernel = kernel
+        self._watch = watch
+
+    def start(self, pointer: str, after: str | int) -> Position:
+        """What a cursor means for this pointer: the last entry seen. Takes whatever `PointerLog.position` takes, and tokens."""
+        if isinstance(after, str) and is_cursor(after):
+            return self._of_token(pointer, decode_cursor(after))
+        log, head = PointerLog(self._kernel, pointer), self._watch.head(pointer)
+        seq = log.position(after, head)
+        return Position(seq, b"")
+
+    def page(
+        self, pointer: str, after: Position, *, limit: int = 100, filter: Filter = NO_FILTER, wait_seconds: float = 0.0
+    ) -> FeedPage:
+        """At least one Change if there is one, never a part of one. With `wait_seconds`, waits that long for the first."""
+        _check_limit(limit)
+        head = self._watch.head(pointer)
+        if head.seq <= after.seq and wait_seconds > 0:
+            head = self._watch.wait(pointer, after.seq, wait_seconds)
+        return self._read(pointer, after, head, limit, filter)
+
+    async def page_async(
+        self, pointer: str, after: Position, *, limit: int = 100, filter: Filter = NO_FILTER, wait_seconds: float = 0.0
+    ) -> FeedPage:
+        """The same for asyncio: waiting takes no thread, and reading does not hold up the loop."""
+        _check_limit(limit)
+        head = await self._watch.wait_async(pointer, after.seq, wait_seconds)
+        if head.seq <= after.seq:
+            return self._read(pointer, after, head, limit, filter)
+        return await asyncio.to_thread(self._read, pointer, after, head, limit, filter)
+
+    def follow(
+        self, pointer: str, after: Position, *, filter: Filter = NO_FILTER, page_changes: int = 100
+    ) -> Iterator[FeedPage]:
+        """Pages without end, also empty ones: each is a bookmark."""
+        while True:
+            page = self.page(pointer, after, limit=page_changes, filter=filter, wait_seconds=IDLE_SECONDS)
+            after = page.last
+            yield page
+
+    async def follow_async(
+        self, pointer: str, after: Position, *, filter: Filter = NO_FILTER, page_changes: int = 100
+    ) -> AsyncIterator[FeedPage]:
+        while True:
+            page = await self.page_async(pointer, after, limit=page_changes, filter=filter, wait_seconds=IDLE_SECONDS)
+            after = page.last
+            yield page
+
+    def token(self, positions: dict[str, Position], filter: Filter = NO_FILTER) -> Cursor:
+        return Cursor(self._kernel.realm, positions, filter)
+
+    # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _read(self, pointer: str, after: Position, head: LogHead, limit: int, filter: Filter) -> FeedPage:
+        log = PointerLog(self._kernel, pointer)
+        entries = log.page(after.seq, limit if filter.asks_for_all else SCANNED_ENTRIES_MAX, head).entries
+        self._check_same_history(pointer, after, entries)
+        changes, last = self._shown(entries, limit, filter)
+        end = after if last is None else Position(last.entry.seq, last.entry_id)
+        frame = Frame(
+            pointer=pointer, from_seq=after.seq, to_seq=end.seq, changes=tuple(changes), filtered=not filter.asks_for_all
+        )
+        return FeedPage(frame, head, end)
+
+    def _shown(self, entries: list[Logged], limit: int, filter: Filter) -> tuple[list[Change], Logged | None]:
+        """The Changes that the filter shows, and the last entry that was looked at for them."""
+        changes: list[Change] = []
+        last: Logged | None = None
+        for last in entries:
+            change = change_of(last, self._kernel.realm_name)
+            if filter.shows(change):
+                changes.append(change)
+            if len(changes) == limit:
+                break
+        return changes, last
+
+    def _check_same_history(self, pointer: str, after: Position, entries: list[Logged]) -> None:
+        """⚠ The entry that a reader has seen must be the one before what it gets: else the log was replaced under it."""
+        if after.entry_id and entries and entries[0].entry.previous != after.entry_id:
+            raise self._reset(pointer, "the entry it has seen is not in this history.")
+
+    def _of_token(self, pointer: str, cursor: Cursor) -> Position:
+        if cursor.realm != self._kernel.realm:
+            raise self._reset(pointer, "the realm was deleted and made again, or is another one.")
+        if pointer not in cursor.positions:
+            raise InvalidInput(f"the cursor is not of {pointer!r}.", field="after", remedy="Use the cursor of that pointer.")
+        position = cursor.positions[pointer]
+        PointerLog(self._kernel, pointer).position(position.seq, self._watch.head(pointer))
+        return position
+
+    def _reset(self, pointer: str, why: str) -> CursorReset:
+        head = self._watch.head(pointer)
+        return CursorReset(
+            f"{pointer}: {why}",
+            field="after",
+            remedy="Take a snapshot and follow from its entry.",
+            oldest=head.row.floor,
+            head=head.seq,
+        )
+
+
+def _check_limit(limit: int) -> None:
+    if not 1 <= limit <= PAGE_CHANGES_MAX:
+        raise InvalidInput(f"{limit} is no page size.", field="limit", remedy=f"Ask for 1 to {PAGE_CHANGES_MAX}.")

@@ -1,0 +1,61 @@
+"""A cursor enters; frames of several pointers leave from an open store, with the tokens that a server would give."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+
+from headwater.consumers.clients.local_feed import FeedPage, LocalFeed
+from headwater.consumers.clients.transport import Log, Received
+from headwater.schemas.cursor import Position, encode_cursor
+from headwater.schemas.errors import ChainBroken
+from headwater.schemas.filters import NO_FILTER, Filter
+from headwater.schemas.frame import Frame
+
+PAGE_CHANGES = 100
+WAIT_SECONDS = 1.0
+"""For news of all pointers together."""
+
+
+class LocalTransport:
+    def __init__(self, feed: LocalFeed, pointers: Sequence[str], *, filter: Filter = NO_FILTER) -> None:
+        self._feed = feed
+        self._pointers = tuple(pointers)
+        self._filter = filter
+
+    def receive(self, after: str, *, follow: bool) -> Iterator[Received]:
+        positions = {pointer: self._feed.start(pointer, after) for pointer in self._pointers}
+        wait_seconds = WAIT_SECONDS / len(positions) if follow else 0.0
+        while True:
+            pages = {pointer: self._page(pointer, at, wait_seconds) for pointer, at in positions.items()}
+            positions = {pointer: page.last for pointer, page in pages.items()}
+            yield Received(
+                frames=tuple(page.frame for page in pages.values()),
+                cursor=encode_cursor(self._feed.token(positions, self._filter)),
+                heads={pointer: page.head.seq for pointer, page in pages.items()},
+            )
+            if not follow and all(page.last.seq >= page.head.seq for page in pages.values()):
+                return
+
+    def frames(self, pointer: str, from_seq: int, to_seq: int) -> Iterator[Frame]:
+        """The log's side: what fills a gap."""
+        position = self._feed.start(pointer, from_seq)
+        while position.seq < to_seq:
+            page = self._page(pointer, position, 0.0)
+            if page.last.seq == position.seq:
+                raise ChainBroken(f"{pointer}: the log has nothing behind entry {position.seq}.", seq=position.seq + 1)
+            position = page.last
+            yield page.frame
+
+    def _page(self, pointer: str, after: Position, wait_seconds: float) -> FeedPage:
+        return self._feed.page(pointer, after, limit=PAGE_CHANGES, filter=self._filter, wait_seconds=wait_seconds)
+
+
+class AsyncOf:
+    """A log for readers on an event loop. Its reads are short and rare: gaps are."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    async def frames(self, pointer: str, from_seq: int, to_seq: int) -> AsyncIterator[Frame]:
+        for frame in self._log.frames(pointer, from_seq, to_seq):
+            yield frame

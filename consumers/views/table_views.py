@@ -1,0 +1,130 @@
+"""Records of the commits topic enter, each pointer's in order; what changes of the newest state per table leaves. Pure.
+
+A create or assign begins with the state of its base, and history that was cut with the state behind it: both are asked for. A
+record that was seen already is dropped; a new generation that begins elsewhere begins the pointer anew.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Protocol
+
+import msgspec
+
+from headwater.consumers.views.live_views import State, TableState, effect_of
+from headwater.schemas.change import COMMITTING_KINDS, Base, Change, KeyPath, Kind
+from headwater.schemas.errors import ChainBroken
+from headwater.schemas.kafka_records import FeedRecord, RecordType, digest_of
+
+REFERENCE = re.compile(r"cat/\d+/(heads|tags)/.+")
+"""Pointers that hold tables; the others are the realm's own affairs."""
+
+
+class History(Protocol):
+    """What the topic alone does not tell."""
+
+    def state_at(self, pointer: str, seq: int) -> State:
+        """All keys behind that entry."""
+        ...
+
+    def change_at(self, pointer: str, seq: int) -> Change:
+        """For a Change that was too large for Kafka."""
+        ...
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """Up to where a pointer was followed."""
+
+    generation: int
+    seq: int
+    entry_id: str = ""
+
+
+TableKey = tuple[str, KeyPath]
+
+
+class TableViews:
+    """The newest state of all references; `changed` is what was not taken yet, None where a table is gone."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self.states: dict[str, State] = {}
+        self.standings: dict[str, Standing] = {}
+        self.changed: dict[TableKey, TableState | None] = {}
+        self.moved: dict[str, Standing] = {}
+
+    def apply(self, record: FeedRecord) -> None:
+        if not REFERENCE.fullmatch(record.pointer):
+            return
+        match record.type:
+            case RecordType.CHANGE:
+                self._change(record)
+            case RecordType.BASELINE:
+                self._baseline(record)
+            case RecordType.TRUNCATED:
+                self._replace(record.pointer, self._history.state_at(record.pointer, record.seq))
+                self._stand(record, "")
+
+    def take(self) -> tuple[dict[TableKey, TableState | None], dict[str, Standing]]:
+        taken = self.changed, self.moved
+        self.changed, self.moved = {}, {}
+        return taken
+
+    # ── steps ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _baseline(self, record: FeedRecord) -> None:
+        """The beginning of a generation: it goes on where the last one was, or begins anew."""
+        known = self.standings.get(record.pointer)
+        if known is not None and (record.generation <= known.generation or record.seq == known.seq):
+            return
+        state = {} if record.seq == 0 else self._history.state_at(record.pointer, record.seq)
+        self._replace(record.pointer, state)
+        self._stand(record, "")
+
+    def _change(self, record: FeedRecord) -> None:
+        known = self.standings.get(record.pointer)
+        seq = 0 if known is None else known.seq
+        if record.seq <= seq:
+            return
+        if record.seq != seq + 1:
+            raise ChainBroken(f"{record.pointer}: entry {record.seq} follows {seq}.", seq=record.seq)
+        change = record.change or self._claimed(record)
+        if change.kind in COMMITTING_KINDS:
+            self._commit(change)
+        elif change.kind == Kind.DELETE:
+            self._replace(record.pointer, {})
+        else:
+            self._replace(record.pointer, self._base(change.base))
+        self._stand(record, change.entry_id)
+
+    def _claimed(self, record: FeedRecord) -> Change:
+        change = self._history.change_at(record.pointer, record.seq)
+        if digest_of(change) != record.digest:
+            raise ChainBroken(f"{record.pointer}: entry {record.seq} is not the one that was published.", seq=record.seq)
+        return change
+
+    def _commit(self, change: Change) -> None:
+        state = self.states.setdefault(change.pointer, {})
+        for key, after in effect_of(change).after.items():
+            self.changed[change.pointer, key] = after
+            if after is None:
+                state.pop(key, None)
+            else:
+                state[key] = after
+
+    def _base(self, base: Base | None) -> State:
+        return {} if base is None or base.seq == 0 else self._history.state_at(base.pointer, base.seq)
+
+    def _replace(self, pointer: str, state: State) -> None:
+        """Only what differs is told."""
+        before = self.states.get(pointer, {})
+        for key in before.keys() - state.keys():
+            self.changed[pointer, key] = None
+        for key, now in state.items():
+            if before.get(key) != now:
+                self.changed[pointer, key] = now
+        self.states[pointer] = dict(state)
+
+    def _stand(self, record: FeedRecord, entry_id: str) -> None:
+        standing = Standing(generation=record.generation, seq=record.seq, entry_id=entry_id)
+        self.standings[record.pointer] = self.moved[record.pointer] = standing

@@ -1,0 +1,1 @@
+"""Commands on principals, roles, grants and policies."""

@@ -1,6 +1,0 @@
-"""`headwater branch`: names and commits enter; branches leave."""
-
-from headwater.cli.reference_commands import reference_group
-from headwater.producer.pointer_names import ReferenceType
-
-command = reference_group(ReferenceType.BRANCH, "Create, list, show, assign and delete branches.")

@@ -1,0 +1,1 @@
+"""Commands of daily work on a catalog."""

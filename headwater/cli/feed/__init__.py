@@ -1,0 +1,1 @@
+"""Commands that read, publish and audit the feed."""

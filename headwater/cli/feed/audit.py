@@ -1,0 +1,186 @@
+"""`headwater audit`: the history of pointers enters; proof that it is whole leaves, or the place where it is not."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from itertools import chain, groupby
+from pathlib import Path
+from typing import TypeVar
+
+import rich_click as click
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn
+
+from headwater.cli.feed.audit_sources import verify_kafka, verify_server
+from headwater.cli.output import as_json, print_json, print_table
+from headwater.cli.target import in_realm, key_text, realm_of
+from headwater.consumers.audit.files import read_changes, write_changes
+from headwater.consumers.audit.replay import Mismatch, mismatches
+from headwater.consumers.audit.store_history import StoreHistory
+from headwater.consumers.audit.verify import Verification, verify
+from headwater.schemas.change import Change
+from headwater.schemas.errors import InvalidInput
+from headwater.settings import Settings
+
+T = TypeVar("T")
+
+EXIT_NOT_WHOLE = 1
+"""The audit ran and found something; 2 is for an audit that could not run."""
+
+pointers = click.option("--pointer", "pointers", multiple=True, metavar="NAME", help="Only this one, e.g. cat/1/heads/main.")
+from_file = click.option("--file", metavar="FILE", help="Of an exported file instead of the store.")
+from_server = click.option("--server", metavar="URL", help="Of a server instead of the store.")
+from_kafka = click.option("--kafka", metavar="BOOTSTRAP", help="Of Kafka instead of the store; --server helps with large ones.")
+
+
+@click.group()
+def command() -> None:
+    """Verify, replay, compare and export history."""
+
+
+@command.command("verify")
+@pointers
+@from_file
+@from_server
+@from_kafka
+@in_realm
+@as_json
+@click.pass_obj
+def verify_command(
+    settings: Settings,
+    pointers: tuple[str, ...],
+    file: str | None,
+    server: str | None,
+    kafka: str | None,
+    realm: str,
+    json_output: bool,
+) -> None:
+    """Recompute the hash chain of every entry; a single flipped bit is found and named. Exit code 1 if there is one."""
+    if file is not None:
+        found = list(_verify_file(Path(file), pointers))
+    elif kafka is not None:
+        found = verify_kafka(kafka, realm, pointers, server)
+    elif server is not None:
+        found = verify_server(server, realm, pointers)
+    else:
+        with realm_of(settings, realm) as handle:
+            history = StoreHistory(handle.kernel)
+            found = [_verify_pointer(history, pointer) for pointer in pointers or tuple(history.pointers())]
+    if json_output:
+        print_json({"pointers": found})
+    else:
+        rows = [(one.pointer, one.entries, one.first_seq, one.last_seq, _outcome(one)) for one in found]
+        print_table(["pointer", "entries", "from", "to", "chain"], rows)
+    if not all(one.is_whole for one in found):
+        sys.exit(EXIT_NOT_WHOLE)
+
+
+@command.command()
+@click.option("--pointer", default="cat/1/heads/main", show_default=True, metavar="NAME", help="Whose history.")
+@click.option("--to", "to", default="latest", show_default=True, help="A commit id, seq, time or latest.")
+@in_realm
+@as_json
+@click.pass_obj
+def replay(settings: Settings, pointer: str, to: str, realm: str, json_output: bool) -> None:
+    """Rebuild a state from the feed alone and compare it with the stored one. Exit code 1 if they differ."""
+    with realm_of(settings, realm) as handle:
+        history = StoreHistory(handle.kernel)
+        seq = history.position(pointer, to)
+        replayed = history.replayed_state(pointer, seq)
+        found = list(mismatches(history.stored_state(pointer, seq), replayed))
+    if json_output:
+        print_json({"pointer": pointer, "seq": seq, "keys": len(replayed), "mismatches": found})
+    else:
+        click.echo(f"{pointer} at seq {seq}: {len(replayed)} keys replayed, {len(found)} differ from the stored state")
+        _print_mismatches(found)
+    if found:
+        sys.exit(EXIT_NOT_WHOLE)
+
+
+@command.command()
+@click.argument("before")
+@click.argument("after")
+@click.option("--pointer", default="cat/1/heads/main", show_default=True, metavar="NAME", help="Whose history.")
+@in_realm
+@as_json
+@click.pass_obj
+def diff(settings: Settings, before: str, after: str, pointer: str, realm: str, json_output: bool) -> None:
+    """Show what changed between two points of a history, each replayed from the feed."""
+    with realm_of(settings, realm) as handle:
+        history = StoreHistory(handle.kernel)
+        old, new = (history.replayed_state(pointer, history.position(pointer, at)) for at in (before, after))
+    found = list(mismatches(old, new))
+    if json_output:
+        print_json({"pointer": pointer, "changed": [{"key": it.key, "before": it.expected, "after": it.found} for it in found]})
+    else:
+        _print_mismatches(found)
+
+
+@command.command()
+@click.argument("file")
+@pointers
+@in_realm
+@as_json
+@click.pass_obj
+def export(settings: Settings, file: str, pointers: tuple[str, ...], realm: str, json_output: bool) -> None:
+    """Write the history to FILE (.jsonl or .parquet); `audit verify --file FILE` proves it anywhere."""
+    with realm_of(settings, realm) as handle:
+        history = StoreHistory(handle.kernel)
+        chosen = pointers or tuple(history.pointers())
+        count = write_changes(Path(file), _with_progress(_everything(history, chosen), "exported"))
+    if json_output:
+        print_json({"file": file, "pointers": chosen, "changes": count})
+    else:
+        click.echo(f"{count} changes of {len(chosen)} pointers are in {file}")
+
+
+def _everything(history: StoreHistory, pointers: tuple[str, ...]) -> Iterator[Change]:
+    for pointer in pointers:
+        head = history.head(pointer)
+        yield from history.changes(pointer, head.row.floor - 1, head.seq)
+
+
+def _verify_pointer(history: StoreHistory, pointer: str) -> Verification:
+    head = history.head(pointer)
+    after_seq = head.row.floor - 1
+    anchor = None if head.row.anchor is None else head.row.anchor.entry_id.hex()
+    changes = _with_progress(history.changes(pointer, after_seq, head.seq), pointer)
+    return verify(pointer, changes, after_seq=after_seq, anchor=anchor)
+
+
+def _verify_file(file: Path, wanted: tuple[str, ...]) -> Iterator[Verification]:
+    seen: set[str] = set()
+    for pointer, group in groupby(read_changes(file), key=lambda change: change.pointer):
+        if pointer in seen:
+            raise InvalidInput(f"{pointer!r} occurs in two places.", field="FILE", remedy="Export it again.")
+        seen.add(pointer)
+        changes = iter(group)
+        first = next(changes)
+        if not wanted or pointer in wanted:
+            yield verify(pointer, chain([first], changes), after_seq=first.seq - 1)
+
+
+def _outcome(one: Verification) -> str:
+    if one.flaw is not None:
+        return f"BROKEN at seq {one.flaw.seq}: it {one.flaw.reason}"
+    return "whole" if one.anchored else "whole, from the second entry on: history was cut and its anchor is not known"
+
+
+def _print_mismatches(found: list[Mismatch]) -> None:
+    if found:
+        rows = [(key_text(it.key), it.expected and it.expected.value, it.found and it.found.value) for it in found]
+        print_table(["key", "before", "after"], rows)
+
+
+def _with_progress(changes: Iterator[T], what: str) -> Iterator[T]:
+    """A counter on a terminal; nothing in a pipe."""
+    console = Console(stderr=True)
+    with Progress(
+        SpinnerColumn(), TextColumn("{task.description} {task.completed}"), console=console, transient=True,
+        disable=not console.is_terminal,
+    ) as progress:  # fmt: skip
+        task = progress.add_task(what)
+        for change in changes:
+            yield change
+            progress.advance(task)

@@ -1,0 +1,55 @@
+"""A server or a Kafka topic enters; the verdict on each pointer's chain leaves, by the same check as for the store."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import httpx
+
+from headwater.cli.feed.feed_sources import quiet_kafka
+from headwater.cli.feed.server_token import server_token
+from headwater.client.server_calls import check_server_url
+from headwater.consumers.audit.server_history import ServerHistory
+from headwater.consumers.audit.verify import Verification, verify
+from headwater.consumers.clients.feed_http import FeedTarget
+from headwater.consumers.kafka.kafka_source import KafkaSource
+from headwater.consumers.views.server_lookup import ViewsServer
+from headwater.schemas.errors import MissingDependency, PointerNotFound
+
+
+def verify_server(server: str, realm: str, wanted: Sequence[str]) -> list[Verification]:
+    """Where history was cut, from its second entry on: the feed does not show the anchor."""
+    with httpx.Client() as client:
+        history = ServerHistory(client, FeedTarget(server=check_server_url(server), realm=realm, token=server_token()))
+        listed = {info.name: info for info in history.pointers()}
+        chosen = _chosen(wanted, list(listed))
+        return [verify(name, history.changes(listed[name]), after_seq=listed[name].oldest_seq - 1) for name in chosen]
+
+
+def verify_kafka(bootstrap: str, realm: str, wanted: Sequence[str], server: str | None) -> list[Verification]:
+    quiet_kafka()
+    try:
+        from headwater.consumers.audit.kafka_history import KafkaHistory
+    except ImportError as error:
+        raise MissingDependency(f"reading Kafka needs {error.name}.", remedy="Install headwater[kafka].") from error
+    with tempfile.TemporaryDirectory(prefix="headwater-audit-") as folder, httpx.Client() as client:
+        fetch = None
+        if server is not None:
+            fetch = ViewsServer(client, FeedTarget(server=check_server_url(server), realm=realm, token=server_token())).change
+        history = KafkaHistory(KafkaSource(bootstrap=bootstrap, realm=realm), Path(folder), fetch)
+        asyncio.run(history.load())
+        found = []
+        for name in _chosen(wanted, history.pointers()):
+            after_seq, anchor = history.start(name)
+            found.append(verify(name, history.changes(name), after_seq=after_seq, anchor=anchor))
+        return found
+
+
+def _chosen(wanted: Sequence[str], there: Sequence[str]) -> Sequence[str]:
+    for name in wanted:
+        if name not in there:
+            raise PointerNotFound(f"there is no pointer {name!r}.", field="pointer", remedy="Name one that is there.")
+    return wanted or there

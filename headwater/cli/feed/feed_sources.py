@@ -1,0 +1,72 @@
+"""Flags enter; where Changes are read from leaves: a server, Kafka, or the store."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING
+
+import httpx
+
+from headwater.cli.feed.server_token import server_token
+from headwater.client.remote import RemoteRealm, connect
+from headwater.client.server_calls import check_server_url
+from headwater.consumers.clients.feed_http import FeedTarget
+from headwater.consumers.clients.http_poll import AsyncHttpPoll
+from headwater.consumers.clients.local_transport import LocalTransport
+from headwater.consumers.clients.reader import Reader
+from headwater.consumers.kafka.kafka_source import KafkaSource
+from headwater.embedded import RealmHandle
+from headwater.schemas.change import Change
+from headwater.schemas.errors import MissingDependency
+
+if TYPE_CHECKING:
+    from headwater.consumers.kafka.kafka_reader import KafkaReader
+
+ACKNOWLEDGE_SECONDS = 1.0
+
+
+def quiet_kafka() -> None:
+    """What goes wrong is said once, by the error that comes of it."""
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+
+
+@contextmanager
+def connected(server: str, realm: str) -> Iterator[RemoteRealm]:
+    with connect(server, token=server_token()) as remote:
+        yield remote.realm(realm)
+
+
+def store_reader(realm: RealmHandle, pointers: Sequence[str], after: str) -> Reader:
+    transport = LocalTransport(realm.feed, pointers)
+    return Reader(transport, after, log=transport)
+
+
+@asynccontextmanager
+async def kafka_reader(source: KafkaSource, server: str | None) -> AsyncIterator[KafkaReader]:
+    """Gaps and Changes that were too large for Kafka are read from the server, where one is given."""
+    quiet_kafka()
+    try:
+        from headwater.consumers.kafka.kafka_reader import KafkaReader
+    except ImportError as error:
+        raise MissingDependency(f"reading Kafka needs {error.name}.", remedy="Install headwater[kafka].") from error
+    async with httpx.AsyncClient() as client:
+        log = None
+        if server is not None:
+            log = AsyncHttpPoll(client, FeedTarget(server=check_server_url(server), realm=source.realm, token=server_token()))
+        async with KafkaReader(source, log=log) as reader:
+            yield reader
+
+
+async def kafka_changes(source: KafkaSource, *, follow: bool, server: str | None) -> AsyncGenerator[Change, None]:
+    """The group's position moves behind what was taken, at most a second late and when the end is reached."""
+    acknowledged = time.monotonic()
+    async with kafka_reader(source, server) as reader:
+        async for change in reader.changes(follow=follow):
+            yield change
+            if time.monotonic() - acknowledged > ACKNOWLEDGE_SECONDS:
+                await reader.acknowledge()
+                acknowledged = time.monotonic()
+        await reader.acknowledge()

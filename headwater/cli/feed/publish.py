@@ -1,0 +1,173 @@
+"""`headwater publish`: a store and brokers enter; every change leaves to Kafka, and what happens shows on the terminal."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import rich_click as click
+
+from headwater.cli.output import as_json, print_json, print_table
+from headwater.persistence.realms.realms import Realms
+from headwater.persistence.store import Store
+from headwater.producer.publisher.factory import make_publisher
+from headwater.settings import Settings
+from headwater.wiring.publishing import publisher_options
+from headwater.wiring.stores import opened
+
+if TYPE_CHECKING:
+    from headwater.producer.publisher.options import PublisherOptions
+    from headwater.producer.publisher.publisher import Publisher
+    from headwater.producer.publisher.shards.shard_context import ShardStatus
+    from headwater.wiring.table_topics import TableKeepers
+
+STATUS_SECONDS = 10.0
+
+
+@click.command()
+@click.option("--kafka", "bootstrap", metavar="BOOTSTRAP", help="Brokers, host:port,…; or the setting kafka_bootstrap.")
+@click.option("--realm", "realms", multiple=True, metavar="NAME", help="Only this realm; may be repeated. All, if left out.")
+@click.option("--once", is_flag=True, help="Publish what is in the log now, then end.")
+@click.option(
+    "--processes", default=1, show_default=True, type=click.IntRange(1, 64), help="How many processes share the work here."
+)
+@click.option("--tables", is_flag=True, help="Also keep the topic of the newest state of every table.")
+@click.option("--status", "show_status", is_flag=True, help="Show topics, generations and alarms, and publish nothing.")
+@click.option("--restart", metavar="REALM", help="Begin a new generation of a realm at its oldest entries; say so, and end.")
+@as_json
+@click.pass_obj
+def command(
+    settings: Settings,
+    bootstrap: str | None,
+    realms: tuple[str, ...],
+    once: bool,
+    processes: int,
+    tables: bool,
+    show_status: bool,
+    restart: str | None,
+    json_output: bool,
+) -> None:
+    """Publish every change to Kafka, each once and in order per branch, in topics that it creates for every realm.
+
+    Several of these may run at once: they share the work, and take over from one that dies. --restart is the way on after a
+    store was restored from a backup and its shards have stopped with an alarm.
+    """
+    with opened(settings) as store:
+        if show_status:
+            _show_status(store, json_output)
+        elif restart is not None:
+            _restart(store, restart)
+        else:
+            for name in realms:
+                Realms(store).get(name)
+            publisher = make_publisher(store, publisher_options(settings, bootstrap), realms=realms)
+            keepers = _keepers(store, publisher_options(settings, bootstrap), realms) if tables else None
+            with _others(processes - 1):
+                _run(publisher, keepers, once, json_output)
+
+
+def _keepers(store: Store, options: PublisherOptions, realms: tuple[str, ...]) -> TableKeepers:
+    from headwater.wiring.table_topics import TableKeepers
+
+    return TableKeepers(store, options, realms)
+
+
+def _run(publisher: Publisher, keepers: TableKeepers | None, once: bool, json_output: bool) -> None:
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(name, lambda *_: publisher.stop())
+    if once:
+        shards = publisher.publish_once()
+        if keepers is not None:
+            keepers.keep_once()
+        _show_shards(shards, json_output)
+        return
+    ended = threading.Event()
+    _every(STATUS_SECONDS, ended, lambda: _log_lag(publisher))
+    if keepers is not None:
+        keepers.start()
+    publisher.run()
+    ended.set()
+    if keepers is not None:
+        keepers.close()
+
+
+@contextmanager
+def _others(count: int) -> Iterator[None]:
+    """The same command in processes of their own, for as long as this one works; they are told to stop when it does."""
+    given = [argument for argument in sys.argv[1:] if argument != "--tables"]
+    command = [sys.executable, "-m", "headwater", *given, "--processes", "1"]
+    started = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for _ in range(count)]  # noqa: S603
+    try:
+        yield
+    finally:
+        for process in started:
+            process.terminate()
+        for process in started:
+            process.wait()
+
+
+def _every(seconds: float, ended: threading.Event, step: Callable[[], None]) -> None:
+    def loop() -> None:
+        while not ended.wait(seconds):
+            step()
+
+    threading.Thread(target=loop, name="publish-status", daemon=True).start()
+
+
+def _log_lag(publisher: Publisher) -> None:
+    shards = publisher.status()
+    changes, lag = sum(shard.changes for shard in shards), sum(shard.lag_commits for shard in shards)
+    oldest = max((shard.lag_seconds for shard in shards), default=0.0)
+    states = ", ".join(sorted({str(shard.state) for shard in shards})) or "no shard"
+    failure = f"; {publisher.failure}" if publisher.failure else ""
+    logging.getLogger(__name__).info(
+        "%d shards (%s), %d changes published, behind by %d changes and %.1f s%s",
+        len(shards), states, changes, lag, oldest, failure,
+    )  # fmt: skip
+
+
+def _show_shards(shards: list[ShardStatus], json_output: bool) -> None:
+    if json_output:
+        print_json(shards)
+        return
+    columns = ["realm", "shard", "generation", "state", "pointers", "changes", "transactions"]
+    print_table(columns, [(s.realm, s.shard, s.generation, s.state, s.pointers, s.changes, s.transactions) for s in shards])
+
+
+def _show_status(store: Store, json_output: bool) -> None:
+    from headwater.producer.publisher.assignment.alarms import Alarms
+    from headwater.producer.publisher.assignment.generations import Generations
+    from headwater.producer.publisher.assignment.shard_leases import Leases
+
+    generations = Generations(store.backend, store.clock).list()
+    alarms = Alarms(store.backend, store.clock).list()
+    publishers = Leases(store.backend, store.clock, 10.0).members()
+    if json_output:
+        print_json({"publishers": publishers, "generations": generations, "alarms": alarms})
+        return
+    print_table(
+        ["realm", "generation", "commits topic", "partitions", "progress topic", "shards"],
+        [
+            (g.realm, g.number, g.topics.commits.name, g.topics.commits.partitions, g.topics.progress.name, g.shards)
+            for g in generations
+        ],
+        title=f"{len(publishers)} publishers",
+    )
+    if alarms:
+        print_table(["realm", "shard", "alarm", "message"], [(a.realm, a.shard, a.code, a.message) for a in alarms])
+
+
+def _restart(store: Store, name: str) -> None:
+    from headwater.producer.publisher.assignment.generations import Generations
+
+    before = Generations(store.backend, store.clock).restart(Realms(store).get(name).instance)
+    click.echo(
+        f"{name}: generation {before.number} ends as soon as a publisher sees this; the next begins at the oldest entries."
+    )

@@ -1,0 +1,1 @@
+"""`headwater maintain` and its sub-commands."""

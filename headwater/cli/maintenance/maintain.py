@@ -1,0 +1,191 @@
+"""`headwater maintain`: realms and rules enter; floors rise, garbage goes, sets are checked, and each run is on record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+import rich_click as click
+
+from headwater.cli.maintenance import maintain_archive, maintain_schedule, maintain_sweep, maintain_transfer
+from headwater.cli.maintenance.maintain_output import (
+    Amount,
+    dry_run,
+    failed_if,
+    in_realms,
+    merged_failures,
+    progress_bar,
+    realm_labels,
+    supersede,
+)
+from headwater.cli.output import as_json, print_json, print_table
+from headwater.settings import Settings
+from headwater.wiring.stores import opened
+
+if TYPE_CHECKING:
+    from headwater.streaming.runs.run_counts import Counts
+    from headwater.streaming.runs.runs import RunRecord
+
+SECONDS_END = len("2026-01-31T12:00:00")
+
+
+@click.group()
+def command() -> None:
+    """Expire history, sweep what nothing reaches, purge realms, and see what was done.
+
+    One operation works at a time in a store. Nothing that a kept state needs is ever deleted.
+    """
+
+
+@command.command()
+@in_realms
+@click.option("--keep", metavar="RULES", help="E.g. 'cat/*/heads/main=90d, *=30d+100n'; the setting `retention`, if left out.")
+@dry_run
+@supersede
+@as_json
+@click.pass_obj
+def expire(
+    settings: Settings, realms: Sequence[str], keep: str | None, dry_run: bool, supersede: str | None, json_output: bool
+) -> None:
+    """Raise the floors: what is older than the rules keep leaves the feed, and is garbage for the next sweep.
+
+    Nothing passes what a subscription, the publisher, a registered job or a live branch still needs.
+    """
+    from headwater.streaming.expire.expire import expire_realms
+    from headwater.streaming.expire.retention import parse_retention
+    from headwater.streaming.runs.realm_sets import instances_to_maintain
+    from headwater.streaming.runs.runs import Runs
+
+    rules = parse_retention(settings.retention if keep is None else keep)
+    with opened(settings) as store, progress_bar() as bar:
+        instances = instances_to_maintain(store, realms)
+        with Runs(store.backend, store.clock).run("expire", dry_run=dry_run, supersede=supersede) as run:
+            reports = expire_realms(store, run, instances, rules, on_pointer=lambda _: bar.add("pointers", 1))
+    if json_output:
+        print_json({"run": run.record.id, "dry_run": dry_run, "realms": reports})
+    else:
+        labels = realm_labels(report.realm for report in reports)
+        rows = [
+            (labels[report.realm], it.pointer, it.floor_before, it.floor_after, it.head_seq, it.held_by or it.failure)
+            for report in reports
+            for it in report.pointers
+            if it.expired or it.held_by or it.failure
+        ]
+        print_table(["realm", "pointer", "floor", "new floor", "head", "held by"], rows, whole=["pointer"])
+        click.echo(f"{sum(report.expired for report in reports)} entries {'would expire' if dry_run else 'expired'}")
+    failed_if(run.record.failures)
+
+
+@command.command("purge-realms")
+@click.argument("names", nargs=-1)
+@click.option("--unlisted", is_flag=True, help="Also rows of realm instances that no list names any more.")
+@click.option("--catalogs", is_flag=True, help="Also dropped catalogs of all realms whose history is old enough.")
+@click.option("--catalog-age", metavar="DAYS", type=Amount(0), default=30.0, show_default=True, help="That is, days.")
+@click.option("--keep-topics", is_flag=True, help="Leave the realms' topics in Kafka until their retention ends.")
+@dry_run
+@supersede
+@as_json
+@click.pass_obj
+def purge_realms_command(
+    settings: Settings,
+    names: Sequence[str],
+    unlisted: bool,
+    catalogs: bool,
+    catalog_age: float,
+    keep_topics: bool,
+    dry_run: bool,
+    supersede: str | None,
+    json_output: bool,
+) -> None:
+    """Delete the data of realms that are PURGING, all or the named ones; they are PURGED when a scan finds nothing.
+
+    Their topics in Kafka and their retained sets go too; archives stay.
+    """
+    from headwater.streaming.purge.purge import purge_all
+    from headwater.streaming.runs.realm_sets import realms_to_purge
+    from headwater.streaming.runs.runs import Runs
+    from headwater.wiring.external_resources import realm_belongings
+
+    with opened(settings) as store:
+        realms = realms_to_purge(store, names)
+        belongings = realm_belongings(store, settings, keep_topics=keep_topics)
+        for kind in belongings:
+            kind.check([realm.instance for realm in realms])
+        with Runs(store.backend, store.clock).run("purge-realms", dry_run=dry_run, supersede=supersede) as run:
+            done = purge_all(
+                store,
+                run,
+                realms=realms,
+                unlisted=unlisted,
+                catalogs=catalogs,
+                belongings=belongings,
+                catalog_age_seconds=int(catalog_age * 86_400),
+            )
+    if json_output:
+        print_json({"run": run.record.id, "dry_run": dry_run, "realms": done.realms, "catalogs": done.catalogs})
+    else:
+        print_table(
+            ["realm", "instance", "listed", "rows", "failure"],
+            [(it.realm, it.instance, it.listed, it.deleted, it.failure) for it in done.realms],
+        )
+        if catalogs:
+            print_table(
+                ["realm", "catalog", "id", "pointers", "waits"],
+                [(it.realm, it.name, it.catalog_id, it.pointers, it.waiting) for it in done.catalogs],
+            )
+    failed_if(run.record.failures)
+
+
+@command.command()
+@click.argument("run_id", required=False)
+@as_json
+@click.pass_obj
+def runs(settings: Settings, run_id: str | None, json_output: bool) -> None:
+    """Show the last runs, or one of them by realm and type."""
+    from headwater.schemas.errors import InvalidInput
+    from headwater.streaming.runs.runs import Runs
+
+    with opened(settings) as store:
+        records = Runs(store.backend, store.clock).list()
+    if run_id is not None:
+        found = [record for record in records if record.id == run_id]
+        if not found:
+            raise InvalidInput(f"there is no run {run_id!r}.", field="run", remedy="`headwater maintain runs` lists them.")
+        if json_output:
+            print_json(found[0])
+        else:
+            print_run(found[0])
+        return
+    if json_output:
+        print_json({"runs": records})
+        return
+    rows = []
+    for record in records:
+        operation = f"{record.operation} (dry run)" if record.dry_run else record.operation
+        shown = f"{record.id}\n{record.started[:SECONDS_END]}Z"
+        rows.append((shown, operation, record.status, _counted(record.totals())))
+    print_table(["run", "operation", "status", "rows"], rows, whole=["run"])
+
+
+def print_run(record: RunRecord) -> None:
+    """What there is to know of one run; an expiry counts no rows."""
+    ended = f"ended {record.finished[:SECONDS_END]}Z" if record.finished else "is at work"
+    operation = f"{record.operation} (dry run)" if record.dry_run else record.operation
+    click.echo(f"{operation}: {record.status}, begun {record.started[:SECONDS_END]}Z, {ended}")
+    if record.counts:
+        maintain_sweep.print_counts(record.counts)
+    for realm, why in record.skipped.items():
+        click.echo(f"{realm} was skipped: {why}")
+    merged_failures(record.failures)
+
+
+def _counted(counts: Counts) -> str:
+    """What there is, in words that may be wrapped and never cut: `29 scanned, 20 retained, 9 purged`."""
+    found = msgspec.structs.asdict(counts).items()
+    return ", ".join(f"{count} {name.replace('would_purge', 'would go')}" for name, count in found if count)
+
+
+for _module in (maintain_sweep, maintain_schedule, maintain_archive, maintain_transfer):
+    for _other in _module.COMMANDS:
+        command.add_command(_other)

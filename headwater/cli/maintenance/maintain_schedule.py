@@ -1,0 +1,68 @@
+"""`headwater maintain schedule`: a cadence enters; everything is maintained on it, one cycle for all processes that do so."""
+
+from __future__ import annotations
+
+import contextlib
+
+import rich_click as click
+
+from headwater.cli.maintenance.maintain_output import Amount, failed_if, merged_failures
+from headwater.cli.output import as_json, print_json
+from headwater.settings import Settings
+from headwater.wiring.stores import opened
+
+LOOK_SECONDS_MAX = 60.0
+
+
+@click.command("schedule")
+@click.option("--every", metavar="HOURS", type=Amount(0, min_open=True), default=6.0, show_default=True, help="Cadence.")
+@click.option("--once", is_flag=True, help="One cycle, now, whenever the next one is due.")
+@as_json
+@click.pass_obj
+def schedule_command(settings: Settings, every: float, once: bool, json_output: bool) -> None:
+    """Expire, purge and sweep all realms in the background, on a cadence, until it is interrupted.
+
+    Of several processes, and of servers with --maintain, one does each cycle.
+    """
+    from headwater.schemas.errors import HeadwaterError
+    from headwater.streaming.runs.schedule_turns import ScheduleTurns
+    from headwater.streaming.schedule import COME_BACK_SECONDS, CycleReport, run_cycle
+    from headwater.wiring.maintenance import cycle_tools, schedule_options
+
+    options = schedule_options(settings, every * 3_600)
+
+    def told(report: CycleReport) -> None:
+        if json_output:
+            print_json(report)
+        else:
+            click.echo(
+                f"{report.expired} entries expired, {report.realms_purged} realms, {report.catalogs_purged} catalogs "
+                f"and {report.rows_purged} rows purged"
+            )
+
+    with opened(settings) as store, contextlib.suppress(KeyboardInterrupt):
+        tools = cycle_tools(store, settings)
+        if once:
+            report = run_cycle(store, options, tools)
+            told(report)
+            failed_if(report.failures)
+            return
+        turns = ScheduleTurns(store.backend, store.clock, options.every_seconds)
+        while True:
+            try:
+                wait_seconds = turns.take()
+                if wait_seconds == 0:
+                    report = run_cycle(store, options, tools)
+                    told(report)
+                    merged_failures(report.failures)
+                    if report.busy:
+                        turns.come_back(min(COME_BACK_SECONDS, options.every_seconds))
+            except HeadwaterError as error:  # the store is away: the night is not over for that
+                merged_failures([str(error)])
+                wait_seconds = min(COME_BACK_SECONDS, options.every_seconds)
+            if wait_seconds > 0:
+                store.clock.sleep(min(wait_seconds, LOOK_SECONDS_MAX))
+
+
+COMMANDS = (schedule_command,)
+"""What the group `maintain` adds."""

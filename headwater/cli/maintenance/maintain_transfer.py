@@ -1,0 +1,80 @@
+"""`headwater maintain export` and `import`: a realm enters and leaves as a file; a file enters and leaves as a realm."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import rich_click as click
+
+from headwater.cli.maintenance.maintain_output import progress_bar, supersede
+from headwater.cli.output import as_json, print_json, print_table
+from headwater.settings import Settings
+from headwater.wiring.stores import opened
+
+
+@click.command("export")
+@click.argument("realm")
+@click.option("--to", "to", metavar="PATH", required=True, help="A new file, or a folder to put one into.")
+@click.option("--low-level", is_flag=True, help="All rows of the realm as they are, garbage and rooted rows too.")
+@click.option("--secrets", is_flag=True, help="Also the hashes of principals' secrets; --low-level has them in any case.")
+@supersede
+@as_json
+@click.pass_obj
+def export_command(
+    settings: Settings, realm: str, to: str, low_level: bool, secrets: bool, supersede: str | None, json_output: bool
+) -> None:
+    """Write a realm to a file, as of one moment, while commits go on.
+
+    The file appears under its name when it is whole. It holds all that the pointers reach, from their floors to their heads.
+    """
+    from headwater.streaming.reachability.retained_identifiers import installed_identifiers
+    from headwater.streaming.transfer.exporting import ExportOptions, export_realm
+
+    with opened(settings) as store, progress_bar() as bar:
+        options = ExportOptions(low_level=low_level, secrets=secrets)
+        identifiers = installed_identifiers()
+        report = export_realm(store, realm, Path(to), identifiers, options, supersede=supersede, on_progress=bar.add)
+    if json_output:
+        print_json(report)
+        return
+    counts = report.counts
+    columns = ["realm", "pointers", "object rows", "reached", "rooted rows", "bytes"]
+    print_table(columns, [(report.realm, counts.pointers, counts.objects, report.reached, counts.rooted, report.bytes)])
+    click.echo(f"{report.instance} is in {report.file}, sha256 {report.sha256}")
+
+
+@click.command("import")
+@click.argument("file")
+@click.option("--as", "name", metavar="REALM", required=True, help="The name of the realm to make.")
+@click.option("--resume", is_flag=True, help="Go on with a realm that an interrupted import has left LOADING.")
+@click.option("--inactive", is_flag=True, help="Leave it INACTIVE: `headwater realm activate` opens it.")
+@click.option("--dry-run", is_flag=True, help="Make nothing; check the file from its first byte to its last.")
+@as_json
+@click.pass_obj
+def import_command(
+    settings: Settings, file: str, name: str, resume: bool, inactive: bool, dry_run: bool, json_output: bool
+) -> None:
+    """Make a realm of an exported file, with an instance of its own.
+
+    It is LOADING until every row was read back and compared, every hash computed again, and every state walked. Then it is
+    ACTIVE. Entry ids and commit ids are those of the realm that was exported.
+    """
+    from headwater.streaming.reachability.retained_identifiers import installed_identifiers
+    from headwater.streaming.transfer.importing import ImportOptions, import_realm
+
+    options = ImportOptions(resume=resume, active=not inactive, dry_run=dry_run)
+    with opened(settings) as store, progress_bar() as bar:
+        report = import_realm(store, Path(file), name, installed_identifiers(), options, on_progress=bar.add)
+    if json_output:
+        print_json(report)
+        return
+    counts = report.counts
+    columns = ["from", "pointers", "entries", "object rows", "reached", "rooted rows"]
+    print_table(
+        columns, [(report.from_instance, counts.pointers, report.entries, counts.objects, report.reached, counts.rooted)]
+    )
+    click.echo("the file is whole" if dry_run else f"{report.realm} is {report.status}, as {report.instance}")
+
+
+COMMANDS = (export_command, import_command)
+"""What the group `maintain` adds."""

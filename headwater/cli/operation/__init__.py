@@ -1,0 +1,1 @@
+"""Commands of an operator: server, stores, realms, settings, local servers, the demo."""

@@ -1,0 +1,106 @@
+"""`headwater serve`: settings and flags enter; a server answers until it is told to stop."""
+
+from __future__ import annotations
+
+import msgspec
+import rich_click as click
+
+from headwater.cli.maintenance.maintain_output import Amount
+from headwater.cli.operation.serve_access import access_settings
+from headwater.cli.operation.serve_background import background_settings
+from headwater.schemas.errors import MissingDependency
+from headwater.settings import Settings
+from headwater.wiring.maintenance_process import maintained_beside
+from headwater.wiring.publishing import publisher_options
+from headwater.wiring.stores import shown_url, store_options
+
+
+@click.command()
+@click.option("--store", "store_url", metavar="URL", help="Where the catalog is kept, e.g. sqlite:///lake.db.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--port", default=8181, show_default=True, type=click.IntRange(1, 65535), help="The port to listen on.")
+@click.option("--workers", default=1, show_default=True, type=click.IntRange(1, 64), help="Processes that serve, on one store.")
+@click.option(
+    "--dev",
+    is_flag=True,
+    help="For development: creates the store, realm 'default' and catalog 'lake' if they are missing, asks for no token, and "
+    "serves this machine alone.",
+)
+@click.option("--kafka", "bootstrap", metavar="BOOTSTRAP", help="Publish to these brokers too, as `headwater publish` does.")
+@click.option(
+    "--maintain",
+    "maintain_hours",
+    metavar="HOURS",
+    type=Amount(0),
+    help="Expire, purge and sweep that often too, as `headwater maintain schedule` does; the setting, if left out.",
+)
+@click.option("--tls-certificate", metavar="FILE", help="Serve over TLS with this certificate and its chain (PEM).")
+@click.option("--tls-key", metavar="FILE", help="The key of that certificate (PEM).")
+@click.option(
+    "--allow-plaintext", is_flag=True, default=None, help="Listen beyond this machine without TLS, behind a proxy that has it."
+)
+@click.option("--seed", is_flag=True, help="Fill the default realm's catalog 'lake' with demo data, once.")
+@click.pass_obj
+def command(
+    settings: Settings,
+    store_url: str | None,
+    host: str,
+    port: int,
+    workers: int,
+    dev: bool,
+    bootstrap: str | None,
+    maintain_hours: float | None,
+    tls_certificate: str | None,
+    tls_key: str | None,
+    allow_plaintext: bool | None,
+    seed: bool,
+) -> None:
+    """Serve the feed over HTTP: changes, streams, snapshots, subscriptions, commits.
+
+    Without --dev every request needs a token: `headwater realm init` shows the first client's id and secret.
+
+    Stop it with Ctrl-C or SIGTERM: it finishes what it has accepted, and readers of streams are told where to go on.
+    """
+    try:
+        from headwater.service.auth_factory import check_access
+        from headwater.service.config import ServeConfig, check_config
+        from headwater.service.server import serve
+        from headwater.service.storage.storage_options import storage_options
+        from headwater.service.storage.storage_roots import storage_roots
+    except ImportError as error:
+        raise MissingDependency(
+            f"serving needs a package that is not installed: {error}.", remedy="Run `pip install 'headwater[service]'`."
+        ) from error
+    config = check_config(
+        ServeConfig(
+            store=store_url or settings.store,
+            store_options=store_options(settings),
+            host=host,
+            port=port,
+            workers=workers,
+            dev=dev,
+            feed_cache_bytes=settings.feed_cache_bytes,
+            request_bytes_max=settings.request_bytes_max,
+            storage=storage_options(
+                settings.storage_options, settings.storage_client_options, tell_secrets=settings.storage_client_secrets
+            ),
+            storage_roots=storage_roots(settings.storage_roots, dev=dev),
+            nessie_catalog=settings.nessie_catalog,
+            heartbeat_seconds=settings.stream_heartbeat_seconds,
+            stall_seconds=settings.stream_stall_seconds,
+            stop_seconds=settings.stop_seconds,
+            log_requests=settings.log_requests,
+            traces=settings.traces,
+            seed=seed,
+            **background_settings(settings),
+            **access_settings(settings, tls_certificate=tls_certificate, tls_key=tls_key, allow_plaintext=allow_plaintext),
+            publisher=None if bootstrap is None else publisher_options(settings, bootstrap),
+        )
+    )
+    check_access(config)
+    hours = settings.maintain_hours if maintain_hours is None else maintain_hours
+    maintained = msgspec.structs.replace(settings, store=config.store, kafka_bootstrap=bootstrap or settings.kafka_bootstrap)
+    with maintained_beside(maintained, hours):
+        scheme = "https" if config.has_tls else "http"
+        click.echo(f"headwater serves {shown_url(config.store)} at {scheme}://{host}:{port}/", err=True)
+        serve(config)

@@ -1,0 +1,32 @@
+"""Settings enter; what a server does beside its requests leaves: keys that expire, usage that is measured, languages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headwater.settings import Settings
+
+HOUR_SECONDS = 3_600
+
+
+def background_settings(settings: Settings) -> dict[str, Any]:
+    from headwater.service.idempotency.expiry import CleaningOptions
+    from headwater.service.idempotency.run_once import IdempotencyOptions
+    from headwater.service.usage.measurement import MeasuringOptions
+
+    return {
+        "idempotency": IdempotencyOptions(
+            kept_seconds=settings.idempotency_hours * HOUR_SECONDS,
+            running_seconds=settings.idempotency_running_seconds,
+            wait_seconds=settings.idempotency_wait_seconds,
+        ),
+        "idempotency_cleaning": CleaningOptions(
+            every_seconds=settings.idempotency_gc_seconds,
+            page_rows=settings.idempotency_gc_page,
+            batch_rows_max=settings.idempotency_gc_batch,
+            slice_seconds=settings.idempotency_gc_slice_seconds,
+        ),
+        "idempotency_commit_rows": settings.idempotency_commit_rows,
+        "usage": MeasuringOptions(every_seconds=settings.usage_seconds),
+        "messages_dir": settings.messages_dir,
+    }

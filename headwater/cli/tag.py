@@ -1,6 +1,0 @@
-"""`headwater tag`: names and commits enter; tags leave."""
-
-from headwater.cli.reference_commands import reference_group
-from headwater.producer.pointer_names import ReferenceType
-
-command = reference_group(ReferenceType.TAG, "Create, list, show, assign and delete tags.")

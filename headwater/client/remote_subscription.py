@@ -1,0 +1,97 @@
+"""A name enters; the Changes behind the positions that the server keeps under it leave; acknowledgements go back.
+
+Two readers on one name: both may read the same page; whoever acknowledges second is told `SubscriptionMoved`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from urllib.parse import quote
+
+import msgspec
+
+from headwater.client.server_calls import ServerCalls
+from headwater.consumers.clients.chain import Chain
+from headwater.schemas.change import Change
+from headwater.schemas.filters import NO_FILTER, Filter
+from headwater.schemas.frame import Frame
+from headwater.schemas.http.feed_json import (
+    Acknowledgement,
+    FilterBody,
+    Rewind,
+    SubscriptionBody,
+    SubscriptionInfo,
+    SubscriptionPage,
+)
+
+PAGE_CHANGES = 100
+WAIT_SECONDS = 20.0
+
+
+class RemoteSubscription:
+    def __init__(self, calls: ServerCalls, name: str) -> None:
+        self.name = name
+        self._calls = calls
+        self._path = f"subscriptions/{quote(name, safe='')}"
+
+    def create(
+        self,
+        pointers: Sequence[str],
+        after: str | int = "latest",
+        *,
+        filter: Filter = NO_FILTER,
+        pin_seconds: int | None = None,
+    ) -> SubscriptionInfo:
+        """Or the one that is there, if it asks for the same."""
+        wanted = msgspec.convert(filter, FilterBody, from_attributes=True)
+        body = SubscriptionBody(pointers=list(pointers), after=str(after), filter=wanted)
+        if pin_seconds is not None:
+            body = msgspec.structs.replace(body, pin_seconds=pin_seconds)
+        return self._write("PUT", "", body)
+
+    def info(self) -> SubscriptionInfo:
+        return self._calls.call("GET", self._path, SubscriptionInfo)
+
+    def rewind(self, after: str | int, pointers: Sequence[str] = ()) -> SubscriptionInfo:
+        """Set positions anew, back or forth."""
+        return self._write("POST", "/rewind", Rewind(version=self.info().version, after=str(after), pointers=list(pointers)))
+
+    def delete(self) -> None:
+        self._calls.call("DELETE", self._path, type(None))
+
+    def page(self, *, wait_seconds: float = 0.0, limit: int = PAGE_CHANGES) -> SubscriptionPage:
+        """What comes next. Reading it moves nothing."""
+        query: list[tuple[str, str | int | float | bool | None]] = [("limit", limit), ("wait", wait_seconds)]
+        return self._calls.get(f"{self._path}/changes", query, SubscriptionPage, wait_seconds)
+
+    def acknowledge(self, page: SubscriptionPage) -> SubscriptionInfo | None:
+        """Move behind the page; None where it moves nothing."""
+        if not page.acknowledge.positions:
+            return None
+        return self._write("POST", "/acknowledge", page.acknowledge)
+
+    def changes(self, *, follow: bool = True) -> Iterator[Change]:
+        """Each page is acknowledged when the Change behind its last one is asked for: what was given out and not done with when
+        a reader dies comes again."""
+        chains: dict[str, Chain] = {}
+        is_filtered = self.info().filter != FilterBody()
+        while True:
+            page = self.page(wait_seconds=WAIT_SECONDS if follow else 0.0)
+            yield from _checked(page, chains, is_filtered or page.withheld)
+            moved = self.acknowledge(page)
+            if not follow and moved is None:
+                return
+
+    def _write(self, method: str, path: str, body: SubscriptionBody | Rewind | Acknowledgement) -> SubscriptionInfo:
+        headers = {"content-type": "application/json"}
+        content = msgspec.json.encode(body)
+        return self._calls.call(method, self._path + path, SubscriptionInfo, headers=headers, content=content)
+
+
+def _checked(page: SubscriptionPage, chains: dict[str, Chain], is_filtered: bool) -> list[Change]:
+    new: list[Change] = []
+    for pointer, range_ in page.ranges.items():
+        chain = chains.setdefault(pointer, Chain(pointer, range_.from_))
+        held = tuple(change for change in page.changes if change.pointer == pointer)
+        new += chain.accept(Frame(pointer=pointer, from_seq=range_.from_, to_seq=range_.to, changes=held, filtered=is_filtered))
+    return sorted(new, key=lambda change: (change.time, change.pointer))

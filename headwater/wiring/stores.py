@@ -1,0 +1,57 @@
+"""Settings enter; an open store leaves, and one line on stderr if its server could lose acknowledged commits."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import urlsplit, urlunsplit
+
+from rich.console import Console
+from rich.text import Text
+
+from headwater.persistence.commit.retries import RetryPolicy
+from headwater.persistence.store import Store, StoreOptions, WeakDurability, open_store
+from headwater.settings import Settings
+
+
+def store_options(settings: Settings) -> StoreOptions:
+    return StoreOptions(
+        cache_bytes=settings.cache_bytes,
+        node_lease_seconds=settings.node_lease_seconds,
+        durability=settings.durability,
+        poll_seconds=settings.poll_seconds,
+        retries=RetryPolicy(
+            attempts_max=settings.commit_attempts_max,
+            seconds_max=settings.commit_retry_seconds,
+            decide_seconds_max=settings.commit_decide_seconds,
+        ),
+    )
+
+
+@contextmanager
+def opened(settings: Settings, *, create: bool = False) -> Iterator[Store]:
+    """Closed again at the end. Its schema must be there, unless it is to be created."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", WeakDurability)
+        store = open_store(settings.store, store_options(settings), create=create)
+    with store:
+        for warning in caught:
+            if issubclass(warning.category, WeakDurability):
+                warn(str(warning.message))
+        yield store
+
+
+def warn(message: str) -> None:
+    """One line that nobody overlooks."""
+    line = " ".join(message.split())
+    Console(stderr=True, soft_wrap=True, highlight=False).print(Text.assemble(("warning", "bold yellow"), f": {line}"))
+
+
+def shown_url(url: str) -> str:
+    """Without the password."""
+    parts = urlsplit(url)
+    user, at, host = parts.netloc.rpartition("@")
+    if not at or ":" not in user:
+        return url
+    return urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}:***@{host}"))

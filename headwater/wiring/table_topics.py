@@ -1,0 +1,91 @@
+"""A store and brokers enter; every published realm gets a keeper of its tables topic, started again when it fails."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+
+from headwater.consumers.views.store_lookup import StoreHistory
+from headwater.consumers.views.table_topic import TableKeeper
+from headwater.persistence.realms.realm_states import RealmStatus
+from headwater.persistence.realms.realms import Realms
+from headwater.persistence.store import Store
+from headwater.producer.publisher.assignment.generations import Generations
+from headwater.producer.publisher.kafka.schema_registry import Registry
+from headwater.producer.publisher.options import PublisherOptions
+from headwater.schemas.errors import HeadwaterError, ShardLost
+
+LOOK_SECONDS = 2.0
+RETRY_SECONDS = 5.0
+TAKEN_OVER_SECONDS = 60.0
+"""Before a keeper that another one has taken over from tries again: two would fence each other for ever."""
+
+_log = logging.getLogger(__name__)
+
+
+class TableKeepers:
+    def __init__(self, store: Store, options: PublisherOptions, realms: Sequence[str] = ()) -> None:
+        self._store = store
+        self._options = options
+        self._only = frozenset(realms)
+        self._registry = Registry(options.registry_url) if options.registry_url else None
+        self._running: dict[str, tuple[TableKeeper, threading.Thread]] = {}
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="table-keepers", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._closing.set()
+        self._thread.join()
+
+    def keep_once(self) -> None:
+        """Bring every topic to the end of now."""
+        for realm in self._published():
+            self._keeper(realm).run_once()
+
+    def _run(self) -> None:
+        while not self._closing.wait(LOOK_SECONDS):
+            try:
+                self._match(self._published())
+            except HeadwaterError as error:
+                _log.warning("realms were not looked for: %s", error)
+        self._match([])
+
+    def _match(self, wanted: Sequence[str]) -> None:
+        for realm in [realm for realm in self._running if realm not in wanted]:
+            keeper, thread = self._running.pop(realm)
+            keeper.stop()
+            thread.join()
+        for realm in wanted:
+            if realm not in self._running:
+                keeper = self._keeper(realm)
+                thread = threading.Thread(target=self._keep, args=(realm, keeper), name=f"tables-{realm}", daemon=True)
+                self._running[realm] = (keeper, thread)
+                thread.start()
+
+    def _keep(self, realm: str, keeper: TableKeeper) -> None:
+        """Until it is stopped. A failure costs the keeper its life: the next one reads all it knows from the topic."""
+        while not keeper.is_stopped:
+            try:
+                keeper.run()
+            except HeadwaterError as error:
+                _log.warning("the tables topic of %s is not kept for a while: %s", realm, error)
+                keeper.wait(TAKEN_OVER_SECONDS if isinstance(error, ShardLost) else RETRY_SECONDS)
+                keeper.forget()
+
+    def _published(self) -> list[str]:
+        known = {generation.realm for generation in Generations(self._store.backend, self._store.clock).list()}
+        active = [realm for realm in Realms(self._store).list() if realm.status is RealmStatus.ACTIVE]
+        return [realm.instance for realm in active if realm.instance in known and (not self._only or realm.name in self._only)]
+
+    def _keeper(self, realm: str) -> TableKeeper:
+        return TableKeeper(
+            self._options.bootstrap,
+            realm,
+            StoreHistory(self._store.kernel(realm)),
+            client=self._options.client,
+            schema_by_id=None if self._registry is None else self._registry.schema,
+        )

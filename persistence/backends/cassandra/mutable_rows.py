@@ -1,0 +1,113 @@
+"""Rooted rows enter and leave by LWT, each in its own partition; their names lie apart, so that a type can be listed.
+
+A name is written before its row, so the names may list what is not there, never the reverse. Nobody removes a name with its
+row: the row may be on its way back. Whoever lists removes names that have no row, but only those written longer ago than any
+insert takes, at their own writetime (an insert writes its name anew and so spares it), and only after a serial read has
+finished or shut out an insert that hangs half accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from headwater.persistence.backends.cassandra.calls import Calls, Row
+from headwater.persistence.backends.cassandra.names import bucket_of, merged
+from headwater.persistence.backends.cassandra.write_stamps import new_stamp
+from headwater.persistence.rows import RootedRow
+
+NAME_GRACE_MICROS = 600_000_000
+"""Above the longest insert (some 40 s with all retries) and the largest difference between clients' clocks."""
+LIST_PAGE = 1_000
+
+_ADD_NAME = "INSERT INTO {ks}.rooted_names (realm, type, bucket, key, created_at) VALUES (?, ?, ?, ?, ?)"
+_LIST_NAMES = """SELECT key, WRITETIME(created_at) FROM {ks}.rooted_names
+                 WHERE realm = ? AND type = ? AND bucket = ? AND key > ?"""
+_READ_NAME = "SELECT WRITETIME(created_at) FROM {ks}.rooted_names WHERE realm = ? AND type = ? AND bucket = ? AND key = ?"
+_REMOVE_NAME = "DELETE FROM {ks}.rooted_names USING TIMESTAMP ? WHERE realm = ? AND type = ? AND bucket = ? AND key = ?"
+
+_READ = "SELECT version, created_at, expires_at, payload FROM {ks}.rooted WHERE realm = ? AND type = ? AND key = ?"
+_INSERT = """INSERT INTO {ks}.rooted (realm, type, key, version, created_at, expires_at, payload, stamp)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS"""
+_UPDATE = """UPDATE {ks}.rooted SET version = ?, created_at = ?, expires_at = ?, payload = ?, stamp = ?
+             WHERE realm = ? AND type = ? AND key = ? IF version = ?"""
+_DELETE = "DELETE FROM {ks}.rooted WHERE realm = ? AND type = ? AND key = ? IF version = ?"
+
+
+class Name(NamedTuple):
+    key: str
+    written_at: int
+
+
+def insert_rooted(calls: Calls, realm: str, row: RootedRow) -> bool:
+    named_at = _add_name(calls, realm, row)
+    values = (realm, row.type, row.key, row.version, row.created_at, row.expires_at, row.payload, new_stamp())
+    applied = calls.lwt(_INSERT, values)
+    if applied and calls.clock.now_micros() - named_at > NAME_GRACE_MICROS // 2:
+        # This process stood still for minutes: a lister may have taken the name for a stale one in the meantime.
+        _add_name(calls, realm, row)
+    return applied
+
+
+def read_rooted(calls: Calls, realm: str, type: str, key: str) -> RootedRow | None:
+    found = calls.first_row(calls.read(_READ, (realm, type, key), serially=True))
+    return None if found is None else _from_columns(type, key, found)
+
+
+def update_rooted(calls: Calls, realm: str, expected_version: int, row: RootedRow) -> bool:
+    values = (row.version, row.created_at, row.expires_at, row.payload, new_stamp())
+    return calls.lwt(_UPDATE, (*values, realm, row.type, row.key, expected_version))
+
+
+def delete_rooted(calls: Calls, realm: str, type: str, key: str, expected_version: int) -> bool:
+    return calls.lwt(_DELETE, (realm, type, key, expected_version))
+
+
+def list_rooted(calls: Calls, realm: str, type: str, *, after: str, limit: int) -> list[RootedRow]:
+    found: list[RootedRow] = []
+    while len(found) < limit:
+        wanted = min(limit - len(found), LIST_PAGE)
+        names = _list_names(calls, realm, type, after, wanted)
+        rows = _read_many(calls, realm, type, [name.key for name in names])
+        found += [rows[name.key] for name in names if name.key in rows]
+        remove_stale_names(calls, realm, type, [name for name in names if name.key not in rows])
+        if len(names) < wanted:
+            break
+        after = names[-1].key
+    return found
+
+
+def remove_names_of_deleted(calls: Calls, realm: str, type: str, keys: Sequence[str]) -> None:
+    """After a purge nobody lists the realm any more, so that its names go with its rows, as far as they are old enough."""
+    pages = calls.run_all([calls.read(_READ_NAME, (realm, type, bucket_of(key), key)) for key in keys])
+    names = [Name(key, page.rows[0][0]) for key, page in zip(keys, pages, strict=True) if page.rows]
+    remove_stale_names(calls, realm, type, names)
+
+
+def remove_stale_names(calls: Calls, realm: str, type: str, names: Sequence[Name]) -> None:
+    """Of names whose rows seem to be gone, those that are old and whose rows are gone for sure."""
+    old = [name for name in names if name.written_at < calls.clock.now_micros() - NAME_GRACE_MICROS]
+    alive = _read_many(calls, realm, type, [name.key for name in old], serially=True)
+    gone = [name for name in old if name.key not in alive]
+    calls.run_all([calls.write(_REMOVE_NAME, (name.written_at, realm, type, bucket_of(name.key), name.key)) for name in gone])
+
+
+def _add_name(calls: Calls, realm: str, row: RootedRow) -> int:
+    now = calls.clock.now_micros()
+    calls.run(calls.write(_ADD_NAME, (realm, row.type, bucket_of(row.key), row.key, now)))
+    return now
+
+
+def _list_names(calls: Calls, realm: str, type: str, after: str, limit: int) -> list[Name]:
+    return [Name(*row) for row in merged(calls, _LIST_NAMES, lambda bucket: (realm, type, bucket, after), limit)]
+
+
+def _read_many(calls: Calls, realm: str, type: str, keys: Sequence[str], *, serially: bool = False) -> dict[str, RootedRow]:
+    """At QUORUM by default: an LWT that was acknowledged is committed there; one that was not may be missed."""
+    pages = calls.run_all([calls.read(_READ, (realm, type, key), serially=serially) for key in keys])
+    return {key: _from_columns(type, key, page.rows[0]) for key, page in zip(keys, pages, strict=True) if page.rows}
+
+
+def _from_columns(type: str, key: str, columns: Row) -> RootedRow:
+    version, created_at, expires_at, payload = columns
+    return RootedRow(type=type, key=key, version=version, created_at=created_at, expires_at=expires_at, payload=payload)

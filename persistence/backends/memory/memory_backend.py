@@ -1,0 +1,288 @@
+"""Rows enter dictionaries of this process and leave with it: the reference of the SPI, for tests and try-outs.
+
+`memory://` is a fresh store, `memory://name` one that all of this process share until it ends.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from headwater.persistence.backend import Abilities, Backend, DeleteResult, Durability, DurabilityLevel
+from headwater.persistence.backends.memory.memory_store import BUCKETS, MemoryStore, RowKey, Shelf
+from headwater.persistence.clock import Clock, SystemClock
+from headwater.persistence.limits import check_name, check_objects, check_rooted
+from headwater.persistence.rows import ObjectRow, PointerRow, RootedRow, ScannedRow, Split, Table
+from headwater.schemas.errors import StoreNotCreated, StoreVersionMismatch
+
+R = TypeVar("R")
+
+__all__ = ["MemoryBackend", "MemoryStore"]
+
+SCHEMA_VERSION = 1
+
+
+class MemoryBackend(Backend):
+    name = "memory"
+    abilities = Abilities(commits_in_one_transaction=True, can_delete_realms=True, shared_between_processes=False)
+    schema_version = SCHEMA_VERSION
+
+    def __init__(self, store: MemoryStore, clock: Clock | None = None) -> None:
+        self.store = store
+        self._clock = clock or SystemClock()
+
+    # ── life ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def create_schema(self) -> None:
+        with self.store.lock:
+            if self.store.schema_version is None:
+                self.store.schema_version = SCHEMA_VERSION
+        self.check_schema()
+
+    def check_schema(self) -> None:
+        found = self.store.schema_version
+        if found is None:
+            raise StoreNotCreated("this memory store has no schema yet.", field="store", remedy="Create it first.")
+        if found != SCHEMA_VERSION:
+            raise StoreVersionMismatch(
+                f"the store has schema version {found}; this version of headwater reads {SCHEMA_VERSION}.",
+                field="store",
+                remedy="Use the version of headwater that wrote it.",
+                found=found,
+                expected=SCHEMA_VERSION,
+            )
+
+    def durability(self) -> Durability:
+        warning = "memory:// keeps nothing beyond this process"
+        return Durability(level=DurabilityLevel.VOLATILE, settings={}, warnings=[warning])
+
+    def close(self) -> None:
+        """Nothing to close: a fresh store goes with its backend, a named one stays for the others."""
+
+    # ── pointers ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def reserve_pointer(self, realm: str, name: str, row: PointerRow) -> bool:
+        check_name(realm, "realm")
+        key = RowKey(realm, "", check_name(name, "pointer"))
+        with self.store.lock:
+            if self.store.pointers.get(key) is not None:
+                return False
+            self._put_pointer(key, row)
+            return True
+
+    def read_pointer(self, realm: str, name: str, *, decide: bool = False) -> PointerRow | None:
+        with self.store.lock:
+            return self.store.pointers.get(RowKey(realm, "", name))
+
+    def cas_pointer(self, realm: str, name: str, expected_version: int, row: PointerRow) -> bool:
+        return self.commit(realm, name, expected_version, row, ())
+
+    def delete_pointer(self, realm: str, name: str, expected_version: int) -> bool:
+        key = RowKey(realm, "", name)
+        with self.store.lock:
+            kept = self.store.pointers.get(key)
+            if kept is None or kept.version != expected_version:
+                return False
+            self._remove_pointer(key)
+            return True
+
+    def pointers_moved_since(self, realm: str, since_micros: int) -> Iterator[str]:
+        names = []
+        with self.store.lock:
+            for name, moved_at in reversed(self.store.moved[realm].items()):
+                if moved_at < since_micros:
+                    break
+                names.append(name)
+        return iter(names)
+
+    def _put_pointer(self, key: RowKey, row: PointerRow) -> None:
+        store = self.store
+        store.pointers.put(key, row, store.next_revision())
+        # A clock that runs back must not hide a move behind an older one: times only grow.
+        store.newest_move = max(store.newest_move, self._clock.now_micros())
+        moved = store.moved[key.realm]
+        moved.pop(key.key, None)
+        moved[key.key] = store.newest_move
+
+    def _remove_pointer(self, key: RowKey) -> None:
+        self.store.pointers.remove(key)
+        self.store.moved[key.realm].pop(key.key, None)
+
+    # ── names ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def add_name(self, realm: str, name: str) -> None:
+        check_name(realm, "realm")
+        key = RowKey(realm, "", check_name(name))
+        with self.store.lock:
+            if not self.store.names.parts(key):
+                bisect.insort(self.store.sorted_names[realm], name)
+            # Added again means written again: a purge that saw the old name must spare it.
+            self.store.names.put(key, self._clock.now_micros(), self.store.next_revision())
+
+    def list_names(self, realm: str, *, prefix: str = "", after: str = "", limit: int = 1_000) -> list[str]:
+        with self.store.lock:
+            names = self.store.sorted_names[realm]
+            start = max(bisect.bisect_right(names, after), bisect.bisect_left(names, prefix))
+            return [name for name in names[start : start + limit] if name.startswith(prefix)]
+
+    # ── objects ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def write_objects(self, realm: str, rows: Sequence[ObjectRow]) -> None:
+        check_name(realm, "realm")
+        check_objects(rows)
+        with self.store.lock:
+            for row in rows:
+                self.store.objects.put(RowKey(realm, "", "", row.id), row, self.store.next_revision(), row.part)
+
+    def fetch_objects(self, realm: str, ids: Sequence[int]) -> dict[int, list[ObjectRow]]:
+        found: dict[int, list[ObjectRow]] = {}
+        with self.store.lock:
+            for object_id in ids:
+                parts = self.store.objects.parts(RowKey(realm, "", "", object_id))
+                if parts:
+                    found[object_id] = [parts[part].row for part in sorted(parts)]
+        return found
+
+    def commit(self, realm: str, name: str, expected_version: int, row: PointerRow, objects: Sequence[ObjectRow]) -> bool:
+        check_objects(objects)
+        key = RowKey(realm, "", name)
+        with self.store.lock:
+            kept = self.store.pointers.get(key)
+            if kept is None or kept.version != expected_version:
+                return False
+            self.write_objects(realm, objects)
+            self._put_pointer(key, row)
+            return True
+
+    # ── rooted rows ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def insert_rooted(self, realm: str, row: RootedRow) -> bool:
+        check_name(realm, "realm")
+        check_rooted(row)
+        key = RowKey(realm, row.type, row.key)
+        with self.store.lock:
+            if self.store.rooted.get(key) is not None:
+                return False
+            self.store.rooted.put(key, row, self.store.next_revision())
+            bisect.insort(self.store.sorted_keys[realm, row.type], row.key)
+            return True
+
+    def read_rooted(self, realm: str, type: str, key: str) -> RootedRow | None:
+        with self.store.lock:
+            return self.store.rooted.get(RowKey(realm, type, key))
+
+    def update_rooted(self, realm: str, expected_version: int, row: RootedRow) -> bool:
+        check_rooted(row)
+        key = RowKey(realm, row.type, row.key)
+        with self.store.lock:
+            kept = self.store.rooted.get(key)
+            if kept is None or kept.version != expected_version:
+                return False
+            self.store.rooted.put(key, row, self.store.next_revision())
+            return True
+
+    def delete_rooted(self, realm: str, type: str, key: str, expected_version: int) -> bool:
+        row_key = RowKey(realm, type, key)
+        with self.store.lock:
+            kept = self.store.rooted.get(row_key)
+            if kept is None or kept.version != expected_version:
+                return False
+            self._remove_rooted(row_key)
+            return True
+
+    def list_rooted(self, realm: str, type: str, *, after: str = "", limit: int = 1_000) -> list[RootedRow]:
+        with self.store.lock:
+            keys = self.store.sorted_keys[realm, type]
+            start = bisect.bisect_right(keys, after)
+            rows = (self.store.rooted.get(RowKey(realm, type, key)) for key in keys[start : start + limit])
+            return [row for row in rows if row is not None]
+
+    def _remove_rooted(self, key: RowKey) -> None:
+        self.store.rooted.remove(key)
+        _remove_sorted(self.store.sorted_keys[key.realm, key.type], key.key)
+
+    # ── maintenance ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def splits(self, table: Table, count: int) -> list[Split]:
+        count = max(1, min(count, BUCKETS))
+        cuts = [BUCKETS * n // count for n in range(count + 1)]
+        return [Split(table, str(lower), str(upper)) for lower, upper in itertools.pairwise(cuts)]
+
+    def scan(self, split: Split, *, realm: str | None = None) -> Iterator[ScannedRow]:
+        for bucket in range(int(split.lower), int(split.upper)):
+            yield from self._scan_bucket(split.table, bucket, realm)
+
+    def _scan_bucket(self, table: Table, bucket: int, realm: str | None) -> list[ScannedRow]:
+        with self.store.lock:
+            return [
+                ScannedRow(
+                    table,
+                    key.realm,
+                    row.type if isinstance(row := kept.row, ObjectRow) else key.type,
+                    key.key,
+                    key.id,
+                    part,
+                    row if isinstance(row, int) else row.created_at,
+                    kept.revision,
+                )
+                for key, parts in self._shelf(table).buckets[bucket].items()
+                if realm is None or key.realm == realm
+                for part, kept in parts.items()
+            ]
+
+    def delete_scanned(self, rows: Sequence[ScannedRow]) -> DeleteResult:
+        deleted = sum(map(self._delete_if_unchanged, rows))
+        return DeleteResult(deleted=deleted, spared=len(rows) - deleted)
+
+    def _delete_if_unchanged(self, row: ScannedRow) -> bool:
+        key = RowKey(row.realm, row.type if row.table is Table.ROOTED else "", row.key, row.id)
+        with self.store.lock:
+            kept = self._shelf(row.table).parts(key).get(row.part)
+            if kept is None or kept.revision != row.revision:
+                return False
+            self._remove(row.table, key, row.part)
+            return True
+
+    def _remove(self, table: Table, key: RowKey, part: int) -> None:
+        match table:
+            case Table.POINTERS:
+                self._remove_pointer(key)
+            case Table.ROOTED:
+                self._remove_rooted(key)
+            case Table.NAMES:
+                self.store.names.remove(key)
+                _remove_sorted(self.store.sorted_names[key.realm], key.key)
+            case Table.OBJECTS:
+                self.store.objects.remove(key, part)
+
+    def _shelf(self, table: Table) -> Shelf[PointerRow] | Shelf[ObjectRow] | Shelf[RootedRow] | Shelf[int]:
+        match table:
+            case Table.POINTERS:
+                return self.store.pointers
+            case Table.OBJECTS:
+                return self.store.objects
+            case Table.ROOTED:
+                return self.store.rooted
+            case Table.NAMES:
+                return self.store.names
+
+    def delete_realms(self, realms: Sequence[str]) -> None:
+        gone = frozenset(realms)
+        with self.store.lock:
+            for table in Table:
+                self._shelf(table).remove_realms(gone)
+            _forget(self.store.sorted_names, gone)
+            _forget(self.store.moved, gone)
+            for realm_and_type in [key for key in self.store.sorted_keys if key[0] in gone]:
+                del self.store.sorted_keys[realm_and_type]
+
+
+def _remove_sorted(keys: list[str], key: str) -> None:
+    del keys[bisect.bisect_left(keys, key)]
+
+
+def _forget(by_realm: dict[str, R], realms: Iterable[str]) -> None:
+    for realm in realms:
+        by_realm.pop(realm, None)

@@ -1,0 +1,37 @@
+"""A URL `postgresql://user:password@host:port/database` enters; the store in it leaves, connected when first used."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import msgspec
+
+from headwater.persistence.backend import Backend
+from headwater.schemas.errors import InvalidStoreUrl, MissingDependency
+
+FORM = "Write postgresql://user:password@host:5432/database, with special characters percent-encoded."
+
+
+def open_postgresql(url: str) -> Backend:
+    """What libpq understands in a URL is passed on; the fields of `PostgresqlOptions` may stand there too."""
+    try:
+        from psycopg import ProgrammingError
+        from psycopg.conninfo import conninfo_to_dict
+
+        from headwater.persistence.backends.postgresql.postgresql_backend import PostgresqlBackend
+        from headwater.persistence.backends.postgresql.postgresql_connections import PostgresqlOptions
+    except ImportError as error:
+        raise MissingDependency(
+            f"PostgreSQL needs a package that is not installed: {error}.", remedy="Run `pip install 'headwater[postgres]'`."
+        ) from error
+    try:
+        parts = urlsplit(url)
+        query = parse_qsl(parts.query, keep_blank_values=True)
+        own = {name: value for name, value in query if name in PostgresqlOptions.__struct_fields__}
+        rest = urlencode([(name, value) for name, value in query if name not in own])
+        parameters = conninfo_to_dict(urlunsplit(parts._replace(query=rest)))
+        options = msgspec.convert(own, PostgresqlOptions, strict=False)
+    except (ProgrammingError, ValueError):
+        # Their messages quote the URL, and with it the password.
+        raise InvalidStoreUrl("the PostgreSQL URL cannot be read.", field="store", remedy=FORM) from None
+    return PostgresqlBackend(parameters, options)

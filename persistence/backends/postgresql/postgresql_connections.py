@@ -1,0 +1,165 @@
+"""A checked connection string enters; connections leave, one thread each, every wait on them bounded.
+
+The pool is SQLAlchemy's: it connects in the thread that asks, so a wrong password or a missing database reaches the caller at
+once and in full, where a pool with workers of its own would try on in the background and report a timeout.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar, cast
+
+import msgspec
+import psycopg
+from psycopg.abc import PQGen
+from psycopg.types.numeric import Int8BinaryDumper
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.pool import QueuePool
+
+from headwater.persistence.backends.postgresql.postgresql_errors import connect_error, statement_error
+from headwater.schemas.errors import StoreUnavailable
+
+RV = TypeVar("RV")
+ConnectionParameters = dict[str, Any]
+
+STALE_READS_MAX = 8
+
+
+class PostgresqlOptions(msgspec.Struct, frozen=True, kw_only=True):
+    pool_size: int = 16
+    """Connections of this process at most."""
+    pool_timeout_seconds: float = 10.0
+    """How long a call waits for one of them."""
+    connect_timeout_seconds: int = 10
+    lock_timeout_seconds: float = 10.0
+    statement_timeout_seconds: float = 30.0
+    answer_timeout_seconds: float = 40.0
+    """How long the client waits: longer than the server's own limits, so that silence means a lost server or network."""
+
+
+class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
+    """psycopg waits for an answer for as long as the network stays silent; this one gives up."""
+
+    answer_timeout_seconds: float | None = None
+
+    def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
+        return super().wait(gen, interval, self.answer_timeout_seconds if timeout is None else timeout)
+
+
+_abandoned_after_fork: list[object] = []
+"""A child process must neither talk over its parent's connections nor end them: they are kept here, untouched, for ever."""
+
+
+class PostgresqlConnections:
+    def __init__(self, parameters: ConnectionParameters, options: PostgresqlOptions) -> None:
+        self._options = options
+        self._parameters = _with_limits(parameters, options)
+        self.where = _where(parameters)
+        self._pool = QueuePool(
+            self._connect,  # type: ignore[arg-type]
+            pool_size=options.pool_size,
+            max_overflow=0,
+            timeout=options.pool_timeout_seconds,
+            use_lifo=True,
+            reset_on_return=None,
+        )
+        self._process = os.getpid()
+        self._closed = False
+
+    @contextmanager
+    def connection(self, *, writing: bool) -> Iterator[BoundedConnection]:
+        """In autocommit: each statement is a transaction. Errors leave as ours; a connection in doubt is thrown away."""
+        pooled = self._checked_out()
+        connection = cast(BoundedConnection, pooled.driver_connection)
+        healthy = False
+        try:
+            yield connection
+            healthy = True
+        except (psycopg.Error, OverflowError, UnicodeError) as error:
+            healthy = not connection.broken and connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+            raise statement_error(error, self.where, writing=writing) from error
+        finally:
+            if not healthy:
+                connection.close()
+                pooled.invalidate()
+            pooled.close()
+
+    def connect_alone(self) -> BoundedConnection:
+        """Outside the pool, for who keeps a connection for itself; the caller closes it."""
+        return self._connect()
+
+    def close(self) -> None:
+        self._closed = True
+        if self._process == os.getpid():
+            self._pool.dispose()
+
+    def _checked_out(self) -> Any:
+        if self._closed:
+            raise StoreUnavailable(f"the store at {self.where} has been closed.")
+        if self._process != os.getpid():
+            _abandoned_after_fork.append(self._pool)
+            self._process, self._pool = os.getpid(), self._pool.recreate()
+        try:
+            pooled = self._pool.connect()
+            while _is_stale(cast(BoundedConnection, pooled.driver_connection)):
+                pooled.invalidate()
+                pooled.close()
+                pooled = self._pool.connect()
+        except (psycopg.Error, PoolTimeout) as error:
+            raise connect_error(error, self.where) from None
+        return pooled
+
+    def _connect(self) -> BoundedConnection:
+        connection = BoundedConnection.connect(autocommit=True, **self._parameters)
+        connection.answer_timeout_seconds = self._options.answer_timeout_seconds
+        # One type for every int, so that a statement is prepared once and not once for each size of its numbers.
+        connection.adapters.register_dumper(int, Int8BinaryDumper)
+        return connection
+
+
+def _is_stale(connection: BoundedConnection) -> bool:
+    """Has the server ended this idle connection? Found out before anything is sent, a restart of the server costs no
+    unknown outcome. Takes no round trip."""
+    if connection.closed:
+        return True
+    watch = select.poll()
+    watch.register(connection.fileno(), select.POLLIN)
+    for _ in range(STALE_READS_MAX):
+        if not watch.poll(0):
+            return False
+        try:
+            connection.pgconn.consume_input()
+        except psycopg.Error:
+            return True
+    return True
+
+
+def _with_limits(parameters: ConnectionParameters, options: PostgresqlOptions) -> ConnectionParameters:
+    limits = {
+        "statement_timeout": round(options.statement_timeout_seconds * 1_000),
+        "lock_timeout": round(options.lock_timeout_seconds * 1_000),
+        "idle_in_transaction_session_timeout": 60_000,
+    }
+    settings = " ".join(f"-c {name}={milliseconds}" for name, milliseconds in limits.items())
+    # Every statement of ours finds its rows by key: no plan through a whole table is ever right, whatever statistics say.
+    planning = r"-c default_transaction_isolation=read\ committed -c enable_seqscan=off"
+    return {
+        "application_name": "headwater",
+        "connect_timeout": options.connect_timeout_seconds,
+        "keepalives_idle": 10,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+        **parameters,
+        "client_encoding": "utf8",
+        # What the URL says comes last and wins.
+        "options": f"{settings} {planning} {parameters.get('options', '')}".strip(),
+    }
+
+
+def _where(parameters: ConnectionParameters) -> str:
+    host = parameters.get("host", "the local socket")
+    port = parameters.get("port", 5432)
+    return f"{host}:{port}/{parameters.get('dbname', parameters.get('user', ''))}"

@@ -1,0 +1,155 @@
+"""A file's path enters; one writing connection and a stack of reading ones leave, never shared by two threads at once."""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from urllib.parse import quote
+
+import msgspec
+
+from headwater.persistence.backends.sqlite.sqlite_errors import CREATE_REMEDY, is_busy, sqlite_error
+from headwater.schemas.errors import InvalidStoreUrl, StoreNotCreated, StoreUnavailable
+
+PAGE_BYTES = 8_192
+CACHE_KIB = 8_192
+JOURNAL_BYTES_MAX = 64 * 1024 * 1024
+"""The write-ahead log is cut back to this after a checkpoint, whatever it grew to in between."""
+READERS_IDLE_MAX = 16
+LOCK_POLL_SECONDS = (0.000_1, 0.001_5)
+
+
+class SqliteOptions(msgspec.Struct, frozen=True, kw_only=True):
+    busy_timeout_seconds: float = 10.0
+    """How long a write waits for a writer of another process."""
+    synchronous: str = "FULL"
+    """FULL syncs the log at every commit; NORMAL may lose the newest commits in a power cut, and `durability` says so."""
+
+
+_abandoned_after_fork: list[object] = []
+"""A child process must neither use nor close connections of its parent: they are kept here, untouched, for ever."""
+
+
+class SqliteConnections:
+    def __init__(self, path: Path, options: SqliteOptions) -> None:
+        self.path = path
+        self._options = options
+        self._writer: sqlite3.Connection | None = None
+        self._readers: deque[sqlite3.Connection] = deque()
+        self._process = os.getpid()
+        self._closed = False
+
+    @contextmanager
+    def reader(self) -> Iterator[sqlite3.Connection]:
+        """A connection for reads, each of them a transaction of its own; errors leave as ours."""
+        self._leave_parent()
+        connection: sqlite3.Connection | None = None
+        try:
+            connection = self._idle_reader() or self.connect()
+            yield connection
+        except (sqlite3.Error, OverflowError, UnicodeError) as error:
+            # Not put back: after an error its state is not worth guessing.
+            if connection is not None:
+                with suppress(sqlite3.Error):
+                    connection.close()
+            raise sqlite_error(error, str(self.path)) from error
+        if len(self._readers) < READERS_IDLE_MAX and not self._closed:
+            self._readers.append(connection)
+        else:
+            connection.close()
+
+    def _idle_reader(self) -> sqlite3.Connection | None:
+        try:
+            return self._readers.pop()
+        except IndexError:
+            return None
+
+    # The writer: used by one thread at a time, under the lock of GroupCommit.
+
+    def begin(self) -> sqlite3.Connection:
+        """SQLite's own wait sleeps longer and longer, up to 100 ms, while a busy process takes the lock again and again:
+        this one asks at short random intervals, so that processes take turns."""
+        self._leave_parent()
+        if self._writer is None:
+            self._writer = self.connect()
+            self._writer.execute("PRAGMA busy_timeout = 0")
+        deadline = time.monotonic() + self._options.busy_timeout_seconds
+        while True:
+            try:
+                self._writer.execute("BEGIN IMMEDIATE")
+                return self._writer
+            except sqlite3.OperationalError as error:
+                if not is_busy(error) or time.monotonic() > deadline:
+                    raise
+            time.sleep(random.uniform(*LOCK_POLL_SECONDS))  # noqa: S311 — spreads waiters, guards nothing
+
+    def abandon(self, *, in_doubt: bool) -> None:
+        if self._writer is None:
+            return
+        try:
+            if self._writer.in_transaction:
+                self._writer.execute("ROLLBACK")
+        except sqlite3.Error:
+            in_doubt = True
+        if in_doubt:
+            with suppress(sqlite3.Error):
+                self._writer.close()
+            self._writer = None
+
+    def error(self, error: Exception, *, committing: bool) -> Exception:
+        return sqlite_error(error, str(self.path), committing=committing)
+
+    def connect(self, *, create: bool = False) -> sqlite3.Connection:
+        """A connection to the file as it is; only `create` makes a file that is not there."""
+        if self._closed:
+            raise StoreUnavailable(f"{self.path} has been closed.")
+        self._check_path(create)
+        uri = f"file:{quote(str(self.path.absolute()))}?mode={'rwc' if create else 'rw'}"
+        connection = sqlite3.connect(
+            uri, uri=True, timeout=self._options.busy_timeout_seconds, isolation_level=None, check_same_thread=False
+        )
+        try:
+            connection.execute(f"PRAGMA synchronous = {self._options.synchronous}")
+            connection.execute("PRAGMA fullfsync = ON")  # macOS keeps a plain fsync in the drive's cache
+            connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+            connection.execute(f"PRAGMA journal_size_limit = {JOURNAL_BYTES_MAX}")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def close(self) -> None:
+        self._closed = True
+        if self._process != os.getpid():
+            return
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+        while self._readers:
+            self._readers.pop().close()
+
+    def read_pragmas(self, *names: str) -> dict[str, str]:
+        """As the writing connection has them in force."""
+        with closing(self.connect()) as connection:
+            return {name: str(connection.execute(f"PRAGMA {name}").fetchone()[0]) for name in names}
+
+    def _check_path(self, create: bool) -> None:
+        if self.path.is_dir():
+            raise InvalidStoreUrl(f"{self.path} is a folder.", field="store", remedy="Name a file in it.")
+        if create and not self.path.parent.is_dir():
+            raise InvalidStoreUrl(
+                f"the folder {self.path.parent} of the store does not exist.", field="store", remedy="Create it first."
+            )
+        if not create and not self.path.exists():
+            raise StoreNotCreated(f"{self.path} does not exist.", field="store", remedy=CREATE_REMEDY)
+
+    def _leave_parent(self) -> None:
+        if self._process != os.getpid():
+            _abandoned_after_fork.extend([self._writer, self._readers])
+            self._writer, self._readers, self._process = None, deque(), os.getpid()

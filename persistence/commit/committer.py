@@ -1,0 +1,85 @@
+"""Requests for any pointer of a realm enter, from threads or asyncio; lanes run them side by side, and answers leave."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import OrderedDict
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from headwater.persistence.commit.lane import Answer, CommitRequest, Lane, LaneContext, LaneStats
+from headwater.persistence.commit.replies import FutureReply, LoopReply, Mailboxes, Reply, ThreadReply
+from headwater.persistence.limits import check_name
+from headwater.schemas.errors import StoreUnavailable
+
+LANES_AT_ONCE = 16
+LANES_KEPT_MAX = 1_000
+"""Lanes that rest are forgotten above this, the longest unused first; a forgotten one starts cold."""
+
+
+class Committer:
+    """The generic committer: realms, principals, grants, tasks and catalogs all go through here."""
+
+    def __init__(self, context: LaneContext) -> None:
+        self.stats = LaneStats()
+        self._context = context
+        self._lanes: OrderedDict[str, Lane] = OrderedDict()
+        self._lock = threading.Lock()
+        self._closed = False
+        self._threads = ThreadPoolExecutor(LANES_AT_ONCE, thread_name_prefix="lane")
+        self._mailboxes = Mailboxes()
+
+    def submit(self, pointer: str, request: CommitRequest) -> Future[Answer]:
+        """The answer to come. Requests for one pointer are applied in the order in which they are submitted."""
+        reply: FutureReply[Answer] = FutureReply()
+        self._submit(pointer, request, reply)
+        return reply.future
+
+    def commit(self, pointer: str, request: CommitRequest) -> Answer:
+        reply: ThreadReply[Answer] = ThreadReply()
+        self._submit(pointer, request, reply)
+        return reply.wait()
+
+    async def commit_async(self, pointer: str, request: CommitRequest) -> Answer:
+        """Cancelling it while it waits takes the request back; once the lane has taken it, it goes through."""
+        reply: LoopReply[Answer] = LoopReply(self._mailboxes.of_running_loop())
+        self._submit(pointer, request, reply)
+        return await reply.future
+
+    def _submit(self, pointer: str, request: CommitRequest, reply: Reply[Answer]) -> None:
+        with self._lock:
+            if self._closed:
+                raise StoreUnavailable("the store has been closed; nothing was changed.")
+            lane = self._lane(pointer)
+            if lane.submit(request, reply):
+                self._threads.submit(self._run, lane)
+
+    def close(self) -> None:
+        """Finish what was accepted, then stop."""
+        with self._lock:
+            self._closed = True
+        self._threads.shutdown(wait=True)
+
+    def _run(self, lane: Lane) -> None:
+        """Some batches of a lane; what is left goes behind the other lanes that wait for a thread."""
+        while lane.run():
+            with self._lock:
+                if not self._closed:  # a pool that shuts down takes nothing new: then this thread goes on
+                    self._threads.submit(self._run, lane)
+                    return
+
+    def _lane(self, pointer: str) -> Lane:
+        lane = self._lanes.get(pointer)
+        if lane is None:
+            lane = self._lanes[pointer] = Lane(check_name(pointer, "pointer"), self._context, self.stats)
+            self._forget_some()
+        self._lanes.move_to_end(pointer)
+        return lane
+
+    def _forget_some(self) -> None:
+        """At most two a time, so that nobody waits for it; a lane that works is kept however many there are."""
+        for pointer in list(itertools.islice(self._lanes, 2)) if len(self._lanes) > LANES_KEPT_MAX else ():
+            if self._lanes[pointer].rests:
+                del self._lanes[pointer]
+            else:
+                self._lanes.move_to_end(pointer)

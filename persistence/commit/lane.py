@@ -1,0 +1,394 @@
+"""Requests for one pointer enter, from any thread; each leaves with its own answer, all that waited behind a single CAS.
+
+A lane takes everything that waits, applies request after request to the head that it holds in memory, writes the new objects
+in one batch and moves the pointer once. A request that the head refuses fails alone.
+⚠ A negative answer is given only against a head that this batch's CAS confirmed or that was read strongly after the request
+came. ⚠ Before a request is applied again, it is looked for in the log by its request id.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Protocol
+
+import msgspec
+
+from headwater.persistence.backend import Backend
+from headwater.persistence.clock import Clock
+from headwater.persistence.commit.attempt import Attempt, AttemptStats, closed
+from headwater.persistence.commit.contention import Turns
+from headwater.persistence.commit.draft import Draft, IdSource, Plan
+from headwater.persistence.commit.linger import Gathering
+from headwater.persistence.commit.prefetch import Foresight
+from headwater.persistence.commit.replies import Reply
+from headwater.persistence.commit.retries import RetryPolicy
+from headwater.persistence.log.head import Head, load_head
+from headwater.persistence.log.log_entry import Logged
+from headwater.persistence.log.log_walk import LogWalk
+from headwater.persistence.objects.realm_objects import RealmObjects
+from headwater.persistence.rows import FENCE_CLOSED
+from headwater.schemas.errors import (
+    CommitOutcomeUnknown,
+    CommitRetriesExhausted,
+    HeadwaterError,
+    InvalidInput,
+    LaneFull,
+    OutcomeUnknown,
+    StoreUnavailable,
+)
+
+BATCH_REQUESTS_MAX = 256
+WAITING_REQUESTS_MAX = 10_000
+REMEMBERED_REQUESTS_MAX = 10_000
+BATCHES_IN_A_ROW_MAX = 8
+"""Then another lane may have the thread: lanes that never rest must not keep the others from theirs."""
+MICROS = 1_000_000
+
+_log = logging.getLogger(__name__)
+
+
+class CommitRequest(Protocol):
+    """What a lane applies. `plan` is called once for each attempt, always with the state that it would commit onto."""
+
+    @property
+    def request_id(self) -> str: ...
+
+    @property
+    def request_id_is_callers(self) -> bool:
+        """Whether the caller brought the id along, so that the same request may have come before."""
+
+    def plan(self, draft: Draft) -> Plan | Iterator[Plan] | None:
+        """What to append; None for nothing to do; raises what the head refuses. An iterator gives several entries, all or
+        none, and sees the draft move on to each before it is asked for the next."""
+
+
+class Answer(msgspec.Struct, frozen=True, gc=False):
+    """What became of a request: its entry, or None when there was nothing to do, and the head that says so."""
+
+    logged: Logged | None
+    head_seq: int
+    head_commit: bytes
+    replayed: bool = False
+    """The entry was there already, under the same request id."""
+
+
+class LaneStats(AttemptStats):
+    commits: int = 0
+    batches: int = 0
+    refused: int = 0
+    replayed: int = 0
+    retries: int = 0
+    """Attempts that had to be made again, because another process was faster or the store was not reached."""
+    batch_requests_max: int = 0
+
+
+class LaneContext(msgspec.Struct, frozen=True):
+    """What all lanes of a realm share."""
+
+    backend: Backend
+    realm: str
+    objects: RealmObjects
+    ids: IdSource
+    clock: Clock
+    policy: RetryPolicy
+    chance: random.Random
+    moved: Callable[[str, Draft], None] | None = None
+    """Told of every batch that landed, before anyone is answered."""
+    lookback_entries: int = 1_000
+    """How far a lane that starts cold looks back for request ids that callers bring along."""
+
+
+class Waiting(msgspec.Struct):
+    request: CommitRequest
+    reply: Reply[Answer]
+    since: int
+    """Microseconds."""
+
+
+class Lane:
+    def __init__(self, pointer: str, context: LaneContext, stats: LaneStats) -> None:
+        self.pointer = pointer
+        self.stats = stats
+        self._context = context
+        self._waiting: deque[Waiting] = deque()
+        self._lock = threading.Lock()
+        self._running = False
+        self._held: Head | None = None
+        self._remembered: OrderedDict[str, bytes] = OrderedDict()
+        """Entry ids by request id: entries themselves would hold gigabytes for a thousand lanes."""
+        self._looked_to: int | None = None
+        """Newest seq whose request id was looked at; it stays when the head is forgotten, so that no entry is passed over."""
+        self._looked_back = False
+        self._turns = Turns()
+        self._gathering = Gathering(context.clock)
+        self._foresight = Foresight(context.objects)
+
+    @property
+    def rests(self) -> bool:
+        with self._lock:
+            return not self._running
+
+    def submit(self, request: CommitRequest, reply: Reply[Answer]) -> bool:
+        """Whether the lane must be started: the caller then has `run` called on some thread."""
+        if not request.request_id:
+            raise InvalidInput("a commit has no request id.", field="request_id", remedy="Leave it out, or give it a name.")
+        waiting = Waiting(request, reply, self._context.clock.now_micros())
+        with self._lock:
+            if len(self._waiting) >= WAITING_REQUESTS_MAX:
+                raise LaneFull(
+                    f"{len(self._waiting)} commits wait for {self.pointer!r}.", field="pointer", remedy="Try again later."
+                )
+            self._waiting.append(waiting)
+            must_start, self._running = not self._running, True
+        return must_start
+
+    def run(self) -> bool:
+        """Work off some of what waits; whether there may be more, so that `run` must be called again."""
+        for _ in range(BATCHES_IN_A_ROW_MAX):
+            self._gathering.wait(lambda: len(self._waiting))
+            batch = self._take()
+            if batch is None:
+                self._gathering.rest()
+                return False
+            try:
+                if batch:
+                    self._commit(batch)
+            except BaseException as error:  # whatever it is, nobody may wait for ever, and the lane goes on
+                self._held = None
+                for waiting in batch:
+                    if not waiting.reply.is_given():
+                        waiting.reply.give(error)
+        return True
+
+    def _take(self) -> list[Waiting] | None:
+        """What waits, without those whose callers have gone; None to rest. From here on nobody can be called back."""
+        with self._lock:
+            taken = [self._waiting.popleft() for _ in range(min(len(self._waiting), BATCH_REQUESTS_MAX))]
+            self._running = bool(taken)
+            self.stats.batch_requests_max = max(self.stats.batch_requests_max, len(taken))
+        return [waiting for waiting in taken if waiting.reply.is_wanted()] if taken else None
+
+    # ── one batch ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _commit(self, batch: list[Waiting]) -> None:
+        tries = Tries(self._context, since=batch[0].since)
+        head, fresh, reserved = self._head_to_begin_with(batch), False, False
+        while True:
+            fault: StoreUnavailable | None = None
+            try:
+                if head is None:
+                    head, fresh = self._read_head(batch), True
+                if head.row is not None and head.row.fence == FENCE_CLOSED:
+                    if fresh:
+                        return self._refuse(batch, closed(self._context.realm, self.pointer))
+                    head = None
+                    continue
+                began = self._context.clock.now_micros()
+                draft = Draft(self.pointer, head, self._context.objects, self._context.ids, self._context.clock)
+                self._foresight.prepare([waiting.request for waiting in batch], draft)
+                answers = self._apply_all(batch, draft)
+                if not draft.made:
+                    if fresh or self._is_newest(head):
+                        return self._answer(batch, answers)
+                    head = None
+                    continue
+                if head.row is None and not reserved:
+                    self._attempt().reserve(self.pointer)
+                    head, reserved = None, True
+                    continue
+                if head.row is not None and self._lands(batch, answers, draft, began):
+                    return None
+            except StoreUnavailable as unavailable:
+                fault = unavailable
+            except OutcomeUnknown as unclear:  # of a step before the one that commits: nothing has landed
+                fault = StoreUnavailable(f"{self.pointer}: nothing was committed: {unclear.message}")
+            head, reserved = None, False
+            if exhausted := tries.wait_or_give_up(self.pointer, fault, self._turns):
+                return self._refuse(batch, exhausted)
+            self.stats.retries += 1
+
+    def _apply_all(self, batch: list[Waiting], draft: Draft) -> list[Answer | Exception]:
+        """⚠ A request that waits twice in one batch is applied once: the log does not know it yet, but the draft does."""
+        appended: dict[str, Answer] = {}
+        answers: list[Answer | Exception] = []
+        for waiting in batch:
+            request_id = waiting.request.request_id
+            if request_id in appended:
+                self.stats.replayed += 1
+                answers.append(msgspec.structs.replace(appended[request_id], replayed=True))
+                continue
+            answer = self._apply(waiting.request, draft)
+            if isinstance(answer, Answer) and answer.logged is not None:
+                appended[request_id] = answer
+            answers.append(answer)
+        return answers
+
+    def _apply(self, request: CommitRequest, draft: Draft) -> Answer | Exception:
+        """Append the request to the draft, or say why not."""
+        entry_id, untouched = self._remembered.get(request.request_id), draft.mark()
+        logged: Logged | None = None
+        try:
+            if entry_id is not None:
+                return self._replayed(entry_id)
+            planned = request.plan(draft)
+            for plan in (planned,) if isinstance(planned, Plan) else planned or ():
+                logged = draft.add(plan, request.request_id)
+        except (StoreUnavailable, OutcomeUnknown):
+            raise
+        except Exception as refusal:  # whatever is wrong with a request, it fails alone
+            draft.undo_to(untouched)
+            return refusal
+        return Answer(logged, draft.head.seq, draft.head.commit)
+
+    def _replayed(self, entry_id: bytes) -> Answer:
+        before = LogWalk(self._context.objects).load(entry_id)
+        self.stats.replayed += 1
+        return Answer(before, before.entry.seq, before.commit, replayed=True)
+
+    def _attempt(self) -> Attempt:
+        context = self._context
+        return Attempt(context.backend, context.realm, context.objects, context.clock, context.policy, self.stats)
+
+    def _lands(self, batch: list[Waiting], answers: Sequence[Answer | Exception], draft: Draft, began: int) -> bool:
+        """Whether everybody has been answered: as landed, or as unknown."""
+        started = self._context.clock.now_micros()
+        try:
+            row = self._attempt().run(draft)
+        except OutcomeUnknown as unknown:
+            self._held = None
+            self._unknown(batch, answers, draft, unknown)
+            return True
+        if row is None:
+            self._turns.met_others(self._context.clock.now_micros())
+            return False
+        landed = self._context.clock.now_micros()
+        step_back_seconds = self._turns.landed(started, landed)
+        self._gathering.landed(len(batch) + len(self._waiting), started - began, landed - started)
+        draft.head = msgspec.structs.replace(draft.head, row=row)
+        self._landed(batch, answers, draft)
+        if step_back_seconds and self._context.backend.abilities.shared_between_processes:
+            self._context.clock.sleep(step_back_seconds)
+        return True
+
+    # ── the head ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _head_to_begin_with(self, batch: list[Waiting]) -> Head | None:
+        """The head that is held, unless it is likely that another process has moved it meanwhile."""
+        return None if self._turns.stepped_back or self._must_look_back(batch) else self._held
+
+    def _read_head(self, batch: list[Waiting]) -> Head:
+        """Strongly, and remember what others have committed since the last look."""
+        row = self._context.backend.read_pointer(self._context.realm, self.pointer)
+        head = load_head(self._context.objects, row)
+        if self._looked_to is not None and head.seq > self._looked_to:
+            self._turns.met_others(self._context.clock.now_micros())
+        self._look_back(head, deep=self._must_look_back(batch))
+        self._held = head
+        return head
+
+    def _is_newest(self, head: Head) -> bool:
+        row = self._context.backend.read_pointer(self._context.realm, self.pointer)
+        return row == head.row
+
+    # ── requests that came before ───────────────────────────────────────────────────────────────────────────
+
+    def _must_look_back(self, batch: list[Waiting]) -> bool:
+        """Whether a caller brings an id along that may be in the log from before this lane began."""
+        return not self._looked_back and any(waiting.request.request_id_is_callers for waiting in batch)
+
+    def _look_back(self, head: Head, *, deep: bool) -> None:
+        """⚠ Only along heads that were read from the store: an entry that is merely drafted proves nothing."""
+        if head.entry is None or head.row is None:
+            since = head.seq
+        elif deep:
+            since = head.row.floor - 1
+        else:
+            since = max(self._looked_to if self._looked_to is not None else head.seq, head.row.floor - 1)
+        count = min(head.seq - since, self._context.lookback_entries)
+        if count > 0:
+            walk = LogWalk(self._context.objects)
+            for logged in reversed(list(walk.backward(walk.load(head.entry_id), count))):
+                self._remember(logged)
+        self._looked_to = head.seq
+        self._looked_back = self._looked_back or deep
+
+    def _remember(self, logged: Logged) -> None:
+        self._remembered[logged.entry.request_id] = logged.entry_id
+        while len(self._remembered) > REMEMBERED_REQUESTS_MAX:
+            self._remembered.popitem(last=False)
+
+    # ── answers ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _landed(self, batch: list[Waiting], answers: Sequence[Answer | Exception], draft: Draft) -> None:
+        self._held = draft.head
+        self.stats.batches += 1
+        self.stats.commits += len(draft.made)
+        for logged in draft.made:
+            self._remember(logged)
+        self._looked_to = draft.head.seq
+        try:
+            if self._context.moved is not None:
+                self._context.moved(self.pointer, draft)
+        except Exception:  # what has landed is answered as landed, whatever a listener makes of it
+            _log.exception("a listener of %s failed", self.pointer)
+        self._answer(batch, answers)
+
+    def _answer(self, batch: list[Waiting], answers: Sequence[Answer | Exception]) -> None:
+        for waiting, answer in zip(batch, answers, strict=True):
+            if not isinstance(answer, Answer):
+                self.stats.refused += 1
+            waiting.reply.give(answer)
+
+    def _refuse(self, batch: list[Waiting], error: HeadwaterError) -> None:
+        self._answer(batch, [error] * len(batch))
+
+    def _unknown(
+        self, batch: list[Waiting], answers: Sequence[Answer | Exception], draft: Draft, unknown: OutcomeUnknown
+    ) -> None:
+        """Every answer of the batch rests on a head that nobody knows to be real, but for entries that were there before."""
+        drafted = {logged.entry_id for logged in draft.made}
+        self._answer(batch, [_as_unknown(self.pointer, answer, drafted, unknown) for answer in answers])
+
+
+class Tries:
+    """How often and how long one batch has tried, against the policy."""
+
+    def __init__(self, context: LaneContext, since: int) -> None:
+        self.lost = 0
+        self._context = context
+        self._since = since
+        self._began = context.clock.now_micros()
+
+    def wait_or_give_up(self, pointer: str, fault: StoreUnavailable | None, turns: Turns) -> HeadwaterError | None:
+        """Sleep before the next attempt, or say why there is none."""
+        self.lost += 1
+        policy = self._context.policy
+        now = self._context.clock.now_micros()
+        waited_seconds, tried_seconds = max(0, now - self._since) / MICROS, max(0, now - self._began) / MICROS
+        if not policy.exhausted(self.lost, tried_seconds):  # what was spent in the queue is no attempt
+            ceiling_seconds = policy.delay_seconds_max if fault else max(policy.delay_seconds_first, turns.retry_seconds)
+            self._context.clock.sleep(policy.delay_seconds(self.lost, waited_seconds, self._context.chance, ceiling_seconds))
+            return None
+        return fault or CommitRetriesExhausted(
+            f"{pointer}: {self.lost} attempts in {waited_seconds:.1f} s were all overtaken by others; nothing was changed.",
+            remedy="Try again, or raise commit_retry_seconds.",
+            attempts=self.lost,
+            waited_seconds=waited_seconds,
+        )
+
+
+def _as_unknown(
+    pointer: str, answer: Answer | Exception, drafted: Collection[bytes], unknown: OutcomeUnknown
+) -> Answer | Exception:
+    logged = answer.logged if isinstance(answer, Answer) else None
+    if logged is not None and logged.entry_id not in drafted:
+        return answer
+    return CommitOutcomeUnknown(
+        f"{pointer}: {unknown.message}",
+        remedy="Look for the entry id in the log before committing again.",
+        entry_id=logged.entry_id.hex() if logged is not None else None,
+    )

@@ -1,0 +1,51 @@
+"""Requests enter on their way to the committer, answers on their way back; both leave unchanged, and observers know of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import Future
+
+import msgspec
+
+from headwater.persistence.commit.committer import Committer
+from headwater.persistence.commit.draft import Draft
+from headwater.persistence.commit.lane import Answer, CommitRequest, LaneContext
+from headwater.persistence.commit.observer import Observer
+from headwater.schemas.errors import HeadwaterError
+
+
+class ObservedCommitter(Committer):
+    """Stands in for the committer only where somebody observes: the plain one pays nothing."""
+
+    def __init__(self, context: LaneContext, observers: Sequence[Observer]) -> None:
+        self._observers = observers
+        self._realm_name = context.realm.partition("#")[0]
+        self._tell = context.moved
+        super().__init__(msgspec.structs.replace(context, moved=self._landed))
+
+    def submit(self, pointer: str, request: CommitRequest) -> Future[Answer]:
+        told = [observer.submitted(self._realm_name, pointer, request) for observer in self._observers]
+        try:
+            future = super().submit(pointer, request)
+        except HeadwaterError as refusal:
+            future = Future()
+            future.set_exception(refusal)
+            for tell in told:
+                tell(future)
+            raise
+        for tell in told:
+            future.add_done_callback(tell)
+        return future
+
+    def commit(self, pointer: str, request: CommitRequest) -> Answer:
+        return self.submit(pointer, request).result()
+
+    async def commit_async(self, pointer: str, request: CommitRequest) -> Answer:
+        return await asyncio.wrap_future(self.submit(pointer, request))
+
+    def _landed(self, pointer: str, draft: Draft) -> None:
+        for observer in self._observers:
+            observer.landed(self._realm_name, pointer, len(draft.made))
+        if self._tell is not None:
+            self._tell(pointer, draft)

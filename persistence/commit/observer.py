@@ -1,0 +1,43 @@
+"""What somebody who watches the engine is told: each request when it comes, its answer, and each batch that landed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from headwater.persistence.commit.lane import Answer, CommitRequest
+from headwater.schemas.errors import HeadwaterError
+
+if TYPE_CHECKING:
+    from headwater.persistence.store import Store
+
+Answered: TypeAlias = Callable[[Future[Answer]], None]
+
+
+class Observer(Protocol):
+    """Its methods are called on the threads that work: they must be quick, and must not raise."""
+
+    def opened(self, store: Store) -> None: ...
+
+    def submitted(self, realm: str, pointer: str, request: CommitRequest) -> Answered:
+        """What leaves is called once, when the request has its answer."""
+
+    def landed(self, realm: str, pointer: str, entries: int) -> None:
+        """One batch of so many entries, behind one CAS."""
+
+
+def outcome_of(future: Future[Answer]) -> str:
+    """`committed`, `replayed`, `nothing_to_do`, `cancelled`, the code of a refusal in lower case, or `error`."""
+    if future.cancelled():
+        return "cancelled"
+    fault = future.exception()
+    if fault is None:
+        answer = future.result()
+        return "replayed" if answer.replayed else "committed" if answer.logged is not None else "nothing_to_do"
+    return fault.code.lower() if isinstance(fault, HeadwaterError) else "error"
+
+
+def kind_of(request: CommitRequest) -> str:
+    """What the request wants to be in the log; requests that do not say are commits."""
+    return str(getattr(request, "kind", "commit"))

@@ -1,0 +1,35 @@
+"""The requests of a batch enter before they are planned; what they will look up is in the cache when this leaves.
+
+A plan reads what its keys hold, one after the other. Where the cache does not have it, 64 waiting requests would ask the
+database 64 times before the one CAS that commits them all; so their keys are looked up together, by two bulk reads. A request
+that knows its keys beforehand has them, encoded, as `keys_to_read`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headwater.persistence.commit.draft import Draft
+from headwater.persistence.objects.realm_objects import RealmObjects
+from headwater.schemas.errors import HeadwaterError, OutcomeUnknown, StoreUnavailable
+
+
+class Foresight:
+    """Of one lane. Where the batch before found all it needed in the cache, nothing is looked up twice for this one."""
+
+    def __init__(self, objects: RealmObjects) -> None:
+        self._objects = objects
+        self._read_before = -1
+
+    def prepare(self, requests: Sequence[object], draft: Draft) -> None:
+        """⚠ Whatever is wrong with an object, the request that needs it fails alone, later. A store that is away is told."""
+        was_cold = self._objects.objects_read != self._read_before
+        if len(requests) > 1 and was_cold and self._objects.caches:
+            keys = {key for request in requests for key in getattr(request, "keys_to_read", ())}
+            try:
+                draft.look_up(keys)
+            except (StoreUnavailable, OutcomeUnknown):
+                raise
+            except HeadwaterError:
+                pass
+        self._read_before = self._objects.objects_read

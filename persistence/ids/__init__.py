@@ -1,0 +1,1 @@
+"""64-bit Snowflake ids under a leased node number. Read snowflake, node_leases, id_generator."""

@@ -1,0 +1,1 @@
+"""Typed immutable objects over rows. Read object_types, codec, cache, realm_objects."""

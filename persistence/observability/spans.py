@@ -1,0 +1,55 @@
+"""Each request enters with the span that its caller is in; an OpenTelemetry span from its coming to its answer leaves."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import TYPE_CHECKING
+
+from headwater.persistence.commit.lane import Answer, CommitRequest
+from headwater.persistence.commit.observer import Answered, kind_of, outcome_of
+from headwater.schemas.errors import MissingDependency
+
+if TYPE_CHECKING:
+    from headwater.persistence.store import Store
+
+try:
+    from opentelemetry import trace
+except ImportError as error:
+    raise MissingDependency(
+        f"tracing needs a package that is not installed: {error}.", remedy="Run `pip install 'headwater[service]'`."
+    ) from error
+
+
+class Spans:
+    """An observer. Spans are called `headwater.commit`, `headwater.merge` and so on, after what the request wants to be."""
+
+    def __init__(self, tracer: trace.Tracer | None = None) -> None:
+        """The tracer of the configured provider, unless another is given."""
+        self._tracer = tracer or trace.get_tracer("headwater")
+
+    def opened(self, store: Store) -> None: ...
+
+    def submitted(self, realm: str, pointer: str, request: CommitRequest) -> Answered:
+        where = {"headwater.realm": realm, "headwater.pointer": pointer, "headwater.request_id": request.request_id}
+        span = self._tracer.start_span(f"headwater.{kind_of(request)}", attributes=where)
+
+        def answered(future: Future[Answer]) -> None:
+            _describe(span, future)
+            span.end()
+
+        return answered
+
+    def landed(self, realm: str, pointer: str, entries: int) -> None: ...
+
+
+def _describe(span: trace.Span, future: Future[Answer]) -> None:
+    span.set_attribute("headwater.outcome", outcome_of(future))
+    if future.cancelled():
+        return
+    fault = future.exception()
+    if fault is not None:
+        span.record_exception(fault)
+        span.set_status(trace.Status(trace.StatusCode.ERROR, str(fault)))
+    elif (logged := future.result().logged) is not None:
+        span.set_attribute("headwater.seq", logged.entry.seq)
+        span.set_attribute("headwater.entry_id", logged.entry_id.hex())

@@ -1,0 +1,179 @@
+"""Own commits and the moves of other processes enter; the newest known head of any pointer leaves, without touching the store.
+
+Own commits wake waiters at once. Moves of others are noticed within `poll_seconds`, or as soon as the database hints at them,
+by one question for the whole realm whose cost grows with the moves and not with the pointers. When that question fails, every
+answer is read strongly again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from headwater.persistence.commit.draft import Draft
+from headwater.persistence.log.log_entry import Logged
+from headwater.persistence.reading.pointer_log import LogHead, PointerLog
+from headwater.persistence.rows import PointerRow
+from headwater.persistence.store import RealmKernel
+from headwater.schemas.errors import HeadwaterError, StoreUnavailable
+
+LATE_SECONDS = 5.0
+"""How much later than its time stamp a move may become visible: clock skew between writers and the longest single write."""
+STALE_POLLS = 20
+"""After so many intervals without a successful poll, known heads no longer count as new."""
+
+Wake = Callable[[], None]
+
+_log = logging.getLogger(__name__)
+
+
+class HeadWatch:
+    """Heads of one realm's pointers. Start it with the first question; close it with the store."""
+
+    def __init__(self, kernel: RealmKernel) -> None:
+        self._kernel = kernel
+        self._poll_seconds = kernel.store.options.poll_seconds
+        self._heads: dict[str, LogHead] = {}
+        self._waiters: dict[str, set[Wake]] = {}
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._asked_until = 0
+        self._polled_at = 0.0
+        self._thread: threading.Thread | None = None
+        self._nudged = threading.Event()
+        self._stop_listening: Callable[[], None] | None = None
+        kernel.on_moved(self._moved_here)
+
+    def head(self, pointer: str) -> LogHead:
+        """From memory if it is known and fresh; otherwise read strongly, and known from then on."""
+        self._start()
+        known = self._heads.get(pointer)
+        if known is not None and self._is_fresh():
+            return known
+        head = PointerLog(self._kernel, pointer).head()
+        self._learn(pointer, head.row, head.newest)
+        return head
+
+    def known(self, pointer: str) -> LogHead | None:
+        """The head if it is in memory and fresh. Never asks the store, so an event loop may call it."""
+        known = self._heads.get(pointer)
+        return known if known is not None and self._is_fresh() else None
+
+    def wait(self, pointer: str, after_seq: int, timeout_seconds: float) -> LogHead:
+        """The head as soon as it is beyond `after_seq`, or as it is when the time is over."""
+        moved = threading.Event()
+        self.add_waiter(pointer, moved.set)
+        try:
+            head = self.head(pointer)
+            deadline = time.monotonic() + timeout_seconds
+            while head.seq <= after_seq and moved.wait(max(0.0, deadline - time.monotonic())):
+                moved.clear()
+                head = self.head(pointer)
+            return head
+        finally:
+            self.remove_waiter(pointer, moved.set)
+
+    async def wait_async(self, pointer: str, after_seq: int, timeout_seconds: float) -> LogHead:
+        loop, moved = asyncio.get_running_loop(), asyncio.Event()
+
+        def wake() -> None:
+            loop.call_soon_threadsafe(moved.set)
+
+        self.add_waiter(pointer, wake)
+        try:
+            head = await asyncio.to_thread(self.head, pointer) if pointer not in self._heads else self.head(pointer)
+            deadline = loop.time() + timeout_seconds
+            while head.seq <= after_seq and deadline > loop.time():
+                try:
+                    await asyncio.wait_for(moved.wait(), deadline - loop.time())
+                except TimeoutError:
+                    break
+                moved.clear()
+                head = self.head(pointer)
+            return head
+        finally:
+            self.remove_waiter(pointer, wake)
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closing.is_set()
+
+    def close(self) -> None:
+        if self._stop_listening is not None:
+            self._stop_listening()
+        self._closing.set()
+        self._nudged.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    # ── learning ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _moved_here(self, pointer: str, draft: Draft) -> None:
+        head = draft.head
+        if head.row is not None and head.entry is not None and (pointer in self._heads or pointer in self._waiters):
+            self._learn(pointer, head.row, Logged(head.entry_id, head.entry))
+
+    def _learn(self, pointer: str, row: PointerRow, newest: Logged) -> None:
+        with self._lock:
+            known = self._heads.get(pointer)
+            if known is not None and known.row.version >= row.version:
+                return
+            self._heads[pointer] = LogHead(row, newest)
+            waiters = tuple(self._waiters.get(pointer, ()))
+        for wake in waiters:
+            wake()
+
+    def add_waiter(self, pointer: str, wake: Wake) -> None:
+        """Have `wake` called, on whatever thread, when the pointer's row is seen to have moved."""
+        with self._lock:
+            self._waiters.setdefault(pointer, set()).add(wake)
+
+    def remove_waiter(self, pointer: str, wake: Wake) -> None:
+        with self._lock:
+            self._waiters[pointer].discard(wake)
+            if not self._waiters[pointer]:
+                del self._waiters[pointer]
+
+    # ── other processes ─────────────────────────────────────────────────────────────────────────────────────
+
+    def _is_fresh(self) -> bool:
+        return time.monotonic() - self._polled_at < STALE_POLLS * self._poll_seconds
+
+    def _start(self) -> None:
+        if self._thread is not None:
+            return
+        with self._lock:
+            if self._thread is None and not self._closing.is_set():
+                self._asked_until = self._kernel.store.clock.now_micros()
+                self._polled_at = time.monotonic()
+                self._thread = threading.Thread(target=self._poll_until_closed, name="head-watch", daemon=True)
+                self._thread.start()
+                self._stop_listening = self._kernel.store.backend.listen(self._nudged.set)
+
+    def _poll_until_closed(self) -> None:
+        while True:
+            self._nudged.wait(self._poll_seconds)
+            self._nudged.clear()
+            if self._closing.is_set():
+                return
+            try:
+                self._poll()
+            except StoreUnavailable:  # known heads grow stale, and are read strongly until it is over
+                continue
+            except HeadwaterError:  # one bad pointer must not end the watch of all: heads count as old until it is mended
+                _log.exception("looking for moved pointers failed")
+                continue
+            self._polled_at = time.monotonic()
+
+    def _poll(self) -> None:
+        store, realm = self._kernel.store, self._kernel.realm
+        now = store.clock.now_micros()
+        since = self._asked_until - int(LATE_SECONDS * 1_000_000)
+        moved = [name for name in store.backend.pointers_moved_since(realm, since) if name in self._heads]
+        for name, row in store.backend.read_pointers(realm, moved).items():
+            if row.version > self._heads[name].row.version and row.head:
+                self._learn(name, row, self._kernel.walk.load(row.head))
+        self._asked_until = now

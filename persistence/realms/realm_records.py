@@ -1,0 +1,157 @@
+"""Names and moves of realms enter; their records under the pointer `realms` of `::system::` leave, each written by one CAS."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from headwater.persistence.log.log_entry import Logged
+from headwater.persistence.realms.realm_states import RealmStatus, check_deletable, check_move
+from headwater.persistence.records.records import (
+    DeleteRecord,
+    Expect,
+    Expectation,
+    PutRecord,
+    Record,
+    RecordOperation,
+    RecordsRequest,
+    RecordType,
+    Unchanged,
+    head_records,
+)
+from headwater.persistence.store import Store
+from headwater.schemas.errors import (
+    InvalidName,
+    RealmExists,
+    RealmNotFound,
+    RealmStateConflict,
+    RecordChanged,
+    RecordExists,
+    RecordNotFound,
+)
+
+REALMS_POINTER = "realms"
+REALM = RecordType("REALM", 1)
+NAME_CHARACTERS_MAX = 100
+RESERVED_NAMES = frozenset({"realms"})
+"""What stands where a realm's name does in the paths of the management API."""
+
+_NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{NAME_CHARACTERS_MAX}}}")
+
+
+class Realm(msgspec.Struct, frozen=True, kw_only=True):
+    """A realm as its record tells it."""
+
+    name: str
+    instance: str
+    """Name and creation id: what rows, topics, leases and cursors carry."""
+    status: RealmStatus
+    created_at: int
+    updated_at: int
+
+
+class RealmRead(msgspec.Struct, frozen=True):
+    """A realm, and the object id by which the next write of its record knows that nothing has changed."""
+
+    realm: Realm
+    object_id: int
+
+
+def check_realm_name(name: str) -> str:
+    shown = name if len(name) <= 40 else name[:40] + "…"
+    if name in RESERVED_NAMES:
+        raise InvalidName(
+            f"{name!r} is a word of the management paths.", field="realm", remedy="Choose another name.", realm=name
+        )
+    if name.startswith("::"):
+        raise InvalidName(f"{shown!r} is reserved for the system.", field="realm", remedy="Names must not begin with '::'.")
+    if not _NAME.fullmatch(name):
+        raise InvalidName(
+            f"{shown!r} is not a realm name.",
+            field="realm",
+            remedy=f"Use 1 to {NAME_CHARACTERS_MAX} of the letters A-Z and a-z, digits, '.', '_' and '-'.",
+        )
+    return name
+
+
+class RealmRecords:
+    def __init__(self, store: Store, author: str) -> None:
+        self._store = store
+        self._author = author
+        self.last_entry: Logged | None = None
+        """What the last write through this object has left in the log."""
+
+    def read(self, name: str) -> RealmRead:
+        """Strongly; `RealmNotFound` where there is none."""
+        record = head_records(self._store.system, REALMS_POINTER).get((check_realm_name(name),))
+        if record is None:
+            raise _not_found(name)
+        return RealmRead(_realm(record), record.object_id)
+
+    def page(self, after: str, limit: int) -> list[Realm]:
+        records = head_records(self._store.system, REALMS_POINTER)
+        return [_realm(record) for record in records.page(after=(after,) if after else None, limit=limit)]
+
+    def create(self, name: str, request_id: str | None = None) -> Realm:
+        check_realm_name(name)
+        now = self._store.clock.now_micros()
+        instance = f"{name}#{self._store.take(1)[0]:016x}"
+        realm = Realm(name=name, instance=instance, status=RealmStatus.CREATED, created_at=now, updated_at=now)
+        try:
+            self._commit(_put(realm, Expect.ABSENT), f"Create realm {name}", request_id)
+        except RecordExists:
+            raise RealmExists(f"{name!r} exists already.", field="realm", remedy="Choose another name.", realm=name) from None
+        return realm if request_id is None else self.read(name).realm
+
+    def move(self, found: RealmRead, status: RealmStatus, *, again: bool = False) -> RealmRead:
+        """`again`: being there already is no fault; the record is written all the same, which shuts out who else is at it."""
+        realm = found.realm
+        if not (again and realm.status is status):
+            check_move(realm.name, realm.status, status)
+        now = max(self._store.clock.now_micros(), realm.updated_at + 1)
+        moved = msgspec.structs.replace(realm, status=status, updated_at=now)
+        object_id = self._commit_expecting(_put(moved, Unchanged(found.object_id)), f"{realm.name}: {status}", realm.name)
+        return RealmRead(moved, object_id)
+
+    def delete(self, found: RealmRead) -> None:
+        name = found.realm.name
+        check_deletable(name, found.realm.status)
+        self._commit_expecting(DeleteRecord(key=(name,), expect=Unchanged(found.object_id)), f"Delete realm {name}", name)
+
+    def _commit_expecting(self, operation: RecordOperation, message: str, name: str) -> int:
+        try:
+            return self._commit(operation, message)
+        except RecordNotFound:
+            raise _not_found(name) from None
+        except RecordChanged:
+            raise busy(name) from None
+
+    def _commit(self, operation: RecordOperation, message: str, request_id: str | None = None) -> int:
+        """The object id of the record that was written."""
+        request = RecordsRequest(operations=[operation], author=self._author, message=message)
+        if request_id is not None:
+            request = msgspec.structs.replace(request, request_id=request_id, request_id_is_callers=True)
+        answer = self._store.system.committer.commit(REALMS_POINTER, request)
+        self.last_entry = answer.logged
+        return 0 if answer.logged is None else answer.logged.entry.operations[0].after_id
+
+
+def busy(name: str) -> RealmStateConflict:
+    return RealmStateConflict(
+        f"another process is moving {name!r}.", field="realm", remedy="Look at its status, then try again.", realm=name
+    )
+
+
+def _put(realm: Realm, expect: Expectation) -> PutRecord:
+    return PutRecord(type=REALM, key=(realm.name,), value=msgspec.to_builtins(realm), expect=expect)
+
+
+def _realm(record: Record) -> Realm:
+    return msgspec.convert(record.value, Realm)
+
+
+def _not_found(name: str) -> RealmNotFound:
+    return RealmNotFound(
+        f"there is no realm {name!r}.", field="realm", remedy="`headwater realm list` shows those that are.", realm=name
+    )

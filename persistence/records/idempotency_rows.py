@@ -1,0 +1,202 @@
+"""Requests under a caller's key enter; each leaves as one to run, one to wait for, or one whose answer is known already.
+
+A keyed request is a rooted row of its realm instance. It is claimed before anything is done, with the request id under which
+its commits are logged, and finished with its answer. ⚠ Whoever dies in between leaves the claim: the next one to bring the key
+takes it over under the same request id, so that what is in the log already is found there and not done again.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+
+import msgspec
+
+from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
+from headwater.persistence.rows import RootedRow
+from headwater.persistence.store import RealmKernel
+from headwater.schemas.errors import OutcomeUnknown
+
+IDEMPOTENCY_TYPE = "idempotency"
+BODY_BYTES_MAX = 250_000
+"""A larger answer is not kept: it is made again from the log, under the same request id."""
+MICROS = 1_000_000
+CLAIM_TRIES_MAX = 8
+
+
+class KeyedRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What makes two requests the same."""
+
+    principal: str
+    key: str
+    route: str
+    fingerprint: bytes
+
+    @property
+    def row_key(self) -> str:
+        """Of one caller's key: callers do not meet, and the key itself is not to be read from the store."""
+        digest = hashlib.sha256(f"{len(self.principal)}:{self.principal}:{self.key}".encode("utf-8", "surrogatepass"))
+        return digest.hexdigest()
+
+
+class KeptAnswer(msgspec.Struct, frozen=True, array_like=True):
+    status: int
+    headers: list[tuple[bytes, bytes]]
+    body: bytes | None
+    """None where it was too large."""
+
+
+class RequestRecord(msgspec.Struct, frozen=True, array_like=True):
+    """The row's payload. Append new fields, never move one."""
+
+    principal: str
+    route: str
+    fingerprint: bytes
+    request_id: str
+    running_until: int
+    """Microseconds: whoever runs it has died if there is no answer by then; 0 once it has let go."""
+    owner: str
+    answer: KeptAnswer | None = None
+
+
+OBJECT_TYPES.register(ObjectType(IDEMPOTENCY_TYPE, RequestRecord, Life.ROOTED))
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """A row as it was read or written."""
+
+    row: RootedRow
+    record: RequestRecord
+
+
+class Verdict(enum.Enum):
+    RUN = "run"
+    """It is ours, for the first time or after another one has died."""
+    WAIT = "wait"
+    DONE = "done"
+    OTHER = "other"
+    """The key came before with another request."""
+
+
+class IdempotencyRows:
+    """Of one realm instance. Every call reads what is there now."""
+
+    def __init__(self, kernel: RealmKernel) -> None:
+        self._realm = kernel.realm
+        self._backend = kernel.store.backend
+        self._clock = kernel.store.clock
+
+    def claim(
+        self, asked: KeyedRequest, request_id: str, owner: str, *, running_seconds: float, kept_seconds: float
+    ) -> tuple[Verdict, Claim]:
+        """`owner` is new with every call of a caller, so that a write whose answer is lost is known again by reading."""
+        for _ in range(CLAIM_TRIES_MAX):
+            now = self._clock.now_micros()
+            until = now + round(running_seconds * MICROS)
+            found = self._read(asked)
+            if found is None:
+                record = RequestRecord(asked.principal, asked.route, asked.fingerprint, request_id, until, owner)
+                row = RootedRow(
+                    type=IDEMPOTENCY_TYPE, key=asked.row_key, created_at=now, expires_at=now + round(kept_seconds * MICROS)
+                )
+                if made := self._insert(_with(row, record)):
+                    return Verdict.RUN, made
+                continue
+            if found.record.owner == owner and found.record.answer is None:
+                return Verdict.RUN, found  # ⚠ a driver that sent our write twice told us of the second alone
+            verdict = _judge(found, asked, now)
+            if verdict is not Verdict.RUN:
+                return verdict, found
+            mine = _taken_over(found, asked, request_id, owner, now, until, round(kept_seconds * MICROS))
+            if taken := self._update(found.row, mine):
+                return Verdict.RUN, taken
+        return Verdict.WAIT, found if found is not None else made_up(asked)
+
+    def finish(self, claim: Claim, answer: KeptAnswer) -> bool:
+        """False if another one has taken the claim over meanwhile: its answer will be the same, found in the log."""
+        if answer.body is not None and len(answer.body) > BODY_BYTES_MAX:
+            answer = msgspec.structs.replace(answer, body=None)
+        record = msgspec.structs.replace(claim.record, running_until=0, answer=answer)
+        return self._update(claim.row, _with(_next(claim.row), record)) is not None
+
+    def let_go(self, claim: Claim) -> bool:
+        """Nothing final came of it: the next one with the key runs it, under the same request id."""
+        record = msgspec.structs.replace(claim.record, running_until=0)
+        return self._update(claim.row, _with(_next(claim.row), record)) is not None
+
+    def delete_expired(self, *, after: str, page: int, batch_max: int) -> tuple[int, str]:
+        """One page behind `after`; how many went, and where the next page begins: empty at the end."""
+        rows = self._backend.list_rooted(self._realm, IDEMPOTENCY_TYPE, after=after, limit=page)
+        now, deleted = self._clock.now_micros(), 0
+        for row in rows:
+            if deleted >= batch_max:
+                return deleted, after
+            if row.expires_at <= now:
+                deleted += self._delete(row)
+            after = row.key
+        return deleted, after if len(rows) == page else ""
+
+    # ── steps ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _read(self, asked: KeyedRequest) -> Claim | None:
+        row = self._backend.read_rooted(self._realm, IDEMPOTENCY_TYPE, asked.row_key)
+        return None if row is None else _claim(row)
+
+    def _insert(self, row: RootedRow) -> Claim | None:
+        try:
+            made = self._backend.insert_rooted(self._realm, row)
+        except OutcomeUnknown:
+            made = self._backend.read_rooted(self._realm, row.type, row.key) == row
+        return _claim(row) if made else None
+
+    def _update(self, before: RootedRow, row: RootedRow) -> Claim | None:
+        try:
+            written = self._backend.update_rooted(self._realm, before.version, row)
+        except OutcomeUnknown:
+            written = self._backend.read_rooted(self._realm, row.type, row.key) == row
+        return _claim(row) if written else None
+
+    def _delete(self, row: RootedRow) -> bool:
+        try:
+            return self._backend.delete_rooted(self._realm, row.type, row.key, row.version)
+        except OutcomeUnknown:
+            return False  # seen again in the next round
+
+
+def _judge(found: Claim, asked: KeyedRequest, now: int) -> Verdict:
+    record = found.record
+    if found.row.expires_at <= now:
+        return Verdict.RUN
+    if (record.route, record.fingerprint) != (asked.route, asked.fingerprint):
+        return Verdict.OTHER
+    if record.answer is not None:
+        return Verdict.DONE
+    return Verdict.WAIT if record.running_until > now else Verdict.RUN
+
+
+def _taken_over(
+    found: Claim, asked: KeyedRequest, request_id: str, owner: str, now: int, until: int, kept_micros: int
+) -> RootedRow:
+    """⚠ Under the request id of the first one, unless that one's time is over."""
+    if found.row.expires_at <= now:
+        record = RequestRecord(asked.principal, asked.route, asked.fingerprint, request_id, until, owner)
+        return _with(msgspec.structs.replace(_next(found.row), expires_at=now + kept_micros), record)
+    return _with(_next(found.row), msgspec.structs.replace(found.record, running_until=until, owner=owner))
+
+
+def made_up(asked: KeyedRequest) -> Claim:
+    """For one who kept losing races for the row: somebody is at it."""
+    record = RequestRecord(asked.principal, asked.route, asked.fingerprint, "", 0, "")
+    return Claim(RootedRow(type=IDEMPOTENCY_TYPE, key=asked.row_key, created_at=0), record)
+
+
+def _next(row: RootedRow) -> RootedRow:
+    return msgspec.structs.replace(row, version=row.version + 1)
+
+
+def _with(row: RootedRow, record: RequestRecord) -> RootedRow:
+    return msgspec.structs.replace(row, payload=msgspec.msgpack.encode(record))
+
+
+def _claim(row: RootedRow) -> Claim:
+    return Claim(row, msgspec.msgpack.decode(row.payload, type=RequestRecord))

@@ -1,0 +1,161 @@
+"""Positions of a named reader enter; they leave again after restarts, moved by one reader at a time, and as pins on history.
+
+A subscription is a rooted row of its realm instance: every write is a CAS on the version that was read, so of two readers on
+one name the second is told that the first has moved on. Moving it is no log entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
+from headwater.persistence.rows import RootedRow
+from headwater.persistence.store import RealmKernel
+from headwater.schemas.cursor import Position
+from headwater.schemas.errors import OutcomeUnknown, SubscriptionExists, SubscriptionMoved, SubscriptionNotFound
+from headwater.schemas.filters import NO_FILTER, Filter
+
+SUBSCRIPTION_TYPE = "subscription"
+PAGE_SUBSCRIPTIONS_MAX = 1_000
+MICROS = 1_000_000
+
+
+class SubscriptionRecord(msgspec.Struct, frozen=True, array_like=True):
+    """The row's payload. Append new fields, never move one."""
+
+    positions: dict[str, Position]
+    """By pointer: the last entry that was acknowledged."""
+    filter: Filter = NO_FILTER
+    pin_seconds: int = 0
+    updated_at: int = 0
+    """Microseconds; the pin counts from here."""
+    owner: str = ""
+    """Name of the principal that made it."""
+    moved_by: str = ""
+    """Request id of the write, where its caller brought a key along: then it is known again."""
+
+
+OBJECT_TYPES.register(ObjectType(SUBSCRIPTION_TYPE, SubscriptionRecord, Life.ROOTED))
+
+
+class Subscription(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    record: SubscriptionRecord
+    created_at: int
+    row_version: int
+
+    @property
+    def version(self) -> str:
+        """Of this write of this subscription: one that was deleted and made again under its name repeats none."""
+        return f"{self.created_at:x}-{self.row_version}"
+
+    @property
+    def pinned_until(self) -> int:
+        """Microseconds."""
+        return self.record.updated_at + self.record.pin_seconds * MICROS
+
+
+class Pin(msgspec.Struct, frozen=True, kw_only=True):
+    """History of `pointer` behind `seq` is kept for `holder` until then (microseconds)."""
+
+    pointer: str
+    seq: int
+    until: int
+    holder: str
+
+
+class Subscriptions:
+    """The subscriptions of one realm instance. Every call reads what is there now."""
+
+    def __init__(self, kernel: RealmKernel) -> None:
+        self._kernel = kernel
+        self._backend = kernel.store.backend
+
+    def find(self, name: str) -> Subscription | None:
+        row = self._backend.read_rooted(self._kernel.realm, SUBSCRIPTION_TYPE, name)
+        return None if row is None else _of(row)
+
+    def get(self, name: str) -> Subscription:
+        found = self.find(name)
+        if found is None:
+            raise no_subscription(name)
+        return found
+
+    def list(self, *, after: str = "", limit: int = PAGE_SUBSCRIPTIONS_MAX) -> list[Subscription]:
+        """In order of name, behind `after`."""
+        return [_of(row) for row in self._backend.list_rooted(self._kernel.realm, SUBSCRIPTION_TYPE, after=after, limit=limit)]
+
+    def create(self, name: str, record: SubscriptionRecord) -> Subscription:
+        now = self._kernel.store.clock.now_micros()
+        record = msgspec.structs.replace(record, updated_at=now)
+        row = RootedRow(type=SUBSCRIPTION_TYPE, key=name, created_at=now, payload=msgspec.msgpack.encode(record))
+        try:
+            made = self._backend.insert_rooted(self._kernel.realm, row)
+        except OutcomeUnknown:
+            made = self._backend.read_rooted(self._kernel.realm, SUBSCRIPTION_TYPE, name) == row
+        if not made:
+            raise SubscriptionExists(f"{name!r} exists already.", field="name", remedy="Read it, or choose another name.")
+        return _of(row)
+
+    def write(self, read: Subscription, record: SubscriptionRecord) -> Subscription:
+        """Replace what was read; `SubscriptionMoved` if another one has written or deleted it since."""
+        now = max(self._kernel.store.clock.now_micros(), read.record.updated_at)
+        row = RootedRow(
+            type=SUBSCRIPTION_TYPE,
+            key=read.name,
+            version=read.row_version + 1,
+            created_at=read.created_at,
+            payload=msgspec.msgpack.encode(msgspec.structs.replace(record, updated_at=now)),
+        )
+        try:
+            written = self._backend.update_rooted(self._kernel.realm, read.row_version, row)
+        except OutcomeUnknown:  # rows are never written twice alike, for each write has its time
+            written = self._backend.read_rooted(self._kernel.realm, SUBSCRIPTION_TYPE, read.name) == row
+        if not written:
+            raise moved(read.name, self.find(read.name))
+        return _of(row)
+
+    def delete(self, read: Subscription) -> None:
+        try:
+            gone = self._backend.delete_rooted(self._kernel.realm, SUBSCRIPTION_TYPE, read.name, read.row_version)
+        except OutcomeUnknown:
+            gone = self.find(read.name) is None
+        if not gone:
+            raise moved(read.name, self.find(read.name))
+
+
+def no_subscription(name: str) -> SubscriptionNotFound:
+    return SubscriptionNotFound(f"there is no subscription {name!r}.", field="name", remedy="Create it with PUT.")
+
+
+def moved(name: str, now: Subscription | None) -> SubscriptionMoved:
+    return SubscriptionMoved(
+        f"{name!r} was moved by another reader meanwhile.",
+        field="version",
+        remedy="Read the subscription and go on from there.",
+        version=None if now is None else now.version,
+    )
+
+
+def subscription_pins(kernel: RealmKernel, now: int) -> Iterator[Pin]:
+    """What subscriptions hold back at that time; those whose maximum age has passed hold nothing."""
+    after = ""
+    while page := Subscriptions(kernel).list(after=after):
+        after = page[-1].name
+        for one in page:
+            if one.pinned_until > now:
+                for pointer, position in one.record.positions.items():
+                    yield Pin(pointer=pointer, seq=position.seq, until=one.pinned_until, holder=f"subscription {one.name}")
+        if len(page) < PAGE_SUBSCRIPTIONS_MAX:
+            return
+
+
+def _of(row: RootedRow) -> Subscription:
+    return Subscription(
+        name=row.key,
+        record=msgspec.msgpack.decode(row.payload, type=SubscriptionRecord),
+        created_at=row.created_at,
+        row_version=row.version,
+    )

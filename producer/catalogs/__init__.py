@@ -1,0 +1,1 @@
+"""Catalogs of a realm. Read catalog_records, catalogs, catalog_updates."""

@@ -1,0 +1,1 @@
+"""History of a catalog read backwards. Read lineage, commit_log, reference_log."""

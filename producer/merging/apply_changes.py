@@ -1,0 +1,143 @@
+"""What another line changed at its keys enters; the operations that bring it to the head of a draft leave, or all conflicts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from headwater.persistence.commit.draft import Draft, PlannedOperation
+from headwater.persistence.index import IndexValue, decode_key, encode_key
+from headwater.persistence.log.log_entry import Content
+from headwater.producer.commits.conflicts import (
+    ConflictDetail,
+    ConflictKind,
+    HeadFacts,
+    ancestors_to_read,
+    conflict_error,
+    namespace_conflicts,
+    unexpected_hash,
+)
+from headwater.producer.commits.operations import Prepared
+from headwater.producer.content.content_types import NAMESPACE, TypedValue, all_content_types
+from headwater.producer.merging.three_way import Behavior, KeyRule, Merged, Verdict, merge_key
+from headwater.schemas.change import KeyPath, Op
+
+
+class KeyChange(msgspec.Struct, frozen=True):
+    """What a key held where both lines part, and what it holds on the line that is brought over; None is absent."""
+
+    key: KeyPath
+    base: Content | None
+    source: Content | None
+
+
+class MergeRules(msgspec.Struct, frozen=True, kw_only=True):
+    default: Behavior = Behavior.NORMAL
+    by_key: Mapping[KeyPath, KeyRule] = {}
+
+    def of(self, key: KeyPath) -> KeyRule:
+        return self.by_key.get(key) or KeyRule(behavior=self.default)
+
+
+class KeyOutcome(msgspec.Struct, frozen=True):
+    """What became of one key, for people who merge."""
+
+    key: KeyPath
+    verdict: Verdict
+    conflict: ConflictDetail | None = None
+
+
+class Brought(msgspec.Struct, frozen=True):
+    operations: list[PlannedOperation]
+    outcomes: list[KeyOutcome]
+
+    @property
+    def conflicts(self) -> list[ConflictDetail]:
+        return [outcome.conflict for outcome in self.outcomes if outcome.conflict is not None]
+
+    def raise_conflicts(self) -> None:
+        if self.conflicts:
+            raise conflict_error(self.conflicts)
+
+
+def bring(draft: Draft, changes: Sequence[KeyChange], rules: MergeRules) -> Brought:
+    """⚠ Contents are copied: a commit references only what its head reaches or what it wrote itself."""
+    encoded = {change.key: encode_key(change.key) for change in changes}
+    values = draft.index.get_many(encoded.values())
+    contents = draft.contents(values.values())
+    operations, outcomes = [], []
+    for change in changes:
+        value = values.get(encoded[change.key])
+        target = None if value is None else contents[value.object_id]
+        merged = merge_key(change.base, change.source, target, rules.of(change.key))
+        if merged.verdict is Verdict.TAKE:
+            operations.append(_operation(change.key, merged, target, value))
+        outcomes.append(KeyOutcome(change.key, merged.verdict, _conflict(change, target, merged.verdict)))
+    return Brought(operations, outcomes)
+
+
+def check_namespaces(draft: Draft, brought: Brought) -> Brought:
+    """The same rules as for any commit: every key of the state after it has its namespaces."""
+    if brought.conflicts:
+        return brought
+    prepared = [
+        Prepared(op=op.op, key=op.key, content=None if op.after is None else TypedValue(op.type, op.tag, op.after))
+        for op in brought.operations
+    ]
+    arriving = ancestors_to_read(prepared)
+    encoded = {key: encode_key(key) for key in (*arriving, *(op.key for op in brought.operations))}
+    values = draft.index.get_many(encoded.values())
+    tags = {key: values[raw].tag for key, raw in encoded.items() if raw in values}
+    removed = {op.key for op in brought.operations if op.op is Op.DELETE}
+    gone = [
+        op.key
+        for op in brought.operations
+        if tags.get(op.key) == NAMESPACE.tag and (op.key in removed or op.tag != NAMESPACE.tag)
+    ]
+    left = {namespace: key for namespace in gone if (key := _left_below(draft, namespace, removed)) is not None}
+    facts = HeadFacts(found={}, ancestor_tags={key: tags[key] for key in arriving - removed if key in tags}, left_below=left)
+    conflicts = namespace_conflicts(prepared, facts)
+    return Brought(brought.operations, [*brought.outcomes, *(KeyOutcome(one.key, Verdict.CLASH, one) for one in conflicts)])
+
+
+def check_expected_head(draft: Draft, expected: bytes | None) -> None:
+    if expected is not None and draft.head.commit != expected:
+        message = f"{draft.pointer} is at {draft.head.commit.hex()}, not at {expected.hex()}."
+        raise conflict_error([unexpected_hash(message)])
+
+
+def _left_below(draft: Draft, namespace: KeyPath, removed: set[KeyPath]) -> KeyPath | None:
+    below = (decode_key(key) for key, _ in draft.index.under(namespace))
+    return next((key for key in below if key not in removed), None)
+
+
+def _operation(key: KeyPath, merged: Merged, target: Content | None, value: IndexValue | None) -> PlannedOperation:
+    content = merged.content or target
+    if content is None:
+        raise ValueError("nothing is taken away from where nothing is")
+    return PlannedOperation(
+        op=Op.PUT if merged.content is not None else Op.DELETE,
+        key=key,
+        content_id=content.content_id,
+        type=content.type,
+        tag=all_content_types().tag_of(content.type),
+        after=None if merged.content is None else merged.content.value,
+        before=None if target is None else target.value,
+        before_id=0 if value is None else value.object_id,
+    )
+
+
+def _conflict(change: KeyChange, target: Content | None, verdict: Verdict) -> ConflictDetail | None:
+    shown = ".".join(change.key)
+    if verdict is Verdict.SURPRISE:
+        return ConflictDetail(ConflictKind.VALUE_DIFFERS, change.key, f"'{shown}' is not what the merge expected there.")
+    if verdict is not Verdict.CLASH:
+        return None
+    if target is None:
+        return ConflictDetail(
+            ConflictKind.KEY_DOES_NOT_EXIST, change.key, f"'{shown}' was removed here and changed on the other side."
+        )
+    if change.base is None:
+        return ConflictDetail(ConflictKind.KEY_EXISTS, change.key, f"'{shown}' was created on both sides.")
+    return ConflictDetail(ConflictKind.VALUE_DIFFERS, change.key, f"'{shown}' was changed on both sides.")

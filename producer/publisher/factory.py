@@ -1,0 +1,41 @@
+"""A store and options enter; a publisher leaves, or one line about the package that it needs: Kafka is an extra."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from headwater.persistence.store import Store
+from headwater.producer.publisher.options import PublisherOptions
+from headwater.schemas.errors import MissingDependency
+
+if TYPE_CHECKING:
+    from headwater.producer.publisher.publisher import Publisher
+    from headwater.producer.publisher.shards.fault_points import At
+
+
+@contextmanager
+def needs_kafka() -> Iterator[None]:
+    """Around imports that only the extra brings."""
+    try:
+        yield
+    except ImportError as error:
+        raise MissingDependency(
+            f"publishing needs {error.name}.", remedy="Install the extra: pip install 'headwater[kafka]'."
+        ) from error
+
+
+def make_publisher(store: Store, options: PublisherOptions, *, realms: Sequence[str] = (), at: At | None = None) -> Publisher:
+    """Not started: `run()` on this thread, `start()` on one of its own, or `publish_once()`."""
+    with needs_kafka():
+        from headwater.producer.publisher.publisher import Publisher
+        from headwater.producer.publisher.shards.fault_points import no_fault
+    return Publisher(store, options, realms=realms, at=at or no_fault)
+
+
+def start_publisher(store: Store, options: PublisherOptions, *, realms: Sequence[str] = ()) -> Publisher:
+    """In the background of this process, until its `close()`, which comes before the store's. `status()` tells how it goes."""
+    publisher = make_publisher(store, options, realms=realms)
+    publisher.start()
+    return publisher

@@ -1,0 +1,176 @@
+"""Changes and positions enter; Kafka records leave: key, partition, CloudEvents headers and framed Avro."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import NamedTuple
+from urllib.parse import quote
+
+import msgspec
+
+from headwater.persistence.log.log_entry import Logged
+from headwater.producer.publisher.kafka.fast_avro import encode_entry
+from headwater.producer.publisher.kafka.topics import RealmTopics
+from headwater.schemas.avro.avro_codec import to_avro
+from headwater.schemas.change import Change
+from headwater.schemas.kafka_records import (
+    CONFLUENT_MAGIC,
+    CONTENT_TYPE,
+    GENERATION_KEY,
+    SINGLE_OBJECT_PREFIX,
+    GenerationEnd,
+    Headers,
+    Progress,
+    RecordType,
+    sequence_text,
+)
+from headwater.schemas.topics import partition_of
+
+_json = msgspec.json.Encoder(order="deterministic").encode
+
+
+class KafkaRecord(NamedTuple):
+    topic: str
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+class Place(NamedTuple):
+    topic: str
+    partition: int
+    key: bytes
+    headers: Headers
+
+
+PLACES_MAX = 10_000
+
+
+class Records:
+    """Makes the records of one realm instance in one generation."""
+
+    def __init__(
+        self,
+        realm: str,
+        generation: int,
+        topics: RealmTopics,
+        *,
+        record_bytes_max: int,
+        schema_id: int | None = None,
+        dataref_base: str = "",
+    ) -> None:
+        self.realm = realm
+        self._realm_name = realm.partition("#")[0]
+        self.generation = generation
+        self.topics = topics
+        self._bytes_max = record_bytes_max
+        self._dataref_base = dataref_base.rstrip("/")
+        self._prefix = SINGLE_OBJECT_PREFIX if schema_id is None else CONFLUENT_MAGIC + schema_id.to_bytes(4, "big")
+        self._places: dict[str, Place] = {}
+        self._always: Headers = [
+            ("ce_specversion", b"1.0"),
+            ("ce_source", f"/realms/{quote(realm, safe='')}".encode()),
+            ("ce_generation", b"%d" % generation),
+        ]
+        self._of_changes: Headers = [
+            *self._always,
+            ("ce_type", RecordType.CHANGE.encode()),
+            ("content-type", CONTENT_TYPE),
+        ]
+
+    def entry(self, logged: Logged) -> KafkaRecord:
+        """The Change of an entry, without building it."""
+        entry, encoded = logged.entry, encode_entry(logged, self._realm_name)
+        return self._of(entry.pointer, entry.seq, encoded.entry_id, encoded.time, entry.kind.value, encoded.datum)
+
+    def change(self, change: Change) -> KafkaRecord:
+        return self._of(change.pointer, change.seq, change.entry_id, change.time, change.kind.value, to_avro(change))
+
+    def _of(self, pointer: str, seq: int, entry_id: str | bytes, time: str, kind: str, datum: bytes) -> KafkaRecord:
+        place = self._places.get(pointer) or self._place(pointer)
+        headers: Headers = [
+            ("ce_id", entry_id),
+            ("ce_sequence", b"%020d" % seq),
+            ("ce_time", time),
+            ("ce_kind", kind),
+            *place.headers,
+        ]
+        value: bytes | None = self._prefix + datum
+        if value is not None and len(value) > self._bytes_max:
+            digest = f"sha256:{hashlib.sha256(datum).hexdigest()}"
+            headers += [("ce_dataref", self._dataref(pointer, seq)), ("ce_datadigest", digest)]
+            value = None
+        return KafkaRecord(place.topic, place.partition, place.key, value, headers)
+
+    def _place(self, pointer: str) -> Place:
+        """What all Changes of a pointer have in common."""
+        key = pointer.encode()
+        headers: Headers = [("ce_partitionkey", key), ("ce_subject", key), *self._of_changes]
+        place = Place(self.topics.commits.name, self._partition(pointer), key, headers)
+        if len(self._places) >= PLACES_MAX:
+            self._places.clear()
+        self._places[pointer] = place
+        return place
+
+    def baseline(self, pointer: str, seq: int, entry_id: str) -> KafkaRecord:
+        return self._control(RecordType.BASELINE, pointer, f"{self.generation}/{entry_id or 'empty'}", seq, [])
+
+    def truncated(self, pointer: str, from_seq: int, to_seq: int, entry_id: str) -> KafkaRecord:
+        """Entries (from_seq, to_seq] are gone; `entry_id` is that of `to_seq`."""
+        extra: Headers = [("ce_fromsequence", sequence_text(from_seq)), ("ce_entryid", entry_id.encode())]
+        return self._control(RecordType.TRUNCATED, pointer, f"{self.generation}/{from_seq}-{to_seq}", to_seq, extra)
+
+    def end(self, partition: int) -> KafkaRecord:
+        id = f"{RecordType.END}/{self.generation}/{partition}".encode()
+        headers: Headers = [("ce_id", id), ("ce_type", RecordType.END.encode()), *self._always]
+        return KafkaRecord(self.topics.commits.name, partition, None, None, headers)
+
+    def progress(self, position: Progress) -> KafkaRecord:
+        partition = partition_of(position.pointer, self.topics.progress.partitions)
+        headers: Headers = [("ce_type", RecordType.PROGRESS.encode()), ("content-type", b"application/json")]
+        return KafkaRecord(self.topics.progress.name, partition, position.pointer.encode(), _json(position), headers)
+
+    def position(self, pointer: str, seq: int, entry_id: str) -> Progress:
+        """Where nothing more is known of an entry than its id."""
+        return Progress(realm=self.realm, pointer=pointer, generation=self.generation, seq=seq, entry_id=entry_id)
+
+    def position_of(self, change: Change) -> Progress:
+        return Progress(
+            realm=self.realm,
+            pointer=change.pointer,
+            generation=self.generation,
+            seq=change.seq,
+            entry_id=change.entry_id,
+            commit_id=change.commit_id,
+            kind=change.kind,
+            time=change.time,
+        )
+
+    def gone(self, pointer: str, partition: int) -> KafkaRecord:
+        """Takes a position out of a progress partition that the pointer has left."""
+        return KafkaRecord(self.topics.progress.name, partition, pointer.encode(), None, [])
+
+    def ended(self, generation: int) -> KafkaRecord:
+        value = _json(GenerationEnd(realm=self.realm, ended=generation))
+        return KafkaRecord(self.topics.progress.name, 0, GENERATION_KEY, value, [])
+
+    def _control(self, type: RecordType, pointer: str, id: str, seq: int, extra: Headers) -> KafkaRecord:
+        key = pointer.encode()
+        headers: Headers = [
+            ("ce_id", f"{type}/{pointer}/{id}".encode()),
+            ("ce_type", type.encode()),
+            ("ce_sequence", sequence_text(seq)),
+            ("ce_partitionkey", key),
+            ("ce_subject", key),
+            *extra,
+            *self._always,
+        ]
+        return KafkaRecord(self.topics.commits.name, self._partition(pointer), key, None, headers)
+
+    def _partition(self, pointer: str) -> int:
+        return partition_of(pointer, self.topics.commits.partitions)
+
+    def _dataref(self, pointer: str, seq: int) -> str:
+        where = f"pointer={quote(pointer, safe='')}&after={seq - 1}&limit=1"
+        return f"{self._dataref_base}/feed/v1/{quote(self._realm_name, safe='')}/changes?{where}"

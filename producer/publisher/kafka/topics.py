@@ -1,0 +1,158 @@
+"""Realm instances enter; their topics leave as the brokers know them: created with explicit settings where they are missing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType  # type: ignore[attr-defined]
+
+from headwater.producer.publisher.kafka.kafka_clients import translated
+from headwater.producer.publisher.options import PublisherOptions
+from headwater.schemas.errors import KafkaUnavailable, TopicUnusable
+from headwater.schemas.topics import commits_topic, progress_topic, tables_topic
+
+ADMIN_TIMEOUT_SECONDS = 10.0
+GONE_LOOK_SECONDS = 0.05
+
+
+class Topic(msgspec.Struct, frozen=True, kw_only=True):
+    """What tells a topic from another one of the same name."""
+
+    name: str
+    id: str
+    partitions: int
+
+
+class RealmTopics(msgspec.Struct, frozen=True, kw_only=True):
+    commits: Topic
+    progress: Topic
+
+
+class Topics:
+    """Topics of one Kafka cluster."""
+
+    def __init__(self, admin: AdminClient, options: PublisherOptions) -> None:
+        self._admin = admin
+        self._options = options
+        self._timeout_seconds = min(ADMIN_TIMEOUT_SECONDS, options.kafka_timeout_seconds)
+
+    def find(self, realms: Sequence[str]) -> dict[str, RealmTopics | None]:
+        """As they are now, in one question; None where one of the two is missing."""
+        names = [name(realm) for realm in realms for name in (commits_topic, progress_topic)]
+        found = self._describe(names)
+        topics: dict[str, RealmTopics | None] = {}
+        for realm in realms:
+            commits, progress = found.get(commits_topic(realm)), found.get(progress_topic(realm))
+            topics[realm] = None if commits is None or progress is None else RealmTopics(commits=commits, progress=progress)
+        return topics
+
+    def ensure(self, realm: str) -> RealmTopics:
+        """Create what is missing; whoever else creates it at the same time is no fault."""
+        names = {commits_topic(realm): self._commits(realm), progress_topic(realm): self._progress(realm)}
+        there = self._describe(list(names))
+        self._create([wanted for name, wanted in names.items() if name not in there])
+        found = self.find([realm])[realm]
+        if found is None:
+            raise KafkaUnavailable(f"the topics of {realm} were created and are not shown yet.")
+        return found
+
+    def delete(self, realm: str) -> list[str]:
+        """Those that are there, the consumer's one too; their names leave when the brokers show none of them any more."""
+        names = [commits_topic(realm), progress_topic(realm), tables_topic(realm)]
+        there = sorted(self._describe(names))
+        if not there:
+            return []
+        for name, future in self._admin.delete_topics(there, operation_timeout=self._timeout_seconds).items():
+            try:
+                future.result(self._timeout_seconds * 2)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise translated(error, f"deleting topic {name}") from error
+            except TimeoutError as error:
+                raise KafkaUnavailable(f"deleting topic {name}: no answer.") from error
+        self._wait_until_gone(names)
+        return there
+
+    def _wait_until_gone(self, names: Sequence[str]) -> None:
+        deadline = time.monotonic() + self._timeout_seconds
+        while left := self._describe(names):
+            if time.monotonic() > deadline:
+                raise KafkaUnavailable(f"deleted topics are still shown: {', '.join(sorted(left))}.", remedy="Try again.")
+            time.sleep(GONE_LOOK_SECONDS)
+
+    def _commits(self, realm: str) -> NewTopic:
+        config = {
+            "cleanup.policy": "delete",
+            "retention.ms": str(self._options.retention_ms),
+            "retention.bytes": "-1",
+            "max.message.bytes": str(max(1_048_588, self._options.record_bytes_max + 65_536)),
+            **_always(),
+            **self._options.topic_config,
+        }
+        return self._new(commits_topic(realm), self._options.partitions, config)
+
+    def _progress(self, realm: str) -> NewTopic:
+        config = {
+            "cleanup.policy": "compact",
+            "min.cleanable.dirty.ratio": "0.1",
+            "segment.ms": str(3_600 * 1_000),
+            "segment.bytes": str(16 * 1024 * 1024),
+            "delete.retention.ms": str(24 * 3_600 * 1_000),
+            **_always(),
+        }
+        return self._new(progress_topic(realm), self._options.shards, config)
+
+    def _new(self, name: str, partitions: int, config: dict[str, str]) -> NewTopic:
+        return NewTopic(name, num_partitions=partitions, replication_factor=self._options.replication_factor, config=config)
+
+    def _create(self, wanted: list[NewTopic]) -> None:
+        if not wanted:
+            return
+        for name, future in self._admin.create_topics(wanted, operation_timeout=self._timeout_seconds).items():
+            try:
+                future.result(self._timeout_seconds * 2)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise translated(error, f"creating topic {name}") from error
+            except TimeoutError as error:
+                raise KafkaUnavailable(f"creating topic {name}: no answer.") from error
+
+    def _describe(self, names: Sequence[str]) -> dict[str, Topic]:
+        found: dict[str, Topic] = {}
+        if not names:
+            return found
+        futures = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=self._timeout_seconds)
+        for name, future in futures.items():
+            try:
+                described: Any = future.result(self._timeout_seconds * 2)
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    continue
+                raise translated(error, f"describing topic {name}") from error
+            except TimeoutError as error:
+                raise KafkaUnavailable(f"describing topic {name}: no answer.") from error
+            found[name] = Topic(name=name, id=str(described.topic_id), partitions=len(described.partitions))
+        return found
+
+    def check(self, topics: RealmTopics) -> None:
+        """A progress topic that forgets by age would have all published again."""
+        resource = ConfigResource(ResourceType.TOPIC, topics.progress.name)
+        future = self._admin.describe_configs([resource], request_timeout=self._timeout_seconds)[resource]
+        try:
+            policy = future.result(self._timeout_seconds * 2)["cleanup.policy"].value
+        except KafkaException as error:
+            raise translated(error, f"describing topic {topics.progress.name}") from error
+        if policy != "compact":
+            raise TopicUnusable(
+                f"{topics.progress.name} has cleanup.policy={policy} and would lose positions.",
+                remedy="Set it to compact.",
+                topic=topics.progress.name,
+            )
+
+
+def _always() -> dict[str, str]:
+    return {"compression.type": "producer", "message.timestamp.type": "CreateTime", "unclean.leader.election.enable": "false"}

@@ -1,0 +1,140 @@
+"""Moves of a realm's pointers enter, own ones at once, others by polling; the pointers that changed leave to their shards."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from headwater.persistence.commit.draft import Draft
+from headwater.persistence.rows import PointerRow
+from headwater.persistence.store import RealmKernel
+from headwater.schemas.errors import HeadwaterError
+from headwater.schemas.topics import partition_of
+
+LATE_SECONDS = 5.0
+"""How much later than its time stamp a move may become visible: clock skew between writers and the longest single write."""
+SWEEP_SECONDS = 60.0
+"""How often every pointer is read, whatever the moves say."""
+PAGE_NAMES = 1_000
+
+_log = logging.getLogger(__name__)
+
+
+class Inbox:
+    """The pointers of one shard whose rows have changed since it looked."""
+
+    def __init__(self, shard: int, shards: int) -> None:
+        self.shard = shard
+        self.shards = shards
+        self._dirty: dict[str, PointerRow] = {}
+        self._lock = threading.Lock()
+        self._filled = threading.Event()
+
+    def put(self, pointer: str, row: PointerRow) -> None:
+        if partition_of(pointer, self.shards) == self.shard:
+            with self._lock:
+                self._dirty[pointer] = row
+            self._filled.set()
+
+    def take(self) -> dict[str, PointerRow]:
+        with self._lock:
+            taken, self._dirty = self._dirty, {}
+            self._filled.clear()
+            return taken
+
+    def waiting(self) -> dict[str, PointerRow]:
+        """What was not taken yet."""
+        with self._lock:
+            return dict(self._dirty)
+
+    def wait(self, seconds: float) -> None:
+        self._filled.wait(seconds)
+
+    def wake(self) -> None:
+        self._filled.set()
+
+
+class RealmHeads:
+    """Rows of all pointers of one realm. One thread, as long as a shard of the realm is published here."""
+
+    def __init__(self, kernel: RealmKernel, poll_seconds: Callable[[], float]) -> None:
+        self._kernel = kernel
+        self._poll_seconds = poll_seconds
+        self._rows: dict[str, PointerRow] = {}
+        self._inboxes: list[Inbox] = []
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._asked_until = 0
+        self._swept_at = float("-inf")
+        self.ready = threading.Event()
+        """Set when every pointer has been read once."""
+        self._thread = threading.Thread(target=self._poll_until_closed, name="publisher-heads", daemon=True)
+        kernel.on_moved(self._moved_here)
+        self._thread.start()
+
+    def subscribe(self, inbox: Inbox) -> None:
+        """It gets every row that is known, then those that change."""
+        with self._lock:
+            self._inboxes.append(inbox)
+            rows = list(self._rows.items())
+        for pointer, row in rows:
+            inbox.put(pointer, row)
+
+    def unsubscribe(self, inbox: Inbox) -> None:
+        with self._lock:
+            self._inboxes.remove(inbox)
+
+    def close(self) -> None:
+        self._closing.set()
+        self._thread.join()
+
+    def sweep(self) -> None:
+        """Read every pointer of the realm."""
+        self._asked_until = self._kernel.store.clock.now_micros()
+        after = ""
+        while names := self._kernel.store.backend.list_names(self._kernel.realm, after=after, limit=PAGE_NAMES):
+            self._read(names)
+            after = names[-1]
+        self._swept_at = time.monotonic()
+        self.ready.set()
+
+    # ── learning ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _moved_here(self, pointer: str, draft: Draft) -> None:
+        if draft.head.row is not None and not self._closing.is_set():
+            self._learn(pointer, draft.head.row)
+
+    def _learn(self, pointer: str, row: PointerRow) -> None:
+        with self._lock:
+            known = self._rows.get(pointer)
+            if not row.head or (known is not None and known.version >= row.version):
+                return
+            self._rows[pointer] = row
+            inboxes = tuple(self._inboxes)
+        for inbox in inboxes:
+            inbox.put(pointer, row)
+
+    def _poll_until_closed(self) -> None:
+        while not self._closing.is_set():
+            try:
+                if time.monotonic() - self._swept_at > SWEEP_SECONDS:
+                    self.sweep()
+                else:
+                    self._poll()
+            except HeadwaterError as error:
+                _log.warning("%s: the store was not asked for moves: %s", self._kernel.realm, error)
+                self._closing.wait(1.0)
+            self._closing.wait(self._poll_seconds())
+
+    def _poll(self) -> None:
+        now = self._kernel.store.clock.now_micros()
+        since = self._asked_until - int(LATE_SECONDS * 1_000_000)
+        moved = list(self._kernel.store.backend.pointers_moved_since(self._kernel.realm, since))
+        self._read(moved)
+        self._asked_until = now
+
+    def _read(self, names: list[str]) -> None:
+        for name, row in self._kernel.store.backend.read_pointers(self._kernel.realm, names).items():
+            self._learn(name, row)

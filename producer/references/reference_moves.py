@@ -1,0 +1,115 @@
+"""The will to create, assign or delete a branch or tag enters a lane; the entry that does it leaves.
+
+⚠ create and assign name a base at or above the floor of the pointer that it was found through: the floor is read strongly
+within the plan, so after the pointer's own row, and a fence that comes in between makes the CAS fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headwater.persistence.commit.draft import BaseState, Draft, Plan
+from headwater.persistence.log.log_entry import Logged
+from headwater.persistence.reading.state import base_state
+from headwater.persistence.store import RealmKernel
+from headwater.producer.commits.catalog_commit import require_live
+from headwater.producer.commits.commit_meta import CommitMeta, check_meta, check_request_id
+from headwater.producer.commits.conflicts import conflict_error, unexpected_hash
+from headwater.producer.history.lineage import Lineage
+from headwater.schemas.change import Kind
+from headwater.schemas.entry_ids import EMPTY, parse_id
+from headwater.schemas.errors import ReferenceExists
+
+
+class ReferenceMove:
+    """What all three have in common: who, why, once, and where the caller thinks the reference is."""
+
+    def __init__(self, meta: CommitMeta, request_id: str | None, expected_head: str | None = None) -> None:
+        self.request_id, self.request_id_is_callers = check_request_id(request_id)
+        self._meta = check_meta(meta)
+        self._expected_head = None if expected_head is None else parse_id(expected_head, field="expected_head")
+
+    def _plan(self, kind: Kind, base: BaseState | None = None) -> Plan:
+        meta = self._meta
+        return Plan(kind=kind, author=meta.author, message=meta.message, headers=meta.headers, base=base)
+
+    def _check_expected(self, draft: Draft) -> None:
+        if self._expected_head is not None and self._expected_head != draft.head.commit:
+            message = f"{draft.pointer} is at {draft.head.commit.hex()}, not at {self._expected_head.hex()}."
+            raise conflict_error([unexpected_hash(message)])
+
+
+class CreateReference(ReferenceMove):
+    kind = Kind.CREATE
+
+    def __init__(
+        self,
+        kernel: RealmKernel,
+        target: Logged,
+        meta: CommitMeta,
+        *,
+        request_id: str | None = None,
+        name_taken: Callable[[], bool] = lambda: False,
+    ) -> None:
+        super().__init__(meta, request_id)
+        self._kernel = kernel
+        self._target = target
+        self._name_taken = name_taken
+
+    def plan(self, draft: Draft) -> Plan | None:
+        entry = draft.head.entry
+        if (entry is not None and entry.kind is not Kind.DELETE) or self._name_taken():
+            raise ReferenceExists(
+                f"{draft.pointer} cannot be created: a branch or tag of that name exists.",
+                field="reference",
+                remedy="Choose another name, or assign the one that is there.",
+                pointer=draft.pointer,
+            )
+        return self._plan(Kind.CREATE, checked_base(self._kernel, self._target))
+
+
+class AssignReference(ReferenceMove):
+    kind = Kind.ASSIGN
+
+    def __init__(
+        self,
+        kernel: RealmKernel,
+        target: Logged,
+        meta: CommitMeta,
+        *,
+        expected_head: str | None = None,
+        request_id: str | None = None,
+    ) -> None:
+        super().__init__(meta, request_id, expected_head)
+        self._kernel = kernel
+        self._target = target
+
+    def plan(self, draft: Draft) -> Plan | None:
+        require_live(draft)
+        self._check_expected(draft)
+        if draft.head.commit == self._target.commit:
+            return None
+        return self._plan(Kind.ASSIGN, checked_base(self._kernel, self._target))
+
+
+class DeleteReference(ReferenceMove):
+    kind = Kind.DELETE
+
+    def __init__(self, meta: CommitMeta, *, expected_head: str | None = None, request_id: str | None = None) -> None:
+        super().__init__(meta, request_id, expected_head)
+
+    def plan(self, draft: Draft) -> Plan | None:
+        require_live(draft)
+        self._check_expected(draft)
+        return self._plan(Kind.DELETE)
+
+
+def checked_base(kernel: RealmKernel, target: Logged) -> BaseState | None:
+    """The state to start from, None for the empty one; `CursorExpired` if its history has been cut meanwhile."""
+    if target.commit == EMPTY:
+        return None
+    lineage = Lineage(kernel)
+    floor = lineage.floor_of(target.entry.pointer)
+    if target.entry.seq < floor:
+        raise lineage.expired(target, floor)
+    return base_state(target)

@@ -1,0 +1,97 @@
+"""Requests enter; who calls leaves, and whether they may: the one place that every door asks.
+
+A denial is an error without a hint at what exists, a line in the log, and an entry of the audit that can be listed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from headwater.schemas.errors import NotPermitted
+from headwater.service.auth.caller import Caller, keep_caller
+from headwater.service.auth.rights.denials import Denials
+from headwater.service.auth.rights.protocols import Authorizer, PrincipalProvider
+from headwater.service.auth.rights.rate_limits import RateLimits
+from headwater.service.auth.rights.rights import REALM, Right, Securable
+from headwater.service.auth.tokens.token_endpoint import TokenEndpoint
+from headwater.service.http.responses import Scope
+
+
+class Access:
+    def __init__(
+        self,
+        provider: PrincipalProvider,
+        authorizer: Authorizer,
+        denials: Denials,
+        limits: RateLimits,
+        *,
+        tokens: TokenEndpoint | None = None,
+        on_close: Callable[[], None] | None = None,
+    ) -> None:
+        self._provider = provider
+        self._authorizer = authorizer
+        self.limits = limits
+        self.denials = denials
+        self.tokens = tokens
+        """What gives tokens out; None under `--dev`, where none is asked for."""
+        self._on_close = on_close
+
+    async def caller(self, scope: Scope, realm: str | None) -> Caller:
+        """Who sends this request, within their rate; `None` where the path names no realm. Found again by `caller_of(scope)`.
+
+        `NotAuthenticated`, `NotPermitted` for a token of another realm, `TooManyRequests`.
+        """
+        caller = await self._provider.caller(scope, realm)
+        if not caller.development:
+            self.limits.take(caller)
+        return keep_caller(scope, caller)
+
+    async def recheck(self, caller: Caller) -> None:
+        """For requests that last: `NotAuthenticated` once the token has ended, or its principal or secret is gone."""
+        if not caller.development:
+            await self._provider.recheck(caller)
+
+    async def require(self, caller: Caller, right: Right, over: Securable = REALM) -> None:
+        """`NotPermitted`, written down, unless the caller has the right there. ⚠ Ask before anything is looked up: what a
+        caller may not see must not be told from what is not there."""
+        if not await self.allows(caller, right, over):
+            raise self._denied(caller, right, over)
+
+    def check(self, caller: Caller, right: Right, over: Securable = REALM) -> None:
+        """The same for a thread that may wait for the store."""
+        if not self.allows_now(caller, right, over):
+            raise self._denied(caller, right, over)
+
+    async def allows(self, caller: Caller, right: Right, over: Securable = REALM) -> bool:
+        """The bare answer, for what is merely left out."""
+        if caller.development:
+            return True
+        known = self._authorizer.known(caller, right, over)
+        return known if known is not None else await asyncio.to_thread(self._authorizer.allows, caller, right, over)
+
+    def allows_now(self, caller: Caller, right: Right, over: Securable = REALM) -> bool:
+        """The same for a thread that may wait for the store."""
+        return caller.development or self._authorizer.allows(caller, right, over)
+
+    async def allows_anywhere(self, caller: Caller, right: Right | None, catalog: str) -> bool:
+        return caller.development or await asyncio.to_thread(self.allows_somewhere, caller, right, catalog)
+
+    def allows_somewhere(self, caller: Caller, right: Right | None, catalog: str) -> bool:
+        """Whether it holds anywhere in a catalog. May wait for the store."""
+        return caller.development or self._authorizer.allows_somewhere(caller, right, catalog)
+
+    def close(self) -> None:
+        while self.denials.flush():  # ends: at most so many wait, and what the store does not take ends it too
+            pass
+        if self._on_close is not None:
+            self._on_close()
+
+    def _denied(self, caller: Caller, right: Right, over: Securable) -> NotPermitted:
+        self.denials.add(caller, right, over)
+        return NotPermitted(
+            f"{caller.name!r} has no right {right} over {over}.",
+            field="authorization",
+            remedy="Ask for a grant of it to one of your roles.",
+            right=str(right),
+        )

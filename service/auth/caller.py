@@ -1,0 +1,53 @@
+"""Who calls: what every check of a right begins with."""
+
+from __future__ import annotations
+
+import msgspec
+
+from headwater.service.http.responses import Scope
+
+DEV_PRINCIPAL = "dev"
+"""Who acts under `--dev` unless the request says otherwise."""
+CALLER_IN_SCOPE = "headwater.caller"
+
+
+class Caller(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    """Of the principal: the author of what it commits."""
+    realm: str
+    """Name of the realm that the token is of; no other one is ever served to it."""
+    instance: str
+    roles: tuple[str, ...] = ()
+    """Principal roles that the token itself brings along; those that the realm has assigned are looked up with each check."""
+    principal_id: str = ""
+    """Content id of the principal's record: one that was deleted and made again under its name is another one."""
+    secret_id: str = ""
+    """Of the secret that its token was given out for; empty for tokens of external issuers."""
+    expires_at: int = 0
+    """Microseconds; 0 for the development principal."""
+    development: bool = False
+
+    @property
+    def key_owner(self) -> str:
+        """Whose an Idempotency-Key is. ⚠ A name may hold `:`, which parts it from the key, and may come back with another
+        principal behind it: neither must meet the keys of somebody else."""
+        if self.development:
+            return self.name
+        name = self.name.replace("%", "%25").replace(":", "%3A").replace("#", "%23")
+        return f"{name}#{self.principal_id}" if self.secret_id else name
+
+
+def development_caller(realm: str, instance: str) -> Caller:
+    return Caller(name=DEV_PRINCIPAL, realm=realm, instance=instance, development=True)
+
+
+def keep_caller(scope: Scope, caller: Caller) -> Caller:
+    """For those behind the door."""
+    scope[CALLER_IN_SCOPE] = caller
+    return caller
+
+
+def caller_of(scope: Scope) -> Caller:
+    """Who the door has let in with this request."""
+    caller: Caller = scope[CALLER_IN_SCOPE]
+    return caller

@@ -1,0 +1,137 @@
+"""A caller and pointers enter; what the caller may see of them leaves: all, some keys, or that they are not there.
+
+A pointer that may not be seen is refused with the very error of one that does not exist. Within a branch keys are seen where
+`feed.read` is held at or above them; asked with every page, so that what was revoked is not shown any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import NamedTuple
+
+import msgspec
+
+from headwater.persistence.records.principal_records import GRANTS_POINTER, PRINCIPALS_POINTER, ROLES_POINTER
+from headwater.producer.access.policies import POLICIES_POINTER
+from headwater.producer.pointer_names import CATALOGS, parse_access_pointer, parse_reference_pointer
+from headwater.schemas.change import Change
+from headwater.schemas.errors import PointerNotFound
+from headwater.schemas.redaction import MaySee, as_seen
+from headwater.service.auth.access import Access
+from headwater.service.auth.caller import Caller
+from headwater.service.auth.rights.rights import REALM, Right, Securable
+from headwater.service.operations.realm_feeds import RealmFeed
+
+REALM_POINTER_RIGHTS = {
+    PRINCIPALS_POINTER: Right.ACCESS_MANAGE,
+    ROLES_POINTER: Right.ACCESS_MANAGE,
+    GRANTS_POINTER: Right.ACCESS_MANAGE,
+    POLICIES_POINTER: Right.POLICY_READ,
+    CATALOGS: Right.CATALOG_LIST,
+}
+"""Over the realm; all other pointers of a realm need `realm.manage`."""
+
+
+class Need(NamedTuple):
+    """What it takes to see a pointer."""
+
+    right: Right
+    catalog_id: int | None = None
+    by_key: bool = False
+
+
+@lru_cache(maxsize=10_000)
+def need_of(pointer: str) -> Need:
+    reference = parse_reference_pointer(pointer)
+    if reference is not None:
+        return Need(Right.FEED_READ, reference.catalog_id, by_key=True)
+    access_of = parse_access_pointer(pointer)
+    if access_of is not None:
+        return Need(Right.CATALOG_MANAGE, access_of)
+    return Need(REALM_POINTER_RIGHTS.get(pointer, Right.REALM_MANAGE))
+
+
+class FeedView(msgspec.Struct, frozen=True):
+    """Of a reader who does not see everything."""
+
+    may_see: dict[str, MaySee]
+    """By pointer; of others all keys are seen."""
+
+    def seen(self, change: Change) -> Change | None:
+        may_see = self.may_see.get(change.pointer)
+        return change if may_see is None else as_seen(change, may_see)
+
+
+class Viewer:
+    """One caller at the feed of one realm. Made when the door has let the caller in: what is asked later is proven anew."""
+
+    def __init__(self, access: Access, caller: Caller, feed: RealmFeed) -> None:
+        self._access = access
+        self._caller = caller
+        self._feed = feed
+        self._is_proven_now = True
+
+    async def view(self, pointers: Iterable[str]) -> FeedView | None:
+        """None where all of them are seen wholly. `PointerNotFound` for what may not be seen, `NotAuthenticated` for a token
+        that has ended since."""
+        caller = self._caller
+        if caller.development:
+            return None
+        if not self._is_proven_now:
+            await self._access.recheck(caller)
+        self._is_proven_now = False
+        may_see: dict[str, MaySee] = {}
+        for pointer in pointers:
+            over = await self._over(pointer)
+            if not await self._access.allows(caller, need_of(pointer).right, over):
+                may_see[pointer] = await asyncio.to_thread(self._by_key, pointer, over)
+        return FeedView(may_see) if may_see else None
+
+    async def require_subscribing(self, pointers: Iterable[str]) -> None:
+        """`subscription.manage` over the catalog of each pointer, or over the realm."""
+        for pointer in pointers:
+            await self._access.require(self._caller, Right.SUBSCRIPTION_MANAGE, await self._over(pointer))
+
+    def view_now(self, pointer: str) -> FeedView | None:
+        """The same of one pointer, for a thread that may wait for the store."""
+        over = self._securable(pointer) if not self._caller.development else REALM
+        if self._access.allows_now(self._caller, need_of(pointer).right, over):
+            return None
+        return FeedView({pointer: self._by_key(pointer, over)})
+
+    def may_see_now(self, pointer: str) -> bool:
+        """Whether it is there for this caller. May ask the store."""
+        if self._caller.development:
+            return True
+        need, over = need_of(pointer), self._securable(pointer)
+        if self._access.allows_now(self._caller, need.right, over):
+            return True
+        return need.by_key and over.catalog is not None and self._somewhere(over.catalog)
+
+    async def _over(self, pointer: str) -> Securable:
+        catalog_id = need_of(pointer).catalog_id
+        known = None if catalog_id is None else self._feed.known_catalog_name(catalog_id)
+        if catalog_id is None or known is not None:
+            return Securable(known)
+        return await asyncio.to_thread(self._securable, pointer)
+
+    def _securable(self, pointer: str) -> Securable:
+        """Of a catalog that was dropped only those see pointers who have the right over the realm."""
+        catalog_id = need_of(pointer).catalog_id
+        return REALM if catalog_id is None else Securable(self._feed.read_catalog_name(catalog_id))
+
+    def _by_key(self, pointer: str, over: Securable) -> MaySee:
+        catalog = over.catalog
+        if not need_of(pointer).by_key or catalog is None or not self._somewhere(catalog):
+            raise no_pointer(pointer)
+        return lambda key: self._access.allows_now(self._caller, Right.FEED_READ, Securable(catalog, key))
+
+    def _somewhere(self, catalog: str) -> bool:
+        return self._access.allows_somewhere(self._caller, Right.FEED_READ, catalog)
+
+
+def no_pointer(pointer: str) -> PointerNotFound:
+    """Word for word what the log says of a pointer that is not there."""
+    return PointerNotFound(f"there is no pointer {pointer!r}.", field="pointer", remedy="List the pointers.")

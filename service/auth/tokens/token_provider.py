@@ -1,0 +1,154 @@
+"""A request with a bearer token enters; who it speaks of leaves, proven: by the realm's own key, or by a trusted issuer.
+
+⚠ The realm is the token's. A path or header that names another one is refused alike whether that one exists or not, and what is
+refused before a signature was checked says nothing at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from typing import NamedTuple
+
+from headwater.persistence.clock import Clock
+from headwater.schemas.errors import NotAuthenticated, NotFound, NotPermitted
+from headwater.service.auth.caller import Caller
+from headwater.service.auth.rights.authorizer import RightsOfRealms
+from headwater.service.auth.rights.realm_rights import RealmRights
+from headwater.service.auth.tokens.oidc import External, Issuers
+from headwater.service.auth.tokens.signing_keys import SigningKeys
+from headwater.service.auth.tokens.tokens import ISSUER, MICROS, TokenClaims, check_time, peek, refused, verified
+from headwater.service.http.realm_header import named_realm
+from headwater.service.http.responses import Scope, comes_twice, header
+
+TOKENS_KEPT_MAX = 10_000
+
+
+class _Proof(NamedTuple):
+    said: TokenClaims | External
+    issuer: str
+    key_id: str
+
+
+class TokenProvider:
+    def __init__(self, realms: RightsOfRealms, keys: SigningKeys, issuers: Issuers, clock: Clock) -> None:
+        self._realms = realms
+        self._keys = keys
+        self._issuers = issuers
+        self._clock = clock
+        self._proven: OrderedDict[str, _Proof] = OrderedDict()
+
+    async def caller(self, scope: Scope, realm: str | None) -> Caller:
+        proven = await self.proven(bearer_token(scope))
+        for asked in (realm, named_realm(scope)):
+            if asked is not None and asked != proven.realm:
+                raise NotPermitted(
+                    "the token is of another realm.", field="realm", remedy="Use a token of the realm that is asked for."
+                )
+        return await self._caller(proven)
+
+    async def proven(self, token: str) -> TokenClaims | External:
+        """What a token says, if it is one that counts now. Checking a signature is done once for each token."""
+        now = self._clock.now_micros()
+        proof = self._proven.get(token)
+        if proof is None or self._keys_are_old(proof):
+            proof = await self._prove(token, now)
+        said = proof.said
+        if isinstance(said, TokenClaims):
+            check_time(said, now)
+        elif said.expires_at <= now:
+            raise refused("the token has ended.")
+        return said
+
+    async def _prove(self, token: str, now: int) -> _Proof:
+        self._proven.pop(token, None)
+        seen = peek(token)
+        if seen.issuer == ISSUER:
+            key = self._keys.known_public(seen.instance, seen.key_id)
+            if key is None:
+                key = await asyncio.to_thread(self._keys.public, seen.instance, seen.key_id)
+            if key is None:
+                raise refused()
+            proof = _Proof(verified(token, key, now), seen.issuer, seen.key_id)
+        elif self._issuers.knows(seen.issuer):
+            proof = _Proof(await self._issuers.verified(token, seen.issuer, seen.key_id, now), seen.issuer, seen.key_id)
+        else:
+            raise refused()
+        self._proven[token] = proof
+        if len(self._proven) > TOKENS_KEPT_MAX:
+            self._proven.popitem(last=False)
+        return proof
+
+    def _keys_are_old(self, proof: _Proof) -> bool:
+        """⚠ A key that was voided must void what was proven with it: proofs are as old as our copy of the keys, not older."""
+        said = proof.said
+        if isinstance(said, External):
+            return not self._issuers.has_current(proof.issuer, proof.key_id)
+        return self._keys.known_public(said.instance, proof.key_id) is None
+
+    async def _caller(self, proven: TokenClaims | External) -> Caller:
+        if isinstance(proven, External):
+            return await self._external(await self._rights(proven.realm), proven)
+        await self.check_principal(proven)
+        return Caller(
+            name=proven.sub,
+            realm=proven.realm,
+            instance=proven.instance,
+            principal_id=proven.pid,
+            secret_id=proven.sid,
+            expires_at=proven.exp * MICROS,
+        )
+
+    async def recheck(self, caller: Caller) -> None:
+        if caller.expires_at <= self._clock.now_micros():
+            raise refused("the token has ended.")
+        if caller.secret_id:
+            await self._check_principal(caller.realm, caller.instance, caller.name, caller.principal_id, caller.secret_id)
+
+    async def check_principal(self, said: TokenClaims) -> None:
+        """The principal and the secret that a token was given out for are still there."""
+        await self._check_principal(said.realm, said.instance, said.sub, said.pid, said.sid)
+
+    async def _check_principal(self, realm: str, instance: str, name: str, principal_id: str, secret_id: str) -> None:
+        rights = await self._rights(realm)
+        if rights.kernel.realm != instance:
+            raise refused()
+        known = rights.known_principal(name)
+        principal = known[0] if known is not None else await asyncio.to_thread(rights.principal, name)
+        now = self._clock.now_micros()
+        secret = None if principal is None else next((one for one in principal.secrets if one.id == secret_id), None)
+        if principal is None or principal.id != principal_id or secret is None or 0 < secret.expires_at <= now:
+            raise refused("the token's principal, or the secret that it was given out for, is gone.")
+
+    async def _rights(self, realm: str) -> RealmRights:
+        try:
+            known = self._realms.known(realm)
+            return known if known is not None else await asyncio.to_thread(self._realms.require, realm)
+        except NotFound:
+            raise refused() from None
+
+    async def _external(self, rights: RealmRights, proven: External) -> Caller:
+        known = rights.known_principal(proven.principal)
+        record = known[0] if known is not None else await asyncio.to_thread(rights.principal, proven.principal)
+        return Caller(
+            name=proven.principal,
+            realm=proven.realm,
+            instance=rights.kernel.realm,
+            roles=proven.roles,
+            principal_id="" if record is None else record.id,
+            expires_at=proven.expires_at,
+        )
+
+
+def bearer_token(scope: Scope) -> str:
+    given = header(scope, b"authorization")
+    if given is None:
+        raise NotAuthenticated(
+            "no token came with the request.", field="authorization", remedy="Send `Authorization: Bearer …`."
+        )
+    if comes_twice(scope, b"authorization"):
+        raise refused("more than one token came with the request.")
+    scheme, _, token = given.decode("latin-1").partition(" ")
+    if scheme.lower() != "bearer" or not token.strip():
+        raise refused()
+    return token.strip()

@@ -1,0 +1,45 @@
+"""What all routes of one worker share: realms, what is open, what is counted, and whether it is stopping."""
+
+from __future__ import annotations
+
+import asyncio
+
+from headwater.service.auth.access import Access
+from headwater.service.auth.caller import DEV_PRINCIPAL
+from headwater.service.config import ServeConfig
+from headwater.service.feed.changes import Changes
+from headwater.service.feed.stream import OpenStreams, StreamLimits
+from headwater.service.observability.engine_metrics import CommitCounts
+from headwater.service.observability.metrics import WorkerMetrics
+from headwater.service.observability.tracing import Tracing
+from headwater.service.operations.feed_wait import Stopping
+from headwater.service.operations.realm_feeds import RealmFeed, RealmFeeds
+
+__all__ = ["DEV_PRINCIPAL", "Service"]
+
+
+class Service:
+    def __init__(
+        self,
+        config: ServeConfig,
+        feeds: RealmFeeds,
+        metrics: WorkerMetrics,
+        streams: OpenStreams,
+        commits: CommitCounts,
+        tracing: Tracing | None,
+        access: Access,
+    ) -> None:
+        self.config = config
+        self.feeds = feeds
+        self.metrics = metrics
+        self.commits = commits
+        self.stopping = Stopping()
+        self.streams = streams
+        self.changes = Changes(self.stopping)
+        self.limits = StreamLimits(heartbeat_seconds=config.heartbeat_seconds, stall_seconds=config.stall_seconds)
+        self.tracing = tracing
+        self.access = access
+
+    async def realm(self, name: str) -> RealmFeed:
+        known = self.feeds.known(name)
+        return known if known is not None else await asyncio.to_thread(self.feeds.require, name)

@@ -1,0 +1,75 @@
+"""Warehouse names enter: `lake` or `lake@branch`; the branch that they mean leaves, with its metadata files and locks kept."""
+
+from __future__ import annotations
+
+import threading
+
+from headwater.producer.catalogs.catalog_records import Catalog
+from headwater.schemas.errors import InvalidInput
+from headwater.service.iceberg.operations.coalesced_reads import StateReads
+from headwater.service.iceberg.operations.key_locks import KeyLocks
+from headwater.service.iceberg.operations.lake_branch import LakeBranch
+from headwater.service.iceberg.operations.metadata_cache import KeptFiles
+from headwater.service.iceberg.operations.metadata_files import MetadataFile, MetadataFiles
+from headwater.service.iceberg.retry_priority import Turns
+from headwater.service.operations.realm_feeds import RealmFeed
+from headwater.service.storage.files import files_of
+from headwater.service.storage.locations import Warehouse
+from headwater.service.storage.storage_options import StorageOptions
+
+SLASH = ":"
+"""Stands for `/` in the name of a branch: a prefix is one segment of a path, and clients do not encode it."""
+
+BRANCHES_KEPT_MAX = 10_000
+
+
+class Lakes:
+    """Of one worker. Thread-safe."""
+
+    def __init__(self, storage: StorageOptions | None = None, *, keys_kept_seconds: float = 0.0) -> None:
+        """How long an Idempotency-Key counts is what clients are told: without it, some send none."""
+        self.keys_kept_seconds = keys_kept_seconds
+        self.storage = storage or StorageOptions()
+        self._metadata: dict[str, MetadataFiles] = {}
+        self._kept: KeptFiles[MetadataFile] = KeptFiles()
+        self._branches: dict[tuple[str, str, str], LakeBranch] = {}
+        self._locks = KeyLocks()
+        self.reads = StateReads()
+        self.turns = Turns()
+        self._lock = threading.Lock()
+
+    def branch(self, feed: RealmFeed, prefix: str) -> LakeBranch:
+        name, _, reference = prefix.partition("@")
+        if not name or len(prefix) > 1_000:
+            raise InvalidInput(f"{prefix[:80]!r} is no warehouse.", field="warehouse", remedy="Use e.g. lake or lake@branch.")
+        return self._branch(feed, feed.known_catalog(name) or feed.read_catalog(name), reference)
+
+    def known_branch(self, feed: RealmFeed, prefix: str) -> LakeBranch | None:
+        """From memory alone, so an event loop may call it."""
+        name, _, reference = prefix.partition("@")
+        catalog = feed.known_catalog(name) if name and len(prefix) <= 1_000 else None
+        return None if catalog is None else self._branch(feed, catalog, reference)
+
+    def _branch(self, feed: RealmFeed, catalog: Catalog, reference: str) -> LakeBranch:
+        """Of one catalog as it is now: one that was changed or made again has branches of its own."""
+        kept = self._branches.get((feed.kernel.realm, catalog.name, reference))
+        if kept is not None and kept.catalog is catalog and kept.kernel is feed.kernel:
+            return kept
+        made = LakeBranch(feed.kernel, catalog, reference.replace(SLASH, "/"), self.metadata_of(catalog), self._locks)
+        with self._lock:
+            if len(self._branches) >= BRANCHES_KEPT_MAX:
+                self._branches.clear()
+            self._branches[feed.kernel.realm, catalog.name, reference] = made
+        return made
+
+    def metadata_of(self, catalog: Catalog) -> MetadataFiles:
+        root = catalog.storage_root
+        with self._lock:
+            if root not in self._metadata:
+                self._metadata[root] = MetadataFiles(Warehouse(root), files_of(root, self.storage.server), self._kept)
+            return self._metadata[root]
+
+
+def prefix_of(warehouse: str) -> str:
+    """What a client puts into its paths."""
+    return warehouse.replace("/", SLASH)

@@ -1,0 +1,201 @@
+"""A request with a key and how to run it enter; its answer leaves: run now, waited for, or as it was given before.
+
+Every door calls `once` (on a thread) or `once_async` (on the loop) around the handler of a mutating route:
+
+    answer = once(rows, keyed_request(scope, body, principal, route), run, refused=problem_answer)
+
+`run` gets the request id that its commits carry, and whether an earlier run of it may have come some way: an operation that
+finds that id in the log answers from there. `refused` gives an error the shape of its door. Final answers are kept: successes,
+and refusals that would be the same again (4xx, but for those that say "later" or "who are you"). All else lets go of the key,
+and the next one to bring it runs the request anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+import msgspec
+
+from headwater.persistence.records.idempotency_rows import Claim, IdempotencyRows, KeptAnswer, KeyedRequest, Verdict
+from headwater.schemas.errors import HeadwaterError, IdempotencyKeyBusy, IdempotencyKeyReused
+from headwater.service.http.responses import Answer
+from headwater.service.idempotency.request_key import request_id_of
+
+REPLAYED = (b"idempotency-replayed", b"true")
+NEVER_KEPT = frozenset({401, 403, 408, 412, 425, 429})
+"""What another caller, another time or another version answers differently."""
+PAUSE_SECONDS, PAUSE_SECONDS_MAX = 0.02, 0.25
+
+
+class Under(NamedTuple):
+    """What a keyed request runs under."""
+
+    request_id: str
+    again: bool
+    """An earlier run has ended without an answer: what it asks for may be done already."""
+
+
+Refused = Callable[[HeadwaterError], Answer]
+Kept = Callable[[Answer], Answer]
+
+
+class IdempotencyOptions(msgspec.Struct, frozen=True, kw_only=True):
+    kept_seconds: float = 24 * 3600.0
+    running_seconds: float = 30.0
+    """After so long without an answer whoever ran it counts as dead, and the next one takes over."""
+    wait_seconds: float = 10.0
+    """How long the second of two that run at once waits for the first."""
+
+
+def once(
+    rows: IdempotencyRows,
+    asked: KeyedRequest | None,
+    run: Callable[[Under | None], Answer],
+    *,
+    refused: Refused,
+    options: IdempotencyOptions,
+    development: bool = False,
+    kept: Kept | None = None,
+) -> Answer:
+    """`kept` is what is kept of an answer that holds a secret."""
+    if asked is None:
+        return run(None)
+    begun = begin(rows, asked, options, development=development)
+    if isinstance(begun, Answer):
+        return begun
+    try:
+        answer = run(_under(begun))
+    except HeadwaterError as error:
+        answer = refused(error)
+        if not is_final(answer, error):
+            rows.let_go(begun)
+            raise
+        settle(rows, begun, answer, kept)
+        raise
+    except Exception:
+        rows.let_go(begun)
+        raise
+    settle(rows, begun, answer, kept)
+    return answer
+
+
+async def once_async(
+    rows: IdempotencyRows,
+    asked: KeyedRequest | None,
+    run: Callable[[Under | None], Awaitable[Answer]],
+    *,
+    refused: Refused,
+    options: IdempotencyOptions,
+    development: bool = False,
+    kept: Kept | None = None,
+) -> Answer:
+    if asked is None:
+        return await run(None)
+    begun = await begin_async(rows, asked, options, development=development)
+    if isinstance(begun, Answer):
+        return begun
+    try:
+        # ⚠ A caller that hangs up cancels us while the work goes on: then the claim stays until its time is over.
+        answer = await run(_under(begun))
+    except HeadwaterError as error:
+        answer = refused(error)
+        if not is_final(answer, error):
+            await asyncio.to_thread(rows.let_go, begun)
+            raise
+        await asyncio.to_thread(settle, rows, begun, answer, kept)
+        raise
+    await asyncio.to_thread(settle, rows, begun, answer, kept)
+    return answer
+
+
+def begin(rows: IdempotencyRows, asked: KeyedRequest, options: IdempotencyOptions, *, development: bool) -> Claim | Answer:
+    """The claim to run under, or the answer that there is. Waits for another one that is at it."""
+    trying = _Trying(rows, asked, options, development=development)
+    while (found := trying.once()) is None:
+        time.sleep(trying.pause_seconds())
+    return found
+
+
+async def begin_async(
+    rows: IdempotencyRows, asked: KeyedRequest, options: IdempotencyOptions, *, development: bool
+) -> Claim | Answer:
+    """⚠ No thread waits: the one that is waited for may need it."""
+    trying = _Trying(rows, asked, options, development=development)
+    while (found := await asyncio.to_thread(trying.once)) is None:
+        await asyncio.sleep(trying.pause_seconds())
+    return found
+
+
+class _Trying:
+    """To claim a key, again and again until it is clear who runs the request."""
+
+    def __init__(self, rows: IdempotencyRows, asked: KeyedRequest, options: IdempotencyOptions, *, development: bool) -> None:
+        self._rows = rows
+        self._asked = asked
+        self._options = options
+        self._owner, self._request_id = secrets.token_hex(8), request_id_of(asked, development=development)
+        self._deadline = time.monotonic() + options.wait_seconds
+        self._pause_seconds = PAUSE_SECONDS
+
+    def once(self) -> Claim | Answer | None:
+        """None while another one is at it."""
+        options = self._options
+        verdict, claim = self._rows.claim(
+            self._asked,
+            self._request_id,
+            self._owner,
+            running_seconds=options.running_seconds,
+            kept_seconds=options.kept_seconds,
+        )
+        if verdict is Verdict.RUN:
+            return claim
+        if verdict is Verdict.OTHER:
+            raise key_reused()
+        if verdict is Verdict.DONE and claim.record.answer is not None:
+            return _again(claim, claim.record.answer)
+        if time.monotonic() >= self._deadline:
+            raise IdempotencyKeyBusy(
+                "the first request of this key is still at work.",
+                field="Idempotency-Key",
+                remedy="Send it again in a moment, with the same key.",
+            )
+        return None
+
+    def pause_seconds(self) -> float:
+        """Longer each time."""
+        pause, self._pause_seconds = self._pause_seconds, min(2 * self._pause_seconds, PAUSE_SECONDS_MAX)
+        return pause
+
+
+def settle(rows: IdempotencyRows, begun: Claim, answer: Answer, kept: Kept | None) -> None:
+    if is_final(answer):
+        shown = answer if kept is None else kept(answer)
+        rows.finish(begun, KeptAnswer(shown.status, list(shown.headers), shown.body))
+    else:
+        rows.let_go(begun)
+
+
+def is_final(answer: Answer, error: HeadwaterError | None = None) -> bool:
+    retriable = error is not None and error.retriable
+    return answer.status < 500 and answer.status not in NEVER_KEPT and not retriable
+
+
+def key_reused() -> IdempotencyKeyReused:
+    return IdempotencyKeyReused(
+        "the same key came before with another request.",
+        field="Idempotency-Key",
+        remedy="Use a new key for every request.",
+    )
+
+
+def _under(claim: Claim) -> Under:
+    return Under(claim.record.request_id, claim.row.version > 1)
+
+
+def _again(claim: Claim, answer: KeptAnswer) -> Answer | Claim:
+    """⚠ What was too large to keep is made again, under the request id that is in the log."""
+    return claim if answer.body is None else Answer(answer.status, [*answer.headers, REPLAYED], answer.body)

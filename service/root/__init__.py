@@ -1,0 +1,1 @@
+"""What a server answers outside of its APIs: health, metrics, OpenAPI, front page. Read root_routes, openapi."""

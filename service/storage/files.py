@@ -1,0 +1,139 @@
+"""A location and bytes enter; a file that is whole and durable leaves, or its bytes, or nothing where it was.
+
+Local files are written here; other schemes go through PyIceberg's FileIO, with the options that the server was given and for
+the rest what its environment says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from headwater.schemas.errors import MalformedMetadata, StoreUnavailable
+from headwater.service.storage.locations import local_path
+
+if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
+
+FILE_BYTES_MAX = 256 * 1024 * 1024
+GZIP_SUFFIXES = (".gz.metadata.json", ".metadata.json.gz")
+
+
+class Files(Protocol):
+    def read(self, location: str) -> bytes: ...
+
+    def write_new(self, location: str, content: bytes) -> None:
+        """⚠ Durable when it returns: a commit may name the file next."""
+
+    def remove(self, location: str) -> None:
+        """Best effort: a file that stays is garbage, not a fault."""
+
+
+class LocalFiles:
+    def read(self, location: str) -> bytes:
+        path = Path(local_path(location))
+        try:
+            if path.stat().st_size > FILE_BYTES_MAX:
+                raise MalformedMetadata(f"{location[:200]} has more than {FILE_BYTES_MAX} bytes.", field="metadata-location")
+            return path.read_bytes()
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError, ValueError):
+            raise no_file(location) from None
+        except OSError as error:
+            raise StoreUnavailable(f"{location[:200]} cannot be read: {error.strerror}.") from error
+
+    def write_new(self, location: str, content: bytes) -> None:
+        path = Path(local_path(location))
+        try:
+            made = _make_folders(path.parent)
+            with path.open("xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            _sync_folder(path.parent)
+            for folder in made:  # ⚠ a new folder is an entry of the one above it
+                _sync_folder(folder.parent)
+        except OSError as error:
+            raise StoreUnavailable(f"{location[:200]} cannot be written: {error.strerror}.") from error
+
+    def remove(self, location: str) -> None:
+        with contextlib.suppress(OSError):
+            Path(local_path(location)).unlink()
+
+
+class RemoteFiles:
+    """By PyIceberg. What lies behind it raises errors of every kind; nothing was committed yet, so all mean "not now"."""
+
+    def __init__(self, root: str, options: Mapping[str, str]) -> None:
+        from pyiceberg.io import load_file_io
+
+        try:
+            self._io: FileIO = load_file_io(dict(options), root)
+        except (ValueError, ImportError) as error:
+            raise StoreUnavailable(f"{root[:200]} cannot be reached: {error}.", remedy="Install what it needs.") from error
+
+    def read(self, location: str) -> bytes:
+        try:
+            with self._io.new_input(location).open() as file:
+                return bytes(file.read())
+        except FileNotFoundError:
+            raise no_file(location) from None
+        except Exception as error:
+            raise StoreUnavailable(f"{location[:200]} cannot be read: {error}.") from error
+
+    def write_new(self, location: str, content: bytes) -> None:
+        try:
+            with self._io.new_output(location).create() as file:
+                file.write(content)
+        except Exception as error:
+            raise StoreUnavailable(f"{location[:200]} cannot be written: {error}.") from error
+
+    def remove(self, location: str) -> None:
+        with contextlib.suppress(Exception):
+            self._io.delete(location)
+
+
+def files_of(root: str, options: Mapping[str, str]) -> Files:
+    return LocalFiles() if root.startswith("file://") else RemoteFiles(root, options)
+
+
+def unpacked(location: str, content: bytes) -> bytes:
+    if not location.endswith(GZIP_SUFFIXES):
+        return content
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(content)) as packed:
+            plain = packed.read(FILE_BYTES_MAX + 1)
+    except (OSError, EOFError) as error:
+        raise MalformedMetadata(f"{location[:200]} is no gzip file: {error}.", field="metadata-location") from None
+    if len(plain) > FILE_BYTES_MAX:
+        raise MalformedMetadata(f"{location[:200]} is too large.", field="metadata-location")
+    return plain
+
+
+def no_file(location: str) -> MalformedMetadata:
+    return MalformedMetadata(
+        f"there is no file {location[:200]!r}.", field="metadata-location", remedy="Write the metadata first."
+    )
+
+
+def _make_folders(folder: Path) -> list[Path]:
+    """Those that were missing, innermost first. Another writer may make them at the same time."""
+    missing = []
+    while not folder.is_dir():
+        missing.append(folder)
+        folder = folder.parent
+    for one in reversed(missing):
+        one.mkdir(exist_ok=True)
+    return missing
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,86 @@
+"""What a round has counted enters as rows of the system realm; the usage of a realm leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
+from headwater.persistence.rows import SYSTEM_REALM, RootedRow
+from headwater.persistence.store import RealmKernel, Store
+from headwater.schemas.entry_ids import time_text
+from headwater.schemas.errors import OutcomeUnknown
+from headwater.schemas.http.manage_json import RealmUsage, TypeUsage
+
+USAGE_TYPE = "usage"
+PAGE_ROWS = 1_000
+
+
+class UsageOfType(msgspec.Struct, frozen=True, array_like=True):
+    table: str
+    type: str
+    rows: int
+    bytes: int
+
+
+class UsageRecord(msgspec.Struct, frozen=True, array_like=True):
+    """The row's payload; its key is the realm instance. Append new fields, never move one."""
+
+    measured_at: int
+    types: list[UsageOfType]
+
+
+OBJECT_TYPES.register(ObjectType(USAGE_TYPE, UsageRecord, Life.ROOTED))
+
+
+def write_usage(store: Store, instance: str, record: UsageRecord) -> None:
+    """The last one wins: all of them tell what they saw."""
+    backend = store.backend
+    there = backend.read_rooted(SYSTEM_REALM, USAGE_TYPE, instance)
+    row = RootedRow(
+        type=USAGE_TYPE,
+        key=instance,
+        version=1 if there is None else there.version + 1,
+        created_at=record.measured_at,
+        payload=msgspec.msgpack.encode(record),
+    )
+    try:
+        if there is None:
+            backend.insert_rooted(SYSTEM_REALM, row)
+        else:
+            backend.update_rooted(SYSTEM_REALM, there.version, row)
+    except OutcomeUnknown:
+        return  # it is written with the next round
+
+
+def read_usage(kernel: RealmKernel) -> RealmUsage:
+    row = kernel.store.backend.read_rooted(SYSTEM_REALM, USAGE_TYPE, kernel.realm)
+    record = UsageRecord(0, []) if row is None else msgspec.msgpack.decode(row.payload, type=UsageRecord)
+    types = [TypeUsage(table=one.table, type=one.type, rows=one.rows, bytes=one.bytes) for one in record.types]
+    return RealmUsage(
+        realm=kernel.realm_name,
+        measured=time_text(record.measured_at) if record.measured_at else None,
+        rows=sum(one.rows for one in types),
+        bytes=sum(one.bytes for one in types),
+        types=types,
+    )
+
+
+def all_usage(store: Store) -> Iterator[tuple[str, UsageRecord]]:
+    """By realm instance."""
+    after = ""
+    while page := store.backend.list_rooted(SYSTEM_REALM, USAGE_TYPE, after=after, limit=PAGE_ROWS):
+        for row in page:
+            yield row.key, msgspec.msgpack.decode(row.payload, type=UsageRecord)
+        after = page[-1].key
+        if len(page) < PAGE_ROWS:
+            return
+
+
+def forget_usage(store: Store, but: set[str]) -> None:
+    """Of realms that are not there any more."""
+    for instance in [instance for instance, _ in all_usage(store) if instance not in but]:
+        row = store.backend.read_rooted(SYSTEM_REALM, USAGE_TYPE, instance)
+        if row is not None:
+            store.backend.delete_rooted(SYSTEM_REALM, USAGE_TYPE, instance, row.version)

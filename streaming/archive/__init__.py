@@ -1,0 +1,1 @@
+"""The archive and replays from it. Read archive, archive_targets, replay."""

@@ -1,0 +1,182 @@
+"""Changes from the log or from Kafka enter as a stream; an archive leaves that holds each exactly once and without a gap.
+
+⚠ What decides is the archive's own position, not a batch id: a batch that comes again is recognized whole or in part, one that
+does not begin where the archive ends is refused.
+"""
+
+from __future__ import annotations
+
+import functools
+import secrets
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from pyspark.sql import functions as sql
+
+from headwater.persistence.coordination.work_leases import HeldLease, WorkLeases
+from headwater.schemas.entry_ids import time_text
+from headwater.schemas.errors import ChainBroken, MaintenanceRunning, MaintenanceSuperseded
+from headwater.streaming.archive.archive_targets import ArchiveTarget, ParquetArchive
+from headwater.streaming.expire.readers import RegisteredReaders
+from headwater.streaming.sources.log_offsets import LogOffset, Position
+from headwater.streaming.sources.open_stores import opened_store, realm_instance
+from headwater.streaming.spark.stream_runner import Report, run_until_caught_up, run_until_stopped, silent
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+LEASE_SECONDS = 30.0
+"""After a crash nobody else archives for so long."""
+
+Reached = Callable[[LogOffset | None], None]
+"""Told how far the archive goes."""
+
+
+class PointerBatch(msgspec.Struct, frozen=True):
+    """What a batch holds of one pointer."""
+
+    realm: str
+    pointer: str
+    first: int
+    last: int
+    rows: int
+    last_id: str
+
+
+def archive_log(
+    spark: SparkSession,
+    target: ArchiveTarget,
+    *,
+    store: str,
+    realm: str = "default",
+    reader: str = "archive",
+    changes_per_batch: int = 100_000,
+    is_stopping: Callable[[], bool] | None = None,
+    report: Report = silent,
+    lease_seconds: float = LEASE_SECONDS,
+) -> int:
+    """Bring the archive up to the log; with `is_stopping`, go on until it says so. The number of rows read leaves. History
+    behind the archive is kept for it under the name `reader`, up to a maximum age. `MaintenanceRunning` while another process
+    archives under that name."""
+    with _alone(store, realm, reader, lease_seconds) as lease:
+        position = target.position()
+        kept_for = _registered(store, realm, reader)
+        kept_for(position)
+        if isinstance(target, ParquetArchive):
+            target.remove_unfinished()
+        options = {"store": store, "realm": realm, "changes_per_batch": str(changes_per_batch)}
+        options |= {"after": position.as_text() if position else "earliest"}
+        options |= {} if is_stopping else {"until": "start"}
+        changes = spark.readStream.format("headwater").options(**options).load()
+        # The archive knows its position, so Spark's own record need not outlive the run.
+        with tempfile.TemporaryDirectory(prefix="headwater-archive-", ignore_cleanup_errors=True) as checkpoint:
+            writer = changes.writeStream.foreachBatch(functools.partial(_archive_batch, target, kept_for, lease.is_lost))
+            writer = writer.option("checkpointLocation", f"file://{checkpoint}")
+            if is_stopping:
+                return run_until_stopped(writer, is_stopping=is_stopping, report=report)
+            return run_until_caught_up(writer, report=report)
+
+
+def archive_stream(changes: DataFrame, target: ArchiveTarget, checkpoint: str) -> Any:
+    """The writer of any stream with these columns, e.g. from Kafka, whose offsets only the checkpoint knows."""
+    target.position()
+    archive_batch = functools.partial(_archive_batch, target, lambda _: None, lambda: False)
+    return changes.writeStream.foreachBatch(archive_batch).option("checkpointLocation", checkpoint)
+
+
+def _registered(store: str, realm: str, reader: str) -> Reached:
+    """⚠ Called with what the archive holds already: only that may go from the log."""
+    opened = opened_store(store)
+    readers = RegisteredReaders(opened.backend, realm_instance(opened, realm), opened.clock)
+
+    def save(position: LogOffset | None) -> None:
+        readers.save(reader, {} if position is None else {name: at.seq for name, at in position.pointers.items()})
+
+    return save
+
+
+@contextmanager
+def _alone(store: str, realm: str, reader: str, lease_seconds: float) -> Iterator[HeldLease]:
+    """⚠ Two writers of one archive would each take the other's unfinished files for those of a crash."""
+    opened = opened_store(store)
+    leases = WorkLeases(opened.backend, opened.clock, lease_seconds)
+    key = lease_key(realm_instance(opened, realm), reader)
+    seen = leases.look(key)
+    lease = None if seen.is_held else leases.take(key, secrets.token_hex(8), seen)
+    if lease is None:
+        until = f" Its lease ends at {time_text(seen.until)} if it does not live." if seen.is_held else ""
+        raise MaintenanceRunning(
+            f"another process is writing the archive {reader!r} of {realm!r}.{until}",
+            field="archive",
+            remedy="Wait for it; one that was killed loses its lease by itself.",
+        )
+    lease.keep()
+    try:
+        yield lease
+    finally:
+        lease.release()
+
+
+def lease_key(instance: str, reader: str) -> str:
+    return f"archive/{instance}/{reader}"
+
+
+def _archive_batch(
+    target: ArchiveTarget, kept_for: Reached, is_lost: Callable[[], bool], batch: DataFrame, batch_id: int
+) -> None:
+    """Kept while it is counted and written: the log is read once."""
+    batch = batch.persist()
+    try:
+        found = pointer_batches(batch)
+        if not found:
+            return
+        archived = target.position() or LogOffset(found[0].realm, {})
+        if any(one.realm != archived.realm for one in found):
+            raise ChainBroken(f"the archive is of realm {archived.realm}, the batch of {found[0].realm}.")
+        new = _behind(batch, archived) if any(one.first <= archived.seq_of(one.pointer) for one in found) else batch
+        reached = reached_by(archived, found)
+        if is_lost():
+            raise MaintenanceSuperseded("another process has taken over the archive.", remedy="Let it go on.")
+        if reached != archived:
+            target.append(new, reached)
+        kept_for(reached)
+    finally:
+        batch.unpersist()
+
+
+def pointer_batches(batch: DataFrame) -> list[PointerBatch]:
+    """One row for each pointer of the batch; a seq that occurs twice is found here."""
+    grouped = batch.groupBy("realm_instance", "pointer").agg(
+        sql.min("seq"), sql.max("seq"), sql.count_distinct("seq"), sql.max_by("entry_id", "seq"), sql.count("seq").alias("rows")
+    )
+    found = []
+    for realm, pointer, first, last, distinct, last_id, rows in grouped.collect():
+        if distinct != rows:
+            raise ChainBroken(f"{pointer}: a batch holds {rows} rows for {distinct} entries.")
+        found.append(PointerBatch(realm, pointer, first, last, rows, last_id))
+    return found
+
+
+def reached_by(archived: LogOffset, found: list[PointerBatch]) -> LogOffset:
+    """Where the archive stands with this batch; `ChainBroken` if something is missing in between. Pure."""
+    reached = dict(archived.pointers)
+    for one in found:
+        known = archived.pointers.get(one.pointer)
+        if one.rows != one.last - one.first + 1:
+            raise ChainBroken(f"{one.pointer}: of entries {one.first} to {one.last} only {one.rows} are there.")
+        if known is not None and one.first > known.seq + 1:
+            raise ChainBroken(f"{one.pointer}: the archive ends at {known.seq}, the batch begins at {one.first}.")
+        if known is None or one.last > known.seq:
+            reached[one.pointer] = Position(one.last, one.last_id)
+    return LogOffset(archived.realm, reached)
+
+
+def _behind(batch: DataFrame, archived: LogOffset) -> DataFrame:
+    positions = batch.sparkSession.createDataFrame(
+        [(name, at.seq) for name, at in archived.pointers.items()], "pointer string, archived bigint"
+    )
+    joined = batch.join(sql.broadcast(positions), "pointer", "left")
+    return joined.where(sql.col("seq") > sql.coalesce("archived", sql.lit(0))).select(*batch.columns)

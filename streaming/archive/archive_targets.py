@@ -1,0 +1,152 @@
+"""Batches of Changes enter; an archive leaves that holds each once and knows how far it goes: Parquet files or an Iceberg
+table.
+
+⚠ Rows and position become visible in one step: a manifest that names the files of a batch, or a snapshot with the position in
+its summary. So no checkpoint has to be believed: an archive says itself where to go on.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from headwater.schemas.errors import InvalidInput, MissingDependency
+from headwater.streaming.sources.change_rows import CHANGE_DDL
+from headwater.streaming.sources.log_offsets import LogOffset, offset_of_text
+from headwater.streaming.spark.hadoop_files import HadoopFiles
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ICEBERG = "iceberg:"
+POSITION_PROPERTY = "headwater.position"
+MANIFESTS, DATA = "_headwater/batches", "data"
+_TABLE = re.compile(r"\w+(\.\w+)+")
+_MANIFEST = re.compile(r"(\d{10})\.json")
+
+
+class ArchiveTarget(Protocol):
+    def position(self) -> LogOffset | None:
+        """Up to where everything is in the archive; None for an empty one."""
+
+    def append(self, changes: DataFrame, position: LogOffset) -> None:
+        """All of the rows and the position, or nothing."""
+
+    def changes(self) -> DataFrame:
+        """Everything that was archived, with the columns of `format("headwater")`."""
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """One batch of a Parquet archive: files count from the moment when it exists."""
+
+    number: int
+    folder: str
+    position: str
+
+
+class ParquetArchive:
+    """`<path>/data/<batch>/*.parquet`, and a manifest for each batch that is whole."""
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        self._spark = spark
+        self._files = HadoopFiles(spark, path)
+        self._newest: Manifest | None = None
+
+    def position(self) -> LogOffset | None:
+        numbers = self._numbers()
+        self._newest = self._manifest(numbers[-1]) if numbers else None
+        return offset_of_text(self._newest.position) if self._newest else None
+
+    def append(self, changes: DataFrame, position: LogOffset) -> None:
+        number = 1 if self._newest is None else self._newest.number + 1
+        folder = f"{DATA}/{number:010d}-{secrets.token_hex(4)}"
+        changes.write.parquet(self._files.at(folder))
+        manifest = Manifest(number=number, folder=folder, position=position.as_text())
+        self._files.write_new(_manifest_name(number), msgspec.json.encode(manifest))
+        self._newest = manifest
+
+    def changes(self) -> DataFrame:
+        folders = [self._files.at(self._manifest(number).folder) for number in self._numbers()]
+        reader = self._spark.read.schema(CHANGE_DDL)
+        return reader.parquet(*folders) if folders else self._spark.createDataFrame([], CHANGE_DDL)
+
+    def remove_unfinished(self) -> int:
+        """Files of batches that never became whole; only where nobody else is writing."""
+        whole = {self._manifest(number).folder for number in self._numbers()}
+        stray = [name for name in self._files.names(DATA) if f"{DATA}/{name}" not in whole]
+        for name in stray:
+            self._files.delete(f"{DATA}/{name}")
+        return len(stray)
+
+    def _numbers(self) -> list[int]:
+        found = (_MANIFEST.fullmatch(name) for name in self._files.names(MANIFESTS))
+        return [int(match.group(1)) for match in found if match]
+
+    def _manifest(self, number: int) -> Manifest:
+        return msgspec.json.decode(self._files.read(_manifest_name(number)), type=Manifest)
+
+
+class IcebergArchive:
+    """One table; each batch is one snapshot, with the position in its summary."""
+
+    def __init__(self, spark: SparkSession, table: str) -> None:
+        if not _TABLE.fullmatch(table):
+            raise InvalidInput(f"{table!r} is no table.", field="archive", remedy="Write iceberg:catalog.namespace.table.")
+        self._spark = spark
+        self._table = table
+        self._check_jar()
+
+    def position(self) -> LogOffset | None:
+        if not self._spark.catalog.tableExists(self._table):
+            return None
+        self._refresh()
+        # Snapshots without a position rewrote files and added nothing.
+        found = self._spark.sql(
+            f"SELECT max_by(summary['{POSITION_PROPERTY}'], committed_at) AS position FROM {self._table}.snapshots "  # noqa: S608
+            f"WHERE summary['{POSITION_PROPERTY}'] IS NOT NULL"
+        ).first()
+        return offset_of_text(found.position) if found is not None and found.position else None
+
+    def append(self, changes: DataFrame, position: LogOffset) -> None:
+        if not self._spark.catalog.tableExists(self._table):
+            self._create()
+        changes.writeTo(self._table).option(f"snapshot-property.{POSITION_PROPERTY}", position.as_text()).append()
+
+    def changes(self) -> DataFrame:
+        self._refresh()
+        return self._spark.table(self._table)
+
+    def _refresh(self) -> None:
+        """⚠ Batches are written by a copy of the session, and each session keeps tables as it last saw them."""
+        self._spark.catalog.refreshTable(self._table)
+
+    def _create(self) -> None:
+        namespace = self._table.rpartition(".")[0]
+        self._spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
+        self._spark.sql(f"CREATE TABLE IF NOT EXISTS {self._table} ({CHANGE_DDL}) USING iceberg PARTITIONED BY (days(time))")
+
+    def _check_jar(self) -> None:
+        java: Any = self._spark._jvm
+        loader = java.java.lang.Thread.currentThread().getContextClassLoader()
+        try:
+            java.java.lang.Class.forName("org.apache.iceberg.spark.SparkCatalog", False, loader)
+        except Exception as error:
+            raise MissingDependency(
+                "Iceberg's jar is not in this Spark session.",
+                field="archive",
+                remedy="Open the session with headwater.wiring.spark.open_spark.",
+            ) from error
+
+
+def archive_target(spark: SparkSession, where: str) -> ArchiveTarget:
+    """`iceberg:catalog.namespace.table`, or the path of a folder of Parquet files."""
+    if where.startswith(ICEBERG):
+        return IcebergArchive(spark, where.removeprefix(ICEBERG))
+    return ParquetArchive(spark, where)
+
+
+def _manifest_name(number: int) -> str:
+    return f"{MANIFESTS}/{number:010d}.json"

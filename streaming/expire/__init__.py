@@ -1,0 +1,1 @@
+"""Raising floors by retention rules and pins. Read retention, pins, branch_pins, readers, expire."""

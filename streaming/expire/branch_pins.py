@@ -1,0 +1,118 @@
+"""The heads of a realm enter; the entries leave that merges between live branches and what they came from still need.
+
+⚠ A live branch pins its merge base. That is the newest of: the commit it was created or assigned from, what it last merged from
+there, and what was last merged back. With it the entry is pinned that leads there (the create, assign or merge).
+A base whose pointer is gone, or has begun anew since, is followed further, to the next pointer that still lives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from headwater.persistence.log.log_entry import Logged
+from headwater.persistence.log.log_walk import LogWalk
+from headwater.schemas.change import Kind
+from headwater.schemas.entry_ids import EMPTY
+from headwater.schemas.errors import ObjectNotFound
+
+HOPS_MAX = 1_000
+MERGES_MAX = 10_000
+"""Merges of one pointer that are looked at, newest first."""
+
+
+class Needed(NamedTuple):
+    """The floor of `pointer` may not pass `seq`, for the sake of `branch`."""
+
+    pointer: str
+    seq: int
+    branch: str
+
+
+class Merge(NamedTuple):
+    seq: int
+    source: Logged
+
+
+class BranchPins:
+    def __init__(self, walk: LogWalk, heads: Mapping[str, Logged], floors: Mapping[str, int]) -> None:
+        self._walk = walk
+        self._heads = heads
+        self._floors = floors
+        self._merges: dict[str, list[Merge]] = {}
+
+    def all(self) -> Iterator[Needed]:
+        for pointer, head in self._heads.items():
+            if "/heads/" in pointer and head.entry.kind is not Kind.DELETE:
+                for name, seq in self._needs(pointer, head):
+                    yield Needed(name, seq, pointer)
+
+    def _needs(self, pointer: str, head: Logged) -> list[tuple[str, int]]:
+        path = self._path(head)
+        if path is None:
+            return []
+        needs, target = path
+        newest, newest_time = needs, target.entry.time
+        if len(needs) == 2:  # direct neighbours may have merged since
+            other = target.entry.pointer
+            for link, shared in (
+                self._newest_merge(pointer, other, target.entry.segment_seq),
+                self._newest_merge(other, pointer, head.entry.segment_seq),
+            ):
+                if shared is not None and shared.entry.time > newest_time:
+                    newest, newest_time = link, shared.entry.time
+        return newest
+
+    def _path(self, head: Logged) -> tuple[list[tuple[str, int]], Logged] | None:
+        """From the branch to the commit, in a line of states that still lives, which it came from; None where there is none
+        or where it is gone already."""
+        needs: list[tuple[str, int]] = []
+        here = head
+        for _ in range(HOPS_MAX):
+            pointer, start_seq = here.entry.pointer, here.entry.segment_seq
+            if not start_seq or start_seq < self._floors.get(pointer, 1):
+                return None
+            try:
+                start = self._walk.at(here, start_seq)
+                if start.entry.base is None or start.commit == EMPTY:
+                    return None
+                commit = self._walk.load(start.commit)
+            except ObjectNotFound:
+                return None
+            needs += [(pointer, start_seq), (commit.entry.pointer, commit.entry.seq)]
+            if self._lives(commit):
+                return needs, commit
+            here = commit
+        return None
+
+    def _lives(self, commit: Logged) -> bool:
+        head = self._heads.get(commit.entry.pointer)
+        return head is not None and head.entry.kind is not Kind.DELETE and head.entry.segment_seq == commit.entry.segment_seq
+
+    def _newest_merge(self, into: str, source: str, segment_seq: int) -> tuple[list[tuple[str, int]], Logged | None]:
+        for merge in self._merges_of(into):
+            if merge.source.entry.pointer == source and merge.source.entry.segment_seq == segment_seq:
+                return [(into, merge.seq), (source, merge.source.entry.seq)], merge.source
+        return [], None
+
+    def _merges_of(self, pointer: str) -> list[Merge]:
+        if pointer not in self._merges:
+            self._merges[pointer] = list(self._read_merges(pointer))
+        return self._merges[pointer]
+
+    def _read_merges(self, pointer: str) -> Iterator[Merge]:
+        here = self._heads[pointer]
+        oldest = max(self._floors.get(pointer, 1), here.entry.segment_seq)
+        for _ in range(MERGES_MAX):
+            seq = here.entry.merge_seq
+            if seq < max(oldest, 1):
+                return
+            merge = self._walk.at(here, seq)
+            if merge.entry.source is not None and merge.entry.source.commit != EMPTY:
+                try:
+                    yield Merge(seq, self._walk.load(merge.entry.source.commit))
+                except ObjectNotFound:
+                    return
+            if seq - 1 < max(oldest, 1):
+                return
+            here = self._walk.at(merge, seq - 1)

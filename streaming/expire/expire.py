@@ -1,0 +1,204 @@
+"""Retention rules and pins enter; floors rise, each by one CAS with the anchor below it. What is below is garbage from then on.
+
+Nothing is deleted here: the sweep finds what no state above the floors reaches. ⚠ No floor passes a pin within its maximum age.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+
+from headwater.persistence.clock import Clock
+from headwater.persistence.log.log_entry import Logged
+from headwater.persistence.log.log_walk import LogWalk
+from headwater.persistence.records.subscriptions import Pin
+from headwater.persistence.rows import Anchor, PointerRow
+from headwater.persistence.store import RealmKernel, Store
+from headwater.schemas.errors import (
+    CommitRetriesExhausted,
+    HeadwaterError,
+    MaintenanceStopped,
+    MaintenanceSuperseded,
+    ObjectNotFound,
+    OutcomeUnknown,
+)
+from headwater.streaming.expire.pins import PinSource, all_pins
+from headwater.streaming.expire.retention import Retention, retention_of
+from headwater.streaming.runs.runs import Run
+
+NAMES_PER_PAGE = 1_000
+CAS_TRIES_MAX = 1_000
+FAILURES_KEPT = 100
+MICROS = 1_000_000
+
+
+class ExpiredPointer(msgspec.Struct, frozen=True, kw_only=True):
+    """What happened, or would happen, to one pointer."""
+
+    pointer: str
+    head_seq: int
+    floor_before: int
+    floor_after: int
+    held_by: str = ""
+    """Who keeps the floor below what the rule allows."""
+    failure: str = ""
+    kept_since: int = 0
+    """The time of the entry just below the floor, in microseconds; of the pointer's first one where nothing was cut."""
+
+    @property
+    def expired(self) -> int:
+        return self.floor_after - self.floor_before
+
+
+class ExpireReport(msgspec.Struct, frozen=True, kw_only=True):
+    realm: str
+    dry_run: bool
+    pointers: list[ExpiredPointer]
+
+    @property
+    def expired(self) -> int:
+        return sum(pointer.expired for pointer in self.pointers)
+
+    @property
+    def kept_since(self) -> int:
+        """Back to where the realm's feed reaches, in microseconds; 0 for one without entries."""
+        return min((pointer.kept_since for pointer in self.pointers), default=0)
+
+    @property
+    def failures(self) -> list[ExpiredPointer]:
+        return [pointer for pointer in self.pointers if pointer.failure]
+
+
+class Expiry:
+    """Of one realm instance."""
+
+    def __init__(
+        self,
+        kernel: RealmKernel,
+        rules: Sequence[Retention],
+        *,
+        clock: Clock | None = None,
+        pin_sources: Sequence[PinSource] | None = None,
+        before_each: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`before_each` floor that rises is asked whether it still may: an export that took over has set its pin since."""
+        self._kernel = kernel
+        self._rules = rules
+        self._clock = clock or kernel.store.clock
+        self._pin_sources = pin_sources
+        self._before_each = before_each
+
+    def run(self, *, dry_run: bool = False, on_pointer: Callable[[ExpiredPointer], None] | None = None) -> ExpireReport:
+        now = self._clock.now_micros()
+        rows = dict(_rows(self._kernel))
+        heads = {pointer: self._kernel.walk.load(row.head) for pointer, row in rows.items()}
+        pins: dict[str, Pin] = {}
+        for pin in all_pins(self._kernel, now, rows, heads, self._pin_sources):
+            if pin.until > now and (pin.pointer not in pins or pin.seq < pins[pin.pointer].seq):
+                pins[pin.pointer] = pin
+        done = []
+        for pointer, row in rows.items():
+            one = self._one(pointer, row, heads[pointer], pins.get(pointer), now, dry_run)
+            done.append(one)
+            if on_pointer is not None:
+                on_pointer(one)
+        return ExpireReport(realm=self._kernel.realm, dry_run=dry_run, pointers=done)
+
+    def _one(self, pointer: str, row: PointerRow, head: Logged, pin: Pin | None, now: int, dry_run: bool) -> ExpiredPointer:
+        allowed = allowed_floor(self._kernel.walk, head, row.floor, retention_of(pointer, self._rules), now)
+        wanted, held_by = allowed, ""
+        if pin is not None and pin.seq + 1 < allowed:
+            wanted, held_by = max(pin.seq + 1, row.floor), pin.holder
+        failure = ""
+        anchor = row.anchor
+        if wanted > row.floor:
+            try:
+                anchor = anchor_below(self._kernel, head, wanted)
+                if not dry_run:
+                    self._before_each()
+                    raise_floor(self._kernel, pointer, row, head, wanted, anchor, self._clock)
+            except (MaintenanceSuperseded, MaintenanceStopped):
+                raise
+            except HeadwaterError as error:  # others go on; this one rises next time
+                wanted, failure = row.floor, str(error)
+        return ExpiredPointer(
+            pointer=pointer,
+            head_seq=row.seq,
+            floor_before=row.floor,
+            floor_after=wanted,
+            held_by=held_by,
+            failure=failure,
+            kept_since=row.created_at if anchor is None else anchor.time_micros,
+        )
+
+
+def expire_realms(
+    store: Store,
+    run: Run,
+    instances: Sequence[str],
+    rules: Sequence[Retention],
+    *,
+    on_pointer: Callable[[ExpiredPointer], None] | None = None,
+) -> list[ExpireReport]:
+    """One that fails is told in the run's record and left as it is; the others go on."""
+    reports, failures = [], list[str]()
+    for instance in instances:
+        run.check()
+        try:
+            expiry = Expiry(store.kernel(instance), rules, before_each=run.check)
+            report = expiry.run(dry_run=run.record.dry_run, on_pointer=on_pointer)
+        except (MaintenanceSuperseded, MaintenanceStopped):
+            raise
+        except HeadwaterError as error:
+            failures.append(f"{instance}: {error}")
+            continue
+        reports.append(report)
+        failures += [f"{instance} {it.pointer}: {it.failure}" for it in report.failures]
+    run.record.failures = failures[:FAILURES_KEPT]
+    run.record.kept_since = {report.realm: report.kept_since for report in reports if report.kept_since}
+    return reports
+
+
+def allowed_floor(walk: LogWalk, head: Logged, floor: int, rule: Retention, now: int) -> int:
+    """Where the floor may rise to by the rule alone; the head is always kept."""
+    floors = []
+    if rule.age_seconds is not None:
+        floors.append(walk.first_after(head, now - rule.age_seconds * MICROS, floor))
+    if rule.entries is not None:
+        floors.append(head.entry.seq - rule.entries + 1)
+    return max(floor, min([*floors, head.entry.seq]))
+
+
+def anchor_below(kernel: RealmKernel, head: Logged, floor: int) -> Anchor:
+    below = kernel.walk.at(head, floor - 1)
+    return Anchor(below.entry_id, below.entry.time)
+
+
+def raise_floor(
+    kernel: RealmKernel, pointer: str, row: PointerRow, head: Logged, floor: int, anchor: Anchor, clock: Clock
+) -> None:
+    """By CAS, again while commits come in between; a floor that is there already is left alone."""
+    now: PointerRow | None = row
+    for _ in range(CAS_TRIES_MAX):
+        if now is None or now.floor >= floor:
+            return
+        wanted = msgspec.structs.replace(now, floor=floor, anchor=anchor, version=now.version + 1)
+        try:
+            if kernel.store.backend.cas_pointer(kernel.realm, pointer, now.version, wanted):
+                return
+        except OutcomeUnknown:
+            clock.sleep(0.02)
+        now = kernel.store.backend.read_pointer(kernel.realm, pointer, decide=True)
+        if now is not None and now.seq < head.entry.seq:
+            raise ObjectNotFound(f"{pointer} has gone back behind entry {head.entry.seq}.", field="pointer")
+    raise CommitRetriesExhausted(f"{pointer!r} was overtaken {CAS_TRIES_MAX} times.", field="pointer", remedy="Try again.")
+
+
+def _rows(kernel: RealmKernel) -> Iterator[tuple[str, PointerRow]]:
+    after = ""
+    while names := kernel.store.backend.list_names(kernel.realm, after=after, limit=NAMES_PER_PAGE):
+        after = names[-1]
+        for name, row in kernel.store.backend.read_pointers(kernel.realm, names).items():
+            if row.head:
+                yield name, row

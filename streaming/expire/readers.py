@@ -1,0 +1,113 @@
+"""Positions of a job that reads all pointers of a realm enter; they leave as pins: history is kept for it, up to a maximum age.
+
+`retained` and `archive` register here. A registered reader has a position in every pointer: one that it has not seen yet is
+pinned from its first entry. Rows are rooted, a few thousand positions each, so that no number of pointers is too large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from headwater.persistence.backend import Backend
+from headwater.persistence.clock import Clock
+from headwater.persistence.limits import check_name
+from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
+from headwater.persistence.rows import RootedRow
+from headwater.schemas.errors import Conflict, OutcomeUnknown
+
+READER_TYPE = "reader"
+POINTERS_PER_ROW = 2_000
+PIN_SECONDS = 7 * 86_400
+ROWS_PER_PAGE = 1_000
+WRITE_TRIES_MAX = 10
+MICROS = 1_000_000
+
+
+class ReaderRecord(msgspec.Struct, frozen=True, array_like=True):
+    """The row's payload. Append new fields, never move one."""
+
+    positions: dict[str, int]
+    """Pointer → the last seq that was read and stored."""
+    pin_seconds: int
+    updated_at: int
+
+
+OBJECT_TYPES.register(ObjectType(READER_TYPE, ReaderRecord, Life.ROOTED))
+
+
+class RegisteredReader(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    positions: dict[str, int]
+    pinned_until: int
+    """Microseconds."""
+
+
+class RegisteredReaders:
+    """Of one realm instance."""
+
+    def __init__(self, backend: Backend, realm: str, clock: Clock) -> None:
+        self._backend = backend
+        self._realm = realm
+        self._clock = clock
+
+    def save(self, name: str, positions: Mapping[str, int], *, pin_seconds: int = PIN_SECONDS) -> None:
+        """⚠ Only what is stored durably elsewhere may be saved here: history up to it may go."""
+        check_name(name, "reader")
+        now = self._clock.now_micros()
+        pointers = sorted(positions)
+        shares = [pointers[at : at + POINTERS_PER_ROW] for at in range(0, len(pointers), POINTERS_PER_ROW)] or [[]]
+        for number, share in enumerate(shares):
+            record = ReaderRecord({pointer: positions[pointer] for pointer in share}, pin_seconds, now)
+            self._write(f"{name}/{number:06d}", msgspec.msgpack.encode(record))
+        for row in self._rows():
+            owner, _, number_text = row.key.rpartition("/")
+            if owner == name and int(number_text) >= len(shares):
+                self._backend.delete_rooted(self._realm, READER_TYPE, row.key, row.version)
+
+    def forget(self, name: str) -> None:
+        for row in self._rows():
+            if row.key.rpartition("/")[0] == name:
+                self._backend.delete_rooted(self._realm, READER_TYPE, row.key, row.version)
+
+    def list(self) -> list[RegisteredReader]:
+        found: dict[str, RegisteredReader] = {}
+        for row in self._rows():
+            name = row.key.rpartition("/")[0]
+            record = msgspec.msgpack.decode(row.payload, type=ReaderRecord)
+            until = record.updated_at + record.pin_seconds * MICROS
+            known = found.get(name)
+            positions = record.positions if known is None else known.positions | record.positions
+            until = until if known is None else max(until, known.pinned_until)
+            found[name] = RegisteredReader(name=name, positions=positions, pinned_until=until)
+        return list(found.values())
+
+    def _write(self, key: str, payload: bytes) -> None:
+        for _ in range(WRITE_TRIES_MAX):
+            before = self._backend.read_rooted(self._realm, READER_TYPE, key)
+            row = RootedRow(
+                type=READER_TYPE,
+                key=key,
+                version=1 if before is None else before.version + 1,
+                created_at=self._clock.now_micros() if before is None else before.created_at,
+                payload=payload,
+            )
+            try:
+                if before is None:
+                    written = self._backend.insert_rooted(self._realm, row)
+                else:
+                    written = self._backend.update_rooted(self._realm, before.version, row)
+            except OutcomeUnknown:
+                written = self._backend.read_rooted(self._realm, READER_TYPE, key) == row
+            if written:
+                return
+        raise Conflict(f"another process keeps writing the reader {key!r}.", field="reader", remedy="Run one of them.")
+
+    def _rows(self) -> Iterator[RootedRow]:
+        after = ""
+        while page := self._backend.list_rooted(self._realm, READER_TYPE, after=after, limit=ROWS_PER_PAGE):
+            yield from page
+            after = page[-1].key
+            if len(page) < ROWS_PER_PAGE:
+                return

@@ -1,0 +1,144 @@
+"""Dropped catalogs of a realm enter; their pointers and names are gone; what these reached is garbage for the next sweep."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from headwater.persistence.coordination.realm_fence import read_realm_fence
+from headwater.persistence.log.log_entry import ENTRY
+from headwater.persistence.records.records import DeleteRecord, RecordsRequest, Unchanged, head_records
+from headwater.persistence.rows import PointerRow, Table
+from headwater.persistence.store import RealmKernel
+from headwater.producer.catalogs.catalog_records import COUNTER_KEY, GONE, LIVE, Catalog, catalog_of, gone_key
+from headwater.producer.catalogs.catalogs import Catalogs
+from headwater.producer.commits.commit_meta import CommitMeta
+from headwater.producer.pointer_names import CATALOGS, catalog_prefix, parse_reference_pointer
+from headwater.schemas.change import Kind
+from headwater.schemas.entry_ids import object_id_of
+from headwater.schemas.errors import RecordChanged, RecordNotFound
+
+_CATALOG_POINTER = re.compile(r"cat/(\d+)/")
+NAMES_PER_PAGE = 1_000
+MICROS = 1_000_000
+CATALOG_AGE_SECONDS = 30 * 86_400
+
+
+class PurgedCatalog(msgspec.Struct, frozen=True, kw_only=True):
+    realm: str
+    catalog_id: int
+    name: str
+    pointers: int
+    waiting: str = ""
+    """Why it is not gone yet."""
+
+
+class CatalogPurge:
+    """Of one realm."""
+
+    def __init__(self, kernel: RealmKernel, *, age_seconds: int = CATALOG_AGE_SECONDS, author: str = "maintenance") -> None:
+        self._kernel = kernel
+        self._backend = kernel.store.backend
+        self._age_seconds = age_seconds
+        self._author = author
+
+    def run(self, *, dry_run: bool = False) -> list[PurgedCatalog]:
+        now = self._kernel.store.clock.now_micros()
+        if read_realm_fence(self._backend, self._kernel.realm).is_closed:  # a record can only be taken from an open one
+            return [self._left_alone(catalog) for catalog in self._dropped()]
+        done = [self._one(catalog, now, dry_run) for catalog in self._dropped()]
+        return done + [self._orphan(catalog_id, now, dry_run) for catalog_id in self._unrecorded()]
+
+    def _left_alone(self, catalog: Catalog) -> PurgedCatalog:
+        rows = list(self._rows(catalog.id))
+        realm = self._kernel.realm_name
+        return PurgedCatalog(
+            realm=realm, catalog_id=catalog.id, name=catalog.name, pointers=len(rows), waiting="the realm is closed"
+        )
+
+    def _one(self, catalog: Catalog, now: int, dry_run: bool) -> PurgedCatalog:
+        rows = list(self._rows(catalog.id))
+        if not dry_run and self._any_lives(rows):
+            Catalogs(self._kernel).finish_drop(catalog, meta=CommitMeta(self._author, ""))
+            rows = list(self._rows(catalog.id))
+        waiting = self._waits(rows, now, 0 if catalog.purge_requested else self._age_seconds)
+        if not waiting and not dry_run:
+            waiting = self._remove(catalog.id, rows) or self._unrecord(catalog)
+        return PurgedCatalog(
+            realm=self._kernel.realm_name, catalog_id=catalog.id, name=catalog.name, pointers=len(rows), waiting=waiting
+        )
+
+    def _orphan(self, catalog_id: int, now: int, dry_run: bool) -> PurgedCatalog:
+        """What a writer that slept through the purge has left. It waits as long as a dropped catalog does."""
+        rows = list(self._rows(catalog_id))
+        waiting = self._is_young(rows, now, self._age_seconds)
+        if not waiting and not dry_run:
+            waiting = self._remove(catalog_id, rows)
+        return PurgedCatalog(realm=self._kernel.realm_name, catalog_id=catalog_id, name="", pointers=len(rows), waiting=waiting)
+
+    def _dropped(self) -> Iterator[Catalog]:
+        yield from (catalog_of(record) for record in head_records(self._kernel, CATALOGS).all(GONE))
+
+    def _unrecorded(self) -> list[int]:
+        """⚠ Names first, records after: a catalog is recorded before its first pointer is named. Only ids that the counter has
+        given out can have been a catalog's."""
+        named = {int(match.group(1)) for name in self._names("cat/") if (match := _CATALOG_POINTER.match(name))}
+        records = head_records(self._kernel, CATALOGS)
+        known = {catalog_of(record).id for under in (LIVE, GONE) for record in records.all(under)}
+        counter = records.get(COUNTER_KEY)
+        given_out = 0 if counter is None else int(counter.value["next"]) - 1
+        return sorted(catalog_id for catalog_id in named - known if catalog_id <= given_out)
+
+    def _any_lives(self, rows: Sequence[tuple[str, PointerRow]]) -> bool:
+        """Roles and grants of the catalog end with it and need no entry that says so."""
+        references = [(name, row) for name, row in rows if parse_reference_pointer(name) is not None]
+        return any(entry_kind is not Kind.DELETE for _, entry_kind in self._heads(references))
+
+    def _waits(self, rows: Sequence[tuple[str, PointerRow]], now: int, age_seconds: int) -> str:
+        """The delete entries are history too, and are kept as long, unless the catalog was dropped to be purged."""
+        return self._is_young(rows, now, age_seconds) or ("a branch or tag still lives" if self._any_lives(rows) else "")
+
+    def _is_young(self, rows: Sequence[tuple[str, PointerRow]], now: int, age_seconds: int) -> str:
+        times = [*(time for time, _ in self._heads(rows)), *(row.created_at for _, row in rows)]
+        recent = max(times, default=0) > now - age_seconds * MICROS
+        return f"dropped less than {age_seconds} seconds ago" if recent else ""
+
+    def _heads(self, rows: Sequence[tuple[str, PointerRow]]) -> list[tuple[int, Kind]]:
+        ids = [object_id_of(row.head) for _, row in rows if row.head]
+        return [(entry.time, entry.kind) for entry in self._kernel.objects.fetch_many(ENTRY, ids).values()]
+
+    def _remove(self, catalog_id: int, rows: Sequence[tuple[str, PointerRow]]) -> str:
+        for name, row in rows:
+            if not self._backend.delete_pointer(self._kernel.realm, name, row.version):
+                return f"{name} was moved meanwhile"
+        prefix = catalog_prefix(catalog_id)
+        for split in self._backend.splits(Table.NAMES, 1):
+            found = [row for row in self._backend.scan(split, realm=self._kernel.realm) if row.key.startswith(prefix)]
+            self._backend.delete_scanned(found)
+        return "a pointer came back" if any(True for _ in self._rows(catalog_id)) else ""
+
+    def _unrecord(self, catalog: Catalog) -> str:
+        record = head_records(self._kernel, CATALOGS).get(gone_key(catalog.id))
+        if record is None:
+            return ""
+        operation = DeleteRecord(key=record.key, expect=Unchanged(record.object_id))
+        request = RecordsRequest(operations=[operation], author=self._author, message=f"Purge catalog {catalog.name}")
+        try:
+            self._kernel.committer.commit(CATALOGS, request)
+        except (RecordChanged, RecordNotFound):
+            return "its record was changed meanwhile"
+        return ""
+
+    def _rows(self, catalog_id: int) -> Iterator[tuple[str, PointerRow]]:
+        for name in self._names(catalog_prefix(catalog_id)):
+            row = self._backend.read_pointer(self._kernel.realm, name)
+            if row is not None:
+                yield name, row
+
+    def _names(self, prefix: str) -> Iterator[str]:
+        after = ""
+        while names := self._backend.list_names(self._kernel.realm, prefix=prefix, after=after, limit=NAMES_PER_PAGE):
+            yield from names
+            after = names[-1]

@@ -1,0 +1,42 @@
+"""A purged realm's instance enters; what it had outside of its store is gone: its retained set, and its topics in Kafka.
+
+Archives stay: they are made to outlive what they were made from, and belong to whoever asked for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from headwater.schemas.errors import MaintenanceRefused
+from headwater.streaming.retained.retained_store import RetainedStore
+
+
+class Belongings(Protocol):
+    """Of one kind. A realm is PURGED only when all of them are gone."""
+
+    def check(self, instances: Sequence[str]) -> None:
+        """Whatever would keep them from being removed, before anything is deleted."""
+
+    def remove(self, instance: str) -> None:
+        """All of it, or an error. May be repeated at any time."""
+
+
+class RetainedSets:
+    """Under the folder where the streamed sets are kept, with all their steps."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def check(self, instances: Sequence[str]) -> None:
+        """Files can only be tried."""
+
+    def remove(self, instance: str) -> None:
+        store = RetainedStore(self._folder, instance)
+        store.clear()
+        if store.folder.exists():
+            raise MaintenanceRefused(
+                f"the retained set in {store.folder} cannot be deleted.",
+                field="maintenance_dir",
+                remedy="Look at the folder's rights, then run it again.",
+            )

@@ -1,0 +1,160 @@
+"""Realms that are PURGING, instances that no list names any more, and dropped catalogs enter; none of their rows is left.
+
+A realm becomes PURGED only when a scan has found nothing. Rows of an instance are orphans if the list, read after the scan that
+found them, does not name it: a realm is listed before its first row is written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from headwater.persistence.backend import Backend
+from headwater.persistence.realms.realm_purge import TABLES_IN_ORDER, PurgeCounts, purge_rows
+from headwater.persistence.realms.realm_records import Realm
+from headwater.persistence.realms.realm_states import RealmStatus
+from headwater.persistence.realms.realms import Realms
+from headwater.persistence.store import Store
+from headwater.schemas.errors import HeadwaterError
+from headwater.streaming.purge.catalog_purge import CATALOG_AGE_SECONDS, CatalogPurge, PurgedCatalog
+from headwater.streaming.purge.external_resources import Belongings
+from headwater.streaming.runs.realm_sets import all_realms, realm_sets, realms_to_purge
+from headwater.streaming.runs.run_counts import Counts
+from headwater.streaming.runs.runs import Run
+
+_INSTANCE = re.compile(r"[A-Za-z0-9._-]+#[0-9a-f]{16}")
+ROWS, POINTERS = "(rows)", "(pointers)"
+"""What a purge counts as types: it does not look at what the rows are."""
+FAILURES_KEPT = 100
+
+
+class PurgedRealm(msgspec.Struct, frozen=True, kw_only=True):
+    realm: str
+    instance: str
+    listed: bool
+    rounds: int = 0
+    deleted: int | None = None
+    """Rows; None where the database deletes in bulk and does not say."""
+    failure: str = ""
+
+
+class Purged(msgspec.Struct, frozen=True, kw_only=True):
+    realms: list[PurgedRealm]
+    catalogs: list[PurgedCatalog]
+
+
+def purge_all(
+    store: Store,
+    run: Run,
+    *,
+    realms: Sequence[Realm] | None = None,
+    unlisted: bool = True,
+    catalogs: bool = True,
+    belongings: Sequence[Belongings] = (),
+    catalog_age_seconds: int = CATALOG_AGE_SECONDS,
+) -> Purged:
+    """All that may go, or the given realms. What failed and what was counted is in the run's record."""
+    if run.record.dry_run:
+        return _would_purge(store, realms, unlisted, catalogs, catalog_age_seconds)
+    chosen = realms_to_purge(store) if realms is None else realms
+    done = purge_realms(store, chosen, belongings=belongings, before_each=run.check)
+    failures = remove_late_belongings(store, belongings)
+    if unlisted:
+        done += purge_unlisted(store, belongings=belongings, before_each=run.check)
+    failures += [f"{it.instance}: {it.failure}" for it in done if it.failure]
+    dropped: list[PurgedCatalog] = []
+    for realm in realm_sets(store).retain if catalogs else []:
+        run.check()
+        try:
+            dropped += CatalogPurge(store.kernel(realm.instance), age_seconds=catalog_age_seconds).run()
+        except HeadwaterError as error:
+            failures.append(f"catalogs of {realm.name}: {error}")
+    run.record.failures = failures[:FAILURES_KEPT]
+    for it in done:
+        run.record.counts.setdefault(it.instance, {})[ROWS] = Counts(purged=it.deleted or 0, failed=int(bool(it.failure)))
+    for gone in dropped:
+        if not gone.waiting:
+            run.record.counts.setdefault(gone.realm, {}).setdefault(POINTERS, Counts()).add(Counts(purged=gone.pointers))
+    return Purged(realms=done, catalogs=dropped)
+
+
+def _would_purge(store: Store, realms: Sequence[Realm] | None, unlisted: bool, catalogs: bool, age_seconds: int) -> Purged:
+    chosen = realms_to_purge(store) if realms is None else realms
+    would = [PurgedRealm(realm=it.name, instance=it.instance, listed=True) for it in chosen]
+    orphans = unlisted_instances(store) if unlisted else []
+    would += [PurgedRealm(realm=it.partition("#")[0], instance=it, listed=False) for it in orphans]
+    dropped: list[PurgedCatalog] = []
+    for realm in realm_sets(store).retain if catalogs else []:
+        dropped += CatalogPurge(store.kernel(realm.instance), age_seconds=age_seconds).run(dry_run=True)
+    return Purged(realms=would, catalogs=dropped)
+
+
+def purge_realms(
+    store: Store,
+    realms: Sequence[Realm],
+    *,
+    belongings: Sequence[Belongings] = (),
+    before_each: Callable[[], None] = lambda: None,
+) -> list[PurgedRealm]:
+    """One that fails is reported and stays PURGING; the others go on."""
+    done = []
+    for realm in realms:
+        before_each()
+        try:
+            done.append(finish_purge(store, realm, belongings))
+        except HeadwaterError as error:
+            done.append(PurgedRealm(realm=realm.name, instance=realm.instance, listed=True, failure=str(error)))
+    return done
+
+
+def finish_purge(store: Store, realm: Realm, belongings: Sequence[Belongings]) -> PurgedRealm:
+    """⚠ What the realm has elsewhere goes first: as long as its record says PURGING, the next run finds it."""
+    for kind in belongings:
+        kind.remove(realm.instance)
+    _, counts = Realms(store).finish_purge(realm.name)
+    return _purged(realm.name, realm.instance, counts, listed=True)
+
+
+def remove_late_belongings(store: Store, belongings: Sequence[Belongings]) -> list[str]:
+    """What a publisher or job that slept through a purge has brought back. Failures leave."""
+    failures = []
+    for realm in all_realms(store):
+        try:
+            for kind in belongings if realm.status is RealmStatus.PURGED else ():
+                kind.remove(realm.instance)
+        except HeadwaterError as error:
+            failures.append(f"{realm.instance}: {error}")
+    return failures
+
+
+def unlisted_instances(store: Store) -> list[str]:
+    """Instances that have rows and no record, neither by name nor by another creation of that name."""
+    found = sorted(_instances(store.backend))
+    listed = {realm.instance for realm in all_realms(store)}
+    return [instance for instance in found if instance not in listed and _INSTANCE.fullmatch(instance)]
+
+
+def purge_unlisted(
+    store: Store, *, belongings: Sequence[Belongings] = (), before_each: Callable[[], None] = lambda: None
+) -> list[PurgedRealm]:
+    done = []
+    for instance in unlisted_instances(store):
+        before_each()
+        name = instance.partition("#")[0]
+        try:
+            for kind in belongings:
+                kind.remove(instance)
+            done.append(_purged(name, instance, purge_rows(store.backend, instance), listed=False))
+        except HeadwaterError as error:
+            done.append(PurgedRealm(realm=name, instance=instance, listed=False, failure=str(error)))
+    return done
+
+
+def _instances(backend: Backend) -> set[str]:
+    return {row.realm for table in TABLES_IN_ORDER for split in backend.splits(table, 1) for row in backend.scan(split)}
+
+
+def _purged(name: str, instance: str, counts: PurgeCounts, *, listed: bool) -> PurgedRealm:
+    return PurgedRealm(realm=name, instance=instance, listed=listed, rounds=counts.rounds, deleted=counts.deleted)

@@ -1,0 +1,47 @@
+"""Two entries enter, each by id and seq; whether the older one is in the history of the newer one leaves, read from the store.
+
+⚠ A retained set is of one history. A store that was put back to a backup and went on has another one with the same seqs; so
+has another store whose set lies in the same folder. What was added there is not in the set, and would be taken for garbage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from headwater.persistence.backend import Backend
+from headwater.persistence.log.log_walk import LogWalk
+from headwater.schemas.errors import ObjectNotFound, RetainedIncomplete
+from headwater.streaming.reachability.retained_identifiers import Span, WalkedRealm
+from headwater.streaming.reachability.segments import Position
+
+
+def walk_of(backend: Backend, realm: str) -> LogWalk:
+    return WalkedRealm(backend, realm, {}).walk
+
+
+def leads_to(walk: LogWalk, newer_id: str, older_seq: int, older_id: str) -> bool:
+    """The older entry itself may be gone, as one that lies just below a floor: its successor names it."""
+    if newer_id == older_id:
+        return True
+    try:
+        newer = walk.load(bytes.fromhex(newer_id))
+        return newer.entry.seq > older_seq and walk.at(newer, older_seq + 1).entry.previous == bytes.fromhex(older_id)
+    except ObjectNotFound:
+        return False
+
+
+def require_same_history(walk: LogWalk, spans: Mapping[str, Span], positions: Mapping[str, Position]) -> None:
+    """Of pointers whose set reaches beyond the head: it may have been read since, or tell of another history."""
+    for pointer, span in spans.items():
+        known = positions.get(pointer)
+        if known is not None and known.seq > span.seq and not leads_to(walk, known.entry_id, span.seq, span.head.hex()):
+            raise other_history(pointer, known.seq)
+
+
+def other_history(pointer: str, seq: int) -> RetainedIncomplete:
+    return RetainedIncomplete(
+        f"{pointer}: the entry {seq} of the retained set is not in this log.",
+        field="retained",
+        remedy="Seed the set again: `headwater maintain retained --reseed`.",
+        pointer=pointer,
+    )

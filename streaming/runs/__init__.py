@@ -1,0 +1,1 @@
+"""Maintenance runs: one at a time, recorded, counted. Read runs, run_counts, run_totals, schedule_turns, realm_sets."""

@@ -1,0 +1,70 @@
+"""The realms of a store enter; which of them are maintained and which are purged leaves, by their status alone.
+
+Retain: ACTIVE and INACTIVE, and `::system::`, which is maintained like every other realm. Purge: PURGING. Realms in neither
+set (being created, filled, or purged already) are left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from headwater.persistence.realms.realm_records import Realm
+from headwater.persistence.realms.realm_states import RealmStatus
+from headwater.persistence.realms.realms import Realms
+from headwater.persistence.rows import SYSTEM_REALM
+from headwater.persistence.store import Store
+from headwater.schemas.errors import RealmStateConflict
+
+RETAIN = frozenset({RealmStatus.ACTIVE, RealmStatus.INACTIVE})
+PURGE = frozenset({RealmStatus.PURGING})
+PAGE_REALMS = 1_000
+
+
+class RealmSets(msgspec.Struct, frozen=True, kw_only=True):
+    retain: list[Realm]
+    purge: list[Realm]
+
+
+def realm_sets(store: Store) -> RealmSets:
+    found = all_realms(store)
+    return RealmSets(
+        retain=[realm for realm in found if realm.status in RETAIN],
+        purge=[realm for realm in found if realm.status in PURGE],
+    )
+
+
+def all_realms(store: Store) -> list[Realm]:
+    realms = Realms(store)
+    found = page = realms.list(limit=PAGE_REALMS)
+    while len(page) == PAGE_REALMS:
+        page = realms.list(after=page[-1].name, limit=PAGE_REALMS)
+        found = [*found, *page]
+    return found
+
+
+def instances_to_maintain(store: Store, names: Sequence[str] = ()) -> list[str]:
+    """All that may be maintained, or the named ones: `RealmNotFound`, `RealmStateConflict` where a name is not one of them."""
+    if not names:
+        return [SYSTEM_REALM, *(realm.instance for realm in realm_sets(store).retain)]
+    return [SYSTEM_REALM if name == SYSTEM_REALM else _named(store, name, RETAIN, "maintained").instance for name in names]
+
+
+def realms_to_purge(store: Store, names: Sequence[str] = ()) -> list[Realm]:
+    if not names:
+        return realm_sets(store).purge
+    return [_named(store, name, PURGE, "purged") for name in names]
+
+
+def _named(store: Store, name: str, wanted: frozenset[RealmStatus], verb: str) -> Realm:
+    realm = Realms(store).get(name)
+    if realm.status not in wanted:
+        raise RealmStateConflict(
+            f"{name!r} is {realm.status} and cannot be {verb}.",
+            field="realm",
+            remedy=f"Only {' and '.join(sorted(wanted))} realms are {verb}.",
+            realm=name,
+            status=str(realm.status),
+        )
+    return realm

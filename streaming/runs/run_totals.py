@@ -1,0 +1,103 @@
+"""Runs that ended enter; sums over all runs of the store leave, and when each operation last went well.
+
+The records of single runs are dropped after a while, so sums of them would run backwards. One rooted row of `::system::` holds
+the sums, moved by CAS: every process adds to it, and every server shows the same numbers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from headwater.persistence.backend import Backend
+from headwater.persistence.clock import Clock
+from headwater.persistence.coordination.work_leases import put_rooted
+from headwater.persistence.rows import ROW_BYTES_MAX, SYSTEM_REALM, RootedRow
+from headwater.schemas.entry_ids import micros_of
+from headwater.streaming.runs.run_counts import Counts, CountsByRealm, folded
+
+if TYPE_CHECKING:
+    from headwater.streaming.runs.runs import RunRecord
+
+TOTALS_TYPE = "maintenance-totals"
+TOTALS_KEY = "totals"
+WRITE_TRIES_MAX = 20
+REALMS_TOLD_APART_MAX = 500
+MICROS = 1_000_000
+
+
+class OperationTotals(msgspec.Struct, kw_only=True):
+    runs: dict[str, int] = {}
+    """By status."""
+    seconds: float = 0.0
+    last_seconds: float = 0.0
+    last_success_at: int = 0
+    """Microseconds; 0 before the first one."""
+    counts: CountsByRealm = {}
+    """By realm instance and type."""
+
+
+class Totals(msgspec.Struct, kw_only=True):
+    """The row's payload. New fields need a default."""
+
+    operations: dict[str, OperationTotals] = {}
+    kept_since: dict[str, int] = {}
+    """Realm instance → back to where its feed reached when it was last expired, in microseconds."""
+
+
+class RunTotals:
+    def __init__(self, backend: Backend, clock: Clock) -> None:
+        self._backend = backend
+        self._clock = clock
+
+    def read(self) -> Totals:
+        row = self._backend.read_rooted(SYSTEM_REALM, TOTALS_TYPE, TOTALS_KEY)
+        return Totals() if row is None else msgspec.msgpack.decode(row.payload, type=Totals)
+
+    def add(self, record: RunRecord) -> None:
+        """Best effort: what was maintained counts, whether it was counted or not. Dry runs have done nothing."""
+        if record.dry_run:
+            return
+        for _ in range(WRITE_TRIES_MAX):
+            before = self._backend.read_rooted(SYSTEM_REALM, TOTALS_TYPE, TOTALS_KEY)
+            totals = Totals() if before is None else msgspec.msgpack.decode(before.payload, type=Totals)
+            row = RootedRow(
+                type=TOTALS_TYPE,
+                key=TOTALS_KEY,
+                version=1 if before is None else before.version + 1,
+                created_at=self._clock.now_micros() if before is None else before.created_at,
+                payload=_fitting(added(totals, record)),
+            )
+            if put_rooted(self._backend, before, row):
+                return
+
+
+def added(totals: Totals, record: RunRecord) -> Totals:
+    """Pure but for `totals`, which it changes."""
+    into = totals.operations.setdefault(record.operation, OperationTotals())
+    status = str(record.status)
+    into.runs[status] = into.runs.get(status, 0) + 1
+    finished = micros_of(record.finished) if record.finished else 0
+    into.last_seconds = max(0, finished - micros_of(record.started)) / MICROS if finished else 0.0
+    into.seconds += into.last_seconds
+    if status == "DONE" and not record.failures:
+        into.last_success_at = max(into.last_success_at, finished)
+    for realm, by_type in record.counts.items():
+        for name, counts in by_type.items():
+            into.counts.setdefault(realm, {}).setdefault(name, Counts()).add(counts)
+    totals.kept_since = {**totals.kept_since, **record.kept_since}
+    return totals
+
+
+def _fitting(totals: Totals) -> bytes:
+    """Of very many realms the rest is added up under one name, so that the sums stay what they are."""
+    realms_max = REALMS_TOLD_APART_MAX
+    while True:
+        payload = msgspec.msgpack.encode(totals)
+        if len(payload) <= ROW_BYTES_MAX or realms_max == 0:
+            return payload
+        realms_max //= 2
+        for operation in totals.operations.values():
+            operation.counts = folded(operation.counts, realms_max)
+        totals.kept_since = dict(list(totals.kept_since.items())[:realms_max])

@@ -1,0 +1,235 @@
+"""A maintenance operation enters; the right to run leaves, one at a time in the whole store, and a record of what it did.
+
+Records are rooted rows of `::system::`, moved by CAS. The run asks `check` before every batch it deletes. A run that died is
+followed by the next one when its lease has ended; one that seems to live is superseded only by name. What a run has done is
+added to the totals when it ends.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import secrets
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import msgspec
+
+from headwater.persistence.backend import Backend
+from headwater.persistence.clock import Clock
+from headwater.persistence.coordination.work_leases import LEASE_SECONDS, HeldLease, SeenLease, WorkLeases, put_rooted
+from headwater.persistence.rows import ROW_BYTES_MAX, SYSTEM_REALM, RootedRow
+from headwater.schemas.entry_ids import time_text
+from headwater.schemas.errors import InvalidInput, MaintenanceRunning, MaintenanceStopped, MaintenanceSuperseded
+from headwater.streaming.runs.run_counts import Counts as Counts
+from headwater.streaming.runs.run_counts import CountsByRealm as CountsByRealm
+from headwater.streaming.runs.run_counts import folded
+from headwater.streaming.runs.run_totals import RunTotals
+
+RUN_TYPE = "maintenance-run"
+LEASE_KEY = "run"
+RUNS_KEPT = 50
+WRITE_TRIES_MAX = 20
+REALMS_TOLD_APART_MAX = 500
+"""In one record, or fewer if it would not fit a row."""
+
+
+class RunStatus(enum.StrEnum):
+    RUNNING = "RUNNING"
+    DONE = "DONE"
+    FAILED = "FAILED"
+    """Ended by an error; what it did is counted."""
+    SUPERSEDED = "SUPERSEDED"
+    ABANDONED = "ABANDONED"
+    """Its process died; the next run has noticed."""
+    STOPPED = "STOPPED"
+    """Its process was asked to end; the rest is for the next run."""
+
+
+class RunRecord(msgspec.Struct, kw_only=True):
+    """The row's payload. New fields need a default."""
+
+    id: str
+    operation: str
+    status: RunStatus = RunStatus.RUNNING
+    dry_run: bool = False
+    started: str
+    finished: str = ""
+    host: str = ""
+    pid: int = 0
+    counts: CountsByRealm = {}
+    skipped: dict[str, str] = {}
+    """Realm → why nothing was done in it."""
+    failures: list[str] = []
+    """The first hundred."""
+    retained_ids: int = 0
+    """Sizes the next run's filter."""
+    filter: str = ""
+    false_positives: float = 0.0
+    kept_since: dict[str, int] = {}
+    """Of an expiry: realm instance → back to where its feed reaches now, in microseconds."""
+
+    def totals(self) -> Counts:
+        total = Counts()
+        for by_type in self.counts.values():
+            for counts in by_type.values():
+                total.add(counts)
+        return total
+
+
+class Run:
+    """What an operation holds while it works."""
+
+    def __init__(self, record: RunRecord, lease: HeldLease, is_stopping: Callable[[], bool]) -> None:
+        self.record = record
+        self.lease = lease
+        self._is_stopping = is_stopping
+
+    def check(self) -> None:
+        """⚠ Before anything is deleted."""
+        if self.lease.is_lost():
+            raise MaintenanceSuperseded(
+                f"run {self.record.id} was superseded.", remedy="`headwater maintain runs` shows by whom."
+            )
+        if self._is_stopping():
+            raise MaintenanceStopped(f"run {self.record.id} was asked to end.", remedy="The next run does the rest.")
+
+    def renew(self) -> None:
+        self.lease.renew()
+
+
+class Runs:
+    def __init__(
+        self,
+        backend: Backend,
+        clock: Clock,
+        *,
+        lease_seconds: float = LEASE_SECONDS,
+        kept: int = RUNS_KEPT,
+        is_stopping: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._leases = WorkLeases(backend, clock, lease_seconds)
+        self._totals = RunTotals(backend, clock)
+        self._is_stopping = is_stopping
+        self._backend = backend
+        self._clock = clock
+        self._kept = kept
+
+    # ── one run ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    @contextmanager
+    def run(self, operation: str, *, dry_run: bool = False, supersede: str | None = None) -> Iterator[Run]:
+        """`MaintenanceRunning` while another one is at it."""
+        run = self._start(operation, dry_run, supersede)
+        run.lease.keep()
+        status = RunStatus.FAILED
+        try:
+            yield run
+            run.check()
+            status = RunStatus.DONE
+        except MaintenanceSuperseded:
+            status = RunStatus.SUPERSEDED
+            raise
+        except MaintenanceStopped:
+            status = RunStatus.STOPPED
+            raise
+        except Exception as error:
+            run.record.failures = [*run.record.failures, str(error)][:100]
+            raise
+        finally:
+            run.lease.release()
+            run.record.status = status
+            run.record.finished = time_text(self._clock.now_micros())
+            self.save(run.record)
+            self._totals.add(run.record)
+            self._drop_old()
+
+    def _start(self, operation: str, dry_run: bool, supersede: str | None) -> Run:
+        run_id = f"{self._clock.now_micros():016x}-{secrets.token_hex(4)}"
+        seen = self._leases.look(LEASE_KEY)
+        holder, held = seen.holder, seen.is_held
+        if supersede is not None and supersede != holder:
+            raise InvalidInput(
+                f"{supersede!r} is not running{f', {holder} is' if held else ''}.",
+                field="supersede",
+                remedy="`headwater maintain runs` shows the one that is.",
+            )
+        if held and supersede is None:
+            raise self._running(holder, seen)
+        lease = self._leases.take(LEASE_KEY, run_id, seen)
+        if lease is None:
+            raise self._running("another one", None)
+        if holder:
+            self._close(holder, RunStatus.SUPERSEDED if held else RunStatus.ABANDONED)
+        record = RunRecord(
+            id=run_id,
+            operation=operation,
+            dry_run=dry_run,
+            started=time_text(self._clock.now_micros()),
+            host=socket.gethostname(),
+            pid=os.getpid(),
+        )
+        self.save(record)
+        return Run(record, lease, self._is_stopping)
+
+    def _running(self, holder: str, seen: SeenLease | None) -> MaintenanceRunning:
+        until = f", its lease until {time_text(seen.until)}" if seen is not None else ""
+        return MaintenanceRunning(
+            f"maintenance run {holder} is at work{until}.",
+            field="run",
+            remedy=f"Wait for it, or replace it with --supersede {holder}.",
+            run=holder,
+        )
+
+    def _close(self, run_id: str, status: RunStatus) -> None:
+        record = self.find(run_id)
+        if record is not None and record.status is RunStatus.RUNNING:
+            record.status = status
+            record.finished = time_text(self._clock.now_micros())
+            self.save(record)
+            self._totals.add(record)
+
+    # ── records ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def find(self, run_id: str) -> RunRecord | None:
+        row = self._backend.read_rooted(SYSTEM_REALM, RUN_TYPE, run_id)
+        return None if row is None else msgspec.msgpack.decode(row.payload, type=RunRecord)
+
+    def list(self) -> list[RunRecord]:
+        """Newest first."""
+        rows = self._backend.list_rooted(SYSTEM_REALM, RUN_TYPE, limit=1_000)
+        return [msgspec.msgpack.decode(row.payload, type=RunRecord) for row in reversed(rows)]
+
+    def save(self, record: RunRecord) -> None:
+        """Progress too: the counts so far."""
+        payload = _fitting(record)
+        for _ in range(WRITE_TRIES_MAX):
+            before = self._backend.read_rooted(SYSTEM_REALM, RUN_TYPE, record.id)
+            row = RootedRow(
+                type=RUN_TYPE,
+                key=record.id,
+                version=1 if before is None else before.version + 1,
+                created_at=self._clock.now_micros() if before is None else before.created_at,
+                payload=payload,
+            )
+            if put_rooted(self._backend, before, row):
+                return
+
+    def _drop_old(self) -> None:
+        rows = self._backend.list_rooted(SYSTEM_REALM, RUN_TYPE, limit=1_000)
+        for row in rows[: max(0, len(rows) - self._kept)]:
+            self._backend.delete_rooted(SYSTEM_REALM, RUN_TYPE, row.key, row.version)
+
+
+def _fitting(record: RunRecord) -> bytes:
+    """What fits one row: of very many realms the rest is added up under one name."""
+    told = msgspec.structs.replace(record, failures=[line[:500] for line in record.failures[:100]])
+    realms_max = REALMS_TOLD_APART_MAX
+    told.counts = folded(record.counts, realms_max)
+    while len(payload := msgspec.msgpack.encode(told)) > ROW_BYTES_MAX and realms_max:
+        realms_max //= 2
+        told.counts = folded(record.counts, realms_max)
+        told.skipped = dict(list(record.skipped.items())[:realms_max])
+        told.kept_since = dict(list(record.kept_since.items())[:realms_max])
+    return payload

@@ -1,0 +1,65 @@
+"""A cadence enters; whose turn it is leaves: of all processes that maintain a store on a cadence, one begins each cycle.
+
+The row in `::system::` says when the next cycle is due. Whoever moves it on by CAS has the turn; a process that dies in its
+turn loses it, and the next one is due as if it had finished.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from headwater.persistence.backend import Backend
+from headwater.persistence.clock import Clock
+from headwater.persistence.coordination.work_leases import put_rooted
+from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
+from headwater.persistence.rows import SYSTEM_REALM, RootedRow
+
+TURN_TYPE = "maintenance-turn"
+TURN_KEY = "cycle"
+MICROS = 1_000_000
+
+
+class TurnRecord(msgspec.Struct, frozen=True, array_like=True):
+    due_at: int
+    """Microseconds."""
+
+
+OBJECT_TYPES.register(ObjectType(TURN_TYPE, TurnRecord, Life.ROOTED))
+
+
+class ScheduleTurns:
+    def __init__(self, backend: Backend, clock: Clock, every_seconds: float) -> None:
+        self._backend = backend
+        self._clock = clock
+        self._every_seconds = every_seconds
+
+    def take(self) -> float:
+        """0 if it is our turn, which is taken by that; else how many seconds there are to wait."""
+        before, due_at = self._read()
+        now = self._clock.now_micros()
+        # A due time further away than the cadence was set by a slower one, or by a clock that ran ahead.
+        due_at = min(due_at, now + int(self._every_seconds * MICROS))
+        if due_at > now:
+            return (due_at - now) / MICROS
+        return 0.0 if self._write(before, now + int(self._every_seconds * MICROS)) else self._every_seconds
+
+    def come_back(self, seconds: float) -> None:
+        """The turn was not used: another one may have it sooner than the cadence says."""
+        before, due_at = self._read()
+        sooner = self._clock.now_micros() + int(seconds * MICROS)
+        if sooner < due_at:
+            self._write(before, sooner)
+
+    def _read(self) -> tuple[RootedRow | None, int]:
+        row = self._backend.read_rooted(SYSTEM_REALM, TURN_TYPE, TURN_KEY)
+        return row, 0 if row is None else msgspec.msgpack.decode(row.payload, type=TurnRecord).due_at
+
+    def _write(self, before: RootedRow | None, due_at: int) -> bool:
+        row = RootedRow(
+            type=TURN_TYPE,
+            key=TURN_KEY,
+            version=1 if before is None else before.version + 1,
+            created_at=self._clock.now_micros() if before is None else before.created_at,
+            payload=msgspec.msgpack.encode(TurnRecord(due_at)),
+        )
+        return put_rooted(self._backend, before, row)

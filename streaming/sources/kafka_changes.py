@@ -1,0 +1,143 @@
+"""Records of a realm's commits topic enter by Spark's Kafka source; rows leave that are those of `format("headwater")`.
+
+Both frames around Avro are read: single-object without a schema registry, Confluent's with one. A Change that was too large for
+Kafka is fetched from the store by its entry id and checked against its digest. ⚠ A `truncated` record fails the read: entries
+were lost before they were published, and only the log's own floor can say how to go on.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import fastavro
+import msgspec
+import pyarrow as pa
+
+from headwater.persistence.log.log_entry import change_of
+from headwater.schemas.avro.avro_codec import CHANGE_SCHEMA
+from headwater.schemas.errors import ChainBroken, CursorExpired, InvalidInput, KafkaUnavailable
+from headwater.schemas.kafka_records import CONFLUENT_MAGIC, SINGLE_OBJECT_PREFIX, RecordType, digest_of
+from headwater.schemas.topics import commits_topic
+from headwater.streaming.sources.change_rows import CHANGE_DDL, Row, arrow_batch, row_of_avro, row_of_entry
+from headwater.streaming.sources.open_stores import opened_kernel
+from headwater.streaming.tcp_probe import is_answered
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ROWS_PER_BATCH = 500
+
+
+class KafkaOptions(msgspec.Struct, frozen=True, kw_only=True):
+    bootstrap: str
+    realm_instance: str
+    store: str = ""
+    """Where Changes that were too large for Kafka are; none is expected if empty."""
+    schemas: dict[int, dict[str, Any]] = {}
+    """Writer schemas by registry id; the ids that are not here were written with this version's schema."""
+    starting: str = "earliest"
+    records_per_batch: int = 20_000
+    client: dict[str, str] = {}
+    """More settings of Kafka's client, e.g. security.protocol."""
+    finds_gaps: bool = False
+    """Whether the reader compares what comes with a position of its own. Others must be told of entries that were cut."""
+
+
+def require_broker(bootstrap: str) -> None:
+    """⚠ Before a stream is started: Kafka's client would try for minutes, and then not say why."""
+    if not is_answered(bootstrap.split(",")):
+        raise KafkaUnavailable(
+            f"no broker answers at {bootstrap!r}.",
+            field="kafka_bootstrap",
+            remedy="Start Kafka, or name a broker as host:port.",
+        )
+
+
+def stream_kafka_changes(spark: SparkSession, options: KafkaOptions) -> DataFrame:
+    """Follows the topic; with `trigger(availableNow=True)` it catches up and ends."""
+    reader = spark.readStream.format("kafka").options(**_kafka(options))
+    return decoded(reader.option("maxOffsetsPerTrigger", options.records_per_batch).load(), options)
+
+
+def read_kafka_changes(spark: SparkSession, options: KafkaOptions) -> DataFrame:
+    """What the topic holds now."""
+    return decoded(spark.read.format("kafka").options(**_kafka(options)).load(), options)
+
+
+def decoded(records: DataFrame, options: KafkaOptions) -> DataFrame:
+    """On the executors, batch by batch."""
+    return records.select("value", "headers").mapInArrow(_decoder(options), CHANGE_DDL)
+
+
+def _kafka(options: KafkaOptions) -> dict[str, str]:
+    """⚠ read_committed: Spark's default shows records of transactions that were given up."""
+    if not options.bootstrap:
+        raise InvalidInput("no Kafka is named.", field="kafka_bootstrap", remedy="Give host:port.")
+    return {
+        "kafka.bootstrap.servers": options.bootstrap,
+        "subscribe": commits_topic(options.realm_instance),
+        "startingOffsets": options.starting,
+        "includeHeaders": "true",
+        "failOnDataLoss": "true",
+        "kafka.isolation.level": "read_committed",
+        **{f"kafka.{name}": value for name, value in options.client.items()},
+    }
+
+
+def _decoder(options: KafkaOptions) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        read = _AvroReader(options.schemas)
+        for batch in batches:
+            rows = [row for record in batch.to_pylist() if (row := _row(record, read, options)) is not None]
+            for start in range(0, len(rows), ROWS_PER_BATCH):
+                yield arrow_batch(rows[start : start + ROWS_PER_BATCH])
+
+    return decode
+
+
+def _row(record: Row, read: _AvroReader, options: KafkaOptions) -> Row | None:
+    """None for records that are no Change and mean no loss: baselines, ends, and types that a later version adds."""
+    headers = {header["key"]: header["value"] for header in record["headers"] or ()}
+    type = headers.get("ce_type", b"").decode()
+    if type == RecordType.TRUNCATED and not options.finds_gaps:
+        pointer, start = headers.get("ce_subject", b"").decode(), int(headers.get("ce_fromsequence", b"0"))
+        raise CursorExpired(f"{pointer}: entries behind {start} were cut before they were published.", field="kafka")
+    if type != RecordType.CHANGE:
+        return None
+    if record["value"] is None:
+        return _claimed(headers, options)
+    return row_of_avro(read(record["value"]), options.realm_instance)
+
+
+def _claimed(headers: dict[str, bytes], options: KafkaOptions) -> Row:
+    entry_id = headers["ce_id"].decode()
+    if not options.store:
+        raise InvalidInput(
+            f"the Change {entry_id} is too large for Kafka and no store is named.", field="store", remedy="Name the store."
+        )
+    kernel = opened_kernel(options.store, options.realm_instance)
+    logged = kernel.walk.load(bytes.fromhex(entry_id))
+    if digest_of(change_of(logged, kernel.realm_name)) != headers["ce_datadigest"].decode():
+        raise ChainBroken(f"the Change {entry_id} in the store is not the one that was published.")
+    return row_of_entry(logged, options.realm_instance)
+
+
+class _AvroReader:
+    """Framed bytes to the record that Avro reads, by the writer's schema."""
+
+    def __init__(self, schemas: dict[int, dict[str, Any]]) -> None:
+        self._ours = fastavro.parse_schema(CHANGE_SCHEMA)
+        self._theirs = {id: fastavro.parse_schema(schema) for id, schema in schemas.items()}
+
+    def __call__(self, value: bytes) -> Row:
+        if value.startswith(SINGLE_OBJECT_PREFIX):
+            return self._read(value[len(SINGLE_OBJECT_PREFIX) :], self._ours)
+        if value.startswith(CONFLUENT_MAGIC):
+            return self._read(value[5:], self._theirs.get(int.from_bytes(value[1:5], "big"), self._ours))
+        raise ChainBroken(f"a Change is in no frame that is known: it begins with {value[:10].hex()}.")
+
+    def _read(self, datum: bytes, writer: Any) -> Row:
+        found: Row = fastavro.schemaless_reader(io.BytesIO(datum), writer, self._ours)  # type: ignore[assignment]
+        return found

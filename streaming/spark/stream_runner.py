@@ -1,0 +1,146 @@
+"""A stream that is about to start enters; it leaves when everything that was committed before is processed, and has ended.
+
+Spark 4.1 has no `availableNow` for sources in Python: it would run one bounded batch. So a source with `until=start` offers
+nothing beyond what was there, and the query is stopped when it asks in vain.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from headwater.schemas.errors import SparkFailed
+from headwater.streaming.spark.spark_errors import plain_failures
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.listener import StreamingQueryListener
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+Progress = dict[str, Any]
+Report = Callable[[Progress], None]
+LOOK_SECONDS = 0.5
+RESTARTS_MAX = 3
+
+_log = logging.getLogger(__name__)
+
+
+def silent(_: Progress) -> None:
+    """The report of a caller who does not look."""
+
+
+def run_until_caught_up(writer: DataStreamWriter, *, report: Report = silent, restarts_max: int = RESTARTS_MAX) -> int:
+    """Start the stream, process what is there, stop it; the number of rows that went through leaves. The reader must have the
+    option `until`, or come to an end otherwise: writers that go on would keep it busy for ever."""
+
+    def process(query: StreamingQuery) -> int:
+        told = Told(report)
+        with told.listening(str(query.runId)):
+            query.processAllAvailable()
+        told.rest(query)
+        return told.rows
+
+    return _supervised(writer, process, restarts_max)
+
+
+def run_until_stopped(
+    writer: DataStreamWriter, *, is_stopping: Callable[[], bool], report: Report = silent, restarts_max: int = RESTARTS_MAX
+) -> int:
+    """Start the stream and let it run until it is to stop or fails; what it failed with is raised."""
+
+    def follow(query: StreamingQuery) -> int:
+        told = Told(report)
+        with told.listening(str(query.runId)):
+            while query.isActive and not is_stopping():
+                time.sleep(LOOK_SECONDS)
+        failure = query.exception()
+        if failure is not None:
+            raise failure
+        told.rest(query)
+        return told.rows
+
+    return _supervised(writer, follow, restarts_max)
+
+
+def _supervised(writer: DataStreamWriter, run: Callable[[StreamingQuery], int], restarts_max: int) -> int:
+    """A query that Spark itself let down (a worker too slow to answer, a connector's slip) begins again at its checkpoint, a
+    few times. What is one of our errors would only come again."""
+    for attempt in range(restarts_max + 1):
+        query: StreamingQuery | None = None
+        try:
+            with plain_failures():
+                query = writer.start()
+                return run(query)
+        except SparkFailed as failure:
+            if attempt == restarts_max:
+                raise
+            _log.warning("a stream is started again at its checkpoint: %s", failure)
+        finally:
+            if query is not None:
+                query.stop()
+    raise AssertionError("the last attempt returns or raises")
+
+
+class Told:
+    """Batches of one query, each told once: while it runs by Spark's listener, at its end by what Spark remembers."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._lock = threading.Lock()
+        self._batches: set[int] = set()
+        self.rows = 0
+
+    def tell(self, progress: Progress) -> None:
+        with self._lock:
+            if progress["batchId"] in self._batches or not progress["numInputRows"]:
+                return
+            self._batches.add(progress["batchId"])
+            self.rows += progress["numInputRows"]
+        self._report(progress)
+
+    def rest(self, query: StreamingQuery) -> None:
+        """The listener may be late. Spark remembers the last hundred batches."""
+        for progress in query.recentProgress:
+            self.tell(dict(progress))
+
+    @contextmanager
+    def listening(self, run_id: str) -> Iterator[None]:
+        from pyspark.sql import SparkSession
+
+        session = SparkSession.getActiveSession()
+        if session is None:
+            yield
+            return
+        listener = _listener(self, run_id)
+        session.streams.addListener(listener)
+        try:
+            yield
+        finally:
+            session.streams.removeListener(listener)
+
+
+def _listener(told: Told, run_id: str) -> StreamingQueryListener:
+    from pyspark.sql.streaming.listener import QueryProgressEvent, StreamingQueryListener
+
+    class Listener(StreamingQueryListener):
+        """Of all queries of the session, which may be many."""
+
+        def onQueryStarted(self, event: object) -> None:  # noqa: N802
+            pass
+
+        def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+            if str(event.progress.runId) == run_id:
+                told.tell(json.loads(event.progress.json))
+
+        def onQueryIdle(self, event: object) -> None:  # noqa: N802
+            pass
+
+        def onQueryTerminated(self, event: object) -> None:  # noqa: N802
+            pass
+
+    return Listener()

@@ -1,0 +1,107 @@
+"""A Spark job that deletes enters; results leave while it runs, as tasks end; it is cancelled when it must be."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from pyspark import AccumulatorParam, InheritableThread
+
+from headwater.streaming.spark.spark_errors import plain_failures
+from headwater.streaming.sweep.executors import SweepWork
+from headwater.streaming.sweep.sweep_task import SplitResult
+
+LOOK_SECONDS = 0.5
+CANCEL_SECONDS = 30.0
+
+
+class _Lists(AccumulatorParam[list[bytes]]):
+    def zero(self, value: list[bytes]) -> list[bytes]:
+        return []
+
+    def addInPlace(self, value1: list[bytes], value2: list[bytes]) -> list[bytes]:  # noqa: N802
+        value1.extend(value2)
+        return value1
+
+
+class BytesAccumulator:
+    """Filled by tasks on workers, read by the driver. Spark takes what a task told when it has ended well, and once."""
+
+    def __init__(self, context: Any) -> None:
+        self._told = context.accumulator([], _Lists())
+
+    def add(self, content: bytes) -> None:
+        self._told.add([content])
+
+    def since(self, seen: int) -> list[bytes]:
+        found: list[bytes] = self._told.value[seen:]
+        return found
+
+
+class ResultsAccumulator:
+    """What tasks of a sweep did, while it runs."""
+
+    def __init__(self, context: Any) -> None:
+        self._results = BytesAccumulator(context)
+        self._rows = context.accumulator(0)
+
+    def add(self, result: SplitResult) -> None:
+        self._results.add(msgspec.msgpack.encode(result))
+
+    def scanned(self, rows: int) -> None:
+        self._rows.add(rows)
+
+    def since(self, seen: int) -> list[SplitResult]:
+        return [msgspec.msgpack.decode(told, type=SplitResult) for told in self._results.since(seen)]
+
+    @property
+    def rows(self) -> int:
+        return int(self._rows.value)
+
+
+def watched(context: Any, action: Callable[[], object], results: ResultsAccumulator, work: SweepWork) -> None:
+    """`work.before_delete` is asked twice a second; what it raises cancels the job. What ended until then has been told."""
+    group = f"headwater-sweep-{secrets.token_hex(6)}"
+    failures: list[BaseException] = []
+    done = threading.Event()
+
+    def run() -> None:
+        context.setJobGroup(group, "headwater sweep", interruptOnCancel=True)
+        try:
+            action()
+        except BaseException as error:
+            failures.append(error)
+        finally:
+            done.set()
+
+    told = rows = 0
+
+    def tell() -> None:
+        nonlocal told, rows
+        for result in results.since(told):
+            told += 1
+            work.on_result(result)
+        if results.rows > rows:
+            work.on_rows(results.rows - rows)
+            rows = results.rows
+
+    work.before_delete()
+    thread = InheritableThread(target=run, name="sweep-on-spark", session=None)
+    thread.start()
+    try:
+        while not done.wait(LOOK_SECONDS):
+            tell()
+            work.before_delete()
+    except BaseException:
+        context.cancelJobGroup(group)
+        thread.join(CANCEL_SECONDS)
+        raise
+    finally:
+        tell()
+    thread.join()
+    if failures:
+        with plain_failures():
+            raise failures[0]

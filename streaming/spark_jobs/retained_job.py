@@ -1,0 +1,225 @@
+"""Changes enter as a stream, from the log or from Kafka; a retained set leaves that grows by whole batches, each exactly once.
+
+⚠ What decides is the set's own position in each pointer, kept beside its rows: a batch that comes again is recognized whole or
+in part, one that does not begin where the set ends is refused. Ids and Changes stay on the executors; the driver sees positions
+and where segments begin. A set that was overtaken, or that does not add up, is seeded again by walking.
+"""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import tempfile
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from headwater.persistence.store import Store
+from headwater.schemas.errors import CursorGone, RetainedCorrupt, RetainedIncomplete, RetainedMoved, SparkFailed
+from headwater.streaming.expire.readers import RegisteredReaders
+from headwater.streaming.reachability.same_history import leads_to, other_history, walk_of
+from headwater.streaming.reachability.segments import Position
+from headwater.streaming.retained.retained_batch import (
+    BATCH_COLUMNS,
+    PointerShare,
+    known_seq,
+    object_rows,
+    pointer_shares,
+    reached,
+    segments_of,
+    unknown,
+    write_parquet,
+)
+from headwater.streaming.retained.retained_seed import current_spans, seed
+from headwater.streaming.retained.retained_store import RetainedState, RetainedStore
+from headwater.streaming.sources import log_offsets
+from headwater.streaming.sources.kafka_changes import KafkaOptions, require_broker, stream_kafka_changes
+from headwater.streaming.spark.stream_runner import Report, run_until_caught_up, run_until_stopped, silent
+from headwater.streaming.spark_jobs.spark_seed import SparkSeedWriter
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+READER = "retained"
+SPLIT_CHANGES_MIN = 5_000
+SEEDS_MAX = 3
+KAFKA_RESTARTS_MAX = 1
+"""With the checkpoint as it is; then without it."""
+
+
+class RetainedJob:
+    """Of one realm instance. `url` is what executors open the store with."""
+
+    def __init__(self, spark: SparkSession, store: Store, url: str, retained: RetainedStore, *, pin: bool = True) -> None:
+        self._spark = spark
+        self._store = store
+        self._url = url
+        self._retained = retained
+        self._readers = RegisteredReaders(store.backend, retained.realm, store.clock)
+        self._pin = pin
+        self._written = 0
+        """The step that this job wrote last: behind another one's the history is compared."""
+
+    # ── running ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def run(
+        self,
+        *,
+        changes_per_batch: int = 100_000,
+        is_stopping: Callable[[], bool] | None = None,
+        report: Report = silent,
+        reseed: bool = False,
+    ) -> RetainedState:
+        """Catch up and stop; with `is_stopping`, go on until it says so."""
+        for attempt in range(SEEDS_MAX):
+            state = self._loaded(reseed=reseed and attempt == 0)
+            try:
+                if not lag(self._store, state) and is_stopping is None:
+                    return state
+                self._stream(state, changes_per_batch, is_stopping, report)
+                return self.state()
+            except RetainedMoved:  # compacted meanwhile: go on from there
+                if attempt == SEEDS_MAX - 1:
+                    raise
+            except (CursorGone, RetainedIncomplete, RetainedCorrupt):  # overtaken, or not what the log goes on from
+                if attempt == SEEDS_MAX - 1:
+                    raise
+                self._seed()
+        raise AssertionError("unreachable")
+
+    def state(self) -> RetainedState:
+        state = self._retained.load()
+        if state is None:
+            raise RetainedIncomplete(
+                f"there is no retained set of {self._retained.realm!r} yet.", remedy="Run `headwater maintain retained`."
+            )
+        return state
+
+    def run_kafka(self, options: KafkaOptions, *, follow: bool = False, report: Report = silent) -> RetainedState:
+        """The same from the realm's topic, up to what it holds now, or on and on. The store says nothing but where the set
+        begins; what the topic does not reach back to is seeded by walking. ⚠ Spark's record of offsets is no more than a
+        bookmark: where a stream fails with it, it is thrown away and the topic is read again from its beginning."""
+        require_broker(options.bootstrap)
+        checkpoint = self._retained.folder / "kafka-checkpoint"
+        # ⚠ A set that was seeded behind a cut meets the record of it each time it reads the topic: only a gap counts.
+        options = msgspec.structs.replace(options, finds_gaps=True)
+        for attempt in range(SEEDS_MAX):
+            self._loaded(reseed=False)
+            try:
+                writer = self.stream(stream_kafka_changes(self._spark, options), f"file://{checkpoint}")
+                writer = writer if follow else writer.trigger(availableNow=True)
+                run_until_stopped(writer, is_stopping=lambda: False, report=report, restarts_max=KAFKA_RESTARTS_MAX)
+                return self.state()
+            except SparkFailed:
+                if attempt == SEEDS_MAX - 1 or not checkpoint.exists():
+                    raise
+                shutil.rmtree(checkpoint, ignore_errors=True)
+            except RetainedMoved:
+                if attempt == SEEDS_MAX - 1:
+                    raise
+            except (CursorGone, RetainedIncomplete, RetainedCorrupt):
+                if attempt == SEEDS_MAX - 1:
+                    raise
+                self._seed()
+        raise AssertionError("unreachable")
+
+    def stream(self, changes: DataFrame, checkpoint: str) -> Any:
+        """The writer of any stream with these columns, e.g. from Kafka, whose offsets only the checkpoint knows."""
+        return changes.writeStream.foreachBatch(self._add_batch).option("checkpointLocation", checkpoint)
+
+    def _loaded(self, *, reseed: bool) -> RetainedState:
+        try:
+            state = None if reseed else self._retained.load()
+        except RetainedCorrupt:
+            state = None
+        return self._seed() if state is None else state
+
+    def _seed(self) -> RetainedState:
+        """⚠ The pin first, on all there is: what is read now must not be cut before the stream goes on behind it."""
+        if self._pin:
+            self._readers.save(READER, {})
+        state = seed(self._store.backend, self._retained, SparkSeedWriter(self._spark, self._url))
+        self._save_pin(state)
+        return state
+
+    def _stream(
+        self, state: RetainedState, changes_per_batch: int, is_stopping: Callable[[], bool] | None, report: Report
+    ) -> None:
+        positions = {name: log_offsets.Position(at.seq, at.entry_id) for name, at in state.positions.items()}
+        cores = max(1, int(self._spark.sparkContext.defaultParallelism))
+        options = {
+            "store": self._url,
+            "realm": state.realm,
+            "changes_per_batch": str(changes_per_batch),
+            # A task costs a worker's start, which is as much as reading 20,000 Changes: few and large ones.
+            "changes_per_split": str(max(SPLIT_CHANGES_MIN, changes_per_batch // cores)),
+            "columns": ",".join(BATCH_COLUMNS),
+            "after": log_offsets.LogOffset(state.realm, positions).as_text(),
+        }
+        options |= {} if is_stopping else {"until": "start"}
+        changes = self._spark.readStream.format("headwater").options(**options).load()
+        # The set knows its position, so Spark's own record need not outlive the run.
+        checkpoint = tempfile.mkdtemp(prefix="headwater-retained-")
+        try:
+            writer = changes.writeStream.foreachBatch(self._add_batch).option("checkpointLocation", f"file://{checkpoint}")
+            if is_stopping:
+                run_until_stopped(writer, is_stopping=is_stopping, report=report)
+            else:
+                run_until_caught_up(writer, report=report)
+        finally:
+            shutil.rmtree(checkpoint, ignore_errors=True)
+
+    # ── one batch ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _add_batch(self, batch: DataFrame, batch_id: int) -> None:
+        """Two jobs: one says what came, one writes it."""
+        state = self.state()
+        slim = batch.select(*BATCH_COLUMNS).persist()
+        try:
+            shares = [share for share in pointer_shares(slim, state) if not self._was_purged(state, share)]
+            positions = reached(state, shares)
+            if not positions:
+                return
+            if state.number != self._written:
+                self._require_same_history(state, positions)
+            known = {share.pointer: known_seq(state, share.pointer) for share in shares}
+            again = any(share.again or share.first <= known[share.pointer] for share in shares)
+            bounds = [bound for share in shares for bound in share.opened if bound.start > known[share.pointer]]
+            rows = object_rows(unknown(slim, known) if again else slim, segments_of(state, bounds, positions))
+            state = self._retained.append(state, positions, bounds, functools.partial(write_parquet, rows))
+            self._written = state.number
+        finally:
+            slim.unpersist()
+        self._save_pin(state)
+
+    def _require_same_history(self, state: RetainedState, moved: dict[str, Position]) -> None:
+        """⚠ What the batch goes on from is what the set ends with, not another entry of that seq."""
+        walk = walk_of(self._store.backend, state.realm)
+        for pointer, position in moved.items():
+            known = state.positions.get(pointer)
+            if known is not None and not leads_to(walk, position.entry_id, known.seq, known.entry_id):
+                raise other_history(pointer, known.seq)
+
+    def _was_purged(self, state: RetainedState, share: PointerShare) -> bool:
+        """A topic still tells of pointers that went with their catalog. Where it does not begin with their first entry, no
+        walk could seed what is missing; and nothing of theirs must stay."""
+        unknown_part = share.first > 1 and known_seq(state, share.pointer) == 0
+        return unknown_part and self._store.backend.read_pointer(state.realm, share.pointer) is None
+
+    def _save_pin(self, state: RetainedState) -> None:
+        if self._pin:
+            self._readers.save(READER, {pointer: at.seq for pointer, at in state.positions.items()})
+
+
+def lag(store: Store, state: RetainedState) -> dict[str, int]:
+    """Pointer → entries that the set does not know yet. ⚠ The heads are read after the set: one that lies behind it, or is
+    another entry of its seq, is of another history."""
+    spans = current_spans(store.backend, state.realm)
+    for pointer, span in spans.items():
+        at = state.positions.get(pointer)
+        if at is not None and (span.seq < at.seq or (span.seq == at.seq and span.head.hex() != at.entry_id)):
+            raise other_history(pointer, at.seq)
+    known = {pointer: at.seq for pointer, at in state.positions.items()}
+    behind = {pointer: span.seq - known.get(pointer, 0) for pointer, span in spans.items()}
+    return {pointer: count for pointer, count in behind.items() if count > 0}

@@ -1,0 +1,163 @@
+"""A retained set and floors enter; the ids that must stay leave, by two joins on executors; and the set made smaller.
+
+The rule is that of `segments`: a segment that reaches above its floor is the first link of a chain, its bases are the others.
+An object of a link counts unless a link before it has released it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as sql
+
+from headwater.schemas.errors import RetainedCorrupt
+from headwater.streaming.reachability.fence import FencedRealm
+from headwater.streaming.reachability.id_set import IdCollector
+from headwater.streaming.reachability.retained_identifiers import LogIdentifier
+from headwater.streaming.reachability.segments import NEVER, Bounds, Link, SegmentMap
+from headwater.streaming.retained.retained_batch import write_parquet
+from headwater.streaming.retained.retained_seed import ROW_DDL
+from headwater.streaming.retained.retained_sources import Retained
+from headwater.streaming.retained.retained_store import RetainedState, RetainedStore
+from headwater.streaming.spark.spark_errors import plain_failures
+from headwater.streaming.spark_jobs.spark_ids import FrameIds
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+LINK_DDL = "chain bigint, depth int, pointer string, segment bigint, at bigint"
+
+
+def intervals(spark: SparkSession, state: RetainedState) -> DataFrame:
+    """One row for each object of a segment: when it was added (null for one of the base) and released (null if it is live)."""
+    if not state.folders:
+        rows = spark.createDataFrame([], ROW_DDL)
+    else:
+        # ⚠ Whatever the session is set to: a file that is missing or damaged is objects that would not be kept.
+        strictly = spark.read.schema(ROW_DDL).option("ignoreMissingFiles", False).option("ignoreCorruptFiles", False)
+        rows = strictly.parquet(*(f"file://{folder}" for folder in state.folders))
+    added = sql.when(sql.col("added"), sql.col("seq"))
+    released = sql.when(~sql.col("added"), sql.col("seq"))
+    grouped = rows.groupBy("pointer", "segment", "object").agg(
+        sql.min(added).alias("added"), sql.max(released).alias("released"), sql.max(added).alias("added_last")
+    )
+    # No writer adds an object again that it released. If one did, it would be kept too long, not lost.
+    is_live = sql.col("added_last") > sql.col("released")
+    return grouped.withColumn("released", sql.when(is_live, None).otherwise(sql.col("released"))).drop("added_last")
+
+
+def chained(spark: SparkSession, state: RetainedState, floors: Mapping[str, int], *, follow_base: bool = True) -> DataFrame:
+    """Every object that must stay, under the chain and at the depth that keeps it; the same id may come in many chains."""
+    links = spark.createDataFrame(_link_rows(state, floors, follow_base=follow_base), LINK_DDL)
+    found = intervals(spark, state).join(sql.broadcast(links), ["pointer", "segment"])
+    alive = sql.coalesce("released", sql.lit(NEVER)) > sql.col("at")
+    there = (sql.col("depth") == 0) | (sql.col("added") <= sql.col("at"))
+    objects = found.where(sql.col("added").isNotNull() & alive & there)
+    hidden = found.where(sql.col("added").isNull() & (sql.col("released") <= sql.col("at")))
+    hidden = hidden.select(
+        sql.col("chain").alias("hidden_chain"), sql.col("object").alias("hidden_object"), sql.col("depth").alias("hidden_depth")
+    )
+    is_hidden = (
+        (sql.col("chain") == sql.col("hidden_chain"))
+        & (sql.col("object") == sql.col("hidden_object"))
+        & (sql.col("hidden_depth") < sql.col("depth"))
+    )
+    return objects.join(hidden, is_hidden, "left_anti")
+
+
+def retained_ids(
+    spark: SparkSession, state: RetainedState, floors: Mapping[str, int], *, follow_base: bool = True
+) -> DataFrame:
+    """The same id may come more than once."""
+    return chained(spark, state, floors, follow_base=follow_base).select(sql.col("object").alias("id"))
+
+
+class StreamedSource:
+    """What a sweep asks for the set that the stream has made. Changes tell what belongs to logs: ⚠ what else plug-ins know
+    is not decided here, and goes with a sweep that walks."""
+
+    def __init__(self, spark: SparkSession, folder: str, *, follow_base: bool = True) -> None:
+        self._spark = spark
+        self._folder = folder
+        self._follow_base = follow_base
+
+    def retained(self, fenced: FencedRealm) -> Retained:
+        state = RetainedStore(self._folder, fenced.realm).load()
+        if state is None:
+            return Retained(ids=IdCollector().finish(), positions={})  # complete only where there is nothing to keep
+        floors = {pointer: span.floor for pointer, span in fenced.spans.items()}
+        ids = FrameIds(retained_ids(self._spark, state, floors, follow_base=self._follow_base))
+        return Retained(ids=ids, positions=state.positions, covers=LogIdentifier.covers)
+
+
+# ── smaller ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def compact(spark: SparkSession, store: RetainedStore, floors: Mapping[str, int]) -> RetainedState:
+    """⚠ Only for floors of a sweep that proved completeness up to every head; `Histories.compact` is the same, in memory."""
+    state = store.load()
+    if state is None:
+        raise RetainedCorrupt(f"there is no retained set of {store.realm!r}.", field="retained")
+    chains = list(SegmentMap(state.bounds).retained_chains(floors))
+    bases = {(bound.pointer, bound.start): bound.base for bound in state.bounds}
+    bounds: list[Bounds] = []
+    heads: list[tuple[str, int, int, bool]] = []
+    for chain in chains:
+        key, base = chain[0].key, bases[chain[0].key]
+        flatten = base is not None and base.seq < floors.get(base.pointer, NEVER)
+        bounds.append(Bounds(key.pointer, key.start, None if flatten else base))
+        heads.append((key.pointer, key.start, chain[0].at, flatten))
+    positions = {
+        pointer: at._replace(first=max(at.first, floors[pointer]))
+        for pointer, at in state.positions.items()
+        if pointer in floors
+    }
+    rows = _compacted_rows(spark, state, floors, chains, heads)
+    with plain_failures():
+        return store.append(state, positions, bounds, functools.partial(write_parquet, rows), fresh=True)
+
+
+def _compacted_rows(
+    spark: SparkSession,
+    state: RetainedState,
+    floors: Mapping[str, int],
+    chains: list[list[Link]],
+    heads: list[tuple[str, int, int, bool]],
+) -> DataFrame:
+    all_heads = spark.createDataFrame(
+        [(number, *head) for number, head in enumerate(heads)],
+        "chain bigint, pointer string, segment bigint, lo bigint, flatten boolean",
+    )
+    known = intervals(spark, state).join(sql.broadcast(all_heads), ["pointer", "segment"])
+    own = known.where(sql.col("added").isNotNull() & (sql.coalesce("released", sql.lit(NEVER)) > sql.col("lo")))
+    of_base = known.where(sql.col("added").isNull())
+    taken_over = (
+        chained(spark, state, floors)
+        .where("depth > 0")
+        .select("chain", "object")
+        .distinct()
+        .join(sql.broadcast(all_heads.where("flatten")), "chain")
+        .join(of_base.select("chain", "object", "released"), ["chain", "object"], "left")
+        .withColumn("added", sql.col("lo"))
+    )
+    columns = ["pointer", "segment", "object", "added", "released"]
+    whole = own.select(*columns).unionByName(taken_over.select(*columns))
+    whole = whole.unionByName(of_base.where("not flatten").select(*columns))
+    sides = [
+        whole.where(sql.col(name).isNotNull()).select(
+            "pointer", "segment", "object", sql.col(name).alias("seq"), sql.lit(name == "added").alias("added")
+        )
+        for name in ("added", "released")
+    ]
+    return sides[0].unionByName(sides[1])
+
+
+def _link_rows(
+    state: RetainedState, floors: Mapping[str, int], *, follow_base: bool = True
+) -> list[tuple[int, int, str, int, int]]:
+    chains = SegmentMap(state.bounds).retained_chains(floors, follow_base=follow_base)
+    return [
+        (number, link.depth, link.key.pointer, link.key.start, link.at) for number, chain in enumerate(chains) for link in chain
+    ]

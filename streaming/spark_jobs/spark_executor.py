@@ -1,0 +1,194 @@
+"""Splits of the objects table enter; what became of their rows leaves: scanned, judged and deleted on Spark's workers.
+
+`exact` joins the scanned rows with the ids that must stay, on executors; rows that find none go. `bloom` makes a filter on
+executors, merges it as a tree, and sends it to every worker. ⚠ Each retained id is probed there before anything is deleted.
+The driver sees positions, counts and a sample, and the one filter: no ids.
+"""
+
+from __future__ import annotations
+
+import functools
+import pickle
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark import StorageLevel
+from pyspark.sql import functions as sql
+
+from headwater.persistence.backend import Backend
+from headwater.schemas.errors import InvalidInput, MaintenanceRefused
+from headwater.streaming.reachability.id_set import MarkedIds
+from headwater.streaming.reachability.safeguards import ALL_ON, Safeguards
+from headwater.streaming.retained.bloom import SALT_BYTES, BloomFilter
+from headwater.streaming.retained.retained_filter import FilterChoice, lost_by_filter, refuse_overfull
+from headwater.streaming.spark.spark_errors import plain_failures
+from headwater.streaming.spark_jobs.job_watch import ResultsAccumulator, watched
+from headwater.streaming.spark_jobs.spark_ids import frame_ids
+from headwater.streaming.spark_jobs.spark_sweep_tasks import SCANNED_DDL, TOLD_DDL, deleting, scanning, sweeping
+from headwater.streaming.sweep.executors import SweepWork, shipped
+from headwater.streaming.sweep.sweep_task import SweepPlan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SHARES_PER_CORE = 4
+"""Of the join: small enough to be sorted in memory."""
+ROWS_PER_SHARE = 500_000
+
+Batches = Iterable[pa.RecordBatch]
+
+
+class SparkExecutor:
+    """Spark's workers, each with its own connection to the store."""
+
+    def __init__(self, session: SparkSession, store_url: str, backend: Backend) -> None:
+        if not backend.abilities.shared_between_processes:
+            raise InvalidInput(
+                f"{backend.name} cannot be reached by workers.",
+                field="store",
+                remedy="Sweep without --spark, or use another store.",
+            )
+        self._spark = session
+        self._context = session.sparkContext
+        self._store_url = store_url
+        self._realms: list[str] = []
+        self._kept: DataFrame | None = None
+        self._kept_count = 0
+        self._shares = 1
+        self._bloom: Any = None
+
+    # ── the filter ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def prepare(self, retained: Mapping[str, MarkedIds], choice: FilterChoice, safeguards: Safeguards = ALL_ON) -> float:
+        with plain_failures():
+            self._keep(retained)
+            if choice.kind == "exact":
+                return 0.0
+            bloom = self._built(choice.capacity)
+        measured = refuse_overfull(bloom, choice.capacity, self._kept_count)
+        self._bloom = self._context.broadcast(shipped(bloom, safeguards))
+        return measured
+
+    def probe(self) -> int:
+        """⚠ Also that there are as many as were marked: a join that lost some would delete them."""
+        kept = self._all_kept()
+        with plain_failures():
+            if self._bloom is None:
+                found = kept.count()
+            else:
+                told = kept.mapInArrow(probing(self._bloom, self._realms), "probed bigint")
+                found = int(told.agg(sql.sum("probed")).collect()[0][0] or 0)
+        if found != self._kept_count:
+            raise MaintenanceRefused(
+                f"{self._kept_count} objects must stay, {found} came through the filter.",
+                field="filter",
+                remedy="Nothing was deleted. Run it again, and report this if it comes again.",
+            )
+        return int(found)
+
+    def release(self) -> None:
+        if self._kept is not None:
+            self._kept.unpersist()
+        if self._bloom is not None:
+            self._bloom.destroy()
+        self._kept, self._bloom, self._kept_count, self._realms = None, None, 0, []
+
+    def _keep(self, retained: Mapping[str, MarkedIds]) -> None:
+        """All realms in one frame, spread by id, so that a scan is joined with it as it lies."""
+        self._realms = list(retained)
+        by_realm = [frame_ids(self._spark, ids) for ids in retained.values()]
+        columns = [ids.frame.select(sql.lit(number).alias("realm"), "id") for number, ids in enumerate(by_realm)]
+        whole = functools.reduce(lambda left, right: left.unionByName(right), columns)
+        self._kept_count = sum(map(len, by_realm))
+        self._shares = max(self._cores() * SHARES_PER_CORE, self._kept_count // ROWS_PER_SHARE)
+        self._kept = whole.repartition(self._shares, "realm", "id").persist(StorageLevel.MEMORY_AND_DISK)
+        self._kept.count()
+        for ids in by_realm:
+            ids.release()
+
+    def _built(self, capacity: int) -> BloomFilter:
+        """One part on each core, merged two by two; what arrives here is the whole."""
+        making = building(capacity, secrets.token_bytes(SALT_BYTES), self._realms)
+        parts = self._all_kept().coalesce(self._cores()).mapInArrow(making, "part binary").rdd
+        whole: BloomFilter = parts.map(lambda row: _unpickled(row[0])).treeReduce(lambda left, right: left.merge(right))
+        return whole
+
+    # ── the sweep ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def sweep(self, work: SweepWork) -> None:
+        """Limits hold over all tasks together. A run that was superseded is cancelled within a second: what its tasks still
+        delete was found unreachable, and never comes back."""
+        kept = self._all_kept()
+        plan = plan_for_one_of(work.plan, self._cores())
+        splits = list(work.splits)
+        results = ResultsAccumulator(self._context)
+        numbers = self._spark.range(0, len(splits), 1, max(1, len(splits)))
+        if self._bloom is not None:
+            told = numbers.mapInArrow(sweeping(self._store_url, plan, splits, self._bloom, results), TOLD_DDL)
+        else:
+            scanned = numbers.mapInArrow(scanning(self._store_url, plan, self._realms, splits, results), SCANNED_DDL)
+            judged = joined(scanned.repartition(self._shares, "realm", "id"), kept)
+            told = judged.mapInArrow(deleting(self._store_url, plan, self._realms, results), TOLD_DDL)
+        watched(self._context, told.collect, results, work)
+
+    def _all_kept(self) -> DataFrame:
+        if self._kept is None:
+            raise MaintenanceRefused("no filter was made.", field="filter")
+        return self._kept
+
+    def _cores(self) -> int:
+        return max(1, int(self._context.defaultParallelism))
+
+
+def joined(scanned: DataFrame, kept: DataFrame) -> DataFrame:
+    """Each scanned row, with whether its id is one of those that must stay. Sorted and merged: it spills, it does not burst."""
+    return scanned.join(kept.withColumn("kept", sql.lit(True)).hint("merge"), ["realm", "id"], "left")
+
+
+def plan_for_one_of(plan: SweepPlan, tasks: int) -> SweepPlan:
+    return SweepPlan(
+        realms=plan.realms,
+        dry_run=plan.dry_run,
+        rows_per_second=plan.rows_per_second / tasks,
+        deletes_per_second=plan.deletes_per_second / tasks,
+    )
+
+
+def building(capacity: int, salt: bytes, realms: Sequence[str]) -> Callable[[Batches], Batches]:
+    """Ids that must stay enter on a worker; a filter of its share leaves."""
+
+    def built(batches: Batches) -> Batches:
+        bloom = BloomFilter(capacity, salt)
+        for realm, ids in ids_by_realm(batches, realms):
+            bloom.add_many(realm, ids)
+        yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(bloom)], pa.binary())], names=["part"])
+
+    return built
+
+
+def probing(broadcast: Any, realms: Sequence[str]) -> Callable[[Batches], Batches]:
+    def probed(batches: Batches) -> Batches:
+        bloom: BloomFilter = broadcast.value
+        count = 0
+        for realm, ids in ids_by_realm(batches, realms):
+            kept = bloom.keeps_many(realm, ids)
+            if not kept.all():
+                raise lost_by_filter(realm, int(ids[~kept][0]))
+            count += len(ids)
+        yield pa.RecordBatch.from_arrays([pa.array([count], pa.int64())], names=["probed"])
+
+    return probed
+
+
+def ids_by_realm(batches: Batches, realms: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    for batch in batches:
+        numbers, ids = batch.column(0).to_numpy(), batch.column(1).to_numpy()
+        for number in sorted(set(numbers.tolist())):
+            yield realms[number], ids[numbers == number]
+
+
+def _unpickled(content: bytes) -> BloomFilter:
+    bloom: BloomFilter = pickle.loads(content)  # noqa: S301 - our own bytes
+    return bloom

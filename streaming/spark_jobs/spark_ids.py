@@ -1,0 +1,54 @@
+"""Ids of objects that must stay enter as a DataFrame; they leave counted and kept on executors, not gathered in the driver."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark import StorageLevel
+
+from headwater.streaming.reachability.id_set import IdCollector, IdSet, MarkedIds
+from headwater.streaming.spark.spark_errors import plain_failures
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ID_DDL = "id bigint"
+ID_ARROW = pa.schema([("id", pa.int64())])
+IDS_PER_BATCH = 50_000
+
+
+class FrameIds:
+    """Of one realm; each once."""
+
+    def __init__(self, ids: DataFrame) -> None:
+        """What goes wrong in finding them goes wrong here."""
+        self.frame = ids.distinct().persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            with plain_failures():
+                self._count = int(self.frame.count())
+        except BaseException:
+            self.release()
+            raise
+
+    def __len__(self) -> int:
+        return self._count
+
+    def local(self) -> IdSet:
+        """⚠ In this process, eight bytes each: for threads, and for comparing with a walk."""
+        collector = IdCollector()
+        with plain_failures():
+            for batch in self.frame.toArrow().to_batches():
+                collector.add(batch.column(0).to_pylist())
+        return collector.finish()
+
+    def release(self) -> None:
+        self.frame.unpersist()
+
+
+def frame_ids(spark: SparkSession, ids: MarkedIds) -> FrameIds:
+    """Ids that were found in this process are sent to the executors."""
+    if isinstance(ids, FrameIds):
+        return ids
+    column = pa.array(memoryview(ids.local().packed()).cast("q"), pa.int64())
+    return FrameIds(spark.createDataFrame(pa.Table.from_arrays([column], schema=ID_ARROW)))

@@ -1,0 +1,1 @@
+"""Finding and deleting garbage. Read sweep, sweep_task, executors, verify."""

@@ -1,0 +1,236 @@
+"""A share of the objects table enters; the rows of it that nothing reaches and that are old enough are gone, each counted.
+
+This is what runs for each split, on a thread or on a Spark worker: it knows no store but the one it is given.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+
+import msgspec
+
+from headwater.persistence.backend import Backend
+from headwater.persistence.rows import ScannedRow, Split
+from headwater.schemas.errors import HeadwaterError, MaintenanceRefused
+from headwater.streaming.retained.retained_filter import RetainedFilter, kept_of
+from headwater.streaming.runs.runs import Counts, CountsByRealm
+
+DELETE_BATCH_ROWS = 500
+DELETE_TRIES_MAX = 3
+SAMPLE_ROWS = 20
+FAILURES_TOLD = 20
+CHUNK_ROWS = 2_000
+
+
+class RealmToSweep(msgspec.Struct, frozen=True, kw_only=True):
+    created_before: int
+    """Microseconds: T minus the grace."""
+    types: frozenset[str]
+    """⚠ What may be purged at all: known types that identifiers and the retained set decide about, and none that is rooted."""
+
+
+class SweepPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a worker needs beside the store and the filter."""
+
+    realms: dict[str, RealmToSweep]
+    dry_run: bool = False
+    rows_per_second: float = 0.0
+    """Scanned; 0 is no limit. Of one task."""
+    deletes_per_second: float = 0.0
+
+
+class Doomed(msgspec.Struct, frozen=True, array_like=True):
+    """A row that goes, or would go."""
+
+    realm: str
+    type: str
+    id: int
+    part: int
+    created_at: int
+
+
+class SplitResult(msgspec.Struct, kw_only=True):
+    counts: CountsByRealm = {}
+    sample: list[Doomed] = []
+    failures: list[str] = []
+
+    def of(self, realm: str, type: str) -> Counts:
+        return self.counts.setdefault(realm, {}).setdefault(type, Counts())
+
+    def merge(self, other: SplitResult) -> None:
+        for realm, by_type in other.counts.items():
+            for name, counts in by_type.items():
+                self.of(realm, name).add(counts)
+        self.sample = [*self.sample, *other.sample][:SAMPLE_ROWS]
+        self.failures = [*self.failures, *other.failures][:100]
+
+
+class RateLimit:
+    """At most so many per second, over all threads that share it. No limit at 0."""
+
+    def __init__(
+        self,
+        per_second: float,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._per_second = per_second
+        self._monotonic = monotonic
+        self._sleep = sleep
+        self._lock = threading.Lock()
+        self._free_at = monotonic()
+
+    def wait(self, count: int) -> float:
+        """Seconds that were slept."""
+        if not self._per_second or not count:
+            return 0.0
+        with self._lock:
+            start = max(self._free_at, self._monotonic())
+            self._free_at = start + count / self._per_second
+        pause = start - self._monotonic()
+        if pause > 0:
+            self._sleep(pause)
+        return max(pause, 0.0)
+
+
+class Removal:
+    """Rows that nothing reaches enter, each batch is deleted and counted. Goes on over single failures."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        plan: SweepPlan,
+        *,
+        deleting: RateLimit | None = None,
+        before_delete: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._backend = backend
+        self._plan = plan
+        self._deleting = deleting or RateLimit(plan.deletes_per_second)
+        self._before_delete = before_delete
+
+    def remove(self, rows: Sequence[ScannedRow], result: SplitResult) -> None:
+        """What could not be deleted is counted as failed and is there for the next run."""
+        sampled = rows[: SAMPLE_ROWS - len(result.sample)]
+        result.sample = [*result.sample, *(Doomed(it.realm, it.type, it.id, it.part, it.created_at) for it in sampled)]
+        for first in range(0, len(rows), DELETE_BATCH_ROWS):
+            self._remove_batch(rows[first : first + DELETE_BATCH_ROWS], result)
+
+    def _remove_batch(self, batch: Sequence[ScannedRow], result: SplitResult) -> None:
+        if self._plan.dry_run:
+            for row in batch:
+                result.of(row.realm, row.type).would_purge += 1
+            return
+        self._deleting.wait(len(batch))
+        self._before_delete()
+        if self._delete_together(batch, result):
+            return
+        for row in batch:  # one of them cannot be deleted: find out which
+            if not self._delete_together([row], result):
+                result.of(row.realm, row.type).failed += 1
+
+    def _delete_together(self, rows: Sequence[ScannedRow], result: SplitResult) -> bool:
+        error: HeadwaterError | None = None
+        for _ in range(DELETE_TRIES_MAX if len(rows) == 1 else 1):
+            try:
+                done = self._backend.delete_scanned(rows)
+            except HeadwaterError as failed:
+                error = failed
+                continue
+            self._count(rows, done.spared, result)
+            return True
+        if len(rows) == 1 and len(result.failures) < FAILURES_TOLD:
+            result.failures.append(f"{rows[0].realm} {rows[0].type} {rows[0].id}: {error}")
+        return False
+
+    def _count(self, rows: Sequence[ScannedRow], spared: int, result: SplitResult) -> None:
+        """⚠ Spared rows were not deleted: written again since the scan, or gone already. They are not told apart by row, so
+        as many are counted as newer."""
+        for number, row in enumerate(rows):
+            counts = result.of(row.realm, row.type)
+            if number < spared:
+                counts.newer += 1
+            else:
+                counts.purged += 1
+
+
+class SplitSweep:
+    """Scan, judge by a filter, delete: all of it in one place."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        plan: SweepPlan,
+        retained: RetainedFilter,
+        *,
+        scanning: RateLimit | None = None,
+        deleting: RateLimit | None = None,
+        before_delete: Callable[[], None] = lambda: None,
+        on_rows: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        self._backend = backend
+        self._plan = plan
+        self._retained = retained
+        self._scanning = scanning or RateLimit(plan.rows_per_second)
+        self._removal = Removal(backend, plan, deleting=deleting, before_delete=before_delete)
+        self._on_rows = on_rows
+
+    def run(self, split: Split) -> SplitResult:
+        result = SplitResult()
+        batch: list[ScannedRow] = []
+        try:
+            for chunk in scanned_chunks(self._backend, self._plan, split):
+                self._scanning.wait(len(chunk))
+                self._on_rows(len(chunk))
+                batch += self._doomed(chunk, result)
+                whole = len(batch) - len(batch) % DELETE_BATCH_ROWS
+                self._removal.remove(batch[:whole], result)
+                batch = batch[whole:]
+        except MaintenanceRefused:
+            raise
+        except HeadwaterError as error:
+            result.failures.append(scan_failure(split, error))
+        self._removal.remove(batch, result)
+        return result
+
+    def _doomed(self, chunk: Sequence[ScannedRow], result: SplitResult) -> list[ScannedRow]:
+        """Which rows go; the others are counted."""
+        doomed = []
+        for realm, group in groupby(chunk, key=lambda row: row.realm):
+            rows = list(group)
+            wanted = self._plan.realms[realm]
+            for row, kept in zip(rows, kept_of(self._retained, realm, [row.id for row in rows]), strict=True):
+                counts = result.of(realm, row.type)
+                counts.scanned += 1
+                if kept or row.type not in wanted.types:
+                    counts.retained += 1
+                elif row.created_at >= wanted.created_before:
+                    counts.newer += 1
+                else:
+                    doomed.append(row)
+        return doomed
+
+
+def scanned_chunks(backend: Backend, plan: SweepPlan, split: Split) -> Iterator[list[ScannedRow]]:
+    """Rows of the realms that are swept, some thousand at once; what came before a failure comes before it here too."""
+    only_realm = next(iter(plan.realms)) if len(plan.realms) == 1 else None
+    chunk: list[ScannedRow] = []
+    try:
+        for row in backend.scan(split, realm=only_realm):
+            if row.realm in plan.realms:
+                chunk.append(row)
+            if len(chunk) == CHUNK_ROWS:
+                yield chunk
+                chunk = []
+    except HeadwaterError:
+        yield chunk
+        raise
+    yield chunk
+
+
+def scan_failure(split: Split, error: HeadwaterError) -> str:
+    return f"scan of {split.lower or 'the start'} to {split.upper or 'the end'}: {error}"

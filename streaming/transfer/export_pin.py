@@ -1,0 +1,44 @@
+"""A realm enters; while it is being exported nothing of what the cut reaches goes, though commits and maintenance go on.
+
+⚠ The pin is set under the lease of maintenance runs: no expiry that has looked for pins before, and no sweep that has read
+floors before, is still at work. From then on no floor rises; and whatever is reachable between the floors and the heads of
+the cut stays so. The pin of a process that died ends by itself.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from headwater.persistence.store import Store
+from headwater.schemas.errors import HeadwaterError
+from headwater.streaming.expire.readers import RegisteredReaders
+from headwater.streaming.runs.runs import Runs
+
+PIN_SECONDS = 3_600
+RENEW_SECONDS = 300
+MICROS = 1_000_000
+
+
+@contextmanager
+def pinned(store: Store, realm: str, *, supersede: str | None = None) -> Iterator[Callable[[], None]]:
+    """Yields what is to be called again and again: it renews the pin when that is due."""
+    readers = RegisteredReaders(store.backend, realm, store.clock)
+    name = f"export-{secrets.token_hex(4)}"
+    with Runs(store.backend, store.clock).run("export", supersede=supersede):
+        readers.save(name, {}, pin_seconds=PIN_SECONDS)  # no position at all: every floor stays where it is
+    renewed_at = store.clock.now_micros()
+
+    def renew() -> None:
+        nonlocal renewed_at
+        now = store.clock.now_micros()
+        if now - renewed_at > RENEW_SECONDS * MICROS:
+            readers.save(name, {}, pin_seconds=PIN_SECONDS)
+            renewed_at = now
+
+    try:
+        yield renew
+    finally:
+        with suppress(HeadwaterError):  # then it ends by itself
+            readers.forget(name)

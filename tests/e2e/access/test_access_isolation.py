@@ -1,0 +1,295 @@
+"""Every route of every door, as its table has it, asked by those who must not be served: nothing told, nothing changed."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import jwt
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from starlette.routing import Mount, Route
+
+from headwater.producer.access.policies import Policies
+from headwater.producer.access.principals import Principals
+from headwater.producer.access.roles import catalog_roles, principal_roles
+from headwater.service.auth.rights.rights import Right
+from headwater.service.auth.tokens.token_openapi import TOKENS_ROUTE
+from headwater.service.auth.tokens.tokens import MICROS, TokenClaims, sign_token
+from headwater.service.iceberg.rights import PUBLIC, RIGHTS
+from headwater.service.iceberg.routes import ROUTES as ICEBERG_ROUTES
+from tests.support.fixtures.access_rig import CHEAP, META, Rig, access_rig
+from tests.support.fixtures.access_routes import HIDDEN, Asked, all_routes
+
+SERVED_TO_ALL = {"/", "/livez", "/readyz", "/openapi.json"}
+ASKS_IN_ITS_OWN_WAY = {"/metrics", TOKENS_ROUTE}
+MOUNTED_TABLES = {"/iceberg", "/api", "/manage/v1"}
+
+
+@pytest.fixture(scope="module")
+def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    with access_rig(tmp_path_factory.mktemp("isolation")) as made:
+        _seed(made)
+        yield made
+
+
+@pytest.fixture(scope="module")
+def routes(rig: Rig) -> list[Asked]:
+    newest = rig.get("/feed/v1/alpha/changes?pointer=cat/1/heads/main", rig.token("alpha")).json()["head"]["entry_id"]
+    return all_routes({"id": newest})
+
+
+def _seed(rig: Rig) -> None:
+    """All that the routes' paths name, in realm alpha; beta has nothing but its catalog."""
+    kernel, root = rig.kernel("alpha"), rig.token("alpha")
+    table = {
+        "op": "put",
+        "key": ["hidden_db", "hidden_table"],
+        "type": "ICEBERG_TABLE",
+        "content": {
+            "metadata_location": "file:///hidden.json",
+            "snapshot_id": 1,
+            "schema_id": 0,
+            "spec_id": 0,
+            "sort_order_id": 0,
+        },
+    }
+    assert rig.commit("alpha", ("hidden_db",)).status_code == 200
+    body = {"catalog": "lake", "operations": [table], "message": "hidden message"}
+    assert rig.ask("POST", "/feed/v1/alpha/commit", token=root, json=body).status_code == 200
+    Principals(kernel, cost=CHEAP).create("hidden_principal", properties={"hidden_property": "x"}, meta=META)
+    for roles in (principal_roles(kernel), catalog_roles(kernel, 1)):
+        roles.create("hidden_role", meta=META)
+    Policies(kernel).create("hidden_policy", type="system.compaction", meta=META)
+    branch = {"name": "hidden_branch", "type": "branch"}
+    assert rig.ask("POST", "/manage/v1/alpha/catalogs/lake/references", token=root, json=branch).status_code < 300
+    subscription = {"pointers": ["cat/1/heads/main"], "after": "earliest"}
+    assert rig.ask("PUT", "/feed/v1/alpha/subscriptions/hidden_reader", token=root, json=subscription).status_code == 201
+    rig.principal("alpha", "nobody")
+    rig.principal("beta", "stranger", over_realm=(Right.REALM_MANAGE,))
+
+
+def _ask(rig: Rig, asked: Asked, token: str | None, headers: dict[str, str] | None = None) -> httpx.Response:
+    body: dict[str, Any] = {} if asked.body is None else {"json": asked.body}
+    return rig.ask(asked.method, asked.url, token=token, headers=headers or {}, **body)
+
+
+def _state(rig: Rig) -> dict[str, Any]:
+    """How far everything has come that a request could have moved."""
+    state: dict[str, Any] = {}
+    for name in ("alpha", "beta"):
+        kernel = rig.kernel(name)
+        backend, realm = kernel.store.backend, kernel.realm
+        names = backend.list_names(realm)
+        state[name] = {pointer: row.version for pointer, row in backend.read_pointers(realm, names).items()}
+        state[f"{name} subscriptions"] = [(row.key, row.version) for row in backend.list_rooted(realm, "subscription")]
+        state[f"{name} secrets"] = [row.key for row in backend.list_rooted(realm, "principal-secret")]
+    state["realms"] = kernel.store.backend.read_pointers("::system::", ["realms"])["realms"].version
+    return state
+
+
+def _told_nothing(answer: httpx.Response, asked: Asked) -> None:
+    """Nothing that begins with the mark of what is hidden, but for what the request itself said."""
+    said = json.dumps(asked.body) + asked.url
+    told = answer.text + json.dumps(dict(answer.headers))
+    for word in told.replace('"', " ").replace("'", " ").replace(":", " ").replace(".", " ").replace("/", " ").split():
+        if word.startswith(HIDDEN):
+            assert word in said, f"{asked} tells {word!r}: {answer.text}"
+    assert "Traceback" not in told and "scrypt" not in told and "file://" not in told.replace("file:///m.json", "")
+
+
+# ── the tables ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_every_route_of_the_server_is_in_a_table_that_says_its_right_or_is_for_everyone(rig: Rig) -> None:
+    for route in rig.door._others.routes:
+        if isinstance(route, Mount):
+            assert route.path in MOUNTED_TABLES, f"{route.path} has no table of rights"
+        else:
+            assert isinstance(route, Route) and route.path in SERVED_TO_ALL | ASKS_IN_ITS_OWN_WAY, f"{route} asks for no right"
+
+
+def test_every_iceberg_route_has_a_right() -> None:
+    served = {(route.method, route.path) for route in ICEBERG_ROUTES if route.handler is not None}
+    assert served == RIGHTS.keys() | PUBLIC
+
+
+# ── who is not served ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _forged(rig: Rig) -> dict[str, str]:
+    """Tokens that look like root's of alpha, each wrong in one way."""
+    good = rig.token("alpha")
+    claims = jwt.decode(good, options={"verify_signature": False})
+    key_id = jwt.get_unverified_header(good)["kid"]
+    keys = rig.service.access.tokens._keys  # type: ignore[union-attr]
+    public = keys.public(claims["instance"], key_id)
+    assert public is not None
+    pem = public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    raw = public.public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
+    head, payload, signature = good.split(".")
+    other = _encoded({**claims, "sub": "nobody"})
+    stranger = jwt.get_unverified_header(rig.token("beta"))["kid"]
+    return {
+        "alg none": jwt.encode(claims, None, algorithm="none", headers={"kid": key_id}),
+        "no signature": f"{head}.{payload}.",
+        "another key": jwt.encode(claims, Ed25519PrivateKey.generate(), algorithm="EdDSA", headers={"kid": key_id}),
+        "public key as shared secret": _hs256(claims, key_id, pem),
+        "raw public key as shared secret": _hs256(claims, key_id, raw),
+        "changed payload": f"{head}.{other}.{signature}",
+        "key of another realm": jwt.encode(
+            claims, _private(rig, "beta", stranger), algorithm="EdDSA", headers={"kid": stranger}
+        ),
+        "unknown key id": jwt.encode(claims, Ed25519PrivateKey.generate(), algorithm="EdDSA", headers={"kid": "../../x"}),
+        "another issuer": _signed(rig, {**claims, "iss": "https://elsewhere.example"}, key_id),
+        "no end": _signed(rig, {name: value for name, value in claims.items() if name != "exp"}, key_id),
+        "no JWT": "hello",
+        "empty parts": "..",
+    }
+
+
+def _private(rig: Rig, realm: str, key_id: str) -> Ed25519PrivateKey:
+    keys = rig.service.access.tokens._keys  # type: ignore[union-attr]
+    key = keys.current(rig.kernel(realm).realm)
+    assert key.id == key_id
+    return Ed25519PrivateKey.from_private_bytes(key.private)
+
+
+def _signed(rig: Rig, claims: dict[str, Any], key_id: str) -> str:
+    return jwt.encode(claims, _private(rig, "alpha", key_id), algorithm="EdDSA", headers={"kid": key_id})
+
+
+def _hs256(claims: dict[str, Any], key_id: str, secret: bytes) -> str:
+    """By hand: a library would not do it."""
+    import hashlib
+    import hmac
+
+    signed = f"{_encoded({'alg': 'HS256', 'typ': 'JWT', 'kid': key_id})}.{_encoded(claims)}"
+    digest = hmac.new(secret, signed.encode(), hashlib.sha256).digest()
+    return f"{signed}.{base64.urlsafe_b64encode(digest).rstrip(b'=').decode()}"
+
+
+def _encoded(value: dict[str, Any]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
+
+
+def _expired(rig: Rig) -> str:
+    claims = jwt.decode(rig.token("alpha"), options={"verify_signature": False})
+    ended = {**claims, "exp": rig.store.clock.now_micros() // MICROS - 1}
+    key = rig.service.access.tokens._keys.current(claims["instance"])  # type: ignore[union-attr]
+    return sign_token(key, TokenClaims(**{name: ended[name] for name in TokenClaims.__struct_fields__}))
+
+
+def test_without_a_token_nothing_is_served_and_nothing_told(rig: Rig, routes: list[Asked]) -> None:
+    before = _state(rig)
+    for asked in routes:
+        answer = _ask(rig, asked, None)
+        assert answer.status_code == 401 and "www-authenticate" in answer.headers, f"{asked}: {answer.text}"
+        _told_nothing(answer, asked)
+    assert _state(rig) == before
+
+
+def test_an_expired_or_forged_token_is_served_nothing_and_told_nothing(rig: Rig, routes: list[Asked]) -> None:
+    before = _state(rig)
+    tokens = {"expired": _expired(rig), **_forged(rig)}
+    first = routes[0]
+    for name, token in tokens.items():
+        assert _ask(rig, first, token).status_code == 401, name
+    for asked in routes:
+        for name in ("expired", "alg none", "another key", "public key as shared secret", "key of another realm"):
+            answer = _ask(rig, asked, tokens[name])
+            assert answer.status_code == 401, f"{asked} with {name}: {answer.text}"
+            _told_nothing(answer, asked)
+    assert _state(rig) == before
+
+
+def test_a_token_of_another_realm_is_served_nothing_whether_the_realm_exists_or_not(rig: Rig, routes: list[Asked]) -> None:
+    before = _state(rig)
+    stranger = rig.token("beta", "stranger")
+    for asked in routes:
+        headers = {} if asked.realm_in_path else {"x-headwater-realm": "alpha"}
+        answer = _ask(rig, asked, stranger, headers)
+        assert answer.status_code == 403, f"{asked}: {answer.status_code} {answer.text}"
+        _told_nothing(answer, asked)
+        elsewhere = asked._replace(path=asked.path.replace("/alpha", "/nowhere", 1))
+        same = _ask(rig, elsewhere, stranger, {} if asked.realm_in_path else {"x-headwater-realm": "nowhere"})
+        assert same.status_code == 403 and _without_ids(same) == _without_ids(answer), asked
+    assert _state(rig) == before
+
+
+def test_a_door_without_a_realm_in_its_path_serves_the_realm_of_the_token_alone(rig: Rig, routes: list[Asked]) -> None:
+    """Beta's administrator asks for all that alpha has, by the same names: in beta none of it is there."""
+    before = _state(rig)["alpha"]
+    stranger = rig.token("beta", "stranger")
+    for asked in routes:
+        if asked.realm_in_path or asked.method == "POST":
+            continue
+        _told_nothing(_ask(rig, asked, stranger), asked)
+    assert _state(rig)["alpha"] == before
+
+
+def test_a_role_without_the_right_is_refused_everywhere_and_told_nothing(rig: Rig, routes: list[Asked]) -> None:
+    before = _state(rig)
+    nobody = rig.token("alpha", "nobody")
+    for asked in routes:
+        answer = _ask(rig, asked, nobody)
+        _told_nothing(answer, asked)
+        if asked.shows_what_may_be_seen:
+            assert answer.status_code in (200, 403), f"{asked}: {answer.text}"
+        else:
+            assert answer.status_code in (403, 404), f"{asked}: {answer.status_code} {answer.text}"
+    assert _state(rig) == before
+
+
+def test_a_refusal_is_the_same_for_what_is_there_and_what_is_not(rig: Rig, routes: list[Asked]) -> None:
+    """Every name that is there, exchanged for one of the same length that is not."""
+    nobody = rig.token("alpha", "nobody")
+    for asked in routes:
+        absent = asked._replace(
+            path=_renamed(asked.path),
+            query=_renamed(asked.query),
+            body=json.loads(_renamed(json.dumps(asked.body))),
+        )
+        there, not_there = _ask(rig, asked, nobody), _ask(rig, absent, nobody)
+        assert there.status_code == not_there.status_code, asked
+        assert _renamed(_without_ids(there)) == _renamed(_without_ids(not_there)), asked
+
+
+def _renamed(text: str) -> str:
+    return text.replace("hidden_", "absent_").replace("lake", "lack").replace("cat/1/", "cat/9/")
+
+
+def _without_ids(answer: httpx.Response) -> str:
+    """The body, without the id that every answer has of its own."""
+    try:
+        found = answer.json()
+    except ValueError:
+        return answer.text
+    if isinstance(found, dict):
+        found.pop("request_id", None)
+    return json.dumps(found)
+
+
+def test_who_has_every_right_is_served(rig: Rig, routes: list[Asked]) -> None:
+    """Else the tests above would pass with a server that refuses everyone."""
+    refused = []
+    for asked in routes:
+        if asked.method not in ("GET", "HEAD") or asked.route.endswith("/stream") or "/realms" in asked.route:
+            continue
+        answer = _ask(rig, asked, rig.token("alpha"))
+        if answer.status_code in (401, 403):
+            refused.append(f"{asked}: {answer.text}")
+    assert not refused
+
+
+def test_denials_can_be_listed_by_who_manages_access(rig: Rig, tmp_path: Path) -> None:
+    rig.ask("GET", "/iceberg/v1/lake/namespaces/hidden_db", token=rig.token("alpha", "nobody"))
+    while rig.service.access.denials.flush():
+        pass
+    answer = rig.get("/manage/v1/alpha/denials", rig.token("alpha"))
+    assert answer.status_code == 200 and "nobody" in answer.text and "namespace.read" in answer.text

@@ -1,0 +1,124 @@
+"""`headwater publish` as its users meet it: on real Kafka, good input and bad."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+import headwater as library
+from headwater.persistence.store import open_store
+from headwater.producer.publisher.publisher import Publisher
+from headwater.schemas.errors import InvalidInput, KafkaUnavailable
+from headwater.schemas.topics import tables_topic
+from headwater.settings import load_settings
+from headwater.wiring.publishing import client_settings, publisher_options
+from tests.support.fixtures.cli_runs import headwater
+from tests.support.fixtures.publisher_runs import (
+    assert_topic_equals_log,
+    instance_of,
+    new_lake,
+    options,
+    put,
+    wait_until,
+    write_history,
+)
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    url = f"sqlite:///{tmp_path}/lake.db"
+    with library.open(url, create=True) as engine:
+        write_history(new_lake(engine), 0, 1)
+    return url
+
+
+def command(url: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", "headwater", "--store", url, "--set", "kafka_lease_seconds=2", "publish", *arguments]
+
+
+def test_publishing_once_ends_when_all_is_in_kafka(url: str, kafka_bootstrap: str) -> None:
+    done = subprocess.run(
+        command(url, "--kafka", kafka_bootstrap, "--once", "--tables", "--json"),
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    shards = json.loads(done.stdout)
+    with library.open(url) as engine:
+        found = assert_topic_equals_log(engine.store, kafka_bootstrap, instance_of(engine))
+        assert tables_topic(instance_of(engine)) in AdminClient({"bootstrap.servers": kafka_bootstrap}).list_topics().topics
+        assert sum(shard["changes"] for shard in shards) == sum(one.record.change is not None for one in found)
+    status = headwater("--store", url, "publish", "--status", "--json").json
+    assert [generation["number"] for generation in status["generations"]] == [1]
+    assert status["alarms"] == [] and status["publishers"] == []
+    assert headwater("--store", url, "publish", "--status").code == 0
+    again = headwater("--store", url, "publish", "--restart", "default")
+    assert again.code == 0 and "generation 1 ends" in again.out
+
+
+def test_several_processes_publish_until_they_are_told_to_stop(url: str, kafka_bootstrap: str) -> None:
+    with library.open(url) as engine:
+        running = subprocess.Popen(
+            command(url, "--kafka", kafka_bootstrap, "--processes", "2", "--tables"), stderr=subprocess.DEVNULL
+        )
+        try:
+            members = Publisher(engine.store, options(kafka_bootstrap)).leases.members
+            wait_until(lambda: len(members()) == 2, "two publishers share the work")
+            new_lake(engine).branch().commit([put("late", 1)])
+        finally:
+            running.send_signal(signal.SIGTERM)
+            assert running.wait(60) == 0
+        assert members() == []
+        Publisher(engine.store, options(kafka_bootstrap)).publish_once(60)
+        assert_topic_equals_log(engine.store, kafka_bootstrap, instance_of(engine))
+
+
+def test_bad_input_is_one_line(url: str) -> None:
+    assert "no brokers are named" in headwater("--store", url, "publish", "--once").error
+    assert "REALM_NOT_FOUND" in headwater("--store", url, "publish", "--kafka", "127.0.0.1:1", "--realm", "nobody").error
+    assert "never published" in headwater("--store", url, "publish", "--restart", "default").error
+    for bad in ("acks=0", "novalue", "transactional.id=mine"):
+        refused = headwater("--store", url, "--set", f"kafka_client={bad}", "publish", "--kafka", "127.0.0.1:1", "--once")
+        assert "kafka_client" in refused.error
+    assert "kafka_shards" in headwater("--store", url, "--set", "kafka_shards=0", "publish", "--once").error
+
+
+def test_brokers_that_do_not_answer_end_publishing_once_with_an_error(url: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # never listens
+        bootstrap = f"127.0.0.1:{taken.getsockname()[1]}"
+        with open_store(url) as store, pytest.raises(KafkaUnavailable):
+            Publisher(store, options(bootstrap, kafka_timeout_seconds=0.5)).publish_once(60)
+
+
+def test_sasl_and_tls_settings_reach_the_clients_and_secrets_are_not_shown() -> None:
+    given = {
+        "kafka_security_protocol": "sasl_ssl",
+        "kafka_sasl_mechanism": "SCRAM-SHA-512",
+        "kafka_sasl_username": "me",
+        "kafka_sasl_password": "hidden",
+        "kafka_ssl_ca_location": "ca.pem",
+        "kafka_client": "socket.keepalive.enable=true; client.rack=a",
+    }
+    assert client_settings(load_settings(given)) == {
+        "security.protocol": "sasl_ssl",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "me",
+        "sasl.password": "hidden",
+        "ssl.ca.location": "ca.pem",
+        "socket.keepalive.enable": "true",
+        "client.rack": "a",
+    }
+    shown = headwater("--set", "kafka_sasl_password=hidden", "settings")
+    assert shown.code == 0 and "hidden" not in shown.out
+    with pytest.raises(InvalidInput):
+        publisher_options(load_settings({}))

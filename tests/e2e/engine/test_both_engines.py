@@ -1,0 +1,218 @@
+"""`headwater.open` and `headwater.connect` give the same objects: one suite over both, on one store."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+import headwater
+from headwater import Delete, Filter, IcebergTable, Namespace, Op, Put, Rename, Unchanged
+from headwater.client.remote import RemoteCatalog, RemoteReference
+from headwater.embedded import CatalogHandle, ReferenceHandle
+from headwater.schemas.change import Change
+from headwater.schemas.errors import (
+    CatalogNotFound,
+    CommitConflict,
+    CursorReset,
+    FeedBehind,
+    InvalidInput,
+    RealmNotFound,
+    ReferenceNotFound,
+)
+from tests.support.servers.feed_server import FeedServer
+
+AnyCatalog = CatalogHandle | RemoteCatalog
+AnyBranch = ReferenceHandle | RemoteReference
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def remote_lake(shared_feed: FeedServer) -> Iterator[RemoteCatalog]:
+    with headwater.connect(shared_feed.url) as engine:
+        yield engine.realm().catalog("lake")
+
+
+@pytest.fixture(params=["embedded", "remote"])
+def lake(request: pytest.FixtureRequest, shared_lake: CatalogHandle, remote_lake: RemoteCatalog) -> AnyCatalog:
+    return shared_lake if request.param == "embedded" else remote_lake
+
+
+@pytest.fixture
+def branch(lake: AnyCatalog, shared_lake: CatalogHandle) -> AnyBranch:
+    """A branch of the test's own with three commits."""
+    name = f"both{next(_numbers)}"
+    shared_lake.create_branch(name)
+    made = lake.branch(name)
+    made.commit([Put((f"db{name}",), Namespace()), Put((f"db{name}", "t"), IcebergTable("s3://1", 1, 0, 0, 0))], message="one")
+    made.commit([Put((f"db{name}", "t"), IcebergTable("s3://2"))], author="bob", headers={"ticket": "7"})
+    made.commit([Put((f"db{name}", "u"), IcebergTable("s3://u"))])
+    return made
+
+
+def test_a_commit_says_what_it_became(branch: AnyBranch) -> None:
+    result = branch.commit([Delete((f"db{branch.name}", "u"))], author="ada", message="Drop u", request_id="drop-u")
+    assert result.change is not None
+    assert (result.change.author, result.change.message, result.change.request_id) == ("ada", "Drop u", "drop-u")
+    assert (result.seq, result.commit_id, result.replayed) == (5, result.change.commit_id, False)
+    again = branch.commit([Delete((f"db{branch.name}", "u"))], author="ada", message="Drop u", request_id="drop-u")
+    assert again.replayed and again.change == result.change
+
+
+def test_both_engines_tell_the_same_of_one_branch(
+    branch: AnyBranch, shared_lake: CatalogHandle, remote_lake: RemoteCatalog
+) -> None:
+    local, remote = shared_lake.branch(branch.name), remote_lake.branch(branch.name)
+    assert list(local.changes()) == list(remote.changes())
+    assert list(local.log()) == list(remote.log())
+    assert local.info() == remote.info()
+    assert shared_lake.info == remote_lake.info
+    for at in (None, f"{branch.name}~1", f"{branch.name}^1", f"{branch.name}@{local.info().commit_id}"):
+        here, there = local.snapshot(at), remote.snapshot(at)
+        assert (here.pointer, here.seq, here.entry_id, here.commit_id) == (
+            there.pointer, there.seq, there.entry_id, there.commit_id
+        )  # fmt: skip
+        assert list(here) == list(there)
+        key = (f"db{branch.name}", "t")
+        assert here.get(key) == there.get(key)
+        assert list(here.entries(prefix=key[:1], types=["ICEBERG_TABLE"])) == list(
+            there.entries(prefix=key[:1], types=["ICEBERG_TABLE"])
+        )
+
+
+def test_references_are_listed(lake: AnyCatalog, branch: AnyBranch) -> None:
+    found, token = list[str](), None
+    while True:
+        page = lake.list_references(token=token, limit=7)
+        found += [reference.pointer for reference in page.references]
+        token = page.next_token
+        if token is None:
+            break
+    assert lake.branch().pointer in found and branch.pointer in found
+    assert found == sorted(found), "branches by name, then tags by name"
+
+
+def test_all_conflicts_come_together(branch: AnyBranch) -> None:
+    with pytest.raises(CommitConflict) as refused:
+        branch.commit(
+            [Delete(("gone",)), Put((f"db{branch.name}", "t"), IcebergTable("s3://3"), expected=IcebergTable("s3://other"))]
+        )
+    conflicts = refused.value.facts["conflicts"]
+    assert isinstance(conflicts, list)
+    assert {one["kind"] for one in conflicts if isinstance(one, dict)} == {"KEY_DOES_NOT_EXIST", "VALUE_DIFFERS"}
+
+
+def test_every_operation_reaches_the_engine(branch: AnyBranch) -> None:
+    name = f"db{branch.name}"
+    base = branch.info().commit_id
+    result = branch.commit(
+        [
+            Rename((name, "u"), (name, "v"), expected=IcebergTable("s3://u")),
+            Unchanged((name, "t")),
+            Put((name, "w"), IcebergTable("s3://w"), must_not_exist=True, content_id="00000000-0000-0000-0000-0000000000aa"),
+        ],
+        base_commit=base,
+        expected_head=base,
+    )
+    assert result.change is not None
+    assert [operation.op for operation in result.change.operations] == [Op.RENAME, Op.PUT]
+    assert result.change.operations[1].content_id.endswith("aa")
+    reads = branch.commit([Unchanged((name, "w"), must_not_exist=False, expected=IcebergTable("s3://w"))])
+    assert (reads.change, reads.commit_id) == (None, result.commit_id)
+
+
+@pytest.mark.parametrize("after", ["nonsense", "-1", "2026-01-01T00:00:00", "hwc1_damaged"])
+def test_cursors_that_mean_nothing_are_refused(branch: AnyBranch, after: str) -> None:
+    with pytest.raises(InvalidInput):
+        list(branch.changes(after))
+
+
+def test_cursors_of_all_kinds_go_on_behind_what_they_name(branch: AnyBranch) -> None:
+    all_of_it = list(branch.changes())
+    assert [change.seq for change in all_of_it] == [1, 2, 3, 4]
+    for after in (2, "2", all_of_it[1].entry_id, all_of_it[1].time):
+        assert list(branch.changes(after)) == all_of_it[2:]
+    assert list(branch.changes("latest")) == []
+    with pytest.raises(CursorReset):
+        list(branch.changes("0000000000000001" + "0" * 48))
+
+
+def test_filters_show_whole_changes(branch: AnyBranch) -> None:
+    shown = list(branch.changes(filter=Filter(prefix=(f"db{branch.name}", "u"))))
+    assert [change.seq for change in shown] == [1, 4]
+    assert [change.seq for change in branch.changes(filter=Filter(operations=(Op.DELETE,)))] == [1]
+
+
+def test_a_follower_sees_what_is_committed_later(branch: AnyBranch) -> None:
+    seen: list[Change] = []
+
+    def follow() -> None:
+        for change in branch.changes("latest", follow=True):
+            seen.append(change)
+            if len(seen) == 3:
+                return
+
+    follower = threading.Thread(target=follow)
+    follower.start()
+    while follower.is_alive() and len(seen) < 3:
+        branch.commit([Put((f"db{branch.name}", "f"), IcebergTable(f"s3://{len(seen)}"))])
+    follower.join(20)
+    seqs = [change.seq for change in seen]
+    assert len(seqs) == 3 and seqs == list(range(seqs[0], seqs[0] + 3))
+
+
+def test_an_async_follower_goes_on_behind_a_snapshot_without_a_seam(branch: AnyBranch) -> None:
+    snapshot = branch.snapshot()
+    held = {entry.key for entry in snapshot}
+
+    async def follow() -> list[Change]:
+        committed = await branch.commit_async([Put((f"db{branch.name}", "z"), IcebergTable("s3://z"))])
+        found = []
+        async for change in branch.changes_async(snapshot.seq):
+            found.append(change)
+            if change.seq == committed.seq:
+                break
+        return found
+
+    (change,) = asyncio.run(follow())
+    assert change.seq == snapshot.seq + 1 and change.operations[0].key not in held
+
+    async def read() -> list[Change]:
+        return [change async for change in branch.changes_async(follow=False)]
+
+    assert asyncio.run(read()) == list(branch.changes())
+
+
+def test_what_is_not_there_is_said(lake: AnyCatalog, branch: AnyBranch) -> None:
+    with pytest.raises(ReferenceNotFound):
+        lake.branch("nowhere")
+    with pytest.raises(ReferenceNotFound):
+        lake.snapshot("nowhere")
+    with pytest.raises(ReferenceNotFound):
+        lake.snapshot(f"{branch.name}~1000")
+    with pytest.raises(CatalogNotFound):
+        lake.realm.catalog("nowhere")
+    with pytest.raises(InvalidInput):
+        branch.commit([])
+
+
+def test_realms_that_are_not_there_are_said(shared_feed: FeedServer) -> None:
+    with headwater.connect(shared_feed.url) as remote, pytest.raises(RealmNotFound):
+        remote.realm("nowhere")
+    with headwater.open(shared_feed.store_url) as local, pytest.raises(RealmNotFound):
+        local.realm("nowhere")
+
+
+def test_a_cursor_beyond_the_head_is_behind_and_not_expired(branch: AnyBranch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.consumers.backoff.BEHIND_TRIES_MAX", 2)
+    with pytest.raises(FeedBehind):
+        list(branch.changes(1_000))
+
+
+@pytest.mark.parametrize("url", ["", "127.0.0.1:1", "ftp://host", "http://"])
+def test_what_is_no_address_is_refused(url: str) -> None:
+    with pytest.raises(InvalidInput):
+        headwater.connect(url)

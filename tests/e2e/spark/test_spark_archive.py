@@ -1,0 +1,169 @@
+"""The archive holds each Change once, whatever came between; replayed, it is the state that the store has."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+import headwater
+from headwater.cli.main import headwater as command
+from headwater.embedded import Headwater
+from headwater.schemas.errors import ChainBroken, CursorExpired, InvalidInput, ReferenceNotFound
+from headwater.streaming.archive.archive import PointerBatch, archive_log, reached_by
+from headwater.streaming.archive.archive_targets import IcebergArchive, ParquetArchive
+from headwater.streaming.archive.replay import Opener, Stretch, change_counts, lineage, states
+from headwater.streaming.expire.readers import RegisteredReaders
+from headwater.streaming.sources.log_offsets import LogOffset, Position
+from tests.support.fixtures.spark_lakes import change_of_row, cut_history, fill, logged_changes, put_tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MAIN = "cat/1/heads/main"
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Iterator[tuple[str, Headwater]]:
+    url = f"sqlite:///{tmp_path}/lake.db"
+    with headwater.open(url, create=True) as engine:
+        fill(engine, tables=4)
+        yield url, engine
+
+
+def archived(target: ParquetArchive | IcebergArchive) -> list[Any]:
+    return sorted((change_of_row(row) for row in target.changes().collect()), key=lambda change: (change.pointer, change.seq))
+
+
+def replayed(rows: DataFrame) -> dict[str, dict[tuple[str, ...], Any]]:
+    found: dict[str, dict[tuple[str, ...], Any]] = {}
+    for row in rows.collect():
+        found.setdefault(row.pointer, {})[tuple(row.key)] = (row.content_id, row.type, msgspec.json.decode(row.value))
+    return found
+
+
+def stored(engine: Headwater, at: str) -> dict[tuple[str, ...], Any]:
+    snapshot = engine.realm().catalog("lake").snapshot(at)
+    return {entry.key: (entry.content_id, entry.type, entry.value) for entry in snapshot}
+
+
+def test_an_archive_is_the_log_and_replays_to_what_the_store_holds(
+    spark: SparkSession, lake: tuple[str, Headwater], tmp_path: Path
+) -> None:
+    url, engine = lake
+    target = ParquetArchive(spark, f"{tmp_path}/archive")
+    archive_log(spark, target, store=url, changes_per_batch=20)
+    kernel = engine.realm().kernel
+    assert archived(target) == logged_changes(kernel)
+    reader = RegisteredReaders(engine.store.backend, kernel.realm, engine.store.clock).list()[0]
+    assert reader.positions == {pointer: at.seq for pointer, at in (target.position() or ARCHIVED).pointers.items()}
+
+    # A crash between data and manifest, then more commits, then a run that knows nothing of the first.
+    spark.range(1).write.parquet(f"{tmp_path}/archive/data/9999999999-crashed")
+    before = [change for change in logged_changes(kernel) if change.pointer == MAIN][-1]
+    put_tables(engine, "later")
+    again = ParquetArchive(spark, f"{tmp_path}/archive")
+    archive_log(spark, again, store=url)
+    assert archived(again) == logged_changes(kernel)
+    assert not (tmp_path / "archive" / "data" / "9999999999-crashed").exists()
+
+    changes = again.changes().persist()
+    now = replayed(states(changes))
+    assert now == {f"cat/1/heads/{name}": stored(engine, name) for name in ("main", "dev")} | {
+        "cat/1/tags/v1": stored(engine, "v1")
+    }
+    then = replayed(states(changes, at=before.time))
+    assert then[MAIN] == stored(engine, before.commit_id) != now[MAIN]
+    assert replayed(states(changes, commit=before.commit_id)) == {MAIN: stored(engine, before.commit_id)}
+    with pytest.raises(ReferenceNotFound):
+        states(changes, commit="0" * 64)
+
+    counts = {(row.pointer, row.table, row.author): row.changes for row in change_counts(changes).collect()}
+    assert counts[MAIN, "db.later", "ada"] == 1
+    assert sum(counts.values()) == sum(len(change.operations) for change in logged_changes(kernel))
+
+
+def test_a_state_whose_history_was_cut_is_refused_never_given_in_part(spark: SparkSession, lake: tuple[str, Headwater]) -> None:
+    url, engine = lake
+    first = min(change.time for change in logged_changes(engine.realm().kernel) if change.pointer == MAIN)
+    cut_history(engine, MAIN)
+    changes = spark.read.format("headwater").options(store=url).load()
+    with pytest.raises(CursorExpired, match=MAIN):
+        states(changes)
+    with pytest.raises(CursorExpired, match=MAIN):  # it was there then: a state without it would be a part
+        states(changes, at=first)
+
+
+def test_an_iceberg_table_takes_the_archive_too(spark: SparkSession, lake: tuple[str, Headwater], tmp_path: Path) -> None:
+    url, engine = lake
+    spark.conf.set("spark.sql.catalog.archive", "org.apache.iceberg.spark.SparkCatalog")
+    spark.conf.set("spark.sql.catalog.archive.type", "hadoop")
+    spark.conf.set("spark.sql.catalog.archive.warehouse", f"file://{tmp_path}/warehouse")
+    target = IcebergArchive(spark, "archive.history.changes")
+    archive_log(spark, target, store=url, changes_per_batch=30)
+    put_tables(engine, "later")
+    archive_log(spark, target, store=url)
+    archive_log(spark, target, store=url)
+    assert archived(target) == logged_changes(engine.realm().kernel)
+
+
+ARCHIVED = LogOffset("r#1", {"p": Position(5, "e5")})
+
+
+def test_a_batch_moves_the_archive_only_without_a_gap() -> None:
+    assert reached_by(ARCHIVED, [PointerBatch("r#1", "p", 6, 9, 4, "e9")]).pointers == {"p": Position(9, "e9")}
+    assert reached_by(ARCHIVED, [PointerBatch("r#1", "p", 4, 7, 4, "e7")]).pointers == {"p": Position(7, "e7")}
+    assert reached_by(ARCHIVED, [PointerBatch("r#1", "p", 2, 5, 4, "e5")]) == ARCHIVED
+    assert reached_by(ARCHIVED, [PointerBatch("r#1", "q", 1, 1, 1, "f1")]).pointers["q"] == Position(1, "f1")
+
+
+@pytest.mark.parametrize("batch", [PointerBatch("r#1", "p", 7, 9, 3, "e9"), PointerBatch("r#1", "p", 6, 9, 3, "e9")])
+def test_a_batch_that_misses_an_entry_is_refused(batch: PointerBatch) -> None:
+    with pytest.raises(ChainBroken):
+        reached_by(ARCHIVED, [batch])
+
+
+def test_a_lineage_goes_from_base_to_base_and_stops_where_a_segment_has_none() -> None:
+    openers = {
+        "main": [Opener(1)],
+        "dev": [Opener(1, "main", 4), Opener(5, "main", 9), Opener(7), Opener(8, "side", 2)],
+        "side": [Opener(1, "dev", 3)],
+    }
+    assert lineage("dev", 6, openers) == [Stretch(0, "dev", 5, 6), Stretch(1, "main", 1, 9)]
+    assert lineage("dev", 7, openers) == [Stretch(0, "dev", 7, 7)]
+    assert lineage("dev", 9, openers) == [
+        Stretch(0, "dev", 8, 9),
+        Stretch(1, "side", 1, 2),
+        Stretch(2, "dev", 1, 3),
+        Stretch(3, "main", 1, 4),
+    ]
+    assert lineage("other", 3, openers) == [Stretch(0, "other", 1, 3)]
+
+
+def test_the_commands_archive_and_replay_what_they_say(
+    spark: SparkSession, lake: tuple[str, Headwater], tmp_path: Path
+) -> None:
+    url, engine = lake
+    run = functools.partial(CliRunner().invoke, command, standalone_mode=False)
+
+    made = run(["--store", url, "maintain", "archive", f"{tmp_path}/archive", "--json"])
+    assert made.exception is None, made.exception
+    answer = json.loads(made.stdout)
+    assert answer["archived"] == len(logged_changes(engine.realm().kernel))
+    shown = run(["--store", url, "maintain", "replay", "--archive", f"{tmp_path}/archive", "--json"])
+    keys = {tuple(row["key"]) for row in json.loads(shown.stdout) if row["pointer"] == MAIN}
+    assert keys == set(stored(engine, "main"))
+    refused = run(["--store", url, "maintain", "replay", "--archive", f"{tmp_path}/none"])
+    assert isinstance(refused.exception, InvalidInput) and "no archive" in str(refused.exception)
+    both = run(["--store", url, "maintain", "replay", "--at", "2026-01-01T00:00:00Z", "--counts"])
+    assert isinstance(both.exception, InvalidInput)
+    cut_history(engine, MAIN)
+    late = json.loads(run(["--store", url, "maintain", "archive", f"{tmp_path}/late", "--json"]).stdout)
+    left = spark.read.format("headwater").options(store=url).load().count()
+    assert late["archived"] == left < answer["archived"]

@@ -1,0 +1,273 @@
+"""The retained set that a stream makes is the one that a walk finds, object by object: over branches, assigns, deletes, cuts,
+restarts and compaction; and a sweep on Spark's workers by that set leaves exactly what kept states reach."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import headwater
+from headwater.persistence.backends import open_backend
+from headwater.persistence.commit import draft
+from headwater.schemas.errors import RetainedCorrupt, RetainedIncomplete, SparkFailed
+from headwater.streaming.expire.readers import RegisteredReaders
+from headwater.streaming.reachability.fence import fence_realm
+from headwater.streaming.reachability.retained_identifiers import Identifiers
+from headwater.streaming.reachability.safeguards import Safeguards
+from headwater.streaming.reachability.segments import Bounds, Position
+from headwater.streaming.retained.retained_batch import PointerShare, pointer_shares, reached
+from headwater.streaming.retained.retained_seed import SetRow, seed, write_rows
+from headwater.streaming.retained.retained_sources import WalkedSource, require_complete
+from headwater.streaming.retained.retained_store import RetainedStore
+from headwater.streaming.sources.kafka_changes import KafkaOptions
+from headwater.streaming.spark.spark_errors import plain_failures
+from headwater.streaming.spark_jobs.retained_job import RetainedJob, lag
+from headwater.streaming.spark_jobs.retained_rows import StreamedSource, compact, intervals, retained_ids
+from headwater.streaming.spark_jobs.spark_executor import SparkExecutor
+from headwater.streaming.sweep.verify import verify_realm
+from tests.support.fixtures.maintained import HOUR, Maintained
+from tests.support.fixtures.publisher_runs import options, publish_rest
+from tests.support.fixtures.spark_lakes import fill, put_tables
+from tests.support.processes.retained_process import run_and_be_killed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+INSTANCE = "lake#0000000000000001"
+
+
+class Streamed:
+    """A realm in SQLite, and its retained set."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark = spark
+        self.url = f"sqlite:///{folder}/lake.db"
+        self.folder = str(folder / "retained")
+        backend = open_backend(self.url)
+        backend.create_schema()
+        self.realm = Maintained(backend, seed=11, realm=INSTANCE)
+        self.store = RetainedStore(self.folder, INSTANCE)
+
+    def steps(self, count: int) -> None:
+        for _ in range(count):
+            self.realm.step()
+
+    def job(self) -> RetainedJob:
+        return RetainedJob(self.spark, self.realm.store, self.url, self.store)
+
+    def compare(self) -> None:
+        fenced = fence_realm(self.realm.backend, INSTANCE, self.realm.clock)
+        streamed = StreamedSource(self.spark, self.folder).retained(fenced)
+        require_complete(fenced.spans, streamed.positions)
+        walked = WalkedSource(self.realm.backend, Identifiers()).retained(fenced)
+        assert streamed.ids.local() == walked.ids
+
+
+@pytest.fixture
+def streamed(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Streamed]:
+    monkeypatch.setattr(draft, "TAIL_ENTRIES_MAX", 4)
+    monkeypatch.setattr(draft, "OPERATIONS_BYTES_MAX", 700)
+    made = Streamed(spark, tmp_path)
+    yield made
+    made.realm.backend.close()
+
+
+def test_the_streamed_set_is_the_walked_set_through_a_realms_whole_life(streamed: Streamed) -> None:
+    realm = streamed.realm
+    streamed.steps(30)
+    streamed.job().run()
+    assert lag(realm.store, streamed.job().state()) == {}
+    streamed.steps(30)
+    state = streamed.job().run(changes_per_batch=20)
+    assert state.number == 3  # it was seeded, and went on by two batches
+    assert realm.expire("*=6n").expired > 0
+    streamed.compare()
+
+    realm.clock.move(4 * HOUR)
+    reachable = realm.reachable()
+    executor = SparkExecutor(streamed.spark, streamed.url, realm.backend)
+    source = StreamedSource(streamed.spark, streamed.folder)
+    report = realm.sweep(source=source, executor=executor, filter="bloom", splits=4)
+    assert not report.failures and realm.ids() == reachable
+    assert sum(counts.purged for counts in report.counts[INSTANCE].values()) > 20
+    realm.check_states()
+
+    rows_before = streamed.job().state().rows
+    floors = {pointer: realm.floor(pointer) for pointer in realm.logs}
+    state = compact(streamed.spark, streamed.store, floors)
+    assert state.rows < rows_before
+    streamed.steps(20)
+    streamed.job().run()
+    streamed.compare()
+
+
+def test_a_set_that_is_behind_deletes_nothing_and_one_that_ignores_bases_would_lose_objects(streamed: Streamed) -> None:
+    """The mutants "completeness check off" and "base ignored" on the streamed set."""
+    realm = streamed.realm
+    streamed.steps(40)
+    streamed.job().run()
+    streamed.steps(20)
+    realm.clock.move(4 * HOUR)
+    before = realm.ids()
+    source = StreamedSource(streamed.spark, streamed.folder)
+    assert "must stay" in realm.sweep(source=source).failures[0]
+    assert realm.ids() == before
+    streamed.job().run()
+    realm.expire("*=3n")
+    realm.clock.move(4 * HOUR)
+    reachable = realm.reachable()
+    ignoring = StreamedSource(streamed.spark, streamed.folder, follow_base=False)
+    realm.sweep(source=ignoring, safeguards=Safeguards(follow_base=False))
+    assert not realm.ids() >= reachable
+
+
+def test_a_corrupt_or_overtaken_set_is_seeded_again_by_walking_never_trusted(streamed: Streamed) -> None:
+    realm = streamed.realm
+    streamed.steps(30)
+    streamed.job().run()
+    newest = sorted(streamed.store.folder.glob("step-*"))[-1]
+    meta = newest / "step.json"
+    meta.write_bytes(meta.read_bytes().replace(b'"rows":', b'"rows":1'))
+    with pytest.raises(RetainedCorrupt):
+        streamed.store.load()
+    streamed.job().run()
+    streamed.compare()
+
+    RegisteredReaders(realm.backend, INSTANCE, realm.clock).forget("retained")
+    streamed.steps(30)
+    realm.expire("*=2n")
+    realm.clock.move(4 * HOUR)
+    realm.sweep()  # by walking: the stream's history is gone now
+    streamed.job().run()
+    streamed.compare()
+    realm.check_states()
+
+
+def test_a_batch_that_was_cut_short_is_written_again(streamed: Streamed, monkeypatch: pytest.MonkeyPatch) -> None:
+    streamed.steps(10)
+    streamed.job().run()
+    streamed.steps(10)
+    rename, died = Path.rename, list[str]()
+
+    def dies_once(self: Path, target: Path) -> Path:
+        if self.name.startswith("unfinished-") and not died:
+            died.append(self.name)
+            raise OSError("killed here")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", dies_once)
+    streamed.job().run()
+    assert died
+    streamed.compare()
+
+
+@pytest.mark.timeout(600)  # two JVMs start
+def test_a_driver_that_is_killed_between_rows_and_position_loses_and_doubles_nothing(streamed: Streamed) -> None:
+    streamed.steps(5)
+    streamed.job().run()
+    streamed.steps(25)
+    run_and_be_killed(streamed.url, streamed.folder, INSTANCE)
+    state = streamed.job().state()
+    assert state.number == 2 and lag(streamed.realm.store, state)
+    assert list(streamed.store.folder.glob("unfinished-*"))
+    streamed.job().run()
+    streamed.compare()
+
+
+def test_the_set_is_kept_from_kafka_too_and_a_lag_of_the_topic_deletes_nothing(
+    spark: SparkSession, kafka_bootstrap: str, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path}/lake.db"
+    with headwater.open(url, create=True) as engine:
+        instance = engine.ensure_realm().kernel.realm
+        backend, clock = engine.store.backend, engine.store.clock
+        job = RetainedJob(spark, engine.store, url, RetainedStore(tmp_path / "retained", instance))
+        job.run()  # seeded with the little that a new realm has
+        fill(engine)
+        behind = StreamedSource(spark, str(tmp_path / "retained")).retained(fence_realm(backend, instance, clock))
+        with pytest.raises(RetainedIncomplete):
+            require_complete(fence_realm(backend, instance, clock).spans, behind.positions)
+        publish_rest(engine.store, options(kafka_bootstrap))
+        job.run_kafka(KafkaOptions(bootstrap=kafka_bootstrap, realm_instance=instance, store=url))
+        report = verify_realm(backend, instance, clock, Identifiers(), StreamedSource(spark, str(tmp_path / "retained")))
+        assert report.holds and report.streamed == report.walked > 50
+
+        offsets = sorted((job._retained.folder / "kafka-checkpoint" / "offsets").glob("[0-9]*"))[-1]
+        offsets.write_text("v1\n{ this is no offset")  # a corrupt checkpoint: it is thrown away, the set knows where it is
+        put_tables(engine, "more")
+        publish_rest(engine.store, options(kafka_bootstrap))
+        job.run_kafka(KafkaOptions(bootstrap=kafka_bootstrap, realm_instance=instance, store=url))
+        report = verify_realm(backend, instance, clock, Identifiers(), StreamedSource(spark, str(tmp_path / "retained")))
+        assert report.holds and report.streamed == report.walked
+        assert offsets.read_text() != "v1\n{ this is no offset"
+
+
+def test_a_batch_that_tells_another_history_of_what_the_set_knows_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """A topic that goes on after its store was put back to a backup: entries that the set knows came again, as others."""
+    known = {"p": Position(1, 2, "b")}
+    state = RetainedStore(tmp_path, INSTANCE).append(None, known, [Bounds("p", 1)], lambda _: 0, fresh=True)
+    ddl = "realm_instance string, pointer string, seq bigint, entry_id string, kind string"
+    ddl += ", base struct<pointer:string,seq:bigint>"
+
+    def shares(*ids: str) -> list[PointerShare]:
+        rows = [(INSTANCE, "p", seq, entry_id, "commit", None) for seq, entry_id in enumerate(ids, 1)]
+        return pointer_shares(spark.createDataFrame(rows, ddl), state)
+
+    assert reached(state, shares("a", "b", "c")) == {"p": Position(1, 3, "c")}
+    for others in (("a", "x"), ("a", "x", "y")):
+        with pytest.raises(RetainedIncomplete, match="another entry 2"):
+            reached(state, shares(*others))
+
+
+def test_rows_that_go_while_a_set_is_read_fail_the_read_whatever_the_session_tolerates(
+    spark: SparkSession, streamed: Streamed
+) -> None:
+    streamed.steps(5)
+    state = seed(streamed.realm.backend, streamed.store)
+    tolerant = spark.newSession()
+    tolerant.conf.set("spark.sql.files.ignoreMissingFiles", "true")
+    tolerant.conf.set("spark.sql.files.ignoreCorruptFiles", "true")
+    found = intervals(tolerant, state)
+    assert found.count() > 0
+    for file in Path(state.folders[0]).glob("*.parquet"):
+        file.unlink()
+    with pytest.raises(SparkFailed), plain_failures():
+        found.count()
+
+
+def test_an_object_that_came_back_after_its_release_is_kept(spark: SparkSession, tmp_path: Path) -> None:
+    """No writer does that; a set that meets it keeps too much, never too little."""
+    rows = [SetRow("p", 1, 7, 1, True), SetRow("p", 1, 7, 2, False), SetRow("p", 1, 7, 3, True), SetRow("p", 1, 8, 1, True)]
+    rows += [SetRow("p", 1, 8, 2, False)]
+    store = RetainedStore(tmp_path, INSTANCE)
+    state = store.append(None, {"p": Position(1, 4, "d")}, [Bounds("p", 1)], lambda to: write_rows(to, iter(rows)), fresh=True)
+    assert {row.id for row in retained_ids(spark, state, {"p": 4}).collect()} == {7}
+
+
+def test_a_store_that_was_put_back_to_a_backup_and_went_on_has_its_set_seeded_again(
+    spark: SparkSession, streamed: Streamed, tmp_path: Path
+) -> None:
+    streamed.steps(10)
+    backup = tmp_path / "backup"
+    backup.mkdir()
+    with sqlite3.connect(f"{tmp_path}/lake.db") as lake:
+        lake.execute(f"VACUUM INTO '{backup}/lake.db'")
+    lake.close()
+    streamed.steps(20)
+    streamed.job().run()
+    shutil.copytree(streamed.folder, backup / "retained")
+    restored = Streamed(spark, backup)
+    restored.realm.clock.micros = streamed.realm.clock.micros
+    restored.realm.write()  # another entry, of a seq that the set knows
+    before = restored.job().state()
+    assert any(restored.realm.row(name).seq < at.seq for name, at in before.positions.items())
+    report = restored.realm.sweep(source=StreamedSource(spark, restored.folder))
+    assert report.swept == [] and "not in this log" in report.failures[0]
+    assert restored.job().run().number > before.number
+    restored.compare()
+    restored.realm.backend.close()

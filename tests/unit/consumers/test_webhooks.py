@@ -1,0 +1,141 @@
+"""Webhooks arrive signed and in order, are tried again, end in the dead-letter file, and reach no private address."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import msgspec
+import pytest
+
+from headwater.consumers.backoff import Backoff
+from headwater.consumers.webhooks.webhook_addresses import checked_url, is_forbidden
+from headwater.consumers.webhooks.webhook_delivery import Envelope, Webhook, WebhookSender, deliver, read_dead_letters
+from headwater.consumers.webhooks.webhook_signing import SIGNATURE_HEADER, is_signed, sign
+from headwater.schemas.errors import AddressForbidden, InvalidInput
+from tests.support.models.feed_histories import history
+from tests.support.servers.webhook_receiver import receiving
+
+SECRET = b"whsec_test"
+LOG = history(4)
+
+
+@contextmanager
+def sender(url: str, tmp_path: Path, *, tries_max: int = 4, allow_private: bool = True) -> Iterator[WebhookSender]:
+    webhook = Webhook(url=url, secrets=(SECRET, b"next"), allow_private=allow_private, tries_max=tries_max)
+    with httpx.Client() as client:
+        yield WebhookSender(
+            webhook,
+            tmp_path / "dead.jsonl",
+            client=client,
+            make_backoff=lambda tries: Backoff(first_seconds=0.001, tries_max=tries),
+        )
+
+
+def test_changes_arrive_signed_whole_and_in_order(tmp_path: Path) -> None:
+    with receiving() as receiver, sender(receiver.url, tmp_path) as sending:
+        done: list[int] = []
+        assert list(deliver(LOG, [sending], lambda change: done.append(change.seq))) == []
+    envelopes = [msgspec.json.decode(body, type=Envelope) for _, body in receiver.calls]
+    assert [envelope.change for envelope in envelopes] == LOG and done == [1, 2, 3, 4]
+    assert {envelope.version for envelope in envelopes} == {1}
+    headers, body = receiver.calls[0]
+    assert headers["headwater-delivery"] == envelopes[0].id == LOG[0].entry_id
+    assert headers["host"] == f"localhost:{receiver.server_address[1]}"
+    for secret in (SECRET, b"next"):
+        assert is_signed(body, headers[SIGNATURE_HEADER], secret, time.time())
+    assert not is_signed(body, headers[SIGNATURE_HEADER], b"other", time.time())
+
+
+def test_what_the_receiver_cannot_take_now_is_sent_again_unchanged(tmp_path: Path) -> None:
+    with receiving(lambda call: 503 if call < 3 else 200) as receiver, sender(receiver.url, tmp_path) as sending:
+        assert sending.send(LOG[0])
+    assert len({body for _, body in receiver.calls}) == 1
+    assert [headers["headwater-attempt"] for headers, _ in receiver.calls] == ["1", "2", "3"]
+    assert not (tmp_path / "dead.jsonl").exists()
+
+
+@pytest.mark.parametrize(("status", "calls"), [(500, 4), (429, 4), (400, 1), (302, 1)])
+def test_what_is_not_taken_ends_in_the_dead_letter_file_and_the_rest_goes_on(tmp_path: Path, status: int, calls: int) -> None:
+    def answer(call: int) -> int:
+        return status if call <= calls else 200
+
+    with receiving(answer) as receiver, sender(receiver.url, tmp_path) as sending:
+        assert list(deliver(LOG[:2], [sending], lambda _: None)) == [LOG[0]]
+    assert len(receiver.calls) == calls + 1
+    (letter,) = read_dead_letters(tmp_path / "dead.jsonl")
+    assert (letter.envelope.change, letter.attempts, letter.url) == (LOG[0], calls, receiver.url)
+    assert str(status) in letter.error
+
+
+def test_a_receiver_that_is_not_there_is_a_dead_letter_too(tmp_path: Path) -> None:
+    with receiving() as gone:
+        url = gone.url
+    with sender(url, tmp_path, tries_max=2) as sending:
+        assert not sending.send(LOG[0])
+    (letter,) = read_dead_letters(tmp_path / "dead.jsonl")
+    assert letter.attempts == 2
+
+
+def test_no_private_address_is_called_unless_allowed(tmp_path: Path) -> None:
+    with receiving() as receiver, sender(receiver.url, tmp_path, allow_private=False) as sending:
+        assert not sending.send(LOG[0])
+    assert receiver.calls == []
+    (letter,) = read_dead_letters(tmp_path / "dead.jsonl")
+    assert letter.error.startswith("ADDRESS_FORBIDDEN") and letter.attempts == 1
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1", "127.8.8.8", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0",
+        "255.255.255.255", "224.0.0.1", "240.0.0.1", "::1", "::", "fe80::1", "fe80::1%eth0", "fc00::1", "::ffff:10.0.0.1",
+        "::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "ff02::1", "nonsense",
+    ],
+)  # fmt: skip
+def test_addresses_that_are_not_public_are_forbidden(address: str) -> None:
+    assert is_forbidden(address)
+
+
+@pytest.mark.parametrize("address", ["8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808"])
+def test_public_addresses_are_not(address: str) -> None:
+    assert not is_forbidden(address)
+
+
+def test_one_private_address_among_several_forbids_the_name() -> None:
+    with pytest.raises(AddressForbidden, match=r"10\.0\.0\.1"):
+        checked_url("https://mixed.example/", resolve=lambda host, port: ["8.8.8.8", "10.0.0.1"])
+
+
+def test_the_checked_address_is_what_is_called() -> None:
+    checked = checked_url("https://receiver.example:8443/a?b=c", resolve=lambda host, port: ["8.8.8.8"])
+    assert (checked.url, checked.host) == ("https://8.8.8.8:8443/a?b=c", "receiver.example")
+    assert checked.host_header == "receiver.example:8443"
+    assert (
+        checked_url("http://v6.example/", resolve=lambda host, port: ["2606:4700::1111"]).url == "http://[2606:4700::1111]:80/"
+    )
+
+
+@pytest.mark.parametrize("url", ["", "ftp://host/", "https:///x", "https://user:pw@host/", "https://host:99999/", "file:///x"])
+def test_what_is_no_address_is_refused(url: str) -> None:
+    with pytest.raises(InvalidInput):
+        checked_url(url, resolve=lambda host, port: ["8.8.8.8"])
+
+
+def test_a_signature_holds_for_its_body_its_time_and_its_secret_alone() -> None:
+    header = sign(b"body", [SECRET], 1_000)
+    assert header == sign(b"body", [SECRET], 1_000) and header.startswith("t=1000,v1=")
+    assert is_signed(b"body", header, SECRET, 1_299)
+    assert not is_signed(b"body", header, SECRET, 1_301)
+    assert not is_signed(b"Body", header, SECRET, 1_000)
+    assert not is_signed(b"body", header.replace("t=1000", "t=1001"), SECRET, 1_000)
+    for bad in ("", "t=,v1=", "v1=abc", "t=1000", "t=1000,t=1000,v1=x", "t=٣,v1=x", "t=1000,v1=é"):
+        assert not is_signed(b"body", bad, SECRET, 1_000)
+
+
+def test_a_webhook_without_a_secret_is_refused(tmp_path: Path) -> None:
+    with httpx.Client() as client, pytest.raises(InvalidInput, match="secret"):
+        WebhookSender(Webhook(url="https://a.example", secrets=(b"",)), tmp_path / "d", client=client)

@@ -1,0 +1,79 @@
+"""The repository's own rules: first lines, names, layers, and documents that name tests which exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+LAYERS = ["consumers", "persistence", "producer", "schemas", "service", "streaming"]
+
+
+def _own_modules() -> list[Path]:
+    """Each file once: not again through the symlinks."""
+    found = [path for folder in [*LAYERS, "headwater"] for path in (ROOT / folder).rglob("*.py")]
+    return sorted(path for path in found if path.resolve() == path)
+
+
+MODULES = _own_modules()
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_each_layer_is_imported_through_a_relative_symlink(layer: str) -> None:
+    link = ROOT / "headwater" / layer
+    assert link.is_symlink()
+    assert str(link.readlink()) == f"../{layer}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_module_begins_with_what_it_is_for(path: Path) -> None:
+    docstring = ast.get_docstring(ast.parse(path.read_text()))
+    assert docstring, f"{path} does not say what enters and what leaves"
+
+
+def test_no_module_is_a_drawer() -> None:
+    drawers = {"utils", "util", "helpers", "helper", "common", "misc", "base"}
+    assert not [path for path in MODULES if path.stem in drawers]
+
+
+def test_no_layer_is_imported_by_its_bare_name() -> None:
+    bare = re.compile(rf"^\s*(?:from|import) ({'|'.join(LAYERS)})\b", re.MULTILINE)
+    everywhere = [*MODULES, *(ROOT / "tests").rglob("*.py"), *(ROOT / "bench").rglob("*.py")]
+    assert not [path for path in everywhere if bare.search(path.read_text())]
+
+
+@pytest.mark.parametrize("document", ["guarantees.md", "invariants.md"])
+def test_every_test_that_a_document_names_exists(document: str) -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (ROOT / "docs" / document).read_text())
+    assert named, f"{document} names no test"
+    for file, test in named:
+        assert (ROOT / file).exists(), f"{document} names {file}, which does not exist"
+        assert re.search(rf"\b(?:def|class) {test}\b|^{test} = ", (ROOT / file).read_text(), re.MULTILINE), (
+            f"{file} has no {test}"
+        )
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(tmp_path: Path) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
+    names = zipfile.ZipFile(next(tmp_path.glob("*.whl"))).namelist()
+    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"headwater"}
+    assert "headwater/persistence/backend.py" in names
+
+
+def test_requirements_are_pinned_by_hash_and_name_no_host() -> None:
+    text = (ROOT / "requirements.txt").read_text()
+    assert "://" not in text
+    pins = re.findall(r"^[A-Za-z0-9_.\[\]-]+==", text, re.MULTILINE)
+    assert len(pins) > 50
+    assert text.count("--hash=sha256:") >= len(pins)

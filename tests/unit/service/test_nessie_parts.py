@@ -1,0 +1,317 @@
+"""The parts of the Nessie-compatible API that need no server: keys, references, routes, filters, contents, errors."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.persistence.log.log_entry import Entry, Logged
+from headwater.producer.commits.conflicts import ConflictDetail, ConflictKind, conflict_error
+from headwater.producer.history.lineage import empty_state
+from headwater.schemas import errors
+from headwater.schemas.entry_ids import EMPTY
+from headwater.schemas.errors import HeadwaterError, InvalidInput, ReferenceNotFound
+from headwater.service.nessie.content_json import content_json
+from headwater.service.nessie.error_shape import error_answer
+from headwater.service.nessie.key_paths import key_path, old_key_path, parse_key_path
+from headwater.service.nessie.meta_json import EXTRAS, MetaBody, meta_json, read_headers, to_meta
+from headwater.service.nessie.operations.filters import COMMIT_NAMES, ENTRY_NAMES, Filter
+from headwater.service.nessie.operations.key_ranges import KeyRange
+from headwater.service.nessie.reference_paths import ReferencePath, parse_reference_path, reference_path
+from headwater.service.nessie.routes import ROUTES, find_route
+
+HASH = "ab" * 32
+elements = st.text(st.characters(min_codepoint=0x20, blacklist_categories=("Cs",)), min_size=1, max_size=8)
+
+
+# ── keys ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@given(st.lists(elements, min_size=1, max_size=5).map(tuple))
+def test_every_key_survives_its_path(key: tuple[str, ...]) -> None:
+    assert parse_key_path(key_path(key)) == key
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("foo.bar.baz", ("foo", "bar", "baz")),
+        (".foo.*.bar.baz", ("foo", ".bar", "baz")),
+        (".foo*..*.bar.a*{*}*[aa", ("foo.", ".bar", "a/\\%aa")),
+        ("fo\x1do.bar", ("fo.o", "bar")),
+        ("fo\x00o.bar", ("fo.o", "bar")),
+        ("a*b.c", ("a*b", "c")),
+    ],
+)
+def test_keys_are_read_as_clients_write_them(text: str, key: tuple[str, ...]) -> None:
+    assert parse_key_path(text) == key
+
+
+@pytest.mark.parametrize("text", ["", ".", "a.", "a..b", ".a*", ".a*x", ".a..b", "x" * 5_000])
+def test_what_is_no_key_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        parse_key_path(text)
+    assert refused.value.field == "key" and refused.value.remedy
+
+
+def test_filters_see_dots_inside_elements_as_separators_of_groups() -> None:
+    assert old_key_path(("a.b", "c")) == "a\x1db.c"
+
+
+def test_a_range_of_keys_has_its_ends_and_a_prefix_itself() -> None:
+    lower, upper = KeyRange(smallest=("a",), largest=("b",)).bounds()
+    assert lower <= b"a" < b"a\0x" < b"b" < upper <= b"b\0x"
+    lower, upper = KeyRange(prefix=("a",)).bounds()
+    assert lower <= b"a" < b"a\0x" < upper <= b"ab"
+    with pytest.raises(InvalidInput):
+        KeyRange(prefix=("a",), largest=("b",)).bounds()
+
+
+# ── references ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("text", "parsed"),
+    [
+        ("main", ReferencePath("main")),
+        ("-", ReferencePath("-")),
+        ("my/branch@", ReferencePath("my/branch")),
+        (f"main@{HASH.upper()}", ReferencePath("main", HASH)),
+        (f"main@{HASH}~2^1", ReferencePath("main", HASH, "~2^1")),
+        (f"@{HASH}", ReferencePath(None, HASH)),
+        (f"DETACHED@{HASH}", ReferencePath(None, HASH)),
+        ("main~3", ReferencePath("main", "", "~3")),
+        ("main*2021-04-07T14:42:25.534748123Z", ReferencePath("main", "", "*2021-04-07T14:42:25.534748123Z")),
+    ],
+)
+def test_references_are_read_as_clients_write_them(text: str, parsed: ReferencePath) -> None:
+    assert parse_reference_path(text) == parsed
+
+
+@pytest.mark.parametrize("text", ["", "@", "~1", "main@xyz", "main@abc", "main~x", "a..b", "main@@", "main~1@" + HASH])
+def test_what_is_no_reference_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        parse_reference_path(text)
+    assert refused.value.field == "ref"
+
+
+def test_a_short_hash_names_no_commit() -> None:
+    with pytest.raises(ReferenceNotFound):
+        parse_reference_path("main@abcdef12")
+
+
+def test_a_writer_says_what_it_has_seen_by_a_hash_and_not_by_steps_alone() -> None:
+    assert reference_path("main", f"{HASH}~1").expected() == f"{HASH}~1"
+    assert reference_path("main", None).expected() is None
+    with pytest.raises(InvalidInput):
+        reference_path("main", "~1").expected()
+
+
+# ── routes ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("path", "template", "names"),
+    [
+        ("config", "/config", {}),
+        ("trees/main", "/trees/{ref}", {"ref": "main"}),
+        ("trees/my/branch@", "/trees/{ref}", {"ref": "my/branch@"}),
+        ("trees/my/branch@/history", "/trees/{ref}/history", {"ref": "my/branch@"}),
+        ("trees/main/contents/a@b", "/trees/{ref}/contents/{key}", {"ref": "main", "key": "a@b"}),
+        ("trees/x/y/z@/contents/k", "/trees/{ref}/contents/{key}", {"ref": "x/y/z@", "key": "k"}),
+        ("trees/main/diff/dev", "/trees/{from}/diff/{to}", {"from": "main", "to": "dev"}),
+        ("trees/my/branch@/diff/main", "/trees/{from}/diff/{to}", {"from": "my/branch@", "to": "main"}),
+        ("trees/my/branch@/diff/other/one@", "/trees/{from}/diff/{to}", {"from": "my/branch@", "to": "other/one@"}),
+    ],
+)
+def test_paths_lead_to_their_route(path: str, template: str, names: dict[str, str]) -> None:
+    found = find_route(path.split("/"))
+    assert found is not None and found.names == names
+    assert {route.path for route in found.by_method.values()} == {template}
+
+
+@pytest.mark.parametrize("path", ["", "tree", "trees/main/nothing", "trees/a/b", "trees/main/history/commit/x"])
+def test_other_paths_lead_nowhere(path: str) -> None:
+    assert find_route(path.split("/")) is None
+
+
+def test_every_route_runs_in_one_way() -> None:
+    for route in ROUTES:
+        assert (route.handler is None) != (route.on_loop is None), route
+    assert {route.method for route in ROUTES if not route.mutates} == {"GET", "POST"}
+
+
+# ── filters ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+COMMIT = {"author": "ada", "message": "all of it", "properties": {"k": "v"}}
+OPERATIONS = [{"type": "PUT", "name": "t"}]
+
+
+@pytest.mark.parametrize(
+    ("expression", "passes"),
+    [
+        ("commit.author == 'ada'", True),
+        ("commit.message.matches('of.*') && operations.exists(op, op.name == 't')", True),
+        ("commit.properties['k'] == 'v'", True),
+        ("commit.properties['none'] == 'v'", False),
+        ("operations[7].name == 't'", False),
+        ("operations.exists(op, op.name.matches('^[a-z]{1,9}$'))", True),
+        ('commit.message.matches(r"\\w+ of") && commit.author != "it matches // this"', True),
+        ("operations.all(op, op.type == 'DELETE')", False),
+    ],
+)
+def test_filters_pass_what_they_mean(expression: str, passes: bool) -> None:
+    assert Filter(expression, COMMIT_NAMES).matches({"commit": COMMIT, "operations": OPERATIONS}) is passes
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "commit.",
+        "commit.author = 'ada'",
+        "nothing == 1",
+        "commit.nonsense == 'x'",
+        "entry.name == 'x'",
+        "(" * 500 + "true" + ")" * 500,
+        "true || " * 300 + "true",
+        "[1].all(a, [1].all(b, [1].all(c, [1].all(d, [1].all(e, true)))))",
+    ],
+)
+def test_filters_that_cannot_be_meant_are_refused_before_anything_is_read(expression: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        Filter(expression, COMMIT_NAMES)
+    assert refused.value.field == "filter" and refused.value.remedy
+
+
+@pytest.mark.parametrize("expression", ["commit.author", "commit.author > 3", "1 / 0 == 1", "commit.author.matches('(')"])
+def test_filters_that_fail_at_what_they_see_are_refused(expression: str) -> None:
+    with pytest.raises(InvalidInput):
+        Filter(expression, COMMIT_NAMES).matches({"commit": COMMIT, "operations": []})
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        f"[{','.join('1' * 300)}].exists(x, 'a'.matches('\\\\pL{{199}}'))",
+        "commit.author.matches(r'((\\pL{30}){30}){30}')",
+        "commit.author.matches(r'\\pL{0000000000900}')",
+        "||".join(["commit.author.matches(r'\\pL{99}')"] * 40),
+        "commit.author.matches(commit.message)",
+        "commit.author.matches('a{9' + '00}')",
+        "commit.author.matches('\\x7b')",
+        "commit.author.matches('''a''')",
+        "true // '\n || commit.author.matches(commit.message) // '",
+        "commit.author == r'\\' || commit.author.matches(commit.message) || 'x' == ''",
+    ],
+)
+def test_patterns_that_take_long_or_cannot_be_weighed_are_refused_and_not_run(expression: str) -> None:
+    begun = time.monotonic()
+    with pytest.raises(InvalidInput) as refused:
+        Filter(expression, COMMIT_NAMES).matches({"commit": COMMIT, "operations": OPERATIONS})
+    assert refused.value.field == "filter"
+    assert time.monotonic() - begun < 5
+
+
+def test_comprehensions_over_long_lists_are_refused_and_not_run() -> None:
+    nested = Filter("operations.all(a, operations.all(b, true))", COMMIT_NAMES)
+    assert nested.matches({"operations": OPERATIONS * 100}, 100)
+    begun = time.monotonic()
+    with pytest.raises(InvalidInput, match="steps"):
+        nested.matches({"operations": OPERATIONS * 100_000}, 100_000)
+    assert time.monotonic() - begun < 5
+
+
+def test_a_filter_knows_which_names_it_uses() -> None:
+    assert Filter("commit.author == 'x'", COMMIT_NAMES).names == {"commit"}
+    assert Filter("entry.name == 'x'", ENTRY_NAMES).names == {"entry"}
+
+
+# ── who and why, contents, errors ───────────────────────────────────────────────────────────────────────────
+
+
+def logged(**fields: object) -> Logged:
+    entry: Entry = msgspec.structs.replace(empty_state("cat/1/heads/main").entry, **fields)
+    return Logged(b"\1" * 32, entry)
+
+
+def test_all_that_a_client_says_of_a_commit_comes_back() -> None:
+    body = MetaBody(
+        message="Why",
+        authors=["ada", "bob"],
+        all_signed_off_by=["eve"],
+        author_time="2026-01-31T12:00:00Z",
+        all_properties={"one": ["1"], "many": ["1", "2"], EXTRAS: ["mine"]},
+    )
+    meta = to_meta(body, None, "service")
+    assert (meta.author, meta.headers["one"]) == ("ada", "1")
+    told = meta_json(logged(author=meta.author, message=meta.message, headers=meta.headers))
+    assert told["authors"] == ["ada", "bob"] and told["allSignedOffBy"] == ["eve"]
+    assert told["committer"] == "service" and told["authorTime"] == "2026-01-31T12:00:00.000000Z"
+    assert told["allProperties"] == {"one": ["1"], "many": ["1", "2"], EXTRAS: ["mine"]}
+
+
+def test_headers_add_to_what_the_body_says() -> None:
+    headers = read_headers(
+        [
+            (b"host", b"x"),
+            (b"nessie-commit-message", b" Other "),
+            (b"nessie-commit-authors", b"bob, eve"),
+            (b"nessie-commit-property-job", b"7"),
+        ]
+    )
+    meta = to_meta(MetaBody(message="Why"), headers, "service")
+    assert (meta.author, meta.message, meta.headers["job"]) == ("bob", "Other", "7")
+    assert read_headers([(b"host", b"x")]) is None
+
+
+@pytest.mark.parametrize("field", ["hash", "committer", "commit_time"])
+def test_what_the_server_sets_is_not_taken_from_a_client(field: str) -> None:
+    with pytest.raises(InvalidInput):
+        to_meta(MetaBody(message="m", **{field: "x"}), None, "service")  # type: ignore[arg-type]
+
+
+def test_a_header_of_another_door_that_looks_like_ours_is_a_property() -> None:
+    assert meta_json(logged(headers={EXTRAS: "no json"}))["allProperties"] == {EXTRAS: ["no json"]}
+
+
+def test_numbers_that_a_table_does_not_have_are_told_as_none_of_them() -> None:
+    told = content_json(("a", "t"), "ICEBERG_TABLE", bytes(16), {"metadata_location": "x", "schema_id": 3})
+    assert (told["snapshotId"], told["schemaId"], told["specId"], told["metadataLocation"]) == (-1, 3, 0, "x")
+    assert content_json(("a",), "NAMESPACE", bytes(16), {"properties": {"p_q": "v"}})["properties"] == {"p_q": "v"}
+
+
+def scope(*headers: tuple[bytes, bytes]) -> dict[str, object]:
+    return {"headers": list(headers)}
+
+
+def test_conflicts_are_told_in_detail_to_clients_that_know_details() -> None:
+    conflict = conflict_error([ConflictDetail(ConflictKind.KEY_EXISTS, ("a", "t"), "It is there.")])
+    told = msgspec.json.decode(error_answer(conflict, scope((b"nessie-client-spec", b"2.0"))).body)
+    assert told["errorCode"] == "REFERENCE_CONFLICT" and told["status"] == 409 and told["reason"] == "Conflict"
+    assert told["errorDetails"] == {
+        "type": "REFERENCE_CONFLICTS",
+        "conflicts": [{"conflictType": "KEY_EXISTS", "key": {"elements": ["a", "t"]}, "message": "It is there."}],
+    }
+    assert "errorDetails" not in msgspec.json.decode(error_answer(conflict, scope()).body)
+
+
+CODES = {
+    "UNKNOWN", "SERVICE_UNAVAILABLE", "REFERENCE_NOT_FOUND", "REFERENCE_ALREADY_EXISTS", "CONTENT_NOT_FOUND",
+    "REFERENCE_CONFLICT", "BAD_REQUEST", "FORBIDDEN", "TOO_MANY_REQUESTS",
+}  # fmt: skip
+
+
+def test_every_error_has_a_code_that_clients_know() -> None:
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, HeadwaterError)]
+    for kind in kinds:
+        answer = error_answer(kind("It failed."), scope())
+        told = msgspec.json.decode(answer.body)
+        assert told["errorCode"] in CODES and told["status"] == answer.status >= 400, kind
+
+
+def test_the_empty_state_has_the_hash_that_clients_know() -> None:
+    assert EMPTY.hex() == "2e1cfa82b035c26cbbbdae632cea070514eb8b773f616aaeaf668e2f0be8f10d"

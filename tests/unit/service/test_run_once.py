@@ -1,0 +1,180 @@
+"""Keyed requests around a handler: run once, waited for, answered again, let go of; in memory, with real threads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from headwater.persistence.records.idempotency_rows import BODY_BYTES_MAX, IdempotencyRows, KeyedRequest
+from headwater.persistence.store import RealmKernel, Store, open_store
+from headwater.schemas.errors import (
+    CatalogExists,
+    HeadwaterError,
+    IdempotencyKeyBusy,
+    IdempotencyKeyReused,
+    InvalidInput,
+    StoreUnavailable,
+)
+from headwater.service.http.responses import Answer, json_answer
+from headwater.service.idempotency.expiry import Cleaning, CleaningOptions
+from headwater.service.idempotency.request_key import canonical_body, keyed_request, request_id_of
+from headwater.service.idempotency.run_once import REPLAYED, IdempotencyOptions, Under, once
+from tests.support.faults.manual_clock import ManualClock
+
+OPTIONS = IdempotencyOptions(wait_seconds=5)
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    with open_store("memory://", create=True) as opened:
+        yield opened
+
+
+@pytest.fixture
+def kernel(store: Store) -> RealmKernel:
+    return store.kernel("r#1")
+
+
+def request(key: str | None = "k", body: bytes = b"{}", path: str = "/manage/v1/r/catalogs") -> KeyedRequest | None:
+    headers = [] if key is None else [(b"idempotency-key", key.encode("latin-1"))]
+    scope = {"method": "POST", "path": path, "query_string": b"", "headers": headers}
+    return keyed_request(scope, body, "ann", "/manage/v1/{realm}/catalogs")
+
+
+def refused(error: HeadwaterError) -> Answer:
+    return json_answer({"code": error.code}, error.http_status)
+
+
+class Handler:
+    def __init__(self, *outcomes: Answer | HeadwaterError) -> None:
+        self.outcomes = list(outcomes)
+        self.request_ids: list[str | None] = []
+        self.again: list[bool] = []
+
+    def __call__(self, under: Under | None) -> Answer:
+        self.request_ids.append(None if under is None else under.request_id)
+        self.again.append(under is not None and under.again)
+        outcome = self.outcomes.pop(0)
+        if isinstance(outcome, HeadwaterError):
+            raise outcome
+        return outcome
+
+
+def ask(kernel: RealmKernel, run: Handler, asked: KeyedRequest | None, options: IdempotencyOptions = OPTIONS) -> Answer:
+    return once(IdempotencyRows(kernel), asked, run, refused=refused, options=options)
+
+
+def test_the_second_answer_is_the_first_and_says_so(kernel: RealmKernel) -> None:
+    run = Handler(json_answer({"n": 1}, 201))
+    first = ask(kernel, run, request(body=b'{"a": 1, "b": 2}'))
+    again = ask(kernel, run, request(body=b'{"b":2,"a":1}'))
+    assert (again.status, again.body) == (first.status, first.body) and again.headers[-1] == REPLAYED
+    assert run.request_ids == ["ann:k"]
+
+
+def test_without_a_key_every_request_runs(kernel: RealmKernel) -> None:
+    run = Handler(json_answer(1), json_answer(2))
+    assert [ask(kernel, run, request(None)).body for _ in range(2)] == [b"1", b"2"]
+
+
+def test_the_same_key_with_another_body_or_path_is_refused(kernel: RealmKernel) -> None:
+    run = Handler(json_answer(1))
+    ask(kernel, run, request())
+    for other in (request(body=b'{"x":1}'), request(path="/manage/v1/r/catalogs2")):
+        with pytest.raises(IdempotencyKeyReused):
+            ask(kernel, run, other)
+
+
+def test_a_refusal_that_would_come_again_is_kept_and_one_that_says_later_is_not(kernel: RealmKernel) -> None:
+    run = Handler(CatalogExists("it is there."))
+    with pytest.raises(CatalogExists):
+        ask(kernel, run, request())
+    assert ask(kernel, run, request()).status == 409
+    later = Handler(StoreUnavailable("away."), json_answer("done"))
+    with pytest.raises(StoreUnavailable):
+        ask(kernel, later, request("other"))
+    assert ask(kernel, later, request("other")).body == b'"done"'
+    assert later.request_ids == ["ann:other"] * 2, "both runs are one request to the log"
+    assert later.again == [False, True]
+
+
+def test_of_many_at_once_one_runs_and_all_get_its_answer(kernel: RealmKernel) -> None:
+    started, runs = threading.Event(), []
+
+    def run(under: Under | None) -> Answer:
+        runs.append(under)
+        started.set()
+        threading.Event().wait(0.15)
+        return json_answer("one")
+
+    def call(_: int) -> bytes:
+        return once(IdempotencyRows(kernel), request(), run, refused=refused, options=OPTIONS).body
+
+    with ThreadPoolExecutor(6) as threads:
+        bodies = list(threads.map(call, range(6)))
+    assert started.is_set() and len(runs) == 1 and set(bodies) == {b'"one"'}
+
+
+def test_who_waits_too_long_is_told_to_come_again(kernel: RealmKernel) -> None:
+    def inner(_: Under | None) -> Answer:
+        with pytest.raises(IdempotencyKeyBusy) as busy:
+            ask(kernel, Handler(), request(), IdempotencyOptions(wait_seconds=0))
+        assert busy.value.retriable
+        return json_answer("late")
+
+    assert once(IdempotencyRows(kernel), request(), inner, refused=refused, options=OPTIONS).body == b'"late"'
+
+
+def test_a_dead_runner_is_taken_over_and_a_large_answer_is_made_again_under_the_same_request_id(kernel: RealmKernel) -> None:
+    asked = request()
+    assert asked is not None
+    IdempotencyRows(kernel).claim(asked, "ann:k", "the dead", running_seconds=0, kept_seconds=60)
+    large = Answer(200, [], b"x" * (BODY_BYTES_MAX + 1))
+    run = Handler(large, large)
+    assert ask(kernel, run, asked).body == ask(kernel, run, asked).body
+    assert run.request_ids == ["ann:k", "ann:k"]
+
+
+@pytest.mark.parametrize("key", ["", "with blank", "é", "x" * 201, "\x00"])
+def test_a_key_that_is_none_is_refused(key: str) -> None:
+    with pytest.raises(InvalidInput):
+        request(key)
+
+
+def test_what_is_no_json_is_compared_as_it_is() -> None:
+    assert canonical_body(b'{"a":1}') == canonical_body(b' {"a" : 1}') != canonical_body(b'{"a":2}')
+    assert canonical_body(b"{a") == b"{a" and canonical_body(b"[" * 100_000) == b"[" * 100_000
+
+
+def test_a_request_id_fits_an_entry_whatever_the_names() -> None:
+    asked = KeyedRequest(principal="p" * 500, key="k" * 200, route="", fingerprint=b"")
+    assert len(request_id_of(asked, development=False)) <= 256
+    assert request_id_of(asked, development=True) == "k" * 200
+
+
+def test_expired_keys_of_all_realms_go_in_slices(store: Store) -> None:
+    from headwater.persistence.realms.realms import Realms
+    from headwater.persistence.records.secret_hashes import ScryptCost
+
+    realms = Realms(store, secret_cost=ScryptCost(n=2, r=1, p=1))
+    for name in ("a", "b", "closed"):
+        realms.create(name)
+        realms.init(name)
+    realms.deactivate("closed")
+    kernels = [store.system, *(store.kernel(realms.get(name).instance) for name in ("a", "b"))]
+    for kernel in kernels:
+        for number in range(5):
+            asked = KeyedRequest(principal="p", key=str(number), route="", fingerprint=b"")
+            IdempotencyRows(kernel).claim(asked, "r", "o", running_seconds=0, kept_seconds=0 if number else 60)
+    clock = ManualClock()
+    options = CleaningOptions(page_rows=2, batch_rows_max=3, slice_seconds=10)
+    cleaning = Cleaning(store, options, lambda: clock.now_micros() / 1e6)
+    slices = [cleaning.slice()]
+    while not slices[-1][1]:
+        slices.append(cleaning.slice())
+        assert len(slices) < 20
+    assert cleaning.deleted == 12 and max(deleted for deleted, _ in slices) == 3
+    assert cleaning.slice()[0] == 0, "and the next round begins anew"

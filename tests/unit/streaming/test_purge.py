@@ -1,0 +1,174 @@
+"""Realms that are given up, instances that nobody lists, and dropped catalogs leave no row behind; what lives is untouched."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+
+import pytest
+
+from headwater.persistence.realms.realm_purge import rows_of
+from headwater.persistence.realms.realm_states import RealmStatus
+from headwater.persistence.rows import FENCE_CLOSED, ObjectRow
+from headwater.persistence.store import Store, open_store
+from headwater.producer.catalogs.catalogs import Catalogs
+from headwater.schemas.errors import CatalogNotFound, RealmNotActive, RealmNotFound, RealmStateConflict
+from headwater.streaming.purge.catalog_purge import CatalogPurge
+from headwater.streaming.purge.purge import purge_realms, purge_unlisted, unlisted_instances
+from headwater.streaming.runs.realm_sets import instances_to_maintain, realm_sets, realms_to_purge
+from tests.support.faults.manual_clock import ManualClock
+from tests.support.fixtures.catalog_lake import META, Lake
+from tests.support.fixtures.maintained import HOUR, sweep_store
+from tests.support.models.realm_cases import realms_of, write_note
+
+DAY = 86_400
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    with open_store(f"memory://{secrets.token_hex(6)}", create=True, clock=ManualClock()) as opened:
+        yield opened
+
+
+def test_only_active_and_inactive_realms_are_maintained_and_only_purging_ones_purged(store: Store) -> None:
+    realms = realms_of(store)
+    for name in ("created", "active", "inactive", "purging"):
+        realms.create(name)
+    for name in ("active", "inactive", "purging"):
+        realms.init(name)
+    for name in ("inactive", "purging"):
+        realms.deactivate(name)
+    realms.purge("purging")
+    sets = realm_sets(store)
+    assert [realm.name for realm in sets.retain] == ["active", "inactive"]
+    assert [realm.name for realm in sets.purge] == ["purging"]
+    assert instances_to_maintain(store)[0] == "::system::" and len(instances_to_maintain(store)) == 3
+    with pytest.raises(RealmStateConflict, match="PURGING"):
+        instances_to_maintain(store, ["purging"])
+    with pytest.raises(RealmStateConflict, match="ACTIVE"):
+        realms_to_purge(store, ["active"])
+    with pytest.raises(RealmNotFound):
+        realms_to_purge(store, ["nobody"])
+
+
+def test_a_purged_realm_has_no_row_left_and_the_others_have_all(store: Store) -> None:
+    realms = realms_of(store)
+    instances = {}
+    for name in ("gone", "stays"):
+        instances[name] = realms.create(name).instance
+        realms.init(name)
+        write_note(store.kernel(instances[name]), "principals", "key")
+    before = list(rows_of(store.backend, instances["stays"]))
+    realms.deactivate("gone")
+    realms.purge("gone")
+    (purged,) = purge_realms(store, realms_to_purge(store))
+    assert not purged.failure and realms.get("gone").status is RealmStatus.PURGED
+    assert list(rows_of(store.backend, instances["gone"])) == []
+    assert list(rows_of(store.backend, instances["stays"])) == before
+    with pytest.raises(RealmNotActive):
+        write_note(store.kernel(instances["gone"]), "principals", "late")
+
+
+def test_rows_of_an_instance_that_is_not_listed_any_more_go_too(store: Store) -> None:
+    realms = realms_of(store)
+    old = realms.create("name").instance
+    realms.init("name")
+    realms.deactivate("name")
+    realms.purge("name")
+    purge_realms(store, realms_to_purge(store))
+    realms.delete("name")
+    new = realms.create("name").instance
+    realms.init("name")
+    store.backend.write_objects(old, [ObjectRow(7, "content", 1, b"left by a writer that slept")])
+    assert unlisted_instances(store) == [old]
+    count = len(list(rows_of(store.backend, new)))
+    (purged,) = purge_unlisted(store)
+    assert purged.instance == old and not purged.listed and not purged.failure
+    assert list(rows_of(store.backend, old)) == [] and len(list(rows_of(store.backend, new))) == count
+
+
+def test_a_dropped_catalog_goes_when_its_history_is_old_enough_and_its_objects_with_the_next_sweep(store: Store) -> None:
+    lake = Lake(store)
+    clock = store.clock
+    assert isinstance(clock, ManualClock)
+    kept = lake.catalogs.ensure("kept", meta=META)
+    for number in range(40):
+        lake.put(f"t{number}")
+    lake.refs.create("dev", meta=META)
+    lake.catalogs.drop("lake", meta=META)
+    (waiting,) = CatalogPurge(lake.kernel).run()
+    assert waiting.waiting and waiting.pointers == 2
+    clock.move(31 * DAY)
+    (would,) = CatalogPurge(lake.kernel).run(dry_run=True)
+    assert not would.waiting and store.backend.list_names(lake.kernel.realm, prefix="cat/1/")
+    (purged,) = CatalogPurge(lake.kernel).run()
+    assert (purged.name, purged.catalog_id, purged.waiting) == ("lake", lake.catalog.id, "")
+    assert store.backend.list_names(lake.kernel.realm, prefix=f"cat/{lake.catalog.id}/") == []
+    assert Catalogs(lake.kernel).dropped() == [] and CatalogPurge(lake.kernel).run() == []
+    clock.move(4 * HOUR)
+    report, _ = sweep_store(store, [lake.kernel.realm])
+    assert report.counts[lake.kernel.realm]["entry"].purged >= 40
+    assert lake.catalogs.get("kept") == kept
+    with pytest.raises(CatalogNotFound):
+        lake.catalogs.get("lake")
+
+
+def test_a_catalog_that_was_dropped_to_be_purged_goes_at_once_with_its_pointers_names_and_objects(store: Store) -> None:
+    lake = Lake(store)
+    clock = store.clock
+    assert isinstance(clock, ManualClock)
+    other = lake.catalogs.ensure("other", meta=META)
+    for number in range(20):
+        lake.put(f"t{number}")
+    lake.refs.create("dev", meta=META)
+    lake.catalogs.drop("lake", purge=True, meta=META)
+    clock.move(1)
+    (purged,) = CatalogPurge(lake.kernel).run()
+    assert (purged.name, purged.waiting, purged.pointers) == ("lake", "", 2)
+    assert store.backend.list_names(lake.kernel.realm, prefix=f"cat/{lake.catalog.id}/") == []
+    assert Catalogs(lake.kernel).dropped() == [] and lake.catalogs.get("other") == other
+    clock.move(4 * HOUR)
+    report, _ = sweep_store(store, [lake.kernel.realm])
+    assert report.counts[lake.kernel.realm]["entry"].purged >= 20 and not report.failures
+
+
+def test_a_pointer_that_a_sleeping_writer_made_in_a_purged_catalog_goes_next_time(store: Store) -> None:
+    lake = Lake(store)
+    clock = store.clock
+    assert isinstance(clock, ManualClock)
+    lake.catalogs.drop("lake", meta=META)
+    clock.move(31 * DAY)
+    CatalogPurge(lake.kernel).run()
+    lake.refs.create("late", None, meta=META)
+    assert store.backend.list_names(lake.kernel.realm, prefix="cat/1/") != []
+    (young,) = CatalogPurge(lake.kernel).run()
+    assert young.waiting
+    clock.move(31 * DAY)
+    (orphan,) = CatalogPurge(lake.kernel).run()
+    assert orphan.name == "" and not orphan.waiting
+    assert store.backend.list_names(lake.kernel.realm, prefix="cat/1/") == []
+
+
+def test_pointers_under_an_id_that_no_catalog_was_ever_given_are_left_alone(store: Store) -> None:
+    lake = Lake(store)
+    lake.refs.create("here", None, meta=META)
+    write_note(lake.kernel, "cat/77/notes", "key")
+    clock = store.clock
+    assert isinstance(clock, ManualClock)
+    clock.move(400 * DAY)
+    assert CatalogPurge(lake.kernel).run() == []
+    assert store.backend.list_names(lake.kernel.realm, prefix="cat/77/") == ["cat/77/notes"]
+
+
+def test_fences_of_purged_realms_stay_closed(store: Store) -> None:
+    from headwater.persistence.coordination.realm_fence import read_realm_fence
+
+    realms = realms_of(store)
+    instance = realms.create("gone").instance
+    realms.init("gone")
+    realms.deactivate("gone")
+    realms.purge("gone")
+    purge_realms(store, realms_to_purge(store))
+    realms.delete("gone")
+    purge_unlisted(store)
+    assert read_realm_fence(store.backend, instance).fence == FENCE_CLOSED

@@ -1,0 +1,99 @@
+"""What a session starts with, what is shipped to a cluster, and how it is said that something is missing. No JVM."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from headwater.schemas.errors import HeadwaterError, InvalidInput, MissingDependency
+from headwater.settings import load_settings
+from headwater.streaming.spark.package_zip import write_package_zip
+from headwater.streaming.spark.session import SparkOptions, is_local, parse_conf, require_master, session_conf
+from headwater.wiring.spark import spark_options
+
+
+@pytest.mark.parametrize("master", ["local", "local[2]", "local[*]", "local[4,2]"])
+def test_a_local_session_stays_on_this_machine(master: str) -> None:
+    conf = session_conf(SparkOptions(master=master))
+    assert is_local(master)
+    assert conf["spark.driver.host"] == conf["spark.driver.bindAddress"] == "127.0.0.1"
+    assert int(conf["spark.sql.shuffle.partitions"]) >= 1
+
+
+@pytest.mark.parametrize("master", ["spark://h:7077", "yarn", "k8s://https://h", "local-cluster[2,1,1024]"])
+def test_a_cluster_is_not_told_where_to_bind(master: str) -> None:
+    conf = session_conf(SparkOptions(master=master))
+    assert not is_local(master)
+    assert "spark.driver.host" not in conf and "spark.sql.shuffle.partitions" not in conf
+    assert conf["spark.executorEnv.PYTHONSAFEPATH"] == "1"
+
+
+def test_what_the_user_sets_wins() -> None:
+    given = parse_conf("spark.driver.host=other spark.executor.extraJavaOptions='-Xss4m -ea'")
+    conf = session_conf(SparkOptions(jars=("a.jar", "b.jar"), conf=given))
+    assert conf["spark.driver.host"] == "other" and conf["spark.jars"] == "a.jar,b.jar"
+    assert conf["spark.executor.extraJavaOptions"] == "-Xss4m -ea"
+
+
+@pytest.mark.parametrize("text", ["executor.cores=2", "spark.executor.cores", "spark.x='open"])
+def test_a_setting_that_spark_cannot_mean_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match="spark_conf"):
+        parse_conf(text)
+
+
+def test_a_master_that_does_not_answer_is_named_at_once() -> None:
+    with pytest.raises(MissingDependency, match="no Spark master answers"):
+        require_master("spark://127.0.0.1:1")
+    for elsewhere in ("local[2]", "yarn", "k8s://https://h"):
+        require_master(elsewhere)
+
+
+def test_a_missing_java_is_said_plainly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(MissingDependency, match="Install Java 17"):
+        spark_options(load_settings({}, {}))
+
+
+def test_a_java_that_spark_does_not_run_on_is_said_plainly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(MissingDependency, match=r"version 11\.0\.2, not 17 or 21"):
+        spark_options(load_settings({}, {}))
+
+
+def test_a_missing_pyspark_is_said_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
+    from headwater.streaming.spark import session
+
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    with pytest.raises(HeadwaterError, match=r"headwater\[spark\]"):
+        session.spark_session()
+
+
+def test_what_is_shipped_works_without_the_checkout(tmp_path: Path) -> None:
+    """Only the zip and the installed dependencies: modules, the Avro schema and the entry points of the backends."""
+    package = write_package_zip(tmp_path)
+    names = zipfile.ZipFile(package).namelist()
+    assert "headwater/streaming/sources/log_source.py" in names and "headwater/persistence/backends/sqlite/__init__.py" in names
+    assert not [name for name in names if "__pycache__" in name]
+    program = (
+        "import sys, headwater; from headwater.persistence.backends import known_backends;"
+        "import headwater.streaming.sources.log_source, headwater.streaming.sources.kafka_changes;"
+        "print(headwater.__file__, sorted(known_backends()))"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-P", "-c", f"import sys; sys.path.insert(0, {str(package)!r}); {program}"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stderr
+    assert str(package) in answer.stdout
+    assert all(name in answer.stdout for name in ("cassandra", "postgresql", "sqlite"))
