@@ -105,14 +105,14 @@ class BulkLoad:
     def _write(self) -> None:
         kernel = self._kernel
         store = kernel.store
-        if not self._draft.made:
+        if not self._draft.entries:
             return
         attempt = Attempt(store.backend, kernel.realm, kernel.objects, store.clock, store.options.retries, AttemptStats())
         row = attempt.run(self._draft)
         if row is None:
             raise AssertionError(f"somebody else commits to {self._pointer}")
         head = self._draft.head
-        self._draft = self._new_draft(Head(row, head.entry, head.entry_id, head.tail, head.spine))
+        self._draft = self._new_draft(Head(row, head.entry, head.entry_id, head.tail, head.jump_path))
 
     def _new_draft(self, head: Head) -> Draft:
         store = self._kernel.store

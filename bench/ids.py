@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from bench.context import Context
 from bench.measures import Measure, rate
 from headwater.persistence.backends.memory import open_memory
-from headwater.persistence.ids.id_generator import IdSource
+from headwater.persistence.ids.id_generator import IdGenerator
 from headwater.persistence.ids.node_leases import NodeLeases
 
 TITLE = "Ids: at most 4,096,000 per second and node"
 
 
 def run(context: Context) -> Iterator[Measure]:
-    with IdSource(NodeLeases(open_memory("memory://"))) as ids:
+    with IdGenerator(NodeLeases(open_memory("memory://"))) as ids:
 
         def one_by_one() -> int:
             for _ in range(1_000):

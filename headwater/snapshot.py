@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from headwater.persistence.log.log_entry import Logged
+from headwater.persistence.log.log_entry import LogRecord
 from headwater.producer.content.snapshots import ContentEntry, Snapshots
 from headwater.schemas.change import KeyPath
 
@@ -14,7 +14,7 @@ PAGE_KEYS = 1_000
 class Snapshot:
     """Everything that a reference held after one of its entries. Following the pointer's log after `seq` leaves no seam."""
 
-    def __init__(self, snapshots: Snapshots, at: Logged) -> None:
+    def __init__(self, snapshots: Snapshots, at: LogRecord) -> None:
         self.pointer = at.entry.pointer
         self.seq = at.entry.seq
         self.entry_id = at.entry_id.hex()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from headwater.persistence.rows import ObjectRow, PointerRow, RootedRow, ScannedRow, Split, Table
+from headwater.persistence.rows import MutableRow, ObjectRow, PointerRow, ScannedRow, Split, Table
 
 
 class Abilities(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,21 +144,21 @@ class Backend(abc.ABC):
     # ── rooted rows: mutable, each write conditional ────────────────────────────────────────────────────────
 
     @abc.abstractmethod
-    def insert_rooted(self, realm: str, row: RootedRow) -> bool:
+    def insert_mutable(self, realm: str, row: MutableRow) -> bool:
         """Insert if there is none of that type and key; False if there is."""
 
     @abc.abstractmethod
-    def read_rooted(self, realm: str, type: str, key: str) -> RootedRow | None:
+    def read_mutable(self, realm: str, type: str, key: str) -> MutableRow | None:
         """The newest acknowledged row."""
 
     @abc.abstractmethod
-    def update_rooted(self, realm: str, expected_version: int, row: RootedRow) -> bool: ...
+    def update_mutable(self, realm: str, expected_version: int, row: MutableRow) -> bool: ...
 
     @abc.abstractmethod
-    def delete_rooted(self, realm: str, type: str, key: str, expected_version: int) -> bool: ...
+    def delete_mutable(self, realm: str, type: str, key: str, expected_version: int) -> bool: ...
 
     @abc.abstractmethod
-    def list_rooted(self, realm: str, type: str, *, after: str = "", limit: int = 1_000) -> list[RootedRow]:
+    def list_mutable(self, realm: str, type: str, *, after: str = "", limit: int = 1_000) -> list[MutableRow]:
         """Rows of one type in code point order of key, behind `after`. May return fewer than `limit` only at the end."""
 
     # ── maintenance ─────────────────────────────────────────────────────────────────────────────────────────

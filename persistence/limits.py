@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headwater.persistence.rows import NAME_BYTES_MAX, ROW_BYTES_MAX, ObjectRow, RootedRow
+from headwater.persistence.rows import NAME_BYTES_MAX, ROW_BYTES_MAX, MutableRow, ObjectRow
 from headwater.schemas.errors import InvalidName, ObjectTooLarge
 
 
@@ -29,7 +29,7 @@ def check_objects(rows: Sequence[ObjectRow]) -> None:
             raise _too_large(f"object {row.id} part {row.part} ({row.type})", len(row.payload))
 
 
-def check_rooted(row: RootedRow) -> None:
+def check_mutable_row(row: MutableRow) -> None:
     check_name(row.key, f"{row.type} key")
     if len(row.payload) > ROW_BYTES_MAX:
         raise _too_large(f"{row.type} {row.key!r}", len(row.payload))

@@ -55,7 +55,7 @@ class ObjectRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     parts: int = 1
 
 
-class RootedRow(msgspec.Struct, frozen=True, kw_only=True):
+class MutableRow(msgspec.Struct, frozen=True, kw_only=True):
     """One mutable row with a life of its own (lease, subscription, run …): every write is conditional on `version`."""
 
     type: str

@@ -18,7 +18,7 @@ from headwater.persistence.commit.draft import Draft
 from headwater.persistence.commit.lane import LaneContext
 from headwater.persistence.commit.observer import Observer
 from headwater.persistence.commit.retries import RetryPolicy
-from headwater.persistence.ids.id_generator import IdSource
+from headwater.persistence.ids.id_generator import IdGenerator
 from headwater.persistence.ids.node_leases import LEASE_SECONDS, NodeLeases
 from headwater.persistence.log.log_walk import LogWalk
 from headwater.persistence.objects.cache import ObjectCache
@@ -87,7 +87,7 @@ class Store:
         self._observers = observers
         self.cache: ObjectCache[Decoded] = ObjectCache(options.cache_bytes)
         self._kernels: dict[str, RealmKernel] = {}
-        self._ids: IdSource | None = None
+        self._ids: IdGenerator | None = None
         self._lock = threading.Lock()
         for observer in observers:
             observer.opened(self)
@@ -124,7 +124,7 @@ class Store:
             with self._lock:
                 if self._ids is None:
                     leases = NodeLeases(self.backend, self.clock, lease_seconds=self.options.node_lease_seconds)
-                    self._ids = IdSource(leases)
+                    self._ids = IdGenerator(leases)
                 ids = self._ids
         try:
             return ids.take(count)

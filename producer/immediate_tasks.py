@@ -13,7 +13,7 @@ from enum import StrEnum
 
 import msgspec
 
-from headwater.persistence.log.log_entry import Logged, change_of
+from headwater.persistence.log.log_entry import LogRecord, change_of
 from headwater.persistence.reading.pointer_log import PointerLog
 from headwater.persistence.records.records import (
     DeleteRecord,
@@ -169,7 +169,7 @@ class ImmediateTasks:
         self._kernel.committer.commit(IMMEDIATE_TASKS, request)
 
 
-def _with_request_id(entries: Iterable[Logged], request_id: str) -> Logged | None:
+def _with_request_id(entries: Iterable[LogRecord], request_id: str) -> LogRecord | None:
     return next((logged for logged in entries if logged.entry.request_id == request_id), None)
 
 

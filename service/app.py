@@ -20,12 +20,12 @@ from starlette.routing import Router
 from headwater.persistence.commit.observer import Observer
 from headwater.persistence.store import Store, open_store
 from headwater.producer.publisher.factory import start_publisher
-from headwater.service.auth.housekeeping import AccessCollector, AccessTending
-from headwater.service.auth_factory import open_access
+from headwater.service.auth.housekeeping import AccessCollector, AccessHousekeeping
+from headwater.service.auth_factory import build_access
 from headwater.service.background import Background
 from headwater.service.config import ServeConfig
 from headwater.service.dev_realm import ensure_dev_realm
-from headwater.service.feed.feed_endpoint import Door
+from headwater.service.feed.feed_endpoint import FeedEndpoint
 from headwater.service.feed.feed_metrics import FeedCollector
 from headwater.service.feed.service import Service
 from headwater.service.feed.stream import OpenStreams
@@ -40,7 +40,7 @@ from headwater.service.observability.metrics import WorkerMetrics
 from headwater.service.observability.publisher_metrics import PublisherCollector
 from headwater.service.observability.tracing import Tracing
 from headwater.service.operations.realm_feeds import RealmFeeds
-from headwater.service.root.root_routes import plain_routes
+from headwater.service.root.root_routes import root_routes
 from headwater.service.seeding import seed
 from headwater.service.task_startup import start_tasks
 from headwater.service.usage.collector import UsageCollector
@@ -60,7 +60,7 @@ class App:
 
     def __init__(self, config: ServeConfig) -> None:
         self._config = config
-        self._door: Door | None = None
+        self._door: FeedEndpoint | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -78,12 +78,12 @@ class App:
             return
         threads = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="feed")
         asyncio.get_running_loop().set_default_executor(threads)
-        self._door = Door(
+        self._door = FeedEndpoint(
             service,
-            Router([*plain_routes(service), *iceberg_routes(service), *nessie_routes(service), *manage_routes(service)]),
+            Router([*root_routes(service), *iceberg_routes(service), *nessie_routes(service), *manage_routes(service)]),
         )
         _stop_with_signals(service)
-        tending = asyncio.ensure_future(_tend(service, os.getppid()))
+        tending = asyncio.ensure_future(_housekeeping(service, os.getppid()))
         publisher = await asyncio.to_thread(_publish, service, store)
         tasks = start_tasks(store, service.config.storage)
         background = Background(store, self._config)
@@ -124,7 +124,7 @@ def open_service(config: ServeConfig) -> tuple[Service, Store]:
         metrics.registry.register(UsageCollector(store))
         streams = OpenStreams()
         metrics.registry.register(FeedCollector(feeds, streams))
-        access = open_access(config, feeds)
+        access = build_access(config, feeds)
         metrics.registry.register(AccessCollector(access))
         return Service(config, feeds, metrics, streams, commits, tracing, access), store
     except BaseException:
@@ -173,17 +173,17 @@ def _stop_with_signals(service: Service) -> None:
             loop.add_signal_handler(number, stop)
 
 
-async def _tend(service: Service, parent: int) -> None:
+async def _housekeeping(service: Service, parent: int) -> None:
     """Looks at realms again and writes numbers for the other workers.
 
     ⚠ A worker whose main process was killed ends too, or it would hold the port for ever.
     """
-    access = AccessTending(service.access, service.feeds)
+    access = AccessHousekeeping(service.access, service.feeds)
     while True:
         await asyncio.sleep(TEND_SECONDS)
         await asyncio.to_thread(service.feeds.look_again)
         await asyncio.to_thread(service.metrics.write)
-        await asyncio.to_thread(access.tend)
+        await asyncio.to_thread(access.run)
         if os.getppid() != parent:
             _log.error("the main process is gone", extra={"worker": os.getpid()})
             os.kill(os.getpid(), signal.SIGTERM)

@@ -16,7 +16,7 @@ from headwater.service.auth.rights.denials import Denials
 from headwater.service.auth.rights.development import DevelopmentProvider, EverythingAllowed
 from headwater.service.auth.rights.protocols import AUTHORIZER_GROUP, PRINCIPALS_GROUP, Authorizer, PrincipalProvider
 from headwater.service.auth.rights.rate_limits import RateLimits
-from headwater.service.auth.tokens.credentials import ClientCredentials
+from headwater.service.auth.tokens.credentials import CredentialCheck
 from headwater.service.auth.tokens.jwks import Jwks, fetch_document
 from headwater.service.auth.tokens.oidc import Issuers, read_issuers
 from headwater.service.auth.tokens.signing_keys import SigningKeys
@@ -37,7 +37,7 @@ class AccessParts(msgspec.Struct, frozen=True, kw_only=True):
     realms: RightsOfRealms
 
 
-def open_access(config: ServeConfig, feeds: RealmFeeds) -> Access:
+def build_access(config: ServeConfig, feeds: RealmFeeds) -> Access:
     denials = Denials(feeds.store)
     if config.dev:
         return Access(DevelopmentProvider(feeds, config.default_realm), EverythingAllowed(), denials, RateLimits())
@@ -75,7 +75,7 @@ def _tokens(parts: AccessParts) -> tuple[TokenProvider, TokenEndpoint]:
     issuers = read_issuers(config.oidc_config)
     jwks = {one.issuer: Jwks(one.issuer, one.jwks_url, fetch_document) for one in issuers}
     provider = TokenProvider(parts.realms, keys, Issuers(issuers, jwks), clock)
-    credentials = ClientCredentials(parts.realms, clock, cost=config.secret_cost)
+    credentials = CredentialCheck(parts.realms, clock, cost=config.secret_cost)
     return provider, TokenEndpoint(credentials, provider, keys, clock, config.token_seconds)
 
 

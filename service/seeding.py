@@ -22,7 +22,7 @@ from headwater.producer.commits.commit_meta import CommitMeta
 from headwater.schemas.errors import AlreadyExists
 from headwater.service.dev_realm import DEV_CATALOG, warehouse_folder
 from headwater.service.iceberg.operations.key_locks import KeyLocks
-from headwater.service.iceberg.operations.lake_branch import Caller, LakeBranch
+from headwater.service.iceberg.operations.lake_branch import CommitAuthor, LakeBranch
 from headwater.service.iceberg.operations.lakes import Lakes
 from headwater.service.iceberg.operations.namespaces import create_namespace
 from headwater.service.iceberg.operations.tables import TableCreation, create_table
@@ -87,5 +87,5 @@ def _let_in(kernel: RealmKernel, catalog: Catalog) -> None:
     Policies(kernel).attach(POLICY, Target(catalog.id, NAMESPACE), meta=meta)
 
 
-def _caller(what: str) -> Caller:
-    return Caller(AUTHOR, f"headwater.seed.{what}", "seed")
+def _caller(what: str) -> CommitAuthor:
+    return CommitAuthor(AUTHOR, f"headwater.seed.{what}", "seed")

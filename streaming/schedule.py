@@ -17,7 +17,7 @@ from headwater.schemas.errors import HeadwaterError, MaintenanceRunning, Mainten
 from headwater.streaming.expire.expire import expire_realms
 from headwater.streaming.expire.retention import DEFAULT_RETENTION, parse_retention
 from headwater.streaming.purge.catalog_purge import CATALOG_AGE_SECONDS
-from headwater.streaming.purge.external_resources import Belongings
+from headwater.streaming.purge.external_resources import ExternalResources
 from headwater.streaming.purge.purge import purge_all
 from headwater.streaming.reachability.fence import FencedRealm
 from headwater.streaming.reachability.retained_identifiers import Identifiers, installed_identifiers
@@ -43,7 +43,7 @@ class ScheduleOptions(msgspec.Struct, frozen=True, kw_only=True):
     catalog_age_seconds: int = CATALOG_AGE_SECONDS
 
 
-class SweepMeans(NamedTuple):
+class SweepBackend(NamedTuple):
     """What a sweep works with."""
 
     source: RetainedSource
@@ -53,9 +53,9 @@ class SweepMeans(NamedTuple):
     """Called when the sweep has ended: nothing large waits for the next cycle."""
 
 
-def local_means(store: Store, identifiers: Identifiers) -> SweepMeans:
+def local_sweep_backend(store: Store, identifiers: Identifiers) -> SweepBackend:
     """One thread of this process, so that a machine that also serves is not taken over by its upkeep."""
-    return SweepMeans(WalkedSource(store.backend, identifiers), LocalExecutor(store.backend, 1))
+    return SweepBackend(WalkedSource(store.backend, identifiers), LocalExecutor(store.backend, 1))
 
 
 class CycleTools(NamedTuple):
@@ -63,8 +63,8 @@ class CycleTools(NamedTuple):
 
     identifiers: Identifiers | None = None
     """All that are installed, if left out."""
-    belongings: Sequence[Belongings] = ()
-    means: Callable[[Store, Identifiers], SweepMeans] = local_means
+    external_resources: Sequence[ExternalResources] = ()
+    sweep_backend: Callable[[Store, Identifiers], SweepBackend] = local_sweep_backend
     is_stopping: Callable[[], bool] = lambda: False
 
 
@@ -113,7 +113,10 @@ class _Cycle:
     def purge(self) -> None:
         with self._runs.run("purge-realms") as run:
             done = purge_all(
-                self._store, run, belongings=self._tools.belongings, catalog_age_seconds=self._options.catalog_age_seconds
+                self._store,
+                run,
+                belongings=self._tools.external_resources,
+                catalog_age_seconds=self._options.catalog_age_seconds,
             )
             self.report.realms_purged = sum(not it.failure for it in done.realms)
             self.report.catalogs_purged = sum(not it.waiting for it in done.catalogs)
@@ -121,7 +124,7 @@ class _Cycle:
 
     def sweep(self) -> None:
         identifiers = self._tools.identifiers or installed_identifiers()
-        means = self._tools.means(self._store, identifiers)
+        means = self._tools.sweep_backend(self._store, identifiers)
         sweep = Sweep(self._store, means.source, means.executor, identifiers, self._options.sweep, on_swept=means.on_swept)
         try:
             with self._runs.run("sweep") as run:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 ANSWER_SECONDS = 5.0
 
 
-def is_answered(addresses: Iterable[str], timeout_seconds: float = ANSWER_SECONDS) -> bool:
+def is_reachable(addresses: Iterable[str], timeout_seconds: float = ANSWER_SECONDS) -> bool:
     """Each `host:port`; what is none of that kind answers nothing."""
     for address in addresses:
         host, _, port = address.strip().rpartition(":")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from headwater.consumers.audit.replay import Replayed, State, replay
 from headwater.persistence.index import decode_key
-from headwater.persistence.log.log_entry import Logged, change_of
+from headwater.persistence.log.log_entry import LogRecord, change_of
 from headwater.persistence.reading.pointer_log import LogHead, PointerLog
 from headwater.persistence.reading.state import State as StoredState
 from headwater.persistence.store import RealmKernel
@@ -69,7 +69,7 @@ class StoreHistory:
     def _base_state(self, base: Base, depth: int) -> State:
         return self.replayed_state(base.pointer, base.seq, depth + 1) if base.seq else {}
 
-    def _state_of(self, logged: Logged) -> State:
+    def _state_of(self, logged: LogRecord) -> State:
         state = StoredState(self._kernel, logged)
         found = list(state.index.items())
         contents = state.contents(value for _, value in found)

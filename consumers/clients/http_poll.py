@@ -20,7 +20,7 @@ WAIT_SECONDS = 20.0
 """How long the server holds a question that it has no news for."""
 
 
-class _Asking:
+class _PollRequest:
     """One pass of questions: what to send next, and what an answer means."""
 
     def __init__(self, target: FeedTarget, after: str, *, limit: int, wait_seconds: float) -> None:
@@ -72,7 +72,7 @@ class HttpPoll:
         self._wait_seconds = wait_seconds
 
     def receive(self, after: str, *, follow: bool) -> Iterator[Received]:
-        asking = _Asking(self._target, after, limit=self._limit, wait_seconds=self._wait_seconds if follow else 0.0)
+        asking = _PollRequest(self._target, after, limit=self._limit, wait_seconds=self._wait_seconds if follow else 0.0)
         while True:
             yield (received := self._ask(asking))
             if not follow and not _advances(received):
@@ -80,13 +80,13 @@ class HttpPoll:
 
     def frames(self, pointer: str, from_seq: int, to_seq: int) -> Iterator[Frame]:
         """The log's side: what fills a gap."""
-        asking = _Asking(_of_pointer(self._target, pointer), str(from_seq), limit=self._limit, wait_seconds=0.0)
+        asking = _PollRequest(_of_pointer(self._target, pointer), str(from_seq), limit=self._limit, wait_seconds=0.0)
         while from_seq < to_seq:
             frame = _repairing(self._ask(asking), from_seq)
             yield frame
             from_seq = frame.to_seq
 
-    def _ask(self, asking: _Asking) -> Received:
+    def _ask(self, asking: _PollRequest) -> Received:
         try:
             response = self._client.get(asking.url, params=asking.query, headers=asking.headers, timeout=asking.timeout)
         except httpx.TransportError as error:
@@ -106,20 +106,20 @@ class AsyncHttpPoll:
         self._wait_seconds = wait_seconds
 
     async def receive(self, after: str, *, follow: bool) -> AsyncIterator[Received]:
-        asking = _Asking(self._target, after, limit=self._limit, wait_seconds=self._wait_seconds if follow else 0.0)
+        asking = _PollRequest(self._target, after, limit=self._limit, wait_seconds=self._wait_seconds if follow else 0.0)
         while True:
             yield (received := await self._ask(asking))
             if not follow and not _advances(received):
                 return
 
     async def frames(self, pointer: str, from_seq: int, to_seq: int) -> AsyncIterator[Frame]:
-        asking = _Asking(_of_pointer(self._target, pointer), str(from_seq), limit=self._limit, wait_seconds=0.0)
+        asking = _PollRequest(_of_pointer(self._target, pointer), str(from_seq), limit=self._limit, wait_seconds=0.0)
         while from_seq < to_seq:
             frame = _repairing(await self._ask(asking), from_seq)
             yield frame
             from_seq = frame.to_seq
 
-    async def _ask(self, asking: _Asking) -> Received:
+    async def _ask(self, asking: _PollRequest) -> Received:
         try:
             response = await self._client.get(asking.url, params=asking.query, headers=asking.headers, timeout=asking.timeout)
         except httpx.TransportError as error:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import msgspec
 
-from headwater.persistence.log.log_entry import Logged, change_of
+from headwater.persistence.log.log_entry import LogRecord, change_of
 from headwater.persistence.reading.head_watch import HeadWatch
 from headwater.persistence.reading.pointer_log import LogHead, PointerLog
 from headwater.persistence.store import RealmKernel
@@ -99,10 +99,10 @@ class LocalFeed:
         )
         return FeedPage(frame, head, end)
 
-    def _shown(self, entries: list[Logged], limit: int, filter: Filter) -> tuple[list[Change], Logged | None]:
+    def _shown(self, entries: list[LogRecord], limit: int, filter: Filter) -> tuple[list[Change], LogRecord | None]:
         """The Changes that the filter shows, and the last entry that was looked at for them."""
         changes: list[Change] = []
-        last: Logged | None = None
+        last: LogRecord | None = None
         for last in entries:
             change = change_of(last, self._kernel.realm_name)
             if filter.shows(change):
@@ -111,7 +111,7 @@ class LocalFeed:
                 break
         return changes, last
 
-    def _check_same_history(self, pointer: str, after: Position, entries: list[Logged]) -> None:
+    def _check_same_history(self, pointer: str, after: Position, entries: list[LogRecord]) -> None:
         """⚠ The entry that a reader has seen must be the one before what it gets: else the log was replaced under it."""
         if after.entry_id and entries and entries[0].entry.previous != after.entry_id:
             raise self._reset(pointer, "the entry it has seen is not in this history.")

@@ -34,7 +34,7 @@ ASSIGNED_SECONDS = 0.05
 """Between two looks whether the group has given this reader its partitions."""
 
 
-class _Given:
+class _PartitionProgress:
     """What of a partition was given out: where to go on, and the positions of its pointers, the newest last."""
 
     def __init__(self, positions: dict[str, Position]) -> None:
@@ -56,7 +56,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         self._log = log
         self._schema_by_id = schema_by_id
         self._chains = KafkaChains()
-        self._given: dict[TopicPartition, _Given] = {}
+        self._given: dict[TopicPartition, _PartitionProgress] = {}
         self._starts: dict[TopicPartition, int] = {}
         self._generation = 0
         self._is_behind_start: Callable[[FeedRecord], bool] = lambda record: True
@@ -179,13 +179,13 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
             if partition in self._starts:
                 self._consumer.seek(partition, self._starts[partition])
 
-    async def _take_over(self, partition: TopicPartition) -> _Given:
+    async def _take_over(self, partition: TopicPartition) -> _PartitionProgress:
         """With a partition's first record, its positions come from where its offset came from. ⚠ Not when it is assigned: the
         fetcher does not wait for that call, and records that came earlier would be forgotten."""
         kept = (await self._kept()).get(partition)
         positions = {} if kept is None else parse_positions(kept.metadata or "")
         self._chains.begin(positions)
-        self._given[partition] = _Given(positions)
+        self._given[partition] = _PartitionProgress(positions)
         return self._given[partition]
 
     async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headwater.consumers.views.live_views import State, TableState
 from headwater.persistence.index import decode_key
-from headwater.persistence.log.log_entry import Logged, change_of
+from headwater.persistence.log.log_entry import LogRecord, change_of
 from headwater.persistence.reading.pointer_log import PointerLog
 from headwater.persistence.reading.state import State as StoredState
 from headwater.persistence.store import RealmKernel
@@ -12,7 +12,7 @@ from headwater.schemas.change import Change
 from headwater.schemas.entry_ids import content_id_text, time_text
 
 
-class StoreHistory:
+class StoreLookup:
     def __init__(self, kernel: RealmKernel) -> None:
         self._kernel = kernel
 
@@ -36,5 +36,5 @@ class StoreHistory:
     def change_at(self, pointer: str, seq: int) -> Change:
         return change_of(self._entry(pointer, seq), self._kernel.realm_name)
 
-    def _entry(self, pointer: str, seq: int) -> Logged:
+    def _entry(self, pointer: str, seq: int) -> LogRecord:
         return self._kernel.walk.at(PointerLog(self._kernel, pointer).head().newest, seq)

@@ -26,7 +26,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
 from headwater.consumers.views.live_views import TableState
-from headwater.consumers.views.table_views import History, Standing, TableViews
+from headwater.consumers.views.table_views import FollowedPosition, History, TableViews
 from headwater.schemas.errors import HungTransaction, KafkaUnavailable, ShardLost
 from headwater.schemas.kafka_records import SchemaById, decode_record
 from headwater.schemas.topics import commits_topic, partition_of, tables_topic
@@ -38,7 +38,7 @@ POLL_SECONDS = 0.2
 _json = msgspec.json.Encoder(order="deterministic").encode
 
 
-class TableKeeper:
+class TableTopicWriter:
     """Keeps `headwater.<realm>.tables`. One at a time: a second one takes over."""
 
     def __init__(
@@ -187,7 +187,7 @@ class TableKeeper:
         where = msgspec.json.decode(message.key() or b"[]")
         value = message.value()
         if len(where) == 1 and value is not None:
-            self._views.standings[where[0]] = msgspec.json.decode(value, type=Standing)
+            self._views.standings[where[0]] = msgspec.json.decode(value, type=FollowedPosition)
         elif len(where) == 2:
             state = self._views.states.setdefault(where[0], {})
             if value is None:

@@ -32,7 +32,7 @@ class History(Protocol):
         ...
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
+class FollowedPosition(msgspec.Struct, frozen=True, kw_only=True):
     """Up to where a pointer was followed."""
 
     generation: int
@@ -49,9 +49,9 @@ class TableViews:
     def __init__(self, history: History) -> None:
         self._history = history
         self.states: dict[str, State] = {}
-        self.standings: dict[str, Standing] = {}
+        self.standings: dict[str, FollowedPosition] = {}
         self.changed: dict[TableKey, TableState | None] = {}
-        self.moved: dict[str, Standing] = {}
+        self.moved: dict[str, FollowedPosition] = {}
 
     def apply(self, record: FeedRecord) -> None:
         if not REFERENCE.fullmatch(record.pointer):
@@ -65,7 +65,7 @@ class TableViews:
                 self._replace(record.pointer, self._history.state_at(record.pointer, record.seq))
                 self._stand(record, "")
 
-    def take(self) -> tuple[dict[TableKey, TableState | None], dict[str, Standing]]:
+    def take(self) -> tuple[dict[TableKey, TableState | None], dict[str, FollowedPosition]]:
         taken = self.changed, self.moved
         self.changed, self.moved = {}, {}
         return taken
@@ -126,5 +126,5 @@ class TableViews:
         self.states[pointer] = dict(state)
 
     def _stand(self, record: FeedRecord, entry_id: str) -> None:
-        standing = Standing(generation=record.generation, seq=record.seq, entry_id=entry_id)
+        standing = FollowedPosition(generation=record.generation, seq=record.seq, entry_id=entry_id)
         self.standings[record.pointer] = self.moved[record.pointer] = standing

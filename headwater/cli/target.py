@@ -10,7 +10,7 @@ import rich_click as click
 
 from headwater.embedded import CatalogHandle, Headwater, RealmHandle
 from headwater.settings import Settings
-from headwater.wiring.stores import opened
+from headwater.wiring.stores import opened_store
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,7 +27,7 @@ def in_catalog(function: F) -> F:
 
 @contextmanager
 def realm_of(settings: Settings, realm: str) -> Iterator[RealmHandle]:
-    with opened(settings) as store:
+    with opened_store(settings) as store:
         engine = Headwater(store)
         try:
             yield engine.realm(realm)

@@ -27,7 +27,7 @@ DAYS = 90
 DAY_MICROS = 86_400_000_000
 
 
-class PastClock:
+class BackdatedClock:
     """Goes as the real one does, so many days behind it; each `next_day` brings it nearer."""
 
     def __init__(self, days_behind: int, clock: Clock | None = None) -> None:
@@ -44,7 +44,7 @@ class PastClock:
         self.days_behind -= 1
 
 
-class Past(msgspec.Struct, frozen=True, kw_only=True):
+class BackdatedHistory(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     instance: str
     days: int
@@ -53,10 +53,12 @@ class Past(msgspec.Struct, frozen=True, kw_only=True):
     """Objects that no commit ever named."""
 
 
-def write_past(folder: Path, *, days: int = DAYS, at_first: Callable[[Store, str], None] = lambda _store, _realm: None) -> Past:
+def write_backdated_history(
+    folder: Path, *, days: int = DAYS, at_first: Callable[[Store, str], None] = lambda _store, _realm: None
+) -> BackdatedHistory:
     """`at_first` sees the realm before its history begins."""
     url = f"sqlite:///{folder / PAST_FILE}"
-    clock = PastClock(days)
+    clock = BackdatedClock(days)
     with open_embedded(url, create=True, clock=clock) as engine:
         lake = engine.ensure_realm(REALM).ensure_catalog(CATALOG)
         kernel = lake.realm.kernel
@@ -70,7 +72,7 @@ def write_past(folder: Path, *, days: int = DAYS, at_first: Callable[[Store, str
                 abandoned.append(_abandon(kernel, day))
         rows = kernel.store.backend.read_pointers(kernel.realm, kernel.store.backend.list_names(kernel.realm))
     changes = sum(row.seq for row in rows.values())
-    return Past(url=url, instance=kernel.realm, days=days, changes=changes, abandoned=abandoned)
+    return BackdatedHistory(url=url, instance=kernel.realm, days=days, changes=changes, abandoned=abandoned)
 
 
 class _Author:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from headwater.demo.journal import Event, Line, acknowledged
+from headwater.demo.journal import JournalEvent, JournalLine, acknowledged
 from headwater.demo.writer_processes import Killed
 from headwater.schemas.change import Change, KeyPath, Value
 
@@ -21,7 +21,7 @@ class Check(msgspec.Struct, frozen=True):
     detail: str
 
 
-def nothing_lost(diaries: Mapping[str, list[Line]], logs: Logs) -> Check:
+def nothing_lost(diaries: Mapping[str, list[JournalLine]], logs: Logs) -> Check:
     """Each acknowledged commit stands where its writer was told that it stands."""
     told = [line for lines in diaries.values() for line in acknowledged(lines)]
     lost = [line.request_id for line in told if _at(logs, line.pointer, line.seq) != line.request_id]
@@ -34,9 +34,9 @@ def nothing_doubled(logs: Logs) -> Check:
     return Check("nothing is there twice", not twice, _of(len(changes), "changes", twice))
 
 
-def nothing_invented(diaries: Mapping[str, list[Line]], logs: Logs, set_up: set[str]) -> Check:
+def nothing_invented(diaries: Mapping[str, list[JournalLine]], logs: Logs, set_up: set[str]) -> Check:
     """Whatever the log holds, somebody has tried."""
-    tried = {line.request_id for lines in diaries.values() for line in lines if line.event is Event.TRIED} | set_up
+    tried = {line.request_id for lines in diaries.values() for line in lines if line.event is JournalEvent.TRIED} | set_up
     strange = [change.request_id for log in logs.values() for change in log if change.request_id not in tried]
     return Check("nothing is there that nobody asked for", not strange, _of(len(tried), "requests", strange))
 

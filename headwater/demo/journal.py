@@ -13,14 +13,14 @@ from typing import TextIO
 import msgspec
 
 
-class Event(StrEnum):
+class JournalEvent(StrEnum):
     TRIED = "tried"
     ACKNOWLEDGED = "acknowledged"
     REFUSED = "refused"
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True):
-    event: Event
+class JournalLine(msgspec.Struct, frozen=True, kw_only=True):
+    event: JournalEvent
     step: int
     request_id: str
     pointer: str
@@ -32,13 +32,13 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     """It had landed before, though its first writer was never told."""
 
 
-class Diary:
+class Journal:
     """One writer's file, open for writing."""
 
     def __init__(self, path: Path) -> None:
         self._file: TextIO = path.open("a", encoding="utf-8")
 
-    def note(self, line: Line) -> None:
+    def note(self, line: JournalLine) -> None:
         self._file.write(msgspec.json.encode(line).decode() + "\n")
         self._file.flush()
 
@@ -46,18 +46,18 @@ class Diary:
         self._file.close()
 
 
-def read_diary(path: Path) -> list[Line]:
+def read_journal(path: Path) -> list[JournalLine]:
     """Whole lines only: the last one may still be on its way."""
     if not path.exists():
         return []
     whole, _, _ = path.read_bytes().rpartition(b"\n")
-    return [msgspec.json.decode(line, type=Line) for line in whole.splitlines()]
+    return [msgspec.json.decode(line, type=JournalLine) for line in whole.splitlines()]
 
 
-def acknowledged(lines: Iterable[Line]) -> list[Line]:
-    return [line for line in lines if line.event is Event.ACKNOWLEDGED]
+def acknowledged(lines: Iterable[JournalLine]) -> list[JournalLine]:
+    return [line for line in lines if line.event is JournalEvent.ACKNOWLEDGED]
 
 
-def in_flight(lines: list[Line]) -> Line | None:
+def in_flight(lines: list[JournalLine]) -> JournalLine | None:
     """What was tried last, if nobody has heard what became of it."""
-    return lines[-1] if lines and lines[-1].event is Event.TRIED else None
+    return lines[-1] if lines and lines[-1].event is JournalEvent.TRIED else None

@@ -12,9 +12,9 @@ import msgspec
 
 from headwater.consumers.audit.store_history import StoreHistory
 from headwater.demo import maintenance_checks
-from headwater.demo.backdated_history import DAYS, Past, write_past
+from headwater.demo.backdated_history import DAYS, BackdatedHistory, write_backdated_history
 from headwater.demo.checks import Check
-from headwater.demo.spark_startup import SparkPart
+from headwater.demo.spark_startup import SparkStartup
 from headwater.persistence.rows import ScannedRow, Table
 from headwater.persistence.store import Store, open_store
 from headwater.streaming.expire.expire import Expiry
@@ -38,7 +38,7 @@ Say = Callable[[str], None]
 States = dict[tuple[str, int], object]
 
 
-class Upkept(msgspec.Struct, frozen=True, kw_only=True):
+class MaintenanceResult(msgspec.Struct, frozen=True, kw_only=True):
     store: str
     days: int
     kept_days: int
@@ -57,13 +57,13 @@ class Upkept(msgspec.Struct, frozen=True, kw_only=True):
     checks: list[Check]
 
 
-def keep_up(folder: Path, say: Say, *, days: int = DAYS, use_spark: bool = True) -> Upkept:
+def run_maintenance(folder: Path, say: Say, *, days: int = DAYS, use_spark: bool = True) -> MaintenanceResult:
     started = time.monotonic()
-    spark = SparkPart(folder, wanted=use_spark)
+    spark = SparkStartup(folder, wanted=use_spark)
     try:
         say(f"the history of {days} days is written by a clock that was set back, with all the garbage of such a time")
-        past = write_past(folder, days=days, at_first=_seeding(folder))
-        return _Upkeep(past, folder, spark, say).run(started)
+        past = write_backdated_history(folder, days=days, at_first=_seeding(folder))
+        return _Maintenance(past, folder, spark, say).run(started)
     finally:
         spark.stop()
 
@@ -82,8 +82,8 @@ def _seeding(folder: Path) -> Callable[[Store, str], None]:
     return begin
 
 
-class _Upkeep:
-    def __init__(self, past: Past, folder: Path, spark: SparkPart, say: Say) -> None:
+class _Maintenance:
+    def __init__(self, past: BackdatedHistory, folder: Path, spark: SparkStartup, say: Say) -> None:
         self._past = past
         self._folder = folder
         self._spark = spark
@@ -91,7 +91,7 @@ class _Upkeep:
         self._identifiers: Identifiers = installed_identifiers()
         self._checks: list[Check] = []
 
-    def run(self, started: float) -> Upkept:
+    def run(self, started: float) -> MaintenanceResult:
         past = self._past
         with open_store(past.url) as store:
             before = _rows_by_type(store, past.instance)
@@ -103,7 +103,7 @@ class _Upkeep:
             states = _kept_states(past)
             purged = self._sweep(store, self._source(store, session))
         after = self._look_again(states, before, purged)
-        return Upkept(
+        return MaintenanceResult(
             store=past.url,
             days=past.days,
             kept_days=KEPT_DAYS,
@@ -192,7 +192,7 @@ def _scanned(store: Store, realm: str) -> list[ScannedRow]:
     return [row for split in store.backend.splits(Table.OBJECTS, 1) for row in store.backend.scan(split, realm=realm)]
 
 
-def _kept_states(past: Past) -> States:
+def _kept_states(past: BackdatedHistory) -> States:
     with open_store(past.url) as store:
         history = StoreHistory(store.kernel(past.instance))
         found: States = {}

@@ -11,10 +11,10 @@ import msgspec
 
 from headwater.consumers.audit.store_history import StoreHistory
 from headwater.demo.follower import Follower, branch_pointers
-from headwater.demo.journal import Line
+from headwater.demo.journal import JournalLine
 from headwater.demo.workload import SHARED, table
 from headwater.demo.writer import CATALOG, REALM
-from headwater.demo.writer_processes import Crew, Killed
+from headwater.demo.writer_processes import Killed, WriterProcesses
 from headwater.embedded import CatalogHandle, open_embedded
 from headwater.producer.commits.operations import Put
 from headwater.producer.content.content_types import Namespace
@@ -28,13 +28,13 @@ Show = Callable[[Change], None]
 Say = Callable[[str], None]
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class DemoPlan(msgspec.Struct, frozen=True, kw_only=True):
     writers: int = 4
     steps: int = 24
     pause_seconds: float = 0.2
 
 
-class Happened(msgspec.Struct, frozen=True, kw_only=True):
+class DemoResult(msgspec.Struct, frozen=True, kw_only=True):
     """The witnesses: what writers wrote down, what the follower saw, and what the log held right after the kill."""
 
     store: str
@@ -42,7 +42,7 @@ class Happened(msgspec.Struct, frozen=True, kw_only=True):
     writers: int
     set_up: set[str]
     """Request ids from before the writers began."""
-    diaries: dict[str, list[Line]]
+    diaries: dict[str, list[JournalLine]]
     failures: list[str]
     seen: dict[str, list[str]]
     delays_micros: list[int]
@@ -51,14 +51,14 @@ class Happened(msgspec.Struct, frozen=True, kw_only=True):
     """What the log held of the commit that was in flight."""
 
 
-def run_demo(folder: Path, plan: Plan, show: Show, say: Say) -> Happened:
+def run_demo(folder: Path, plan: DemoPlan, show: Show, say: Say) -> DemoResult:
     started = time.monotonic()
     store = f"sqlite:///{folder / STORE_FILE}"
     with open_embedded(store, create=True) as engine:
         lake = engine.ensure_realm(REALM).ensure_catalog(CATALOG)
         lake.branch().commit([Put(SHARED[:1], Namespace()), Put(SHARED, table(SHARED, 1))], message="Set up")
         set_up = {change.request_id for change in lake.branch().changes()}
-        crew = Crew(folder, store, writers=plan.writers, steps=plan.steps, pause_seconds=plan.pause_seconds)
+        crew = WriterProcesses(folder, store, writers=plan.writers, steps=plan.steps, pause_seconds=plan.pause_seconds)
         follower = Follower(lake, engine.store.clock.now_micros)
         try:
             say(f"{plan.writers} writer processes start: {', '.join(crew.names)}")
@@ -70,7 +70,7 @@ def run_demo(folder: Path, plan: Plan, show: Show, say: Say) -> Happened:
             failures = crew.failures()
         finally:
             crew.stop()
-    return Happened(
+    return DemoResult(
         store=store,
         seconds=time.monotonic() - started,
         writers=plan.writers,
@@ -87,7 +87,7 @@ def run_demo(folder: Path, plan: Plan, show: Show, say: Say) -> Happened:
 class Killing:
     """Beside the follower, which goes on meanwhile: kill, look what the log holds, start the successor."""
 
-    def __init__(self, crew: Crew, lake: CatalogHandle, say: Say) -> None:
+    def __init__(self, crew: WriterProcesses, lake: CatalogHandle, say: Say) -> None:
         self._crew, self._lake, self._say = crew, lake, say
         self._result: tuple[Killed, list[Change]] | BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="killer", daemon=True)

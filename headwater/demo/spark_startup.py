@@ -29,7 +29,7 @@ QUICK_FOR_FEW_ROWS = {
 }
 
 
-class SparkPart:
+class SparkStartup:
     """Starts a session on a thread of its own; only log sources of our own are used, so that no jar has to be fetched."""
 
     def __init__(self, folder: Path, *, wanted: bool = True) -> None:

@@ -10,9 +10,9 @@ from headwater.consumers.clients.chain import Chain
 from headwater.demo import checks
 from headwater.demo.checks import Check
 from headwater.demo.follower import PAGE_CHANGES, branch_pointers
-from headwater.demo.journal import Event
-from headwater.demo.maintenance import Upkept
-from headwater.demo.run import Happened
+from headwater.demo.journal import JournalEvent
+from headwater.demo.maintenance import MaintenanceResult
+from headwater.demo.run import DemoResult
 from headwater.demo.writer import CATALOG, REALM
 from headwater.demo.writer_processes import Killed
 from headwater.embedded import CatalogHandle, open_embedded
@@ -39,20 +39,20 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the killed writer's last commit had landed, which only its successor was told."""
     checks: list[Check]
     all_kept: bool
-    upkeep: Upkept | None = None
+    upkeep: MaintenanceResult | None = None
 
     @property
     def seconds_in_all(self) -> float:
         return round(self.seconds + (self.upkeep.seconds if self.upkeep else 0.0), 1)
 
 
-def with_upkeep(summary: Summary, upkeep: Upkept) -> Summary:
+def with_upkeep(summary: Summary, upkeep: MaintenanceResult) -> Summary:
     """Its promises count as the others do."""
     checks = [*summary.checks, *upkeep.checks]
     return msgspec.structs.replace(summary, checks=checks, all_kept=all(check.kept for check in checks), upkeep=upkeep)
 
 
-def summarize(happened: Happened) -> Summary:
+def summarize(happened: DemoResult) -> Summary:
     with open_embedded(happened.store) as engine:
         lake = engine.realm(REALM).catalog(CATALOG)
         logs, entries = read_logs(lake), list(lake.snapshot("main"))
@@ -80,7 +80,7 @@ def summarize(happened: Happened) -> Summary:
         operations=sum(len(change.operations) for change in changes),
         branches=len(logs),
         tables=sum(entry.type == "ICEBERG_TABLE" for entry in entries),
-        conflicts=sum(line.event is Event.REFUSED for line in lines),
+        conflicts=sum(line.event is JournalEvent.REFUSED for line in lines),
         follower_delay_seconds=round(delays[len(delays) // 2] / 1_000_000, 3),
         killed=happened.killed,
         successor_found_it=any(line.replayed for line in lines),

@@ -16,7 +16,7 @@ Tables = Mapping[KeyPath, int]
 """Live tables of one writer, with their snapshot ids."""
 
 
-class Scene(StrEnum):
+class WorkloadStep(StrEnum):
     CREATE = "create"
     EVOLVE = "evolve"
     SHARE = "share"
@@ -25,10 +25,19 @@ class Scene(StrEnum):
     BRANCH = "branch"
 
 
-SCENES = (Scene.CREATE, Scene.EVOLVE, Scene.SHARE, Scene.CREATE, Scene.RENAME, Scene.BRANCH, Scene.DROP, Scene.EVOLVE)
+SCENES = (
+    WorkloadStep.CREATE,
+    WorkloadStep.EVOLVE,
+    WorkloadStep.SHARE,
+    WorkloadStep.CREATE,
+    WorkloadStep.RENAME,
+    WorkloadStep.BRANCH,
+    WorkloadStep.DROP,
+    WorkloadStep.EVOLVE,
+)
 
 
-def scene_of(step: int) -> Scene:
+def workload_step(step: int) -> WorkloadStep:
     return SCENES[step % len(SCENES)]
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import msgspec
 
 from headwater.demo import workload
-from headwater.demo.journal import Diary, Event, Line
-from headwater.demo.workload import Scene
+from headwater.demo.journal import Journal, JournalEvent, JournalLine
+from headwater.demo.workload import WorkloadStep
 from headwater.embedded import CatalogHandle, open_embedded
 from headwater.producer.commits.catalog_commit import CommitResult
 from headwater.producer.commits.commit_meta import CommitMeta
@@ -29,7 +29,7 @@ SHARE_TRIES_MAX = 50
 REALM, CATALOG = "default", "lake"
 
 
-class Orders(msgspec.Struct, frozen=True, kw_only=True):
+class WriterConfig(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     store: str
     diary: str
@@ -40,7 +40,7 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Writer:
-    def __init__(self, orders: Orders, lake: CatalogHandle, diary: Diary) -> None:
+    def __init__(self, orders: WriterConfig, lake: CatalogHandle, diary: Journal) -> None:
         self._orders = orders
         self._lake = lake
         self._main = lake.branch()
@@ -48,18 +48,18 @@ class Writer:
         self._name = orders.name
 
     def step(self, step: int) -> None:
-        match workload.scene_of(step):
-            case Scene.CREATE:
+        match workload.workload_step(step):
+            case WorkloadStep.CREATE:
                 self._put_on_main(step, "Create", workload.create(self._name, step, self._orders.tables_at_once))
-            case Scene.EVOLVE:
+            case WorkloadStep.EVOLVE:
                 self._put_on_main(step, "Evolve", workload.evolve(self._tables(), step))
-            case Scene.RENAME:
+            case WorkloadStep.RENAME:
                 self._put_on_main(step, "Rename", workload.rename(self._tables(), step))
-            case Scene.DROP:
+            case WorkloadStep.DROP:
                 self._put_on_main(step, "Drop", workload.drop(self._tables(), step))
-            case Scene.SHARE:
+            case WorkloadStep.SHARE:
                 self._share(step)
-            case Scene.BRANCH:
+            case WorkloadStep.BRANCH:
                 self._branch_and_merge(step)
 
     def _put_on_main(self, step: int, verb: str, operations: list[CatalogOperation]) -> None:
@@ -105,18 +105,22 @@ class Writer:
 
     def _do(self, step: int, what: str, pointer: str, operations: int, act: Callable[[str], CommitResult]) -> None:
         """Write down what is tried, do it, write down what came of it."""
-        line = Line(
-            event=Event.TRIED, step=step, request_id=f"{self._name}-{step:02d}-{what}", pointer=pointer, operations=operations
+        line = JournalLine(
+            event=JournalEvent.TRIED,
+            step=step,
+            request_id=f"{self._name}-{step:02d}-{what}",
+            pointer=pointer,
+            operations=operations,
         )
         self._diary.note(line)
         try:
             result = act(line.request_id)
         except HeadwaterError:
-            self._diary.note(msgspec.structs.replace(line, event=Event.REFUSED))
+            self._diary.note(msgspec.structs.replace(line, event=JournalEvent.REFUSED))
             raise
         if result.change is None:
             raise RuntimeError(f"{line.request_id} had nothing to do")
-        told = msgspec.structs.replace(line, event=Event.ACKNOWLEDGED, seq=result.change.seq, replayed=result.replayed)
+        told = msgspec.structs.replace(line, event=JournalEvent.ACKNOWLEDGED, seq=result.change.seq, replayed=result.replayed)
         self._diary.note(told)
 
     def _tables(self) -> dict[KeyPath, int]:
@@ -128,8 +132,8 @@ def _some(operations: int) -> str:
     return "one table" if operations == 1 else f"{operations} keys at once"
 
 
-def main(orders: Orders) -> None:
-    diary = Diary(Path(orders.diary))
+def main(orders: WriterConfig) -> None:
+    diary = Journal(Path(orders.diary))
     with open_embedded(orders.store) as engine:
         writer = Writer(orders, engine.realm(REALM).catalog(CATALOG), diary)
         print("ready", flush=True)
@@ -142,4 +146,4 @@ def main(orders: Orders) -> None:
 
 
 if __name__ == "__main__":
-    main(msgspec.json.decode(sys.argv[1], type=Orders))
+    main(msgspec.json.decode(sys.argv[1], type=WriterConfig))

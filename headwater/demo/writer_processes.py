@@ -15,8 +15,8 @@ from pathlib import Path
 
 import msgspec
 
-from headwater.demo.journal import Line, acknowledged, in_flight, read_diary
-from headwater.demo.writer import Orders
+from headwater.demo.journal import JournalLine, acknowledged, in_flight, read_journal
+from headwater.demo.writer import WriterConfig
 from headwater.schemas.errors import ServerFailed
 
 NAMES = ("sales", "nightly", "web", "finance", "lab", "fleet", "games", "ads")
@@ -38,10 +38,10 @@ class Killed(msgspec.Struct, frozen=True):
     pid: int
     exit_code: int
     acknowledged: int
-    in_flight: Line | None
+    in_flight: JournalLine | None
 
 
-class Crew:
+class WriterProcesses:
     def __init__(self, folder: Path, store: str, *, writers: int, steps: int, pause_seconds: float) -> None:
         self.names = NAMES[:writers]
         self._folder = folder
@@ -69,12 +69,12 @@ class Crew:
             raise ValueError("the crew has not started")
         path, deadline = self.diary(VICTIM), time.monotonic() + KILL_WAIT_SECONDS
         while process.poll() is None and time.monotonic() < deadline:
-            if self._in_mid_commit(read_diary(path)) and self._is_held_in_mid_commit(process):
+            if self._in_mid_commit(read_journal(path)) and self._is_held_in_mid_commit(process):
                 break
             time.sleep(LOOK_SECONDS)
         process.kill()
         code = process.wait()
-        lines = read_diary(path)
+        lines = read_journal(path)
         return Killed(VICTIM, process.pid, code, len(acknowledged(lines)), in_flight(lines))
 
     def _is_held_in_mid_commit(self, process: subprocess.Popen[str]) -> bool:
@@ -85,14 +85,14 @@ class Crew:
         if not os.WIFSTOPPED(status):
             process.returncode = os.waitstatus_to_exitcode(status)
             return False
-        if self._in_mid_commit(read_diary(self.diary(VICTIM))):
+        if self._in_mid_commit(read_journal(self.diary(VICTIM))):
             return True
         process.send_signal(signal.SIGCONT)
         return False
 
     def succeed(self) -> None:
         """The victim's successor: begins anew with the step that was not finished."""
-        lines = read_diary(self.diary(VICTIM))
+        lines = read_journal(self.diary(VICTIM))
         unfinished = lines[-1].step if lines else 0
         successor = self._launch(VICTIM, unfinished, max(self._steps, unfinished + SUCCESSOR_STEPS))
         self._await_ready(VICTIM, successor)
@@ -111,8 +111,8 @@ class Crew:
     def diary(self, name: str) -> Path:
         return self._folder / f"{name}.diary.jsonl"
 
-    def diaries(self) -> dict[str, list[Line]]:
-        return {name: read_diary(self.diary(name)) for name in self.names}
+    def diaries(self) -> dict[str, list[JournalLine]]:
+        return {name: read_journal(self.diary(name)) for name in self.names}
 
     def stop(self) -> None:
         """End whoever is left."""
@@ -126,12 +126,12 @@ class Crew:
 
     # ── steps ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _in_mid_commit(self, lines: list[Line]) -> bool:
+    def _in_mid_commit(self, lines: list[JournalLine]) -> bool:
         last = in_flight(lines)
         return last is not None and last.step >= self._steps // 2 and last.operations >= VICTIM_TABLES
 
     def _launch(self, name: str, first_step: int, steps: int) -> subprocess.Popen[str]:
-        orders = Orders(
+        orders = WriterConfig(
             name=name,
             store=self._store,
             diary=str(self.diary(name)),

@@ -12,7 +12,7 @@ from pathlib import Path
 from headwater.dev.jars import class_path, fetch_jars
 from headwater.dev.java import java_program
 from headwater.dev.kind import Report
-from headwater.dev.state import LOOPBACK, Record
+from headwater.dev.state import LOOPBACK, ServerRecord
 
 OPTIONS_FRAME = struct.pack(">BBhBi", 4, 0, 0, 5, 0)
 """Protocol 4, no flags, stream 0, opcode OPTIONS, empty body."""
@@ -66,13 +66,13 @@ class Cassandra:
     def choose_data_dir(self, folder: Path) -> Path:
         return folder / "data"
 
-    def prepare(self, record: Record, jar_cache: Path, report: Report) -> None:
+    def prepare(self, record: ServerRecord, jar_cache: Path, report: Report) -> None:
         fetch_jars("cassandra", jar_cache, report)
         folder = Path(record.folder)
         (folder / "cassandra.yaml").write_text(json.dumps(_config(record), indent=2))  # JSON is YAML
         (folder / "logback.xml").write_text(LOGBACK)
 
-    def command(self, record: Record, jar_cache: Path) -> list[str]:
+    def command(self, record: ServerRecord, jar_cache: Path) -> list[str]:
         jars, folder = fetch_jars("cassandra", jar_cache), Path(record.folder)
         return [
             java_program(),
@@ -89,19 +89,19 @@ class Cassandra:
             *("-cp", class_path(jars), "org.apache.cassandra.service.CassandraDaemon"),
         ]
 
-    def is_ready(self, record: Record) -> bool:
+    def is_ready(self, record: ServerRecord) -> bool:
         with contextlib.suppress(OSError), socket.create_connection((LOOPBACK, record.ports["main"]), timeout=2) as connection:
             connection.sendall(OPTIONS_FRAME)
             answer = connection.recv(9)
             return len(answer) == 9 and answer[4] == SUPPORTED_OPCODE
         return False
 
-    def url(self, record: Record) -> str:
+    def url(self, record: ServerRecord) -> str:
         """Of the server; a store's URL has a keyspace after the slash."""
         return f"cassandra://{record.address}/headwater"
 
 
-def _config(record: Record) -> dict[str, object]:
+def _config(record: ServerRecord) -> dict[str, object]:
     """`commitlog_sync: periodic`, the usual default, lost acknowledged rows in every kill -9 tried; batch lost none."""
     data = Path(record.data_dir)
     seeds = {"seeds": f"{LOOPBACK}:{record.ports['storage']}"}

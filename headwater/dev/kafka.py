@@ -17,7 +17,7 @@ from headwater.dev.jars import class_path, fetch_jars
 from headwater.dev.java import java_program, java_version
 from headwater.dev.kind import Report, silent
 from headwater.dev.processes import ProcessId, launch_detached, myself, read_process, stop
-from headwater.dev.state import LOOPBACK, Record, free_ports, locked, made_whole
+from headwater.dev.state import LOOPBACK, ServerRecord, free_ports, locked, made_whole
 from headwater.schemas.errors import ServerFailed
 
 METADATA_REQUEST = struct.pack(">hhih", 3, 1, 1, -1) + struct.pack(">i", 0)
@@ -63,16 +63,16 @@ class Kafka:
     def choose_data_dir(self, folder: Path) -> Path:
         return folder / "data"
 
-    def prepare(self, record: Record, jar_cache: Path, report: Report) -> None:
+    def prepare(self, record: ServerRecord, jar_cache: Path, report: Report) -> None:
         jars = fetch_jars("kafka", jar_cache, report)
         _ensure_archive(jars, jar_cache, report)
         _configure(record, jars, report)
 
-    def command(self, record: Record, jar_cache: Path) -> list[str]:
+    def command(self, record: ServerRecord, jar_cache: Path) -> list[str]:
         jars = fetch_jars("kafka", jar_cache)
         return _kafka(record, jars, f"-XX:SharedArchiveFile={_archive_file(jars)}")
 
-    def is_ready(self, record: Record) -> bool:
+    def is_ready(self, record: ServerRecord) -> bool:
         """A broker that is still fenced answers too, but names no broker."""
         with contextlib.suppress(OSError), socket.create_connection((LOOPBACK, record.ports["main"]), timeout=2) as connection:
             connection.sendall(struct.pack(">i", len(METADATA_REQUEST)) + METADATA_REQUEST)
@@ -80,20 +80,20 @@ class Kafka:
             return len(answer) == 12 and struct.unpack(">iii", answer)[2] > 0
         return False
 
-    def url(self, record: Record) -> str:
+    def url(self, record: ServerRecord) -> str:
         return record.address
 
 
-def _kafka(record: Record, jars: Path, archive_option: str) -> list[str]:
+def _kafka(record: ServerRecord, jars: Path, archive_option: str) -> list[str]:
     options = [*MEMORY, archive_option, "-Xlog:disable", "-Xlog:all=error:stderr", QUIET]
     return [java_program(), *options, "-cp", class_path(jars), "kafka.Kafka", str(_properties_file(record))]
 
 
-def _properties_file(record: Record) -> Path:
+def _properties_file(record: ServerRecord) -> Path:
     return Path(record.folder) / "server.properties"
 
 
-def _configure(record: Record, jars: Path, report: Report) -> None:
+def _configure(record: ServerRecord, jars: Path, report: Report) -> None:
     data = Path(record.data_dir)
     if not data.exists():
         report("formatting")
@@ -103,11 +103,11 @@ def _configure(record: Record, jars: Path, report: Report) -> None:
     _write_properties(record, data)
 
 
-def _write_properties(record: Record, data: Path) -> None:
+def _write_properties(record: ServerRecord, data: Path) -> None:
     _properties_file(record).write_text(PROPERTIES.format(host=LOOPBACK, data=data, **record.ports))
 
 
-def _format(record: Record, jars: Path) -> None:
+def _format(record: ServerRecord, jars: Path) -> None:
     # The first byte keeps the id from beginning with "-", which the tool takes for another option.
     cluster_id = base64.urlsafe_b64encode(b"h" + secrets.token_bytes(15)).decode().rstrip("=")
     java = [java_program(), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", QUIET, "-cp", class_path(jars)]
@@ -137,7 +137,7 @@ def _make_archive(jars: Path, lock: int) -> None:
     unfinished = _archive_file(jars).with_suffix(".new")
     with tempfile.TemporaryDirectory(prefix="headwater-kafka-", ignore_cleanup_errors=True) as name:
         folder, (main, controller) = Path(name), free_ports(2)
-        record = Record("kafka", name, f"{name}/data", {"main": main, "controller": controller}, "")
+        record = ServerRecord("kafka", name, f"{name}/data", {"main": main, "controller": controller}, "")
         _configure(record, jars, silent)
         launch_detached(
             _kafka(record, jars, f"-XX:ArchiveClassesAtExit={unfinished}"),
@@ -154,7 +154,7 @@ def _make_archive(jars: Path, lock: int) -> None:
     unfinished.replace(_archive_file(jars))
 
 
-def _stop_when_ready(record: Record, process: ProcessId | None) -> None:
+def _stop_when_ready(record: ServerRecord, process: ProcessId | None) -> None:
     deadline = time.monotonic() + ARCHIVE_TIMEOUT_SECONDS
     while process is not None and process.is_alive and time.monotonic() < deadline:
         if Kafka().is_ready(record):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from headwater.dev.state import Record
+from headwater.dev.state import ServerRecord
 
 Report = Callable[[str], None]
 """Takes one short line about what is going on."""
@@ -17,7 +17,7 @@ def silent(_: str) -> None:
     """The report of a caller who does not look."""
 
 
-class Kind(Protocol):
+class ServerKind(Protocol):
     """All that differs between the servers; everything else is in server.py, once."""
 
     @property
@@ -32,13 +32,13 @@ class Kind(Protocol):
 
     def choose_data_dir(self, folder: Path) -> Path: ...
 
-    def prepare(self, record: Record, jar_cache: Path, report: Report) -> None:
+    def prepare(self, record: ServerRecord, jar_cache: Path, report: Report) -> None:
         """Programs and an initialized data folder; does nothing the second time, mends what a crash left half done."""
 
-    def command(self, record: Record, jar_cache: Path) -> list[str]: ...
+    def command(self, record: ServerRecord, jar_cache: Path) -> list[str]: ...
 
-    def is_ready(self, record: Record) -> bool:
+    def is_ready(self, record: ServerRecord) -> bool:
         """Whether it answers in its own protocol: an open port is not enough."""
 
-    def url(self, record: Record) -> str:
+    def url(self, record: ServerRecord) -> str:
         """With password, if there is one."""

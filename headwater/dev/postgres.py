@@ -13,7 +13,7 @@ from types import ModuleType
 from urllib.parse import quote
 
 from headwater.dev.kind import Report
-from headwater.dev.state import LOOPBACK, Record, made_whole, write_private
+from headwater.dev.state import LOOPBACK, ServerRecord, made_whole, write_private
 from headwater.schemas.errors import MissingDependency, ServerFailed
 
 UNPRIVILEGED = 65534
@@ -53,7 +53,7 @@ class Postgres:
         home.chmod(0o755)
         return home / "data"
 
-    def prepare(self, record: Record, jar_cache: Path, report: Report) -> None:
+    def prepare(self, record: ServerRecord, jar_cache: Path, report: Report) -> None:
         _driver()
         data = Path(record.data_dir)
         if not data.exists():
@@ -76,10 +76,10 @@ class Postgres:
         if done.returncode != 0:
             raise ServerFailed(f"initdb failed: {(done.stderr or done.stdout).strip()[-800:]}", server=self.name)
 
-    def command(self, record: Record, jar_cache: Path) -> list[str]:
+    def command(self, record: ServerRecord, jar_cache: Path) -> list[str]:
         return [*_as_unprivileged(), find_program("postgres"), "-D", record.data_dir]
 
-    def is_ready(self, record: Record) -> bool:
+    def is_ready(self, record: ServerRecord) -> bool:
         driver = _driver()
         try:
             driver.connect(self.url(record), connect_timeout=2).close()
@@ -87,7 +87,7 @@ class Postgres:
             return False
         return True
 
-    def url(self, record: Record) -> str:
+    def url(self, record: ServerRecord) -> str:
         return f"postgresql://{USER}:{quote(record.password)}@{record.address}/postgres"
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from headwater.dev.jars import fetch_jars
 from headwater.dev.java import java_program
 from headwater.dev.kind import Report
-from headwater.dev.state import LOOPBACK, Record
+from headwater.dev.state import LOOPBACK, ServerRecord
 
 API_PATH = "/apis/ccompat/v7"
 
@@ -22,11 +22,11 @@ class Registry:
     def choose_data_dir(self, folder: Path) -> Path:
         return folder / "data"
 
-    def prepare(self, record: Record, jar_cache: Path, report: Report) -> None:
+    def prepare(self, record: ServerRecord, jar_cache: Path, report: Report) -> None:
         fetch_jars("registry", jar_cache, report)
         Path(record.data_dir).mkdir(exist_ok=True)
 
-    def command(self, record: Record, jar_cache: Path) -> list[str]:
+    def command(self, record: ServerRecord, jar_cache: Path) -> list[str]:
         runner = next(fetch_jars("registry", jar_cache).glob("**/apicurio-registry-app-*-runner.jar"))
         return [
             java_program(),
@@ -41,7 +41,7 @@ class Registry:
             str(runner),
         ]
 
-    def is_ready(self, record: Record) -> bool:
+    def is_ready(self, record: ServerRecord) -> bool:
         connection = http.client.HTTPConnection(LOOPBACK, record.ports["main"], timeout=5)
         try:
             connection.request("GET", f"{API_PATH}/subjects")
@@ -51,5 +51,5 @@ class Registry:
         finally:
             connection.close()
 
-    def url(self, record: Record) -> str:
+    def url(self, record: ServerRecord) -> str:
         return f"http://{record.address}{API_PATH}"

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from headwater.dev.kind import Kind, Report, silent
+from headwater.dev.kind import Report, ServerKind, silent
 from headwater.dev.kinds import kind_named
 from headwater.dev.processes import ProcessId, kill9, launch_detached, myself, read_process, stop
-from headwater.dev.state import Record, locked, make_record, read_record
+from headwater.dev.state import ServerRecord, locked, make_record, read_record
 from headwater.schemas.errors import NotFound, ServerFailed
 from headwater.settings import load_settings
 
@@ -33,7 +33,7 @@ class Server:
     """
 
     def __init__(self, name: str, dev_dir: Path, *, jar_cache: Path | None = None, owner: ProcessId | None = None) -> None:
-        self.kind: Kind = kind_named(name)
+        self.kind: ServerKind = kind_named(name)
         self.dev_dir = dev_dir.absolute()
         self.folder = self.dev_dir / name
         self.jar_cache = jar_cache or Path(load_settings().jar_cache_dir)
@@ -50,7 +50,7 @@ class Server:
         return self.folder / "server.log"
 
     @property
-    def record(self) -> Record:
+    def record(self) -> ServerRecord:
         if (record := read_record(self.folder)) is None:
             raise NotFound(f"There is no {self.name} in {self.dev_dir}.", remedy=f"Run `headwater dev up {self.name}`.")
         return record
@@ -95,7 +95,7 @@ class Server:
                 self._wait_until_ready(record)
         report("running")
 
-    def _launch(self, record: Record, lock: int, report: Report) -> None:
+    def _launch(self, record: ServerRecord, lock: int, report: Report) -> None:
         self.kind.prepare(record, self.jar_cache, report)
         report("starting")
         self.log_file.unlink(missing_ok=True)
@@ -109,7 +109,7 @@ class Server:
             scraps=[_home_of_data(record)],
         )
 
-    def _wait_until_ready(self, record: Record) -> None:
+    def _wait_until_ready(self, record: ServerRecord) -> None:
         deadline = time.monotonic() + START_TIMEOUT_SECONDS
         while not self.kind.is_ready(record):
             if self.process is None:
@@ -161,7 +161,7 @@ class Server:
         return self.folder / "process.json"
 
 
-def _home_of_data(record: Record) -> Path:
+def _home_of_data(record: ServerRecord) -> Path:
     """Usually the server's folder; PostgreSQL may have got one elsewhere."""
     return Path(record.data_dir).parent
 

@@ -27,7 +27,7 @@ PORTS = range(20_000, 32_000)
 """Below the range from which systems lend ports to clients, so that a restarted server finds its port free."""
 
 
-class Record(msgspec.Struct, frozen=True):
+class ServerRecord(msgspec.Struct, frozen=True):
     """What stays the same over restarts."""
 
     name: str
@@ -41,19 +41,19 @@ class Record(msgspec.Struct, frozen=True):
         return f"{LOOPBACK}:{self.ports['main']}"
 
 
-def read_record(folder: Path) -> Record | None:
+def read_record(folder: Path) -> ServerRecord | None:
     try:
-        return msgspec.json.decode((folder / "server.json").read_bytes(), type=Record)
+        return msgspec.json.decode((folder / "server.json").read_bytes(), type=ServerRecord)
     except FileNotFoundError:
         return None
     except msgspec.MsgspecError as error:
         raise ServerFailed(f"{folder / 'server.json'} cannot be read: {error}.", remedy=f"Remove {folder}.") from error
 
 
-def make_record(name: str, folder: Path, port_names: tuple[str, ...], choose_data_dir: Callable[[Path], Path]) -> Record:
+def make_record(name: str, folder: Path, port_names: tuple[str, ...], choose_data_dir: Callable[[Path], Path]) -> ServerRecord:
     folder.mkdir(parents=True, exist_ok=True)
     numbers = free_ports(len(port_names))
-    record = Record(
+    record = ServerRecord(
         name, str(folder), str(choose_data_dir(folder)), dict(zip(port_names, numbers, strict=True)), secrets.token_urlsafe(24)
     )
     write_private(folder / "server.json", msgspec.json.encode(record))

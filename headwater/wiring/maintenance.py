@@ -8,8 +8,8 @@ from headwater.persistence.store import Store
 from headwater.settings import Settings
 from headwater.streaming.expire.retention import parse_retention
 from headwater.streaming.reachability.retained_identifiers import Identifiers
-from headwater.streaming.schedule import CycleTools, ScheduleOptions, SweepMeans
-from headwater.wiring.external_resources import realm_belongings
+from headwater.streaming.schedule import CycleTools, ScheduleOptions, SweepBackend
+from headwater.wiring.external_resources import external_resources
 
 
 def schedule_options(settings: Settings, every_seconds: float) -> ScheduleOptions:
@@ -18,11 +18,11 @@ def schedule_options(settings: Settings, every_seconds: float) -> ScheduleOption
 
 
 def cycle_tools(store: Store, settings: Settings) -> CycleTools:
-    tools = CycleTools(belongings=realm_belongings(store, settings))
-    return tools._replace(means=partial(spark_means, settings)) if settings.maintain_on_spark else tools
+    tools = CycleTools(external_resources=external_resources(store, settings))
+    return tools._replace(sweep_backend=partial(spark_sweep_backend, settings)) if settings.maintain_on_spark else tools
 
 
-def spark_means(settings: Settings, store: Store, identifiers: Identifiers) -> SweepMeans:
+def spark_sweep_backend(settings: Settings, store: Store, identifiers: Identifiers) -> SweepBackend:
     """Marks, joins and deletes on Spark's workers; the session ends with the sweep, its memory is not held until the next."""
     from headwater.wiring.spark import open_spark
 
@@ -31,6 +31,6 @@ def spark_means(settings: Settings, store: Store, identifiers: Identifiers) -> S
     from headwater.streaming.spark_jobs.spark_executor import SparkExecutor
     from headwater.streaming.spark_jobs.spark_walk import SparkWalkedSource
 
-    return SweepMeans(
+    return SweepBackend(
         SparkWalkedSource(spark, settings.store), SparkExecutor(spark, settings.store, store.backend), close=spark.stop
     )

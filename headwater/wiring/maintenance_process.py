@@ -30,7 +30,7 @@ OPEN_SECONDS = 1.0
 _log = logging.getLogger(__name__)
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True):
+class ProcessConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What the process reads first."""
 
     settings: Settings
@@ -38,7 +38,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @contextlib.contextmanager
-def maintained_beside(settings: Settings, hours: float) -> Iterator[None]:
+def maintenance_beside(settings: Settings, hours: float) -> Iterator[None]:
     """Nothing at 0 hours. What cannot be meant is refused here, before anything is served."""
     if not hours:
         yield
@@ -52,7 +52,7 @@ def maintained_beside(settings: Settings, hours: float) -> Iterator[None]:
     from headwater.wiring.maintenance import schedule_options
 
     schedule_options(settings, hours * 3_600)
-    process = MaintenanceProcess(Order(settings=settings, every_seconds=hours * 3_600))
+    process = MaintenanceProcess(ProcessConfig(settings=settings, every_seconds=hours * 3_600))
     process.start()
     try:
         yield
@@ -63,7 +63,7 @@ def maintained_beside(settings: Settings, hours: float) -> Iterator[None]:
 class MaintenanceProcess:
     """Started again if it dies, later each time."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: ProcessConfig) -> None:
         self._order = msgspec.json.encode(order) + b"\n"
         self._stopping = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
@@ -120,7 +120,7 @@ def main() -> None:
     stopping = threading.Event()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches us too: the server decides when we stop
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
-    order = msgspec.json.decode(sys.stdin.buffer.readline(), type=Order)
+    order = msgspec.json.decode(sys.stdin.buffer.readline(), type=ProcessConfig)
     threading.Thread(target=_until_the_server_is_gone, args=(stopping,), daemon=True).start()
     while not stopping.is_set():
         try:
@@ -130,7 +130,7 @@ def main() -> None:
             stopping.wait(OPEN_SECONDS)
 
 
-def _maintain(order: Order, stopping: threading.Event) -> None:
+def _maintain(order: ProcessConfig, stopping: threading.Event) -> None:
     from headwater.persistence.store import open_store
     from headwater.streaming.schedule import Schedule
     from headwater.wiring.maintenance import cycle_tools, schedule_options

@@ -30,7 +30,7 @@ def store_options(settings: Settings) -> StoreOptions:
 
 
 @contextmanager
-def opened(settings: Settings, *, create: bool = False) -> Iterator[Store]:
+def opened_store(settings: Settings, *, create: bool = False) -> Iterator[Store]:
     """Closed again at the end. Its schema must be there, unless it is to be created."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", WeakDurability)

@@ -6,13 +6,13 @@ import logging
 import threading
 from collections.abc import Sequence
 
-from headwater.consumers.views.store_lookup import StoreHistory
-from headwater.consumers.views.table_topic import TableKeeper
+from headwater.consumers.views.store_lookup import StoreLookup
+from headwater.consumers.views.table_topic import TableTopicWriter
 from headwater.persistence.realms.realm_states import RealmStatus
 from headwater.persistence.realms.realms import Realms
 from headwater.persistence.store import Store
 from headwater.producer.publisher.assignment.generations import Generations
-from headwater.producer.publisher.kafka.schema_registry import Registry
+from headwater.producer.publisher.kafka.schema_registry import SchemaRegistry
 from headwater.producer.publisher.options import PublisherOptions
 from headwater.schemas.errors import HeadwaterError, ShardLost
 
@@ -24,13 +24,13 @@ TAKEN_OVER_SECONDS = 60.0
 _log = logging.getLogger(__name__)
 
 
-class TableKeepers:
+class TableTopicWriters:
     def __init__(self, store: Store, options: PublisherOptions, realms: Sequence[str] = ()) -> None:
         self._store = store
         self._options = options
         self._only = frozenset(realms)
-        self._registry = Registry(options.registry_url) if options.registry_url else None
-        self._running: dict[str, tuple[TableKeeper, threading.Thread]] = {}
+        self._registry = SchemaRegistry(options.registry_url) if options.registry_url else None
+        self._running: dict[str, tuple[TableTopicWriter, threading.Thread]] = {}
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="table-keepers", daemon=True)
 
@@ -66,7 +66,7 @@ class TableKeepers:
                 self._running[realm] = (keeper, thread)
                 thread.start()
 
-    def _keep(self, realm: str, keeper: TableKeeper) -> None:
+    def _keep(self, realm: str, keeper: TableTopicWriter) -> None:
         """Until it is stopped. A failure costs the keeper its life: the next one reads all it knows from the topic."""
         while not keeper.is_stopped:
             try:
@@ -81,11 +81,11 @@ class TableKeepers:
         active = [realm for realm in Realms(self._store).list() if realm.status is RealmStatus.ACTIVE]
         return [realm.instance for realm in active if realm.instance in known and (not self._only or realm.name in self._only)]
 
-    def _keeper(self, realm: str) -> TableKeeper:
-        return TableKeeper(
+    def _keeper(self, realm: str) -> TableTopicWriter:
+        return TableTopicWriter(
             self._options.bootstrap,
             realm,
-            StoreHistory(self._store.kernel(realm)),
+            StoreLookup(self._store.kernel(realm)),
             client=self._options.client,
             schema_by_id=None if self._registry is None else self._registry.schema,
         )

@@ -118,7 +118,7 @@ class Attempt:
 
     def _is_ours(self, row: PointerRow, draft: Draft) -> bool:
         """Whether the entry at our first seq is ours, however many others came on top."""
-        first = draft.made[0]
+        first = draft.entries[0]
         if row.seq < first.entry.seq:
             return False
         walk = LogWalk(self._objects)

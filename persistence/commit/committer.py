@@ -7,7 +7,7 @@ import threading
 from collections import OrderedDict
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from headwater.persistence.commit.lane import Answer, CommitRequest, Lane, LaneContext, LaneStats
+from headwater.persistence.commit.lane import CommitOutcome, CommitRequest, Lane, LaneContext, LaneStats
 from headwater.persistence.commit.replies import FutureReply, LoopReply, Mailboxes, Reply, ThreadReply
 from headwater.persistence.limits import check_name
 from headwater.schemas.errors import StoreUnavailable
@@ -29,24 +29,24 @@ class Committer:
         self._threads = ThreadPoolExecutor(LANES_AT_ONCE, thread_name_prefix="lane")
         self._mailboxes = Mailboxes()
 
-    def submit(self, pointer: str, request: CommitRequest) -> Future[Answer]:
+    def submit(self, pointer: str, request: CommitRequest) -> Future[CommitOutcome]:
         """The answer to come. Requests for one pointer are applied in the order in which they are submitted."""
-        reply: FutureReply[Answer] = FutureReply()
+        reply: FutureReply[CommitOutcome] = FutureReply()
         self._submit(pointer, request, reply)
         return reply.future
 
-    def commit(self, pointer: str, request: CommitRequest) -> Answer:
-        reply: ThreadReply[Answer] = ThreadReply()
+    def commit(self, pointer: str, request: CommitRequest) -> CommitOutcome:
+        reply: ThreadReply[CommitOutcome] = ThreadReply()
         self._submit(pointer, request, reply)
         return reply.wait()
 
-    async def commit_async(self, pointer: str, request: CommitRequest) -> Answer:
+    async def commit_async(self, pointer: str, request: CommitRequest) -> CommitOutcome:
         """Cancelling it while it waits takes the request back; once the lane has taken it, it goes through."""
-        reply: LoopReply[Answer] = LoopReply(self._mailboxes.of_running_loop())
+        reply: LoopReply[CommitOutcome] = LoopReply(self._mailboxes.of_running_loop())
         self._submit(pointer, request, reply)
         return await reply.future
 
-    def _submit(self, pointer: str, request: CommitRequest, reply: Reply[Answer]) -> None:
+    def _submit(self, pointer: str, request: CommitRequest, reply: Reply[CommitOutcome]) -> None:
         with self._lock:
             if self._closed:
                 raise StoreUnavailable("the store has been closed; nothing was changed.")
@@ -79,7 +79,7 @@ class Committer:
     def _forget_some(self) -> None:
         """At most two a time, so that nobody waits for it; a lane that works is kept however many there are."""
         for pointer in list(itertools.islice(self._lanes, 2)) if len(self._lanes) > LANES_KEPT_MAX else ():
-            if self._lanes[pointer].rests:
+            if self._lanes[pointer].is_idle:
                 del self._lanes[pointer]
             else:
                 self._lanes.move_to_end(pointer)

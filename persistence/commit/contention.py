@@ -18,7 +18,7 @@ MET_PAUSES = 40
 MICROS = 1_000_000
 
 
-class Turns:
+class ContentionControl:
     def __init__(self) -> None:
         self._round_trip_micros = 0.0
         self._turn_began = 0

@@ -14,14 +14,14 @@ import msgspec
 from headwater.persistence.clock import Clock
 from headwater.persistence.index import DIRECTORY, STRIPE, Index, IndexObject, IndexRoot, IndexValue, Stripe, encode_key, flush
 from headwater.persistence.log.head import Head, Tail, apply_operations, as_index_objects, tail_of
-from headwater.persistence.log.jump_links import NO_LINK, Link
+from headwater.persistence.log.jump_links import NO_LINK, JumpLink
 from headwater.persistence.log.log_entry import (
     CONTENT,
     ENTRY,
     SPILLED_OPERATIONS,
     Content,
     Entry,
-    Logged,
+    LogRecord,
     SpilledOperations,
     StoredBase,
     StoredOperation,
@@ -49,7 +49,7 @@ TEXT_BYTES_UNCHECKED = 50_000
 _encoded = msgspec.msgpack.Encoder().encode
 
 
-class IdSource(Protocol):
+class IdAllocator(Protocol):
     def take(self, count: int) -> Sequence[int]: ...
 
 
@@ -89,11 +89,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     source: StoredSource | None = None
 
 
-class DraftMark(NamedTuple):
+class Savepoint(NamedTuple):
     """How far a draft had come."""
 
     head: Head
-    made: int
+    entries: int
     new_objects: int
     spilled: int
 
@@ -109,10 +109,10 @@ class _State(msgspec.Struct, frozen=True, gc=False):
 
 
 class Draft:
-    def __init__(self, pointer: str, head: Head, objects: RealmObjects, ids: IdSource, clock: Clock) -> None:
+    def __init__(self, pointer: str, head: Head, objects: RealmObjects, ids: IdAllocator, clock: Clock) -> None:
         self.pointer = pointer
         self.head = head
-        self.made: list[Logged] = []
+        self.entries: list[LogRecord] = []
         self.new_objects: list[NewObject[Any]] = []
         """What fits one row each and is written in the step that commits."""
         self.spilled: list[NewObject[Any]] = []
@@ -168,7 +168,7 @@ class Draft:
 
     # ── what a plan becomes ─────────────────────────────────────────────────────────────────────────────────
 
-    def add(self, plan: Plan, request_id: str) -> Logged:
+    def add(self, plan: Plan, request_id: str) -> LogRecord:
         """Append the entry that the plan becomes; the draft's head moves on to it."""
         _check(plan)
         first_object = len(self.new_objects)
@@ -177,7 +177,7 @@ class Draft:
         spills = _stored_bytes("operations", operations) > OPERATIONS_BYTES_MAX
         state = self._next_state(plan, operations, spills)
         back, tail_length = self._back_links()
-        jump, spine = self.head.spine.next(self.head.link, self._jump_of)
+        jump, spine = self.head.jump_path.next(self.head.link, self._jump_of)
         entry = Entry(
             pointer=self.pointer,
             seq=self.head.seq + 1,
@@ -208,22 +208,22 @@ class Draft:
             segment_seq=self._segment_seq(plan),
             merge_seq=self._merge_seq(plan),
         )
-        made = Logged(id_of(entry, object_id), entry)
+        made = LogRecord(id_of(entry, object_id), entry)
         self._store(made.entry, object_id)
         if spills or _stored_bytes("message", (plan.author, plan.message, plan.headers, request_id)) > TEXT_BYTES_UNCHECKED:
             # What exceeds a row is refused here, where it fails alone, and not when the whole batch is written.
             self._objects.strong_rows(self.new_objects[first_object:], 0)
-        self.made.append(made)
-        self.head = Head(self.head.row, entry, made.entry_id, state.tail, spine.starting_at(Link(entry.seq, object_id)))
+        self.entries.append(made)
+        self.head = Head(self.head.row, entry, made.entry_id, state.tail, spine.starting_at(JumpLink(entry.seq, object_id)))
         return made
 
-    def mark(self) -> DraftMark:
-        return DraftMark(self.head, len(self.made), len(self.new_objects), len(self.spilled))
+    def savepoint(self) -> Savepoint:
+        return Savepoint(self.head, len(self.entries), len(self.new_objects), len(self.spilled))
 
-    def undo_to(self, mark: DraftMark) -> None:
+    def rollback_to(self, mark: Savepoint) -> None:
         """Forget what was added since: a request that is refused in its middle leaves nothing behind."""
         self.head = mark.head
-        del self.made[mark.made :], self.new_objects[mark.new_objects :], self.spilled[mark.spilled :]
+        del self.entries[mark.entries :], self.new_objects[mark.new_objects :], self.spilled[mark.spilled :]
 
     def _with_contents(self, planned: Sequence[PlannedOperation], content_ids: Sequence[int]) -> tuple[StoredOperation, ...]:
         """⚠ Every put and rename writes a content object of its own: a commit references only what its head reaches or what
@@ -293,14 +293,14 @@ class Draft:
         """The predecessor's id tells it where the predecessor is itself the commit."""
         return b"" if self.head.commit == (self.head.entry_id or EMPTY) else self.head.commit
 
-    def _jump_of(self, link: Link) -> Link:
+    def _jump_of(self, link: JumpLink) -> JumpLink:
         """The jump link of an older entry; none where history was cut."""
         if link == self.head.link and self.head.entry is not None:
-            return Link(self.head.entry.jump_seq, self.head.entry.jump_id)
+            return JumpLink(self.head.entry.jump_seq, self.head.entry.jump_id)
         older = self._fresh.get(link.object_id)
         if older is None:
             older = self._objects.fetch_many(ENTRY, [link.object_id], missing_ok=True).get(link.object_id)
-        return Link(older.jump_seq, older.jump_id) if isinstance(older, Entry) else NO_LINK
+        return JumpLink(older.jump_seq, older.jump_id) if isinstance(older, Entry) else NO_LINK
 
     def _store(self, entry: Entry, object_id: int) -> None:
         self._fresh[object_id] = entry

@@ -20,14 +20,14 @@ import msgspec
 from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock
 from headwater.persistence.commit.attempt import Attempt, AttemptStats, closed
-from headwater.persistence.commit.contention import Turns
-from headwater.persistence.commit.draft import Draft, IdSource, Plan
-from headwater.persistence.commit.linger import Gathering
-from headwater.persistence.commit.prefetch import Foresight
+from headwater.persistence.commit.contention import ContentionControl
+from headwater.persistence.commit.draft import Draft, IdAllocator, Plan
+from headwater.persistence.commit.linger import Linger
+from headwater.persistence.commit.prefetch import Prefetch
 from headwater.persistence.commit.replies import Reply
 from headwater.persistence.commit.retries import RetryPolicy
 from headwater.persistence.log.head import Head, load_head
-from headwater.persistence.log.log_entry import Logged
+from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.log.log_walk import LogWalk
 from headwater.persistence.objects.realm_objects import RealmObjects
 from headwater.persistence.rows import FENCE_CLOSED
@@ -66,10 +66,10 @@ class CommitRequest(Protocol):
         none, and sees the draft move on to each before it is asked for the next."""
 
 
-class Answer(msgspec.Struct, frozen=True, gc=False):
+class CommitOutcome(msgspec.Struct, frozen=True, gc=False):
     """What became of a request: its entry, or None when there was nothing to do, and the head that says so."""
 
-    logged: Logged | None
+    logged: LogRecord | None
     head_seq: int
     head_commit: bytes
     replayed: bool = False
@@ -92,7 +92,7 @@ class LaneContext(msgspec.Struct, frozen=True):
     backend: Backend
     realm: str
     objects: RealmObjects
-    ids: IdSource
+    ids: IdAllocator
     clock: Clock
     policy: RetryPolicy
     chance: random.Random
@@ -102,9 +102,9 @@ class LaneContext(msgspec.Struct, frozen=True):
     """How far a lane that starts cold looks back for request ids that callers bring along."""
 
 
-class Waiting(msgspec.Struct):
+class PendingRequest(msgspec.Struct):
     request: CommitRequest
-    reply: Reply[Answer]
+    reply: Reply[CommitOutcome]
     since: int
     """Microseconds."""
 
@@ -114,7 +114,7 @@ class Lane:
         self.pointer = pointer
         self.stats = stats
         self._context = context
-        self._waiting: deque[Waiting] = deque()
+        self._waiting: deque[PendingRequest] = deque()
         self._lock = threading.Lock()
         self._running = False
         self._held: Head | None = None
@@ -123,20 +123,20 @@ class Lane:
         self._looked_to: int | None = None
         """Newest seq whose request id was looked at; it stays when the head is forgotten, so that no entry is passed over."""
         self._looked_back = False
-        self._turns = Turns()
-        self._gathering = Gathering(context.clock)
-        self._foresight = Foresight(context.objects)
+        self._contention = ContentionControl()
+        self._linger = Linger(context.clock)
+        self._prefetch = Prefetch(context.objects)
 
     @property
-    def rests(self) -> bool:
+    def is_idle(self) -> bool:
         with self._lock:
             return not self._running
 
-    def submit(self, request: CommitRequest, reply: Reply[Answer]) -> bool:
+    def submit(self, request: CommitRequest, reply: Reply[CommitOutcome]) -> bool:
         """Whether the lane must be started: the caller then has `run` called on some thread."""
         if not request.request_id:
             raise InvalidInput("a commit has no request id.", field="request_id", remedy="Leave it out, or give it a name.")
-        waiting = Waiting(request, reply, self._context.clock.now_micros())
+        waiting = PendingRequest(request, reply, self._context.clock.now_micros())
         with self._lock:
             if len(self._waiting) >= WAITING_REQUESTS_MAX:
                 raise LaneFull(
@@ -149,10 +149,10 @@ class Lane:
     def run(self) -> bool:
         """Work off some of what waits; whether there may be more, so that `run` must be called again."""
         for _ in range(BATCHES_IN_A_ROW_MAX):
-            self._gathering.wait(lambda: len(self._waiting))
+            self._linger.wait(lambda: len(self._waiting))
             batch = self._take()
             if batch is None:
-                self._gathering.rest()
+                self._linger.rest()
                 return False
             try:
                 if batch:
@@ -164,7 +164,7 @@ class Lane:
                         waiting.reply.give(error)
         return True
 
-    def _take(self) -> list[Waiting] | None:
+    def _take(self) -> list[PendingRequest] | None:
         """What waits, without those whose callers have gone; None to rest. From here on nobody can be called back."""
         with self._lock:
             taken = [self._waiting.popleft() for _ in range(min(len(self._waiting), BATCH_REQUESTS_MAX))]
@@ -174,8 +174,8 @@ class Lane:
 
     # ── one batch ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def _commit(self, batch: list[Waiting]) -> None:
-        tries = Tries(self._context, since=batch[0].since)
+    def _commit(self, batch: list[PendingRequest]) -> None:
+        tries = RetryBudget(self._context, since=batch[0].since)
         head, fresh, reserved = self._head_to_begin_with(batch), False, False
         while True:
             fault: StoreUnavailable | None = None
@@ -189,9 +189,9 @@ class Lane:
                     continue
                 began = self._context.clock.now_micros()
                 draft = Draft(self.pointer, head, self._context.objects, self._context.ids, self._context.clock)
-                self._foresight.prepare([waiting.request for waiting in batch], draft)
+                self._prefetch.prepare([waiting.request for waiting in batch], draft)
                 answers = self._apply_all(batch, draft)
-                if not draft.made:
+                if not draft.entries:
                     if fresh or self._is_newest(head):
                         return self._answer(batch, answers)
                     head = None
@@ -207,14 +207,14 @@ class Lane:
             except OutcomeUnknown as unclear:  # of a step before the one that commits: nothing has landed
                 fault = StoreUnavailable(f"{self.pointer}: nothing was committed: {unclear.message}")
             head, reserved = None, False
-            if exhausted := tries.wait_or_give_up(self.pointer, fault, self._turns):
+            if exhausted := tries.wait_or_give_up(self.pointer, fault, self._contention):
                 return self._refuse(batch, exhausted)
             self.stats.retries += 1
 
-    def _apply_all(self, batch: list[Waiting], draft: Draft) -> list[Answer | Exception]:
+    def _apply_all(self, batch: list[PendingRequest], draft: Draft) -> list[CommitOutcome | Exception]:
         """⚠ A request that waits twice in one batch is applied once: the log does not know it yet, but the draft does."""
-        appended: dict[str, Answer] = {}
-        answers: list[Answer | Exception] = []
+        appended: dict[str, CommitOutcome] = {}
+        answers: list[CommitOutcome | Exception] = []
         for waiting in batch:
             request_id = waiting.request.request_id
             if request_id in appended:
@@ -222,15 +222,15 @@ class Lane:
                 answers.append(msgspec.structs.replace(appended[request_id], replayed=True))
                 continue
             answer = self._apply(waiting.request, draft)
-            if isinstance(answer, Answer) and answer.logged is not None:
+            if isinstance(answer, CommitOutcome) and answer.logged is not None:
                 appended[request_id] = answer
             answers.append(answer)
         return answers
 
-    def _apply(self, request: CommitRequest, draft: Draft) -> Answer | Exception:
+    def _apply(self, request: CommitRequest, draft: Draft) -> CommitOutcome | Exception:
         """Append the request to the draft, or say why not."""
-        entry_id, untouched = self._remembered.get(request.request_id), draft.mark()
-        logged: Logged | None = None
+        entry_id, untouched = self._remembered.get(request.request_id), draft.savepoint()
+        logged: LogRecord | None = None
         try:
             if entry_id is not None:
                 return self._replayed(entry_id)
@@ -240,20 +240,22 @@ class Lane:
         except (StoreUnavailable, OutcomeUnknown):
             raise
         except Exception as refusal:  # whatever is wrong with a request, it fails alone
-            draft.undo_to(untouched)
+            draft.rollback_to(untouched)
             return refusal
-        return Answer(logged, draft.head.seq, draft.head.commit)
+        return CommitOutcome(logged, draft.head.seq, draft.head.commit)
 
-    def _replayed(self, entry_id: bytes) -> Answer:
+    def _replayed(self, entry_id: bytes) -> CommitOutcome:
         before = LogWalk(self._context.objects).load(entry_id)
         self.stats.replayed += 1
-        return Answer(before, before.entry.seq, before.commit, replayed=True)
+        return CommitOutcome(before, before.entry.seq, before.commit, replayed=True)
 
     def _attempt(self) -> Attempt:
         context = self._context
         return Attempt(context.backend, context.realm, context.objects, context.clock, context.policy, self.stats)
 
-    def _lands(self, batch: list[Waiting], answers: Sequence[Answer | Exception], draft: Draft, began: int) -> bool:
+    def _lands(
+        self, batch: list[PendingRequest], answers: Sequence[CommitOutcome | Exception], draft: Draft, began: int
+    ) -> bool:
         """Whether everybody has been answered: as landed, or as unknown."""
         started = self._context.clock.now_micros()
         try:
@@ -263,11 +265,11 @@ class Lane:
             self._unknown(batch, answers, draft, unknown)
             return True
         if row is None:
-            self._turns.met_others(self._context.clock.now_micros())
+            self._contention.met_others(self._context.clock.now_micros())
             return False
         landed = self._context.clock.now_micros()
-        step_back_seconds = self._turns.landed(started, landed)
-        self._gathering.landed(len(batch) + len(self._waiting), started - began, landed - started)
+        step_back_seconds = self._contention.landed(started, landed)
+        self._linger.landed(len(batch) + len(self._waiting), started - began, landed - started)
         draft.head = msgspec.structs.replace(draft.head, row=row)
         self._landed(batch, answers, draft)
         if step_back_seconds and self._context.backend.abilities.shared_between_processes:
@@ -276,16 +278,16 @@ class Lane:
 
     # ── the head ────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _head_to_begin_with(self, batch: list[Waiting]) -> Head | None:
+    def _head_to_begin_with(self, batch: list[PendingRequest]) -> Head | None:
         """The head that is held, unless it is likely that another process has moved it meanwhile."""
-        return None if self._turns.stepped_back or self._must_look_back(batch) else self._held
+        return None if self._contention.stepped_back or self._must_look_back(batch) else self._held
 
-    def _read_head(self, batch: list[Waiting]) -> Head:
+    def _read_head(self, batch: list[PendingRequest]) -> Head:
         """Strongly, and remember what others have committed since the last look."""
         row = self._context.backend.read_pointer(self._context.realm, self.pointer)
         head = load_head(self._context.objects, row)
         if self._looked_to is not None and head.seq > self._looked_to:
-            self._turns.met_others(self._context.clock.now_micros())
+            self._contention.met_others(self._context.clock.now_micros())
         self._look_back(head, deep=self._must_look_back(batch))
         self._held = head
         return head
@@ -296,7 +298,7 @@ class Lane:
 
     # ── requests that came before ───────────────────────────────────────────────────────────────────────────
 
-    def _must_look_back(self, batch: list[Waiting]) -> bool:
+    def _must_look_back(self, batch: list[PendingRequest]) -> bool:
         """Whether a caller brings an id along that may be in the log from before this lane began."""
         return not self._looked_back and any(waiting.request.request_id_is_callers for waiting in batch)
 
@@ -316,18 +318,18 @@ class Lane:
         self._looked_to = head.seq
         self._looked_back = self._looked_back or deep
 
-    def _remember(self, logged: Logged) -> None:
+    def _remember(self, logged: LogRecord) -> None:
         self._remembered[logged.entry.request_id] = logged.entry_id
         while len(self._remembered) > REMEMBERED_REQUESTS_MAX:
             self._remembered.popitem(last=False)
 
     # ── answers ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _landed(self, batch: list[Waiting], answers: Sequence[Answer | Exception], draft: Draft) -> None:
+    def _landed(self, batch: list[PendingRequest], answers: Sequence[CommitOutcome | Exception], draft: Draft) -> None:
         self._held = draft.head
         self.stats.batches += 1
-        self.stats.commits += len(draft.made)
-        for logged in draft.made:
+        self.stats.commits += len(draft.entries)
+        for logged in draft.entries:
             self._remember(logged)
         self._looked_to = draft.head.seq
         try:
@@ -337,24 +339,24 @@ class Lane:
             _log.exception("a listener of %s failed", self.pointer)
         self._answer(batch, answers)
 
-    def _answer(self, batch: list[Waiting], answers: Sequence[Answer | Exception]) -> None:
+    def _answer(self, batch: list[PendingRequest], answers: Sequence[CommitOutcome | Exception]) -> None:
         for waiting, answer in zip(batch, answers, strict=True):
-            if not isinstance(answer, Answer):
+            if not isinstance(answer, CommitOutcome):
                 self.stats.refused += 1
             waiting.reply.give(answer)
 
-    def _refuse(self, batch: list[Waiting], error: HeadwaterError) -> None:
+    def _refuse(self, batch: list[PendingRequest], error: HeadwaterError) -> None:
         self._answer(batch, [error] * len(batch))
 
     def _unknown(
-        self, batch: list[Waiting], answers: Sequence[Answer | Exception], draft: Draft, unknown: OutcomeUnknown
+        self, batch: list[PendingRequest], answers: Sequence[CommitOutcome | Exception], draft: Draft, unknown: OutcomeUnknown
     ) -> None:
         """Every answer of the batch rests on a head that nobody knows to be real, but for entries that were there before."""
-        drafted = {logged.entry_id for logged in draft.made}
+        drafted = {logged.entry_id for logged in draft.entries}
         self._answer(batch, [_as_unknown(self.pointer, answer, drafted, unknown) for answer in answers])
 
 
-class Tries:
+class RetryBudget:
     """How often and how long one batch has tried, against the policy."""
 
     def __init__(self, context: LaneContext, since: int) -> None:
@@ -363,7 +365,7 @@ class Tries:
         self._since = since
         self._began = context.clock.now_micros()
 
-    def wait_or_give_up(self, pointer: str, fault: StoreUnavailable | None, turns: Turns) -> HeadwaterError | None:
+    def wait_or_give_up(self, pointer: str, fault: StoreUnavailable | None, turns: ContentionControl) -> HeadwaterError | None:
         """Sleep before the next attempt, or say why there is none."""
         self.lost += 1
         policy = self._context.policy
@@ -382,9 +384,9 @@ class Tries:
 
 
 def _as_unknown(
-    pointer: str, answer: Answer | Exception, drafted: Collection[bytes], unknown: OutcomeUnknown
-) -> Answer | Exception:
-    logged = answer.logged if isinstance(answer, Answer) else None
+    pointer: str, answer: CommitOutcome | Exception, drafted: Collection[bytes], unknown: OutcomeUnknown
+) -> CommitOutcome | Exception:
+    logged = answer.logged if isinstance(answer, CommitOutcome) else None
     if logged is not None and logged.entry_id not in drafted:
         return answer
     return CommitOutcomeUnknown(

@@ -22,7 +22,7 @@ LOOKS = 8
 MICROS = 1_000_000
 
 
-class Gathering:
+class Linger:
     """Of one lane; used by the thread that runs it."""
 
     def __init__(self, clock: Clock) -> None:

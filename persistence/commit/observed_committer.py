@@ -10,7 +10,7 @@ import msgspec
 
 from headwater.persistence.commit.committer import Committer
 from headwater.persistence.commit.draft import Draft
-from headwater.persistence.commit.lane import Answer, CommitRequest, LaneContext
+from headwater.persistence.commit.lane import CommitOutcome, CommitRequest, LaneContext
 from headwater.persistence.commit.observer import Observer
 from headwater.schemas.errors import HeadwaterError
 
@@ -24,7 +24,7 @@ class ObservedCommitter(Committer):
         self._tell = context.moved
         super().__init__(msgspec.structs.replace(context, moved=self._landed))
 
-    def submit(self, pointer: str, request: CommitRequest) -> Future[Answer]:
+    def submit(self, pointer: str, request: CommitRequest) -> Future[CommitOutcome]:
         told = [observer.submitted(self._realm_name, pointer, request) for observer in self._observers]
         try:
             future = super().submit(pointer, request)
@@ -38,14 +38,14 @@ class ObservedCommitter(Committer):
             future.add_done_callback(tell)
         return future
 
-    def commit(self, pointer: str, request: CommitRequest) -> Answer:
+    def commit(self, pointer: str, request: CommitRequest) -> CommitOutcome:
         return self.submit(pointer, request).result()
 
-    async def commit_async(self, pointer: str, request: CommitRequest) -> Answer:
+    async def commit_async(self, pointer: str, request: CommitRequest) -> CommitOutcome:
         return await asyncio.wrap_future(self.submit(pointer, request))
 
     def _landed(self, pointer: str, draft: Draft) -> None:
         for observer in self._observers:
-            observer.landed(self._realm_name, pointer, len(draft.made))
+            observer.landed(self._realm_name, pointer, len(draft.entries))
         if self._tell is not None:
             self._tell(pointer, draft)

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from headwater.persistence.commit.lane import Answer, CommitRequest
+from headwater.persistence.commit.lane import CommitOutcome, CommitRequest
 from headwater.schemas.errors import HeadwaterError
 
 if TYPE_CHECKING:
     from headwater.persistence.store import Store
 
-Answered: TypeAlias = Callable[[Future[Answer]], None]
+Answered: TypeAlias = Callable[[Future[CommitOutcome]], None]
 
 
 class Observer(Protocol):
@@ -27,7 +27,7 @@ class Observer(Protocol):
         """One batch of so many entries, behind one CAS."""
 
 
-def outcome_of(future: Future[Answer]) -> str:
+def outcome_of(future: Future[CommitOutcome]) -> str:
     """`committed`, `replayed`, `nothing_to_do`, `cancelled`, the code of a refusal in lower case, or `error`."""
     if future.cancelled():
         return "cancelled"

@@ -14,7 +14,7 @@ from headwater.persistence.objects.realm_objects import RealmObjects
 from headwater.schemas.errors import HeadwaterError, OutcomeUnknown, StoreUnavailable
 
 
-class Foresight:
+class Prefetch:
     """Of one lane. Where the batch before found all it needed in the cache, nothing is looked up twice for this one."""
 
     def __init__(self, objects: RealmObjects) -> None:

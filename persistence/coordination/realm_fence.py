@@ -14,7 +14,7 @@ import msgspec
 
 from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock
-from headwater.persistence.rows import FENCE_CLOSED, SYSTEM_REALM, RootedRow
+from headwater.persistence.rows import FENCE_CLOSED, SYSTEM_REALM, MutableRow
 from headwater.schemas.errors import OutcomeUnknown
 
 FENCE_TYPE = "realm-fence"
@@ -47,16 +47,16 @@ class RealmFence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_realm_fence(backend: Backend, realm: str) -> RealmFence:
-    row = backend.read_rooted(SYSTEM_REALM, FENCE_TYPE, realm)
+    row = backend.read_mutable(SYSTEM_REALM, FENCE_TYPE, realm)
     return RealmFence(realm=realm) if row is None else _fence_of(row)
 
 
 def list_realm_fences(backend: Backend, limit: int = 1_000) -> list[RealmFence]:
     """The first so many, of realms that are gone too."""
-    return [_fence_of(row) for row in backend.list_rooted(SYSTEM_REALM, FENCE_TYPE, limit=limit)]
+    return [_fence_of(row) for row in backend.list_mutable(SYSTEM_REALM, FENCE_TYPE, limit=limit)]
 
 
-def _fence_of(row: RootedRow) -> RealmFence:
+def _fence_of(row: MutableRow) -> RealmFence:
     payload = msgspec.msgpack.decode(row.payload, type=_Payload)
     return RealmFence(
         realm=row.key,
@@ -98,7 +98,7 @@ def take_realm_fence(
 
 
 def _write(backend: Backend, taken: RealmFence) -> bool:
-    row = RootedRow(
+    row = MutableRow(
         type=FENCE_TYPE,
         key=taken.realm,
         version=taken.version,
@@ -106,5 +106,5 @@ def _write(backend: Backend, taken: RealmFence) -> bool:
         payload=msgspec.msgpack.encode(_Payload(taken.fence, taken.holder, taken.open_max)),
     )
     if taken.version == 1:
-        return backend.insert_rooted(SYSTEM_REALM, row)
-    return backend.update_rooted(SYSTEM_REALM, taken.version - 1, row)
+        return backend.insert_mutable(SYSTEM_REALM, row)
+    return backend.update_mutable(SYSTEM_REALM, taken.version - 1, row)

@@ -14,7 +14,7 @@ import msgspec
 from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock
 from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
-from headwater.persistence.rows import SYSTEM_REALM, RootedRow
+from headwater.persistence.rows import SYSTEM_REALM, MutableRow
 from headwater.schemas.errors import HeadwaterError, OutcomeUnknown
 
 LEASE_TYPE = "maintenance-lease"
@@ -32,7 +32,7 @@ OBJECT_TYPES.register(ObjectType(LEASE_TYPE, LeaseRecord, Life.ROOTED))
 
 
 class SeenLease(msgspec.Struct, frozen=True, kw_only=True):
-    row: RootedRow | None
+    row: MutableRow | None
     holder: str
     is_held: bool
 
@@ -49,7 +49,7 @@ class WorkLeases:
         self._clock = clock
 
     def look(self, key: str) -> SeenLease:
-        row = self._backend.read_rooted(SYSTEM_REALM, LEASE_TYPE, key)
+        row = self._backend.read_mutable(SYSTEM_REALM, LEASE_TYPE, key)
         holder = "" if row is None else msgspec.msgpack.decode(row.payload, type=LeaseRecord).holder
         held = row is not None and bool(holder) and row.expires_at > self._clock.now_micros()
         return SeenLease(row=row, holder=holder, is_held=held)
@@ -59,9 +59,9 @@ class WorkLeases:
         row = self.row(key, holder, seen.row)
         return HeldLease(self, key, holder, row) if self.put(seen.row, row) else None
 
-    def row(self, key: str, holder: str, before: RootedRow | None) -> RootedRow:
+    def row(self, key: str, holder: str, before: MutableRow | None) -> MutableRow:
         now = self._clock.now_micros()
-        return RootedRow(
+        return MutableRow(
             type=LEASE_TYPE,
             key=key,
             version=1 if before is None else before.version + 1,
@@ -70,14 +70,14 @@ class WorkLeases:
             payload=msgspec.msgpack.encode(LeaseRecord(holder)),
         )
 
-    def put(self, before: RootedRow | None, row: RootedRow) -> bool:
-        return put_rooted(self._backend, before, row)
+    def put(self, before: MutableRow | None, row: MutableRow) -> bool:
+        return put_mutable(self._backend, before, row)
 
 
 class HeldLease:
     """`keep` it on a thread while the work goes on, then `release` it."""
 
-    def __init__(self, leases: WorkLeases, key: str, holder: str, row: RootedRow) -> None:
+    def __init__(self, leases: WorkLeases, key: str, holder: str, row: MutableRow) -> None:
         self.key = key
         self.holder = holder
         self._leases = leases
@@ -125,11 +125,11 @@ class HeldLease:
             self._keeper.join(timeout=JOIN_SECONDS)
 
 
-def put_rooted(backend: Backend, before: RootedRow | None, row: RootedRow) -> bool:
+def put_mutable(backend: Backend, before: MutableRow | None, row: MutableRow) -> bool:
     """By CAS over what was read in `::system::`; a write without an answer is looked up."""
     try:
         if before is None:
-            return backend.insert_rooted(SYSTEM_REALM, row)
-        return backend.update_rooted(SYSTEM_REALM, before.version, row)
+            return backend.insert_mutable(SYSTEM_REALM, row)
+        return backend.update_mutable(SYSTEM_REALM, before.version, row)
     except OutcomeUnknown:
-        return backend.read_rooted(SYSTEM_REALM, row.type, row.key) == row
+        return backend.read_mutable(SYSTEM_REALM, row.type, row.key) == row

@@ -28,10 +28,10 @@ RENEW_LEFT = 4
 _RENEW_AGAIN_MS = 5_000
 """After a renewal that the store did not answer."""
 
-_SOURCES: weakref.WeakSet[IdSource] = weakref.WeakSet()
+_SOURCES: weakref.WeakSet[IdGenerator] = weakref.WeakSet()
 
 
-class IdSource:
+class IdGenerator:
     """Call it for an id, `take` for a block. Thread-safe. Close it to free its node at once."""
 
     def __init__(self, leases: NodeLeases) -> None:
@@ -55,7 +55,7 @@ class IdSource:
     def lease(self) -> NodeLease | None:
         return self._lease
 
-    def __enter__(self) -> IdSource:
+    def __enter__(self) -> IdGenerator:
         return self
 
     def __exit__(self, *_: object) -> None:

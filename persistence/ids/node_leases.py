@@ -20,7 +20,7 @@ import msgspec
 from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock, SystemClock
 from headwater.persistence.ids.snowflake import EPOCH_MS, NODES, TIME_MS_MAX
-from headwater.persistence.rows import SYSTEM_REALM, RootedRow
+from headwater.persistence.rows import SYSTEM_REALM, MutableRow
 from headwater.schemas.errors import AllNodesTaken, IdGenerationStopped, NodeLeaseLost, OutcomeUnknown, StoreUnavailable
 
 LEASE_TYPE = "node-lease"
@@ -76,7 +76,7 @@ class NodeLeases:
         """A node that nobody holds, or `AllNodesTaken` with the time when the first comes free."""
         holder = uuid.uuid4().hex
         for node in self._candidates():
-            lease = self._try(node, self._backend.read_rooted(SYSTEM_REALM, LEASE_TYPE, _key(node)), holder)
+            lease = self._try(node, self._backend.read_mutable(SYSTEM_REALM, LEASE_TYPE, _key(node)), holder)
             if lease is not None:
                 return lease
         for _ in range(_ROUNDS_MAX):
@@ -118,13 +118,13 @@ class NodeLeases:
 
     # ── one node ────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _try(self, node: int, row: RootedRow | None, holder: str) -> NodeLease | None:
+    def _try(self, node: int, row: MutableRow | None, holder: str) -> NodeLease | None:
         if not self._is_free(row):
             return None
         # Behind the bound of the last lessee, by whatever clock it was set.
         starts_ms = max(self._now_ms(), _ms_after(row.expires_at) if row else 0)
         ends_ms = min(starts_ms + self.lease_ms, TIME_MS_MAX + 1)
-        taken = RootedRow(
+        taken = MutableRow(
             type=LEASE_TYPE,
             key=_key(node),
             version=row.version + 1 if row else 1,
@@ -136,16 +136,16 @@ class NodeLeases:
             return None
         return NodeLease(node=node, holder=holder, starts_ms=starts_ms, ends_ms=ends_ms)
 
-    def _is_free(self, row: RootedRow | None) -> bool:
+    def _is_free(self, row: MutableRow | None) -> bool:
         return row is None or row.expires_at <= self.clock.now_micros() + _NEARLY_MICROS
 
-    def _own_row(self, lease: NodeLease) -> RootedRow:
-        row = self._backend.read_rooted(SYSTEM_REALM, LEASE_TYPE, _key(lease.node))
+    def _own_row(self, lease: NodeLease) -> MutableRow:
+        row = self._backend.read_mutable(SYSTEM_REALM, LEASE_TYPE, _key(lease.node))
         if row is None or msgspec.msgpack.decode(row.payload, type=_Record).holder != lease.holder:
             raise _lost(lease)
         return row
 
-    def _put(self, before: RootedRow | None, row: RootedRow) -> bool:
+    def _put(self, before: MutableRow | None, row: MutableRow) -> bool:
         """CAS whose unknown outcomes are resolved: the identical write is sent again until the row shows that it, or
         another in its place, has landed. The row carries the holder's token, so ours is known when seen."""
         failure: Exception | None = None
@@ -158,7 +158,7 @@ class NodeLeases:
             except (OutcomeUnknown, StoreUnavailable) as error:
                 failure = error
             try:
-                there = self._backend.read_rooted(SYSTEM_REALM, row.type, row.key)
+                there = self._backend.read_mutable(SYSTEM_REALM, row.type, row.key)
             except StoreUnavailable as error:
                 failure = error
                 continue
@@ -168,10 +168,10 @@ class NodeLeases:
                 return False
         raise OutcomeUnknown(f"node lease {row.key} was neither seen written nor refused.", remedy="Try again.") from failure
 
-    def _write(self, before: RootedRow | None, row: RootedRow) -> bool:
+    def _write(self, before: MutableRow | None, row: MutableRow) -> bool:
         if before is None:
-            return self._backend.insert_rooted(SYSTEM_REALM, row)
-        return self._backend.update_rooted(SYSTEM_REALM, before.version, row)
+            return self._backend.insert_mutable(SYSTEM_REALM, row)
+        return self._backend.update_mutable(SYSTEM_REALM, before.version, row)
 
     # ── all nodes ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -182,10 +182,10 @@ class NodeLeases:
         for _ in range(3):
             yield self._rng.randrange(self._nodes)
 
-    def _rows(self) -> list[RootedRow]:
-        rows: list[RootedRow] = []
+    def _rows(self) -> list[MutableRow]:
+        rows: list[MutableRow] = []
         while len(rows) < self._nodes:
-            page = self._backend.list_rooted(SYSTEM_REALM, LEASE_TYPE, after=rows[-1].key if rows else "", limit=self._nodes)
+            page = self._backend.list_mutable(SYSTEM_REALM, LEASE_TYPE, after=rows[-1].key if rows else "", limit=self._nodes)
             if not page:
                 break
             rows += page

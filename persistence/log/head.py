@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from headwater.persistence.index import IndexObject, IndexValue, encode_key
-from headwater.persistence.log.jump_links import NO_LINK, Link, Spine
+from headwater.persistence.log.jump_links import NO_LINK, JumpLink, JumpPath
 from headwater.persistence.log.log_entry import ENTRY, Entry, StoredOperation, tail_ids
 from headwater.persistence.objects.realm_objects import RealmObjects
 from headwater.persistence.rows import PointerRow
@@ -26,7 +26,7 @@ class Head(msgspec.Struct, frozen=True):
     entry: Entry | None
     entry_id: bytes
     tail: Tail
-    spine: Spine
+    jump_path: JumpPath
 
     @property
     def seq(self) -> int:
@@ -60,11 +60,11 @@ class Head(msgspec.Struct, frozen=True):
         return len(self.entry.base_tail) if self.entry.embeds else self.entry.tail_length + 1
 
     @property
-    def link(self) -> Link:
-        return NO_LINK if self.entry is None else Link(self.entry.seq, self.object_id)
+    def link(self) -> JumpLink:
+        return NO_LINK if self.entry is None else JumpLink(self.entry.seq, self.object_id)
 
 
-NO_HEAD = Head(None, None, b"", {}, Spine())
+NO_HEAD = Head(None, None, b"", {}, JumpPath())
 
 
 def load_head(objects: RealmObjects, row: PointerRow | None) -> Head:
@@ -74,7 +74,7 @@ def load_head(objects: RealmObjects, row: PointerRow | None) -> Head:
     entry = objects.fetch(ENTRY, object_id_of(row.head))
     if entry.seq != row.seq:
         raise ChainBroken(f"{entry.pointer}: the head entry has seq {entry.seq}, its pointer says {row.seq}.")
-    return Head(row, entry, row.head, load_tail(objects, entry, object_id_of(row.head)), Spine())
+    return Head(row, entry, row.head, load_tail(objects, entry, object_id_of(row.head)), JumpPath())
 
 
 def as_index_objects(objects: Mapping[int, msgspec.Struct]) -> dict[int, IndexObject]:

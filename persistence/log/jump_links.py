@@ -10,24 +10,24 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 
-class Link(NamedTuple):
+class JumpLink(NamedTuple):
     seq: int
     object_id: int
 
 
-NO_LINK = Link(0, 0)
+NO_LINK = JumpLink(0, 0)
 
-JumpOf = Callable[[Link], Link]
+JumpOf = Callable[[JumpLink], JumpLink]
 """The jump link of the entry that a link names; NO_LINK at the beginning of what is still there."""
 
 
-class Spine:
+class JumpPath:
     """The jump path from one head; immutable, so that a lost attempt leaves nothing behind."""
 
-    def __init__(self, path: tuple[Link, ...] = ()) -> None:
+    def __init__(self, path: tuple[JumpLink, ...] = ()) -> None:
         self._path = path
 
-    def next(self, head: Link, jump_of: JumpOf) -> tuple[Link, Spine]:
+    def next(self, head: JumpLink, jump_of: JumpOf) -> tuple[JumpLink, JumpPath]:
         """The jump link of the entry that follows `head`, and the spine for the one after it."""
         path = self._path if self._path and self._path[0] == head else (head,)
         while len(path) < 3 and path[-1] != NO_LINK:
@@ -35,7 +35,7 @@ class Spine:
         first, second, third = (*path, NO_LINK, NO_LINK)[:3]
         two_blocks_of_one_size = third != NO_LINK and first.seq - second.seq == second.seq - third.seq
         jump = third if two_blocks_of_one_size else first
-        return jump, Spine(path[2:] if two_blocks_of_one_size else path)
+        return jump, JumpPath(path[2:] if two_blocks_of_one_size else path)
 
-    def starting_at(self, head: Link) -> Spine:
-        return Spine((head, *self._path))
+    def starting_at(self, head: JumpLink) -> JumpPath:
+        return JumpPath((head, *self._path))

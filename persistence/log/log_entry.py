@@ -93,7 +93,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Seq of the newest merge up to here in this segment, so that merge bases are found without reading all commits."""
 
 
-class Logged(msgspec.Struct, frozen=True, gc=False):
+class LogRecord(msgspec.Struct, frozen=True, gc=False):
     """An entry with its id; its operations are in it, also when they are stored apart."""
 
     entry_id: bytes
@@ -179,7 +179,7 @@ def id_of(entry: Entry, object_id: int) -> bytes:
     return entry_id(object_id, hash_part)
 
 
-def change_of(logged: Logged, realm: str) -> Change:
+def change_of(logged: LogRecord, realm: str) -> Change:
     """The entry as the outside sees it."""
     entry = logged.entry
     return Change(

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from headwater.persistence.log.log_entry import ENTRY, SPILLED_OPERATIONS, Entry, Logged, id_of
+from headwater.persistence.log.log_entry import ENTRY, SPILLED_OPERATIONS, Entry, LogRecord, id_of
 from headwater.persistence.objects.realm_objects import RealmObjects
 from headwater.schemas.entry_ids import object_id_of
 from headwater.schemas.errors import ChainBroken, ObjectNotFound
@@ -21,15 +21,15 @@ class LogWalk:
         self._objects = objects
         self._drafted = {} if drafted is None else drafted
 
-    def load(self, entry_id: bytes) -> Logged:
+    def load(self, entry_id: bytes) -> LogRecord:
         """The entry of that id; `ObjectNotFound` where it never was or was swept. The id is recomputed: one that only begins
         like an entry's names nothing."""
         entry = self._whole(self._fetch(object_id_of(entry_id)))
         if id_of(entry, object_id_of(entry_id)) != entry_id:
             raise ObjectNotFound(f"there is no entry {entry_id.hex()}.", field="id", object_ids=[object_id_of(entry_id)])
-        return Logged(entry_id, entry)
+        return LogRecord(entry_id, entry)
 
-    def at(self, newest: Logged, seq: int) -> Logged:
+    def at(self, newest: LogRecord, seq: int) -> LogRecord:
         """The entry `seq` of the log that ends in `newest`: never steps below `seq`, so a cut history is no obstacle."""
         if not 1 <= seq <= newest.entry.seq:
             raise ValueError(f"seq {seq} is not within 1 to {newest.entry.seq}")
@@ -41,7 +41,7 @@ class LogWalk:
             here = self._jump(here) if here.entry.jump_seq >= seq else self._back(here, 1)
         return here
 
-    def first_after(self, newest: Logged, time_micros: int, floor: int) -> int:
+    def first_after(self, newest: LogRecord, time_micros: int, floor: int) -> int:
         """Seq of the oldest entry, from `floor` on, that is later than the time; one past the newest if there is none."""
         if newest.entry.time <= time_micros:
             return newest.entry.seq + 1
@@ -55,7 +55,7 @@ class LogWalk:
             later = step
         return later.entry.seq
 
-    def between(self, newest: Logged, first_seq: int, last_seq: int) -> list[Logged]:
+    def between(self, newest: LogRecord, first_seq: int, last_seq: int) -> list[LogRecord]:
         """Entries first_seq to last_seq, oldest first."""
         if first_seq > last_seq:
             return []
@@ -63,7 +63,7 @@ class LogWalk:
         found.reverse()
         return found
 
-    def backward(self, newest: Logged, count: int) -> Iterator[Logged]:
+    def backward(self, newest: LogRecord, count: int) -> Iterator[LogRecord]:
         """`newest` and its predecessors, `count` in all, newest first; one bulk read for each run of back links."""
         if count <= 0:
             return
@@ -74,22 +74,22 @@ class LogWalk:
             for object_id, entry in reversed(run.items()):
                 if object_id != object_id_of(here.entry.previous) or entry.seq != here.entry.seq - 1:
                     raise ChainBroken(f"{entry.pointer}: entry {entry.seq} is not the one before entry {here.entry.seq}.")
-                here = Logged(here.entry.previous, self._whole(entry))
+                here = LogRecord(here.entry.previous, self._whole(entry))
                 yield here
             remaining -= len(run)
 
-    def _back(self, here: Logged, distance: int) -> Logged:
+    def _back(self, here: LogRecord, distance: int) -> LogRecord:
         """By one read; the id is recomputed, for only neighbours name it."""
         return self._by_object_id(here.entry.back[-distance], here.entry.seq - distance)
 
-    def _jump(self, here: Logged) -> Logged:
+    def _jump(self, here: LogRecord) -> LogRecord:
         return self._by_object_id(here.entry.jump_id, here.entry.jump_seq)
 
-    def _by_object_id(self, object_id: int, seq: int) -> Logged:
+    def _by_object_id(self, object_id: int, seq: int) -> LogRecord:
         entry = self._whole(self._fetch(object_id))
         if entry.seq != seq:
             raise ChainBroken(f"{entry.pointer}: entry {object_id} has seq {entry.seq}, its link says {seq}.")
-        return Logged(id_of(entry, object_id), entry)
+        return LogRecord(id_of(entry, object_id), entry)
 
     def _fetch(self, object_id: int) -> Entry:
         drafted = self._drafted.get(object_id)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 
-from headwater.persistence.commit.lane import Answer, CommitRequest, LaneStats
+from headwater.persistence.commit.lane import CommitOutcome, CommitRequest, LaneStats
 from headwater.persistence.commit.observer import Answered, kind_of, outcome_of
 from headwater.persistence.store import Store
 from headwater.schemas.errors import CommitConflict, MissingDependency
@@ -63,7 +63,7 @@ class Metrics:
     def submitted(self, realm: str, pointer: str, request: CommitRequest) -> Answered:
         kind, started = kind_of(request), self._clock_seconds()
 
-        def answered(future: Future[Answer]) -> None:
+        def answered(future: Future[CommitOutcome]) -> None:
             self._seconds.labels(realm, kind).observe(self._clock_seconds() - started)
             self._requests.labels(realm, kind, outcome_of(future)).inc()
             if not future.cancelled() and isinstance(future.exception(), CommitConflict):

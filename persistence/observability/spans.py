@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
-from headwater.persistence.commit.lane import Answer, CommitRequest
+from headwater.persistence.commit.lane import CommitOutcome, CommitRequest
 from headwater.persistence.commit.observer import Answered, kind_of, outcome_of
 from headwater.schemas.errors import MissingDependency
 
@@ -33,7 +33,7 @@ class Spans:
         where = {"headwater.realm": realm, "headwater.pointer": pointer, "headwater.request_id": request.request_id}
         span = self._tracer.start_span(f"headwater.{kind_of(request)}", attributes=where)
 
-        def answered(future: Future[Answer]) -> None:
+        def answered(future: Future[CommitOutcome]) -> None:
             _describe(span, future)
             span.end()
 
@@ -42,7 +42,7 @@ class Spans:
     def landed(self, realm: str, pointer: str, entries: int) -> None: ...
 
 
-def _describe(span: trace.Span, future: Future[Answer]) -> None:
+def _describe(span: trace.Span, future: Future[CommitOutcome]) -> None:
     span.set_attribute("headwater.outcome", outcome_of(future))
     if future.cancelled():
         return

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 
 from headwater.persistence.commit.draft import Draft
-from headwater.persistence.log.log_entry import Logged
+from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.reading.pointer_log import LogHead, PointerLog
 from headwater.persistence.rows import PointerRow
 from headwater.persistence.store import RealmKernel
@@ -114,9 +114,9 @@ class HeadWatch:
     def _moved_here(self, pointer: str, draft: Draft) -> None:
         head = draft.head
         if head.row is not None and head.entry is not None and (pointer in self._heads or pointer in self._waiters):
-            self._learn(pointer, head.row, Logged(head.entry_id, head.entry))
+            self._learn(pointer, head.row, LogRecord(head.entry_id, head.entry))
 
-    def _learn(self, pointer: str, row: PointerRow, newest: Logged) -> None:
+    def _learn(self, pointer: str, row: PointerRow, newest: LogRecord) -> None:
         with self._lock:
             known = self._heads.get(pointer)
             if known is not None and known.row.version >= row.version:

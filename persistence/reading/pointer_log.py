@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from headwater.persistence.log.log_entry import ENTRY, Logged
+from headwater.persistence.log.log_entry import ENTRY, LogRecord
 from headwater.persistence.rows import PointerRow
 from headwater.persistence.store import RealmKernel
 from headwater.schemas.entry_ids import EMPTY, micros_of, object_id_of, parse_id
@@ -33,7 +33,7 @@ class LogHead(msgspec.Struct, frozen=True):
     """A pointer's row and newest entry, read together."""
 
     row: PointerRow
-    newest: Logged
+    newest: LogRecord
 
     @property
     def seq(self) -> int:
@@ -43,7 +43,7 @@ class LogHead(msgspec.Struct, frozen=True):
 class LogPage(msgspec.Struct, frozen=True):
     """Entries (from_seq, to_seq], without a gap, and the head that they were read under."""
 
-    entries: list[Logged]
+    entries: list[LogRecord]
     from_seq: int
     to_seq: int
     head: LogHead
@@ -171,7 +171,7 @@ class PointerLog:
             raise
         return LogPage(entries, after_seq, max(last, after_seq), head)
 
-    def forward(self, after: str | int = "earliest", *, page_entries: int = 100) -> Iterator[Logged]:
+    def forward(self, after: str | int = "earliest", *, page_entries: int = 100) -> Iterator[LogRecord]:
         """Everything behind the cursor up to the head of now."""
         head = self.head()
         seq = self.position(after, head)
@@ -180,7 +180,7 @@ class PointerLog:
             yield from page.entries
             seq = page.to_seq
 
-    def backward(self, from_seq: int | None = None) -> Iterator[Logged]:
+    def backward(self, from_seq: int | None = None) -> Iterator[LogRecord]:
         """From the head, or an older entry, down to the floor."""
         head = self.head()
         seq = head.seq if from_seq is None else self._checked(from_seq, head)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 
 from headwater.persistence.commit.draft import Draft, Plan
-from headwater.persistence.log.log_entry import Logged
+from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.store import RealmKernel
 
 
-class _Asking(msgspec.Struct, frozen=True):
+class _Lookup(msgspec.Struct, frozen=True):
     """Plans nothing: the answer tells whether a request of that id is in the log."""
 
     request_id: str
@@ -19,9 +19,9 @@ class _Asking(msgspec.Struct, frozen=True):
         return None
 
 
-def find_request(kernel: RealmKernel, pointer: str, request_id: str | None) -> Logged | None:
+def find_request(kernel: RealmKernel, pointer: str, request_id: str | None) -> LogRecord | None:
     """⚠ As far back as a lane looks for ids that callers bring along: the same that keeps a commit from landing twice."""
     if request_id is None:
         return None
-    answer = kernel.committer.commit(pointer, _Asking(request_id))
+    answer = kernel.committer.commit(pointer, _Lookup(request_id))
     return answer.logged if answer.replayed else None

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from headwater.persistence.commit.draft import BaseState
 from headwater.persistence.index import Index, IndexObject, IndexRoot, IndexValue, encode_key
 from headwater.persistence.log.head import as_index_objects, load_tail
-from headwater.persistence.log.log_entry import CONTENT, Content, Logged, StoredBase, reachable_only_as_head, tail_ids
+from headwater.persistence.log.log_entry import CONTENT, Content, LogRecord, StoredBase, reachable_only_as_head, tail_ids
 from headwater.persistence.store import RealmKernel
 from headwater.schemas.change import KeyPath
 
@@ -15,7 +15,7 @@ from headwater.schemas.change import KeyPath
 class State:
     """What a pointer held after one of its entries. Reads lazily; immutable; an object that is gone is `ObjectNotFound`."""
 
-    def __init__(self, kernel: RealmKernel, logged: Logged) -> None:
+    def __init__(self, kernel: RealmKernel, logged: LogRecord) -> None:
         self.logged = logged
         self._objects = kernel.objects
         self.index = Index(
@@ -34,7 +34,7 @@ class State:
         return as_index_objects(self._objects.fetch_any(ids))
 
 
-def base_state(logged: Logged) -> BaseState:
+def base_state(logged: LogRecord) -> BaseState:
     """What a pointer that is created or assigned at this entry starts from."""
     return BaseState(
         base=StoredBase(logged.entry.pointer, logged.entry.seq, logged.commit),

@@ -6,7 +6,7 @@ import re
 
 import msgspec
 
-from headwater.persistence.log.log_entry import Logged
+from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.realms.realm_states import RealmStatus, check_deletable, check_move
 from headwater.persistence.records.records import (
     DeleteRecord,
@@ -79,7 +79,7 @@ class RealmRecords:
     def __init__(self, store: Store, author: str) -> None:
         self._store = store
         self._author = author
-        self.last_entry: Logged | None = None
+        self.last_entry: LogRecord | None = None
         """What the last write through this object has left in the log."""
 
     def read(self, name: str) -> RealmRead:

@@ -12,7 +12,7 @@ import msgspec
 
 from headwater.persistence.coordination.pointer_fences import fence_pointers
 from headwater.persistence.coordination.realm_fence import RealmFence, read_realm_fence, take_realm_fence
-from headwater.persistence.log.log_entry import Logged
+from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.realms.realm_init import check_first_records, expected_principal, write_first_records
 from headwater.persistence.realms.realm_purge import PurgeCounts, purge_rows
 from headwater.persistence.realms.realm_records import Realm, RealmRead, RealmRecords, busy
@@ -65,7 +65,7 @@ class Realms:
         self._entropy = entropy
 
     @property
-    def last_entry(self) -> Logged | None:
+    def last_entry(self) -> LogRecord | None:
         """Of the last move through this object."""
         return self._records.last_entry
 

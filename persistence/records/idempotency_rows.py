@@ -13,7 +13,7 @@ import hashlib
 import msgspec
 
 from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
-from headwater.persistence.rows import RootedRow
+from headwater.persistence.rows import MutableRow
 from headwater.persistence.store import RealmKernel
 from headwater.schemas.errors import OutcomeUnknown
 
@@ -39,7 +39,7 @@ class KeyedRequest(msgspec.Struct, frozen=True, kw_only=True):
         return digest.hexdigest()
 
 
-class KeptAnswer(msgspec.Struct, frozen=True, array_like=True):
+class StoredResponse(msgspec.Struct, frozen=True, array_like=True):
     status: int
     headers: list[tuple[bytes, bytes]]
     body: bytes | None
@@ -56,7 +56,7 @@ class RequestRecord(msgspec.Struct, frozen=True, array_like=True):
     running_until: int
     """Microseconds: whoever runs it has died if there is no answer by then; 0 once it has let go."""
     owner: str
-    answer: KeptAnswer | None = None
+    answer: StoredResponse | None = None
 
 
 OBJECT_TYPES.register(ObjectType(IDEMPOTENCY_TYPE, RequestRecord, Life.ROOTED))
@@ -65,11 +65,11 @@ OBJECT_TYPES.register(ObjectType(IDEMPOTENCY_TYPE, RequestRecord, Life.ROOTED))
 class Claim(msgspec.Struct, frozen=True):
     """A row as it was read or written."""
 
-    row: RootedRow
+    row: MutableRow
     record: RequestRecord
 
 
-class Verdict(enum.Enum):
+class ClaimResult(enum.Enum):
     RUN = "run"
     """It is ours, for the first time or after another one has died."""
     WAIT = "wait"
@@ -88,7 +88,7 @@ class IdempotencyRows:
 
     def claim(
         self, asked: KeyedRequest, request_id: str, owner: str, *, running_seconds: float, kept_seconds: float
-    ) -> tuple[Verdict, Claim]:
+    ) -> tuple[ClaimResult, Claim]:
         """`owner` is new with every call of a caller, so that a write whose answer is lost is known again by reading."""
         for _ in range(CLAIM_TRIES_MAX):
             now = self._clock.now_micros()
@@ -96,23 +96,23 @@ class IdempotencyRows:
             found = self._read(asked)
             if found is None:
                 record = RequestRecord(asked.principal, asked.route, asked.fingerprint, request_id, until, owner)
-                row = RootedRow(
+                row = MutableRow(
                     type=IDEMPOTENCY_TYPE, key=asked.row_key, created_at=now, expires_at=now + round(kept_seconds * MICROS)
                 )
                 if made := self._insert(_with(row, record)):
-                    return Verdict.RUN, made
+                    return ClaimResult.RUN, made
                 continue
             if found.record.owner == owner and found.record.answer is None:
-                return Verdict.RUN, found  # ⚠ a driver that sent our write twice told us of the second alone
-            verdict = _judge(found, asked, now)
-            if verdict is not Verdict.RUN:
+                return ClaimResult.RUN, found  # ⚠ a driver that sent our write twice told us of the second alone
+            verdict = _claim_result(found, asked, now)
+            if verdict is not ClaimResult.RUN:
                 return verdict, found
             mine = _taken_over(found, asked, request_id, owner, now, until, round(kept_seconds * MICROS))
             if taken := self._update(found.row, mine):
-                return Verdict.RUN, taken
-        return Verdict.WAIT, found if found is not None else made_up(asked)
+                return ClaimResult.RUN, taken
+        return ClaimResult.WAIT, found if found is not None else made_up(asked)
 
-    def finish(self, claim: Claim, answer: KeptAnswer) -> bool:
+    def finish(self, claim: Claim, answer: StoredResponse) -> bool:
         """False if another one has taken the claim over meanwhile: its answer will be the same, found in the log."""
         if answer.body is not None and len(answer.body) > BODY_BYTES_MAX:
             answer = msgspec.structs.replace(answer, body=None)
@@ -126,7 +126,7 @@ class IdempotencyRows:
 
     def delete_expired(self, *, after: str, page: int, batch_max: int) -> tuple[int, str]:
         """One page behind `after`; how many went, and where the next page begins: empty at the end."""
-        rows = self._backend.list_rooted(self._realm, IDEMPOTENCY_TYPE, after=after, limit=page)
+        rows = self._backend.list_mutable(self._realm, IDEMPOTENCY_TYPE, after=after, limit=page)
         now, deleted = self._clock.now_micros(), 0
         for row in rows:
             if deleted >= batch_max:
@@ -139,44 +139,44 @@ class IdempotencyRows:
     # ── steps ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def _read(self, asked: KeyedRequest) -> Claim | None:
-        row = self._backend.read_rooted(self._realm, IDEMPOTENCY_TYPE, asked.row_key)
+        row = self._backend.read_mutable(self._realm, IDEMPOTENCY_TYPE, asked.row_key)
         return None if row is None else _claim(row)
 
-    def _insert(self, row: RootedRow) -> Claim | None:
+    def _insert(self, row: MutableRow) -> Claim | None:
         try:
-            made = self._backend.insert_rooted(self._realm, row)
+            made = self._backend.insert_mutable(self._realm, row)
         except OutcomeUnknown:
-            made = self._backend.read_rooted(self._realm, row.type, row.key) == row
+            made = self._backend.read_mutable(self._realm, row.type, row.key) == row
         return _claim(row) if made else None
 
-    def _update(self, before: RootedRow, row: RootedRow) -> Claim | None:
+    def _update(self, before: MutableRow, row: MutableRow) -> Claim | None:
         try:
-            written = self._backend.update_rooted(self._realm, before.version, row)
+            written = self._backend.update_mutable(self._realm, before.version, row)
         except OutcomeUnknown:
-            written = self._backend.read_rooted(self._realm, row.type, row.key) == row
+            written = self._backend.read_mutable(self._realm, row.type, row.key) == row
         return _claim(row) if written else None
 
-    def _delete(self, row: RootedRow) -> bool:
+    def _delete(self, row: MutableRow) -> bool:
         try:
-            return self._backend.delete_rooted(self._realm, row.type, row.key, row.version)
+            return self._backend.delete_mutable(self._realm, row.type, row.key, row.version)
         except OutcomeUnknown:
             return False  # seen again in the next round
 
 
-def _judge(found: Claim, asked: KeyedRequest, now: int) -> Verdict:
+def _claim_result(found: Claim, asked: KeyedRequest, now: int) -> ClaimResult:
     record = found.record
     if found.row.expires_at <= now:
-        return Verdict.RUN
+        return ClaimResult.RUN
     if (record.route, record.fingerprint) != (asked.route, asked.fingerprint):
-        return Verdict.OTHER
+        return ClaimResult.OTHER
     if record.answer is not None:
-        return Verdict.DONE
-    return Verdict.WAIT if record.running_until > now else Verdict.RUN
+        return ClaimResult.DONE
+    return ClaimResult.WAIT if record.running_until > now else ClaimResult.RUN
 
 
 def _taken_over(
     found: Claim, asked: KeyedRequest, request_id: str, owner: str, now: int, until: int, kept_micros: int
-) -> RootedRow:
+) -> MutableRow:
     """⚠ Under the request id of the first one, unless that one's time is over."""
     if found.row.expires_at <= now:
         record = RequestRecord(asked.principal, asked.route, asked.fingerprint, request_id, until, owner)
@@ -187,16 +187,16 @@ def _taken_over(
 def made_up(asked: KeyedRequest) -> Claim:
     """For one who kept losing races for the row: somebody is at it."""
     record = RequestRecord(asked.principal, asked.route, asked.fingerprint, "", 0, "")
-    return Claim(RootedRow(type=IDEMPOTENCY_TYPE, key=asked.row_key, created_at=0), record)
+    return Claim(MutableRow(type=IDEMPOTENCY_TYPE, key=asked.row_key, created_at=0), record)
 
 
-def _next(row: RootedRow) -> RootedRow:
+def _next(row: MutableRow) -> MutableRow:
     return msgspec.structs.replace(row, version=row.version + 1)
 
 
-def _with(row: RootedRow, record: RequestRecord) -> RootedRow:
+def _with(row: MutableRow, record: RequestRecord) -> MutableRow:
     return msgspec.structs.replace(row, payload=msgspec.msgpack.encode(record))
 
 
-def _claim(row: RootedRow) -> Claim:
+def _claim(row: MutableRow) -> Claim:
     return Claim(row, msgspec.msgpack.decode(row.payload, type=RequestRecord))

@@ -15,7 +15,7 @@ import msgspec
 from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
 from headwater.persistence.records.records import RecordType
 from headwater.persistence.records.secret_hashes import Entropy, ScryptCost, hash_secret, is_secret
-from headwater.persistence.rows import RootedRow
+from headwater.persistence.rows import MutableRow
 from headwater.persistence.store import RealmKernel
 from headwater.schemas.change import Value
 from headwater.schemas.errors import Corruption, OutcomeUnknown
@@ -55,7 +55,7 @@ class NewSecret(NamedTuple):
     id: str
     text: str
     """For its owner alone: nothing can bring it back. Begins with the id, so that checking it costs one hash."""
-    row: RootedRow
+    row: MutableRow
 
 
 class NewPrincipal(NamedTuple):
@@ -63,7 +63,7 @@ class NewPrincipal(NamedTuple):
     """What is stored in the log."""
     client_id: str
     client_secret: str
-    secret: RootedRow
+    secret: MutableRow
     """What is stored beside it, before it."""
 
 
@@ -84,7 +84,7 @@ def new_secret(client_id: str, principal: str, created_at: int, cost: ScryptCost
     secret_id = entropy(SECRET_ID_BYTES).hex()
     text = f"{secret_id}_{base64.urlsafe_b64encode(entropy(SECRET_BYTES)).rstrip(b'=').decode()}"
     record = SecretRecord(principal, hash_secret(text, cost, entropy))
-    row = RootedRow(
+    row = MutableRow(
         type=SECRET_TYPE,
         key=secret_key(client_id, secret_id),
         created_at=created_at,
@@ -102,12 +102,12 @@ def secret_key(client_id: str, secret_id: str) -> str:
     return f"{client_id}.{secret_id}"
 
 
-def keep_secret(kernel: RealmKernel, row: RootedRow) -> None:
+def keep_secret(kernel: RealmKernel, row: MutableRow) -> None:
     """⚠ Before the record that names it is committed: a record never names what is not there."""
     with contextlib.suppress(OutcomeUnknown):
-        if kernel.store.backend.insert_rooted(kernel.realm, row):
+        if kernel.store.backend.insert_mutable(kernel.realm, row):
             return
-    if kernel.store.backend.read_rooted(kernel.realm, SECRET_TYPE, row.key) != row:
+    if kernel.store.backend.read_mutable(kernel.realm, SECRET_TYPE, row.key) != row:
         raise Corruption("a new secret could not be kept.", remedy="Repeat the call.")
 
 
@@ -116,7 +116,7 @@ def read_secret(kernel: RealmKernel, client_id: str, secret: str) -> SecretRecor
     secret_id = secret.partition("_")[0]
     if len(secret_id) != 2 * SECRET_ID_BYTES or len(client_id) > 256:
         return None
-    row = kernel.store.backend.read_rooted(kernel.realm, SECRET_TYPE, secret_key(client_id, secret_id))
+    row = kernel.store.backend.read_mutable(kernel.realm, SECRET_TYPE, secret_key(client_id, secret_id))
     return None if row is None else msgspec.msgpack.decode(row.payload, type=SecretRecord)
 
 

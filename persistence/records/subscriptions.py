@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import msgspec
 
 from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
-from headwater.persistence.rows import RootedRow
+from headwater.persistence.rows import MutableRow
 from headwater.persistence.store import RealmKernel
 from headwater.schemas.cursor import Position
 from headwater.schemas.errors import OutcomeUnknown, SubscriptionExists, SubscriptionMoved, SubscriptionNotFound
@@ -74,7 +74,7 @@ class Subscriptions:
         self._backend = kernel.store.backend
 
     def find(self, name: str) -> Subscription | None:
-        row = self._backend.read_rooted(self._kernel.realm, SUBSCRIPTION_TYPE, name)
+        row = self._backend.read_mutable(self._kernel.realm, SUBSCRIPTION_TYPE, name)
         return None if row is None else _of(row)
 
     def get(self, name: str) -> Subscription:
@@ -85,16 +85,16 @@ class Subscriptions:
 
     def list(self, *, after: str = "", limit: int = PAGE_SUBSCRIPTIONS_MAX) -> list[Subscription]:
         """In order of name, behind `after`."""
-        return [_of(row) for row in self._backend.list_rooted(self._kernel.realm, SUBSCRIPTION_TYPE, after=after, limit=limit)]
+        return [_of(row) for row in self._backend.list_mutable(self._kernel.realm, SUBSCRIPTION_TYPE, after=after, limit=limit)]
 
     def create(self, name: str, record: SubscriptionRecord) -> Subscription:
         now = self._kernel.store.clock.now_micros()
         record = msgspec.structs.replace(record, updated_at=now)
-        row = RootedRow(type=SUBSCRIPTION_TYPE, key=name, created_at=now, payload=msgspec.msgpack.encode(record))
+        row = MutableRow(type=SUBSCRIPTION_TYPE, key=name, created_at=now, payload=msgspec.msgpack.encode(record))
         try:
-            made = self._backend.insert_rooted(self._kernel.realm, row)
+            made = self._backend.insert_mutable(self._kernel.realm, row)
         except OutcomeUnknown:
-            made = self._backend.read_rooted(self._kernel.realm, SUBSCRIPTION_TYPE, name) == row
+            made = self._backend.read_mutable(self._kernel.realm, SUBSCRIPTION_TYPE, name) == row
         if not made:
             raise SubscriptionExists(f"{name!r} exists already.", field="name", remedy="Read it, or choose another name.")
         return _of(row)
@@ -102,7 +102,7 @@ class Subscriptions:
     def write(self, read: Subscription, record: SubscriptionRecord) -> Subscription:
         """Replace what was read; `SubscriptionMoved` if another one has written or deleted it since."""
         now = max(self._kernel.store.clock.now_micros(), read.record.updated_at)
-        row = RootedRow(
+        row = MutableRow(
             type=SUBSCRIPTION_TYPE,
             key=read.name,
             version=read.row_version + 1,
@@ -110,16 +110,16 @@ class Subscriptions:
             payload=msgspec.msgpack.encode(msgspec.structs.replace(record, updated_at=now)),
         )
         try:
-            written = self._backend.update_rooted(self._kernel.realm, read.row_version, row)
+            written = self._backend.update_mutable(self._kernel.realm, read.row_version, row)
         except OutcomeUnknown:  # rows are never written twice alike, for each write has its time
-            written = self._backend.read_rooted(self._kernel.realm, SUBSCRIPTION_TYPE, read.name) == row
+            written = self._backend.read_mutable(self._kernel.realm, SUBSCRIPTION_TYPE, read.name) == row
         if not written:
             raise moved(read.name, self.find(read.name))
         return _of(row)
 
     def delete(self, read: Subscription) -> None:
         try:
-            gone = self._backend.delete_rooted(self._kernel.realm, SUBSCRIPTION_TYPE, read.name, read.row_version)
+            gone = self._backend.delete_mutable(self._kernel.realm, SUBSCRIPTION_TYPE, read.name, read.row_version)
         except OutcomeUnknown:
             gone = self.find(read.name) is None
         if not gone:
@@ -152,7 +152,7 @@ def subscription_pins(kernel: RealmKernel, now: int) -> Iterator[Pin]:
             return
 
 
-def _of(row: RootedRow) -> Subscription:
+def _of(row: MutableRow) -> Subscription:
     return Subscription(
         name=row.key,
         record=msgspec.msgpack.decode(row.payload, type=SubscriptionRecord),

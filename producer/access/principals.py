@@ -29,7 +29,7 @@ from headwater.persistence.records.records import (
     head_records,
 )
 from headwater.persistence.records.secret_hashes import Entropy, ScryptCost
-from headwater.persistence.rows import RootedRow
+from headwater.persistence.rows import MutableRow
 from headwater.persistence.store import RealmKernel
 from headwater.producer.access.writing import (
     Mutation,
@@ -201,11 +201,11 @@ class Principals:
             for secret in one.secrets
         }
         gone = [row for row in rows if row.key not in named]
-        return sum(backend.delete_rooted(realm, SECRET_TYPE, row.key, row.version) for row in gone)
+        return sum(backend.delete_mutable(realm, SECRET_TYPE, row.key, row.version) for row in gone)
 
-    def _pages(self) -> Iterator[Sequence[RootedRow]]:
+    def _pages(self) -> Iterator[Sequence[MutableRow]]:
         backend, after = self._kernel.store.backend, ""
-        while page := backend.list_rooted(self._kernel.realm, SECRET_TYPE, after=after, limit=PAGE_MAX):
+        while page := backend.list_mutable(self._kernel.realm, SECRET_TYPE, after=after, limit=PAGE_MAX):
             yield page
             after = page[-1].key
             if len(page) < PAGE_MAX:
@@ -219,7 +219,7 @@ class Principals:
     def _delete_rows(self, client_id: str, secret_ids: set[str]) -> None:
         """They count no more already; what a crash leaves is forgotten later."""
         for secret_id in secret_ids:
-            self._kernel.store.backend.delete_rooted(self._kernel.realm, SECRET_TYPE, secret_key(client_id, secret_id), 1)
+            self._kernel.store.backend.delete_mutable(self._kernel.realm, SECRET_TYPE, secret_key(client_id, secret_id), 1)
 
     # ── records ─────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from headwater.persistence.log.log_entry import Logged
+from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.reading.request_lookup import find_request
 from headwater.persistence.records.records import Unchanged
 from headwater.persistence.store import RealmKernel
@@ -158,13 +158,13 @@ def _check_version(read: CatalogRead, version: str | None) -> None:
         )
 
 
-def _dropped_by(logged: Logged) -> Iterator[Catalog]:
+def _dropped_by(logged: LogRecord) -> Iterator[Catalog]:
     for operation in logged.entry.operations:
         if operation.after is not None and operation.after.get("status") == CatalogStatus.DROPPED:
             yield msgspec.convert(operation.after, Catalog)
 
 
-def _mutation(logged: Logged | None, *, replayed: bool) -> Mutation:
+def _mutation(logged: LogRecord | None, *, replayed: bool) -> Mutation:
     return Mutation(
         pointer=CATALOGS,
         seq=0 if logged is None else logged.entry.seq,

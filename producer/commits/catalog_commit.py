@@ -12,19 +12,19 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from headwater.persistence.commit.draft import Draft, Plan
-from headwater.persistence.commit.lane import Answer
+from headwater.persistence.commit.lane import CommitOutcome
 from headwater.persistence.index import Index, decode_key, encode_key
-from headwater.persistence.log.log_entry import Logged, change_of
+from headwater.persistence.log.log_entry import LogRecord, change_of
 from headwater.persistence.reading.state import State
 from headwater.persistence.store import RealmKernel
 from headwater.producer.commits.commit_meta import CommitMeta, check_meta, check_request_id
 from headwater.producer.commits.conflicts import (
     ConflictDetail,
-    Found,
+    HeadContent,
     HeadFacts,
     ancestors_of,
+    check_conflicts,
     conflict_error,
-    judge,
     namespaces_removed,
     removed_keys,
     unexpected_hash,
@@ -47,7 +47,7 @@ class CommitResult(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The same request id had been committed before: this is that commit."""
     told: Change | None = None
     """The Change as a server told it …"""
-    logged: Logged | None = None
+    logged: LogRecord | None = None
     """… or its entry as this process committed it …"""
     realm: str = ""
     """… in the realm of this name."""
@@ -79,7 +79,7 @@ class CatalogCommit:
         self._expected_head = None if expected_head is None else parse_id(expected_head, field="expected_head")
         self._base_commit = None if base_commit is None else parse_id(base_commit, field="base_commit")
         self._skip_equal_puts = skip_equal_puts
-        self._base: Mapping[KeyPath, Found] | None = None
+        self._base: Mapping[KeyPath, HeadContent] | None = None
         if base_commit is None:
             _refuse_empty_reads(self._prepared)
 
@@ -91,7 +91,7 @@ class CatalogCommit:
         require_branch(draft)
         hash_conflicts, base = self._check_hashes(draft)
         facts = read_facts(draft, self._prepared, base)
-        verdict = judge(self._prepared.operations, facts, skip_equal_puts=self._skip_equal_puts)
+        verdict = check_conflicts(self._prepared.operations, facts, skip_equal_puts=self._skip_equal_puts)
         if hash_conflicts or verdict.conflicts:
             raise conflict_error([*hash_conflicts, *verdict.conflicts])
         if not verdict.planned:
@@ -101,7 +101,7 @@ class CatalogCommit:
             kind=Kind.COMMIT, author=meta.author, message=meta.message, headers=meta.headers, operations=verdict.planned
         )
 
-    def _check_hashes(self, draft: Draft) -> tuple[list[ConflictDetail], Mapping[KeyPath, Found] | None]:
+    def _check_hashes(self, draft: Draft) -> tuple[list[ConflictDetail], Mapping[KeyPath, HeadContent] | None]:
         conflicts = []
         if self._expected_head is not None and self._expected_head != draft.head.commit:
             conflicts.append(_not_at(draft, self._expected_head))
@@ -117,7 +117,7 @@ class CatalogCommit:
             return conflicts, None
 
     def _descends(self, draft: Draft, base: bytes) -> bool:
-        if any(made.commit == base for made in draft.made):
+        if any(made.commit == base for made in draft.entries):
             return True
         stored = _newest_stored(self._kernel, draft)
         row = draft.head.row
@@ -125,7 +125,7 @@ class CatalogCommit:
             return base == EMPTY
         return Lineage(self._kernel, {draft.pointer: row.floor}).find(stored, base) is not None
 
-    def _base_facts(self, base: bytes) -> Mapping[KeyPath, Found]:
+    def _base_facts(self, base: bytes) -> Mapping[KeyPath, HeadContent]:
         """Of an immutable state: read once, however often the commit is applied."""
         if self._base is None:
             self._base = {} if base == EMPTY else _state_facts(self._kernel, base, self._prepared)
@@ -152,14 +152,14 @@ def require_branch(draft: Draft) -> None:
         )
 
 
-def read_facts(draft: Draft, prepared: PreparedOperations, base: Mapping[KeyPath, Found] | None = None) -> HeadFacts:
+def read_facts(draft: Draft, prepared: PreparedOperations, base: Mapping[KeyPath, HeadContent] | None = None) -> HeadFacts:
     """Two index lookups and one bulk read of contents, however many operations there are."""
     index = draft.index
     at_keys = index.get_many(prepared.encoded.values())
     one = next(iter(at_keys.values())) if len(at_keys) == 1 else None
     contents = draft.contents(at_keys.values()) if one is None else {one.object_id: draft.content(one)}
     found = {
-        key: Found(contents[value.object_id], value.object_id, value.tag)
+        key: HeadContent(contents[value.object_id], value.object_id, value.tag)
         for key, encoded in prepared.encoded.items()
         if (value := at_keys.get(encoded)) is not None
     }
@@ -171,7 +171,7 @@ def read_facts(draft: Draft, prepared: PreparedOperations, base: Mapping[KeyPath
     )
 
 
-def _ancestor_tags(index: Index, prepared: PreparedOperations, found: Mapping[KeyPath, Found]) -> dict[KeyPath, int]:
+def _ancestor_tags(index: Index, prepared: PreparedOperations, found: Mapping[KeyPath, HeadContent]) -> dict[KeyPath, int]:
     wanted: dict[KeyPath, bytes] = {}
     for operation in prepared.operations:
         if (operation.op is Op.PUT or operation.op is Op.RENAME) and operation.key not in found:
@@ -184,7 +184,7 @@ def _ancestor_tags(index: Index, prepared: PreparedOperations, found: Mapping[Ke
     return {ancestor: values[encoded].tag for ancestor, encoded in wanted.items() if encoded in values}
 
 
-def _left_below(index: Index, prepared: PreparedOperations, found: Mapping[KeyPath, Found]) -> dict[KeyPath, KeyPath]:
+def _left_below(index: Index, prepared: PreparedOperations, found: Mapping[KeyPath, HeadContent]) -> dict[KeyPath, KeyPath]:
     """Reads past what goes along, and one key further."""
     namespaces = namespaces_removed(prepared.operations, found)
     if not namespaces:
@@ -198,20 +198,20 @@ def _left_below(index: Index, prepared: PreparedOperations, found: Mapping[KeyPa
     return left
 
 
-def _state_facts(kernel: RealmKernel, commit: bytes, prepared: PreparedOperations) -> dict[KeyPath, Found]:
+def _state_facts(kernel: RealmKernel, commit: bytes, prepared: PreparedOperations) -> dict[KeyPath, HeadContent]:
     state = State(kernel, kernel.walk.load(commit))
     values = state.index.get_many(prepared.encoded.values())
     contents = state.contents(values.values())
     return {
-        key: Found(contents[value.object_id], value.object_id, value.tag)
+        key: HeadContent(contents[value.object_id], value.object_id, value.tag)
         for key, encoded in prepared.encoded.items()
         if (value := values.get(encoded)) is not None
     }
 
 
-def _newest_stored(kernel: RealmKernel, draft: Draft) -> Logged | None:
+def _newest_stored(kernel: RealmKernel, draft: Draft) -> LogRecord | None:
     """The newest commit below the draft's own that the store has."""
-    for made in reversed(draft.made):
+    for made in reversed(draft.entries):
         if made.entry.kind not in COMMITTING_KINDS:
             return None if made.commit == EMPTY else kernel.walk.load(made.commit)
     row = draft.head.row
@@ -221,7 +221,7 @@ def _newest_stored(kernel: RealmKernel, draft: Draft) -> Logged | None:
 # ── answers ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def commit_result(kernel: RealmKernel, answer: Answer) -> CommitResult:
+def commit_result(kernel: RealmKernel, answer: CommitOutcome) -> CommitResult:
     return CommitResult(
         logged=answer.logged,
         realm=kernel.realm_name,

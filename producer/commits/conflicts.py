@@ -44,7 +44,7 @@ class ConflictDetail(msgspec.Struct, frozen=True):
     message: str
 
 
-class Found(msgspec.Struct, frozen=True, gc=False):
+class HeadContent(msgspec.Struct, frozen=True, gc=False):
     """What stands at a key: the content, under which object id and tag."""
 
     content: Content
@@ -55,17 +55,17 @@ class Found(msgspec.Struct, frozen=True, gc=False):
 class HeadFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """All that the rules need to know of the head."""
 
-    found: Mapping[KeyPath, Found]
+    found: Mapping[KeyPath, HeadContent]
     """At the keys that operations name; a free key is left out."""
     ancestor_tags: Mapping[KeyPath, int]
     """Content type tags at the ancestors of keys that are new; an absent one is left out."""
     left_below: Mapping[KeyPath, KeyPath] = {}
     """For each namespace that goes: a key below it that stands at the head and does not go along."""
-    base: Mapping[KeyPath, Found] | None = None
+    base: Mapping[KeyPath, HeadContent] | None = None
     """What the keys held at the commit that the caller has read; None if the caller did not say."""
 
 
-class Verdict(msgspec.Struct, frozen=True, gc=False):
+class ConflictResult(msgspec.Struct, frozen=True, gc=False):
     """Either operations or conflicts; both are empty when nothing is to be done."""
 
     planned: list[PlannedOperation]
@@ -94,7 +94,7 @@ def removed_keys(operations: Iterable[Prepared]) -> set[KeyPath]:
     return {operation.source for operation in operations if operation.op is Op.DELETE or operation.op is Op.RENAME}
 
 
-def namespaces_removed(operations: Iterable[Prepared], found: Mapping[KeyPath, Found]) -> list[KeyPath]:
+def namespaces_removed(operations: Iterable[Prepared], found: Mapping[KeyPath, HeadContent]) -> list[KeyPath]:
     """Deleted or renamed namespaces: what stays below them would have no namespace."""
     return [key for key in removed_keys(operations) if key in found and found[key].content.type == NAMESPACE.name]
 
@@ -102,7 +102,7 @@ def namespaces_removed(operations: Iterable[Prepared], found: Mapping[KeyPath, F
 # ── the rules ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def judge(operations: Sequence[Prepared], facts: HeadFacts, *, skip_equal_puts: bool = False) -> Verdict:
+def check_conflicts(operations: Sequence[Prepared], facts: HeadFacts, *, skip_equal_puts: bool = False) -> ConflictResult:
     """`skip_equal_puts` leaves out puts of what is there already."""
     conflicts = _Conflicts()
     for operation in operations:
@@ -110,13 +110,13 @@ def judge(operations: Sequence[Prepared], facts: HeadFacts, *, skip_equal_puts: 
         _check_own_key(operation, facts, conflicts)
     _check_namespaces(operations, facts, conflicts)
     if conflicts.details:
-        return Verdict([], list(conflicts.details.values()))
+        return ConflictResult([], list(conflicts.details.values()))
     planned = [
         _planned(operation, facts)
         for operation in operations
         if operation.op is not None and not (skip_equal_puts and _puts_what_is_there(operation, facts))
     ]
-    return Verdict(planned, [])
+    return ConflictResult(planned, [])
 
 
 def namespace_conflicts(operations: Sequence[Prepared], facts: HeadFacts) -> list[ConflictDetail]:
@@ -162,7 +162,7 @@ def _check_content(operation: Prepared, now: Content, conflicts: _Conflicts) -> 
         conflicts.add(ConflictKind.VALUE_DIFFERS, key, f"{_shown(key)} has changed: it is not the expected value.")
 
 
-def _check_against_base(key: KeyPath, base: Found | None, now: Found | None, conflicts: _Conflicts) -> None:
+def _check_against_base(key: KeyPath, base: HeadContent | None, now: HeadContent | None, conflicts: _Conflicts) -> None:
     """By value: a key that was changed and changed back reads as it did."""
     if base is None and now is not None:
         conflicts.add(ConflictKind.KEY_EXISTS, key, f"{_shown(key)} has been created since the base commit.")

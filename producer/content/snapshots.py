@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from headwater.persistence.index import IndexValue, children_bounds, decode_key, encode_key, just_after, subtree_bounds
-from headwater.persistence.log.log_entry import Logged
+from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.reading.state import State
 from headwater.persistence.store import RealmKernel
 from headwater.producer.content.content_types import OTHER_TAG, all_content_types
@@ -56,7 +56,7 @@ class Snapshots:
         self._kernel = kernel
         self._catalog_id = catalog_id
 
-    def get(self, at: Logged, keys: Sequence[Sequence[str]]) -> dict[KeyPath, ContentEntry]:
+    def get(self, at: LogRecord, keys: Sequence[Sequence[str]]) -> dict[KeyPath, ContentEntry]:
         """What stands at those of the keys that exist, by three bulk reads at most."""
         encoded = {tuple(key): encode_key(key) for key in keys}
         with _Whole(at):
@@ -66,7 +66,7 @@ class Snapshots:
 
     def page(
         self,
-        at: Logged,
+        at: LogRecord,
         *,
         prefix: Sequence[str] = (),
         types: Sequence[str] | None = None,
@@ -90,7 +90,7 @@ class Snapshots:
                 commit_id=at.commit.hex(),
             )
 
-    def _at(self, token: str) -> tuple[Logged, bytes]:
+    def _at(self, token: str) -> tuple[LogRecord, bytes]:
         position = read_token(token, SnapshotPosition)
         try:
             logged = self._kernel.walk.load(position.entry_id)
@@ -105,7 +105,7 @@ class Snapshots:
 class _Whole:
     """Whatever turns out to be gone while a state is read makes the whole state expired."""
 
-    def __init__(self, at: Logged) -> None:
+    def __init__(self, at: LogRecord) -> None:
         self._at = at
 
     def __enter__(self) -> None: ...

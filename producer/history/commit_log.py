@@ -10,7 +10,7 @@ from enum import StrEnum
 
 import msgspec
 
-from headwater.persistence.log.log_entry import Logged, change_of
+from headwater.persistence.log.log_entry import LogRecord, change_of
 from headwater.persistence.store import RealmKernel
 from headwater.producer.history.lineage import Lineage
 from headwater.producer.page_tokens import check_limit, make_token, read_token
@@ -48,11 +48,11 @@ class CommitLog:
         self._catalog_id = catalog_id
         self._lineage = Lineage(kernel)
 
-    def page(self, newest: Logged, *, token: str | None = None, limit: int = 100) -> CommitLogPage:
+    def page(self, newest: LogRecord, *, token: str | None = None, limit: int = 100) -> CommitLogPage:
         """A token goes on behind the last commit of its page, wherever the branch is by now."""
         check_limit(limit, PAGE_COMMITS_MAX)
         here, include_self = (newest, True) if token is None else (self._at(token), False)
-        found: list[Logged] = []
+        found: list[LogRecord] = []
         end = LogEnd.ROOT
         try:
             for commit in self._lineage.backward(here, include_self=include_self):
@@ -66,7 +66,7 @@ class CommitLog:
         next_token = make_token(LogPosition(found[-1].entry_id)) if end is LogEnd.MORE else None
         return CommitLogPage([change_of(commit, name) for commit in found], end, next_token)
 
-    def _at(self, token: str) -> Logged:
+    def _at(self, token: str) -> LogRecord:
         position = read_token(token, LogPosition)
         try:
             logged = self._kernel.walk.load(position.entry_id)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from headwater.persistence.log.log_entry import ENTRY, Entry, Logged
+from headwater.persistence.log.log_entry import ENTRY, Entry, LogRecord
 from headwater.persistence.reading.pointer_log import OBJECT_ID_MAX
 from headwater.persistence.store import RealmKernel
 from headwater.schemas.change import Kind
@@ -23,7 +23,7 @@ HOPS_MAX = 10_000
 FLOOR_OF_NOTHING = 2**63 - 1
 
 
-def empty_state(pointer: str) -> Logged:
+def empty_state(pointer: str) -> LogRecord:
     """Stands for the state before the first entry of anything; nothing like it is stored."""
     entry = Entry(
         pointer=pointer,
@@ -48,13 +48,13 @@ def empty_state(pointer: str) -> Logged:
         jump_id=0,
         jump_seq=0,
     )
-    return Logged(EMPTY, entry)
+    return LogRecord(EMPTY, entry)
 
 
-class Stretch(msgspec.Struct, frozen=True):
+class AncestorRange(msgspec.Struct, frozen=True):
     """A run of one pointer's log: `newest` and the commits behind it down to the start of its segment."""
 
-    newest: Logged
+    newest: LogRecord
     floor: int
 
     @property
@@ -77,7 +77,7 @@ class Lineage:
 
     # ── questions ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def nth(self, logged: Logged, n: int) -> Logged:
+    def nth(self, logged: LogRecord, n: int) -> LogRecord:
         """The n-th ancestor. Where a segment begins, that is the create or assign entry: its state is its base's."""
         for stretch in self.stretches(logged):
             newest = stretch.newest
@@ -93,7 +93,7 @@ class Lineage:
             f"{logged.commit.hex()} has fewer ancestors than that: {n} too many.", field="reference", remedy="Ask for fewer."
         )
 
-    def at_time(self, logged: Logged, micros: int) -> Logged:
+    def at_time(self, logged: LogRecord, micros: int) -> LogRecord:
         """The newest commit among the ancestors (itself included) that is not later than the time."""
         for stretch in self.stretches(logged):
             newest = stretch.newest
@@ -106,7 +106,7 @@ class Lineage:
                 raise self.expired(newest, stretch.floor)
         raise ReferenceNotFound("there is no commit that old.", field="reference", remedy="Ask for a later time.")
 
-    def find(self, logged: Logged, commit: bytes) -> Logged | None:
+    def find(self, logged: LogRecord, commit: bytes) -> LogRecord | None:
         """The entry at which that commit is the head, if it is `logged` itself or one of its ancestors."""
         wanted = None if commit == EMPTY else self._entry_of(commit)
         for stretch in self.stretches(logged, cut_ok=True):
@@ -123,7 +123,7 @@ class Lineage:
                 return empty_state(newest.entry.pointer)
         return None
 
-    def backward(self, logged: Logged, *, include_self: bool = True) -> Iterator[Logged]:
+    def backward(self, logged: LogRecord, *, include_self: bool = True) -> Iterator[LogRecord]:
         """Commits, newest first; `CursorExpired` where history was cut, plain end at the empty state."""
         for stretch in self.stretches(logged):
             newest = stretch.newest
@@ -139,14 +139,14 @@ class Lineage:
 
     # ── steps ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def stretches(self, logged: Logged, *, cut_ok: bool = False) -> Iterator[Stretch]:
+    def stretches(self, logged: LogRecord, *, cut_ok: bool = False) -> Iterator[AncestorRange]:
         """From the newest to the one that began empty. Behind a cut there is nothing to go on from: whoever may not stop
         there looks at `is_cut`."""
-        newest: Logged | None = logged
+        newest: LogRecord | None = logged
         for _ in range(HOPS_MAX):
             if newest is None or not newest.entry.seq:
                 return
-            stretch = Stretch(newest, self.floor_of(newest.entry.pointer))
+            stretch = AncestorRange(newest, self.floor_of(newest.entry.pointer))
             if stretch.floor > newest.entry.seq:
                 if cut_ok:
                     return
@@ -155,7 +155,7 @@ class Lineage:
             newest = None if stretch.is_cut else self._base_of(stretch, cut_ok)
         raise ReferenceNotFound(f"more than {HOPS_MAX} branches stand on one another.", field="reference")
 
-    def start_of(self, stretch: Stretch) -> Logged | None:
+    def start_of(self, stretch: AncestorRange) -> LogRecord | None:
         """The create or assign that opened the segment; None if there was none, or if it was cut."""
         if not stretch.start_seq or stretch.is_cut:
             return None
@@ -168,7 +168,7 @@ class Lineage:
         row = self._kernel.store.backend.read_pointer(self._kernel.realm, pointer)
         return FLOOR_OF_NOTHING if row is None else row.floor
 
-    def expired(self, logged: Logged, floor: int) -> CursorExpired:
+    def expired(self, logged: LogRecord, floor: int) -> CursorExpired:
         return CursorExpired(
             f"{logged.entry.pointer}: the history before entry {floor} was cut.",
             field="reference",
@@ -176,7 +176,7 @@ class Lineage:
             oldest=floor,
         )
 
-    def _base_of(self, stretch: Stretch, cut_ok: bool) -> Logged | None:
+    def _base_of(self, stretch: AncestorRange, cut_ok: bool) -> LogRecord | None:
         start = self.start_of(stretch)
         if start is None or start.entry.base is None or start.commit == EMPTY:
             return None
@@ -206,5 +206,5 @@ def stored_entry(kernel: RealmKernel, commit: bytes) -> Entry | None:
         return None
 
 
-def _within(seq: int, stretch: Stretch) -> bool:
+def _within(seq: int, stretch: AncestorRange) -> bool:
     return max(stretch.start_seq, stretch.floor - 1) < seq <= stretch.newest.entry.seq

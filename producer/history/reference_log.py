@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 
 import msgspec
 
-from headwater.persistence.log.log_entry import ENTRY, Logged, change_of
+from headwater.persistence.log.log_entry import ENTRY, LogRecord, change_of
 from headwater.persistence.rows import PointerRow
 from headwater.persistence.store import RealmKernel
 from headwater.producer.page_tokens import check_limit, make_token, read_token
@@ -57,15 +57,15 @@ class ReferenceLog:
                 found.append(change_of(logged, name))
         return ReferenceLogPage(found, None)
 
-    def _merged(self, before: ReferenceLogPosition | None) -> Iterator[tuple[ReferenceLogPosition, Logged]]:
+    def _merged(self, before: ReferenceLogPosition | None) -> Iterator[tuple[ReferenceLogPosition, LogRecord]]:
         """One entry of each pointer is held at a time; predecessors come in runs of one bulk read."""
         streams = [self._backward(newest, row, before) for newest, row in self._heads()]
         return heapq.merge(*streams, key=lambda pair: pair[0], reverse=True)
 
     def _backward(
-        self, newest: Logged, row: PointerRow, before: ReferenceLogPosition | None
-    ) -> Iterator[tuple[ReferenceLogPosition, Logged]]:
-        start: Logged | None = newest
+        self, newest: LogRecord, row: PointerRow, before: ReferenceLogPosition | None
+    ) -> Iterator[tuple[ReferenceLogPosition, LogRecord]]:
+        start: LogRecord | None = newest
         if before is not None and _position(newest) >= before:
             # The newest entry that is older than the position; entries of one pointer never share a time.
             seq = self._kernel.walk.first_after(newest, before.time - 1, row.floor) - 1
@@ -77,7 +77,7 @@ class ReferenceLog:
             for logged in self._kernel.walk.backward(start, start.entry.seq - row.floor + 1):
                 yield _position(logged), logged
 
-    def _heads(self) -> Iterator[tuple[Logged, PointerRow]]:
+    def _heads(self) -> Iterator[tuple[LogRecord, PointerRow]]:
         after, prefix = "", catalog_prefix(self._catalog_id)
         backend, realm = self._kernel.store.backend, self._kernel.realm
         while names := backend.list_names(realm, prefix=prefix, after=after, limit=_NAMES_AT_ONCE):
@@ -88,5 +88,5 @@ class ReferenceLog:
             yield from ((self._kernel.walk.load(row.head), row) for row in rows)
 
 
-def _position(logged: Logged) -> ReferenceLogPosition:
+def _position(logged: LogRecord) -> ReferenceLogPosition:
     return ReferenceLogPosition(logged.entry.time, logged.entry.pointer, logged.entry.seq)

@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from headwater.persistence.log.log_entry import Logged
+from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.log.log_walk import LogWalk
 from headwater.schemas.change import COMMITTING_KINDS
 from headwater.schemas.entry_ids import EMPTY
 from headwater.schemas.errors import MergeBaseExpired, ObjectNotFound
 
 
-class Segment(NamedTuple):
+class AncestrySegment(NamedTuple):
     """One line of states of a pointer, from a create, assign or its first entry on."""
 
     pointer: str
@@ -29,29 +29,29 @@ class Segment(NamedTuple):
 class Ancestors(msgspec.Struct, frozen=True):
     """A commit and everything that it descends from."""
 
-    newest: dict[Segment, Logged]
+    newest: dict[AncestrySegment, LogRecord]
     complete: bool
     """False where a part of the history has been cut and swept."""
 
-    def include(self, commit: Logged) -> bool:
+    def include(self, commit: LogRecord) -> bool:
         reached = self.newest.get(segment_of(commit))
         return reached is not None and reached.entry.seq >= commit.entry.seq
 
 
-def segment_of(commit: Logged) -> Segment:
-    return Segment(commit.entry.pointer, commit.entry.segment_seq)
+def segment_of(commit: LogRecord) -> AncestrySegment:
+    return AncestrySegment(commit.entry.pointer, commit.entry.segment_seq)
 
 
-def commit_of(walk: LogWalk, entry: Logged) -> Logged | None:
+def commit_of(walk: LogWalk, entry: LogRecord) -> LogRecord | None:
     """The commit that is the head after an entry; None for the empty state."""
     if entry.commit == EMPTY:
         return None
     return entry if entry.entry.kind in COMMITTING_KINDS else walk.load(entry.commit)
 
 
-def ancestors(walk: LogWalk, commit: Logged | None) -> Ancestors:
+def ancestors(walk: LogWalk, commit: LogRecord | None) -> Ancestors:
     """`None` is the empty state."""
-    newest: dict[Segment, Logged] = {}
+    newest: dict[AncestrySegment, LogRecord] = {}
     complete = True
     unvisited = [] if commit is None else [commit]
     while unvisited:
@@ -61,7 +61,7 @@ def ancestors(walk: LogWalk, commit: Logged | None) -> Ancestors:
         if reached is not None and reached.entry.seq >= here.entry.seq:
             continue
         newest[segment] = here
-        older: list[Iterator[Logged]] = [_merged_since(walk, here, reached.entry.seq if reached else segment.start_seq)]
+        older: list[Iterator[LogRecord]] = [_merged_since(walk, here, reached.entry.seq if reached else segment.start_seq)]
         if not reached:
             older.append(_base_of(walk, here))
         for found in older:
@@ -73,7 +73,7 @@ def ancestors(walk: LogWalk, commit: Logged | None) -> Ancestors:
     return Ancestors(newest, complete)
 
 
-def merge_bases(walk: LogWalk, ours: Logged | None, theirs: Logged | None) -> list[Logged]:
+def merge_bases(walk: LogWalk, ours: LogRecord | None, theirs: LogRecord | None) -> list[LogRecord]:
     """The newest commits that both descend from, the newest first; none when that is the empty state. There is more than one
     only where both sides have merged each other crosswise: then neither of them has seen all that both share."""
     of_ours, of_theirs = ancestors(walk, ours), ancestors(walk, theirs)
@@ -90,9 +90,9 @@ def merge_bases(walk: LogWalk, ours: Logged | None, theirs: Logged | None) -> li
     return _without_ancestors(walk, sorted(shared, key=lambda commit: (commit.entry.time, commit.entry_id), reverse=True))
 
 
-def _without_ancestors(walk: LogWalk, newest_first: list[Logged]) -> list[Logged]:
+def _without_ancestors(walk: LogWalk, newest_first: list[LogRecord]) -> list[LogRecord]:
     """Those that no other one descends from."""
-    kept: list[Logged] = []
+    kept: list[LogRecord] = []
     seen: list[Ancestors] = []
     for commit in newest_first:
         if any(known.include(commit) for known in seen):
@@ -103,7 +103,7 @@ def _without_ancestors(walk: LogWalk, newest_first: list[Logged]) -> list[Logged
     return kept
 
 
-def _merged_since(walk: LogWalk, here: Logged, after_seq: int) -> Iterator[Logged]:
+def _merged_since(walk: LogWalk, here: LogRecord, after_seq: int) -> Iterator[LogRecord]:
     """Heads of what was merged into this segment behind `after_seq`, up to `here`; newest first."""
     merge_seq = here.entry.merge_seq
     while merge_seq > after_seq:
@@ -113,7 +113,7 @@ def _merged_since(walk: LogWalk, here: Logged, after_seq: int) -> Iterator[Logge
         merge_seq = walk.at(merge, merge_seq - 1).entry.merge_seq if merge_seq - 1 > after_seq else 0
 
 
-def _base_of(walk: LogWalk, here: Logged) -> Iterator[Logged]:
+def _base_of(walk: LogWalk, here: LogRecord) -> Iterator[LogRecord]:
     """The commit that the segment began from."""
     if here.entry.segment_seq:
         start = walk.at(here, here.entry.segment_seq)

@@ -20,7 +20,7 @@ from headwater.producer.commits.conflicts import (
 )
 from headwater.producer.commits.operations import Prepared
 from headwater.producer.content.content_types import NAMESPACE, TypedValue, all_content_types
-from headwater.producer.merging.three_way import Behavior, KeyRule, Merged, Verdict, merge_key
+from headwater.producer.merging.three_way import Behavior, KeyRule, MergeDecision, MergedKey, merge_key
 from headwater.schemas.change import KeyPath, Op
 
 
@@ -44,11 +44,11 @@ class KeyOutcome(msgspec.Struct, frozen=True):
     """What became of one key, for people who merge."""
 
     key: KeyPath
-    verdict: Verdict
+    verdict: MergeDecision
     conflict: ConflictDetail | None = None
 
 
-class Brought(msgspec.Struct, frozen=True):
+class AppliedChanges(msgspec.Struct, frozen=True):
     operations: list[PlannedOperation]
     outcomes: list[KeyOutcome]
 
@@ -61,7 +61,7 @@ class Brought(msgspec.Struct, frozen=True):
             raise conflict_error(self.conflicts)
 
 
-def bring(draft: Draft, changes: Sequence[KeyChange], rules: MergeRules) -> Brought:
+def apply_changes(draft: Draft, changes: Sequence[KeyChange], rules: MergeRules) -> AppliedChanges:
     """⚠ Contents are copied: a commit references only what its head reaches or what it wrote itself."""
     encoded = {change.key: encode_key(change.key) for change in changes}
     values = draft.index.get_many(encoded.values())
@@ -71,13 +71,13 @@ def bring(draft: Draft, changes: Sequence[KeyChange], rules: MergeRules) -> Brou
         value = values.get(encoded[change.key])
         target = None if value is None else contents[value.object_id]
         merged = merge_key(change.base, change.source, target, rules.of(change.key))
-        if merged.verdict is Verdict.TAKE:
+        if merged.verdict is MergeDecision.TAKE:
             operations.append(_operation(change.key, merged, target, value))
         outcomes.append(KeyOutcome(change.key, merged.verdict, _conflict(change, target, merged.verdict)))
-    return Brought(operations, outcomes)
+    return AppliedChanges(operations, outcomes)
 
 
-def check_namespaces(draft: Draft, brought: Brought) -> Brought:
+def check_namespaces(draft: Draft, brought: AppliedChanges) -> AppliedChanges:
     """The same rules as for any commit: every key of the state after it has its namespaces."""
     if brought.conflicts:
         return brought
@@ -98,7 +98,9 @@ def check_namespaces(draft: Draft, brought: Brought) -> Brought:
     left = {namespace: key for namespace in gone if (key := _left_below(draft, namespace, removed)) is not None}
     facts = HeadFacts(found={}, ancestor_tags={key: tags[key] for key in arriving - removed if key in tags}, left_below=left)
     conflicts = namespace_conflicts(prepared, facts)
-    return Brought(brought.operations, [*brought.outcomes, *(KeyOutcome(one.key, Verdict.CLASH, one) for one in conflicts)])
+    return AppliedChanges(
+        brought.operations, [*brought.outcomes, *(KeyOutcome(one.key, MergeDecision.CLASH, one) for one in conflicts)]
+    )
 
 
 def check_expected_head(draft: Draft, expected: bytes | None) -> None:
@@ -112,7 +114,7 @@ def _left_below(draft: Draft, namespace: KeyPath, removed: set[KeyPath]) -> KeyP
     return next((key for key in below if key not in removed), None)
 
 
-def _operation(key: KeyPath, merged: Merged, target: Content | None, value: IndexValue | None) -> PlannedOperation:
+def _operation(key: KeyPath, merged: MergedKey, target: Content | None, value: IndexValue | None) -> PlannedOperation:
     content = merged.content or target
     if content is None:
         raise ValueError("nothing is taken away from where nothing is")
@@ -128,11 +130,11 @@ def _operation(key: KeyPath, merged: Merged, target: Content | None, value: Inde
     )
 
 
-def _conflict(change: KeyChange, target: Content | None, verdict: Verdict) -> ConflictDetail | None:
+def _conflict(change: KeyChange, target: Content | None, verdict: MergeDecision) -> ConflictDetail | None:
     shown = ".".join(change.key)
-    if verdict is Verdict.SURPRISE:
+    if verdict is MergeDecision.SURPRISE:
         return ConflictDetail(ConflictKind.VALUE_DIFFERS, change.key, f"'{shown}' is not what the merge expected there.")
-    if verdict is not Verdict.CLASH:
+    if verdict is not MergeDecision.CLASH:
         return None
     if target is None:
         return ConflictDetail(

@@ -8,7 +8,7 @@ from itertools import islice
 import msgspec
 
 from headwater.persistence.index import START, Index, IndexRoot, IndexValue, decode_key, diff
-from headwater.persistence.log.log_entry import CONTENT, Content, Logged
+from headwater.persistence.log.log_entry import CONTENT, Content, LogRecord
 from headwater.persistence.reading.state import State
 from headwater.persistence.store import RealmKernel
 from headwater.producer.merging.apply_changes import KeyChange
@@ -26,7 +26,7 @@ class ChangedKey(msgspec.Struct, frozen=True):
 
 
 def changed_keys(
-    kernel: RealmKernel, before: Logged | None, after: Logged | None, *, since: bytes = START
+    kernel: RealmKernel, before: LogRecord | None, after: LogRecord | None, *, since: bytes = START
 ) -> Iterator[ChangedKey]:
     """All keys at or behind `since`. `None` is the empty state. Values that are equal under other objects do not count."""
     differing = diff(_index(kernel, before), _index(kernel, after), lower=since)
@@ -38,11 +38,11 @@ def changed_keys(
                 yield one
 
 
-def key_changes(kernel: RealmKernel, base: Logged | None, source: Logged | None) -> list[KeyChange]:
+def key_changes(kernel: RealmKernel, base: LogRecord | None, source: LogRecord | None) -> list[KeyChange]:
     return [KeyChange(one.key, one.before, one.after) for one in changed_keys(kernel, base, source)]
 
 
-def _index(kernel: RealmKernel, logged: Logged | None) -> Index:
+def _index(kernel: RealmKernel, logged: LogRecord | None) -> Index:
     return Index(lambda _: {}, IndexRoot(), {}) if logged is None else State(kernel, logged).index
 
 

@@ -5,12 +5,18 @@ from __future__ import annotations
 import msgspec
 
 from headwater.persistence.commit.draft import Draft, Plan
-from headwater.persistence.log.log_entry import Logged, StoredSource
+from headwater.persistence.log.log_entry import LogRecord, StoredSource
 from headwater.persistence.store import RealmKernel
 from headwater.producer.commits.catalog_commit import require_branch
 from headwater.producer.commits.commit_meta import CommitMeta, check_meta, check_request_id
 from headwater.producer.merging.ancestry import ancestors, commit_of, merge_bases
-from headwater.producer.merging.apply_changes import Brought, MergeRules, bring, check_expected_head, check_namespaces
+from headwater.producer.merging.apply_changes import (
+    AppliedChanges,
+    MergeRules,
+    apply_changes,
+    check_expected_head,
+    check_namespaces,
+)
 from headwater.producer.merging.shared_state import changes_since
 from headwater.schemas.change import Kind
 from headwater.schemas.errors import MergeBaseExpired, ObjectNotFound
@@ -19,9 +25,9 @@ from headwater.schemas.errors import MergeBaseExpired, ObjectNotFound
 class MergePreview(msgspec.Struct, frozen=True):
     """What a merge would do to the head that it was shown."""
 
-    base: Logged | None
+    base: LogRecord | None
     """The newest commit of both sides; None is the empty state."""
-    brought: Brought
+    brought: AppliedChanges
     already_merged: bool = False
 
 
@@ -33,7 +39,7 @@ class MergeRequest:
     def __init__(
         self,
         kernel: RealmKernel,
-        source: Logged,
+        source: LogRecord,
         source_pointer: str,
         meta: CommitMeta,
         *,
@@ -68,9 +74,9 @@ class MergeRequest:
         require_branch(draft)
         check_expected_head(draft, self._expected_head)
         walk = draft.walk
-        target = None if draft.head.entry is None else commit_of(walk, Logged(draft.head.entry_id, draft.head.entry))
+        target = None if draft.head.entry is None else commit_of(walk, LogRecord(draft.head.entry_id, draft.head.entry))
         if self._source is None or ancestors(walk, target).include(self._source):
-            return MergePreview(self._source, Brought([], []), already_merged=True)
+            return MergePreview(self._source, AppliedChanges([], []), already_merged=True)
         bases = merge_bases(walk, target, self._source)
         try:
             changes = changes_since(self._kernel, bases, self._source)
@@ -78,4 +84,4 @@ class MergeRequest:
             raise MergeBaseExpired(
                 "the state that both sides share has been swept.", field="from", remedy="Copy the tables over by a commit."
             ) from gone
-        return MergePreview(bases[0] if bases else None, check_namespaces(draft, bring(draft, changes, self._rules)))
+        return MergePreview(bases[0] if bases else None, check_namespaces(draft, apply_changes(draft, changes, self._rules)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from headwater.persistence.index import encode_key
-from headwater.persistence.log.log_entry import Content, Logged
+from headwater.persistence.log.log_entry import Content, LogRecord
 from headwater.persistence.reading.state import State
 from headwater.persistence.store import RealmKernel
 from headwater.producer.merging.ancestry import merge_bases
@@ -22,7 +22,7 @@ UNDECIDED = Content(b"", "", {})
 """What no key ever holds: the shared commits contradict each other there, so whatever both sides made of it must agree."""
 
 
-def changes_since(kernel: RealmKernel, bases: Sequence[Logged], source: Logged) -> list[KeyChange]:
+def changes_since(kernel: RealmKernel, bases: Sequence[LogRecord], source: LogRecord) -> list[KeyChange]:
     """Against the state that the bases make together; none is the empty state."""
     if len(bases) < 2:
         return key_changes(kernel, bases[0] if bases else None, source)
@@ -36,7 +36,7 @@ def changes_since(kernel: RealmKernel, bases: Sequence[Logged], source: Logged) 
     return sorted(differing, key=lambda change: encode_key(change.key))
 
 
-def _together(kernel: RealmKernel, bases: Sequence[Logged]) -> dict[KeyPath, Content | None]:
+def _together(kernel: RealmKernel, bases: Sequence[LogRecord]) -> dict[KeyPath, Content | None]:
     """Keys at which all bases together hold something else than the newest of them alone."""
     newest, *others = bases
     together: dict[KeyPath, Content | None] = {}
@@ -52,7 +52,7 @@ def _together(kernel: RealmKernel, bases: Sequence[Logged]) -> dict[KeyPath, Con
     return together
 
 
-def _contents(kernel: RealmKernel, at: Logged, keys: Collection[KeyPath]) -> dict[KeyPath, Content]:
+def _contents(kernel: RealmKernel, at: LogRecord, keys: Collection[KeyPath]) -> dict[KeyPath, Content]:
     state, encoded = State(kernel, at), {encode_key(key): key for key in keys}
     values = state.index.get_many(encoded)
     contents = state.contents(values.values())

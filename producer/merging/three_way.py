@@ -32,7 +32,7 @@ class KeyRule(msgspec.Struct, frozen=True, kw_only=True):
     """What the target shall hold, in place of the source's content."""
 
 
-class Verdict(StrEnum):
+class MergeDecision(StrEnum):
     KEEP = "keep"
     """The target already is as it shall be."""
     TAKE = "take"
@@ -42,21 +42,21 @@ class Verdict(StrEnum):
     """The target does not hold what the rule expected."""
 
 
-class Merged(msgspec.Struct, frozen=True):
-    verdict: Verdict
+class MergedKey(msgspec.Struct, frozen=True):
+    verdict: MergeDecision
     content: Content | None = None
     """What to put, with TAKE; None deletes."""
 
 
-def merge_key(base: Content | None, source: Content | None, target: Content | None, rule: KeyRule) -> Merged:
+def merge_key(base: Content | None, source: Content | None, target: Content | None, rule: KeyRule) -> MergedKey:
     if rule.expected is not UNSET and rule.expected != target:
-        return Merged(Verdict.SURPRISE)
+        return MergedKey(MergeDecision.SURPRISE)
     if rule.behavior is Behavior.DROP:
-        return Merged(Verdict.KEEP)
+        return MergedKey(MergeDecision.KEEP)
     if rule.resolved is not UNSET:
         wanted = rule.resolved
     elif rule.behavior is Behavior.NORMAL and target not in (base, source):
-        return Merged(Verdict.CLASH)
+        return MergedKey(MergeDecision.CLASH)
     else:
         wanted = source
-    return Merged(Verdict.KEEP) if wanted == target else Merged(Verdict.TAKE, wanted)
+    return MergedKey(MergeDecision.KEEP) if wanted == target else MergedKey(MergeDecision.TAKE, wanted)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from headwater.persistence.commit.draft import Draft, Plan
-from headwater.persistence.log.log_entry import Content, Logged, StoredOperation, StoredSource
+from headwater.persistence.log.log_entry import Content, LogRecord, StoredOperation, StoredSource
 from headwater.producer.commits.catalog_commit import require_branch
 from headwater.producer.commits.commit_meta import CommitMeta, check_meta, check_request_id
 from headwater.producer.merging.apply_changes import (
-    Brought,
+    AppliedChanges,
     KeyChange,
     MergeRules,
-    bring,
+    apply_changes,
     check_expected_head,
     check_namespaces,
 )
@@ -29,7 +29,7 @@ class TransplantRequest:
 
     def __init__(
         self,
-        commits: Sequence[Logged],
+        commits: Sequence[LogRecord],
         meta: CommitMeta,
         *,
         rules: MergeRules | None = None,
@@ -51,7 +51,7 @@ class TransplantRequest:
             if brought.operations:
                 yield self._entry(commit, brought)
 
-    def preview(self, draft: Draft) -> list[Brought]:
+    def preview(self, draft: Draft) -> list[AppliedChanges]:
         """The outcome for every key of every commit up to the first with a conflict; the draft is moved on, never written."""
         require_branch(draft)
         check_expected_head(draft, self._expected_head)
@@ -64,11 +64,11 @@ class TransplantRequest:
                 draft.add(self._entry(commit, brought), self.request_id)
         return outcomes
 
-    def _bring(self, draft: Draft, commit: Logged) -> Brought:
+    def _bring(self, draft: Draft, commit: LogRecord) -> AppliedChanges:
         changes = [change for op in commit.entry.operations for change in _changes_of(op)]
-        return check_namespaces(draft, bring(draft, changes, self._rules))
+        return check_namespaces(draft, apply_changes(draft, changes, self._rules))
 
-    def _entry(self, commit: Logged, brought: Brought) -> Plan:
+    def _entry(self, commit: LogRecord, brought: AppliedChanges) -> Plan:
         return Plan(
             kind=Kind.TRANSPLANT,
             author=commit.entry.author,
@@ -79,7 +79,7 @@ class TransplantRequest:
         )
 
 
-def check_commits(commits: Sequence[Logged]) -> Sequence[Logged]:
+def check_commits(commits: Sequence[LogRecord]) -> Sequence[LogRecord]:
     if not 1 <= len(commits) <= COMMITS_MAX:
         raise InvalidInput(f"{len(commits)} commits are given.", field="commits", remedy=f"Name 1 to {COMMITS_MAX}.")
     for commit in commits:

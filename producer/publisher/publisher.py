@@ -12,15 +12,15 @@ from collections.abc import Sequence
 
 from headwater.persistence.store import Store
 from headwater.producer.publisher.assignment.alarms import Alarms
-from headwater.producer.publisher.assignment.assignment import Settlement
+from headwater.producer.publisher.assignment.assignment import PublishAssignment
 from headwater.producer.publisher.assignment.fair_share import fair_share
-from headwater.producer.publisher.assignment.generation_rollover import Turnover, shard_key
+from headwater.producer.publisher.assignment.generation_rollover import GenerationRollover, shard_key
 from headwater.producer.publisher.assignment.generations import Generation, Generations
-from headwater.producer.publisher.assignment.shard_leases import LeaseKeeper, Leases
+from headwater.producer.publisher.assignment.shard_leases import LeaseRenewer, Leases
 from headwater.producer.publisher.kafka.kafka_clients import make_admin
 from headwater.producer.publisher.kafka.outgoing_records import Records
 from headwater.producer.publisher.kafka.progress import ProgressReader
-from headwater.producer.publisher.kafka.schema_registry import Registry
+from headwater.producer.publisher.kafka.schema_registry import SchemaRegistry
 from headwater.producer.publisher.kafka.topics import RealmTopics, Topics
 from headwater.producer.publisher.options import PublisherOptions
 from headwater.producer.publisher.publish_once import OneRun, shares
@@ -48,17 +48,17 @@ class Publisher:
         admin = make_admin(options)
         self._topics = Topics(admin, options)
         self.reader = ProgressReader(admin, options)
-        self._registry = Registry(options.registry_url) if options.registry_url else None
+        self._registry = SchemaRegistry(options.registry_url) if options.registry_url else None
         self._schema_ids: dict[str, int] = {}
         self.leases = Leases(store.backend, store.clock, options.lease_seconds)
         self.alarms = Alarms(store.backend, store.clock)
         self._generations = Generations(store.backend, store.clock)
-        self.settlement = Settlement(
+        self.settlement = PublishAssignment(
             store, options, self._topics, self._generations, self.leases, self.alarms, frozenset(realms)
         )
         self._shards: dict[ShardKey, Shard] = {}
         self._heads: dict[str, RealmHeads] = {}
-        self._keeper: LeaseKeeper | None = None
+        self._keeper: LeaseRenewer | None = None
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
         self.failure = ""
@@ -128,7 +128,7 @@ class Publisher:
         try:
             if self._keeper is None:
                 self.leases.announce()
-                self._keeper = LeaseKeeper(self.leases)
+                self._keeper = LeaseRenewer(self.leases)
             keeper = self._keeper
             self._reap()
             self.settlement.look(self._leave)
@@ -140,12 +140,14 @@ class Publisher:
                 _log.warning("the publisher's round did not get through: %s", error)
             self.failure = str(error)
 
-    def _turn_over(self, keeper: LeaseKeeper, before: Generation, topics: RealmTopics) -> None:
-        Turnover(self.leases, keeper, self._generations, self.reader, self._options, self._records).run(before, topics)
+    def _turn_over(self, keeper: LeaseRenewer, before: Generation, topics: RealmTopics) -> None:
+        GenerationRollover(self.leases, keeper, self._generations, self.reader, self._options, self._records).run(
+            before, topics
+        )
 
     # ── sharing ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _share(self, keeper: LeaseKeeper) -> None:
+    def _share(self, keeper: LeaseRenewer) -> None:
         """Take what is free up to a fair share, give back what is above it."""
         keys = [(realm, shard) for realm, generation in self.settlement.current.items() for shard in range(generation.shards)]
         share = fair_share(len(keys), self.leases.members(), self.leases.holder)
@@ -158,7 +160,7 @@ class Publisher:
                 continue
             self._take(keeper, realm, shard)
 
-    def _take(self, keeper: LeaseKeeper, realm: str, number: int) -> None:
+    def _take(self, keeper: LeaseRenewer, realm: str, number: int) -> None:
         lease = self.leases.acquire(shard_key(realm, number))
         if lease is None:
             return

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from headwater.persistence.commit.draft import BaseState, Draft, Plan
-from headwater.persistence.log.log_entry import Logged
+from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.reading.state import base_state
 from headwater.persistence.store import RealmKernel
 from headwater.producer.commits.catalog_commit import require_live
@@ -45,7 +45,7 @@ class CreateReference(ReferenceMove):
     def __init__(
         self,
         kernel: RealmKernel,
-        target: Logged,
+        target: LogRecord,
         meta: CommitMeta,
         *,
         request_id: str | None = None,
@@ -74,7 +74,7 @@ class AssignReference(ReferenceMove):
     def __init__(
         self,
         kernel: RealmKernel,
-        target: Logged,
+        target: LogRecord,
         meta: CommitMeta,
         *,
         expected_head: str | None = None,
@@ -104,7 +104,7 @@ class DeleteReference(ReferenceMove):
         return self._plan(Kind.DELETE)
 
 
-def checked_base(kernel: RealmKernel, target: Logged) -> BaseState | None:
+def checked_base(kernel: RealmKernel, target: LogRecord) -> BaseState | None:
     """The state to start from, None for the empty one; `CursorExpired` if its history has been cut meanwhile."""
     if target.commit == EMPTY:
         return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from headwater.persistence.log.log_entry import Logged
+from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.rows import PointerRow
 from headwater.persistence.store import RealmKernel
 from headwater.producer.history.lineage import Lineage, empty_state, stored_entry
@@ -26,7 +26,7 @@ class ReferenceHead(msgspec.Struct, frozen=True):
     type: ReferenceType
     pointer: str
     row: PointerRow
-    newest: Logged
+    newest: LogRecord
 
 
 class Resolved(msgspec.Struct, frozen=True):
@@ -34,7 +34,7 @@ class Resolved(msgspec.Struct, frozen=True):
 
     pointer: str
     """The pointer that the spec names; for a bare commit id the one in whose log it is."""
-    logged: Logged
+    logged: LogRecord
     """Its `commit` is what was asked for. It may belong to the log of another pointer that the named one stands on."""
 
     @property
@@ -89,7 +89,7 @@ class ReferenceResolution:
         live = [head for head in heads if head.newest.entry.kind is not Kind.DELETE]
         return next(iter(live or heads), None)
 
-    def commit(self, commit: bytes) -> Logged:
+    def commit(self, commit: bytes) -> LogRecord:
         """The entry of that id in the log of some branch or tag of the catalog. ⚠ An object alone proves nothing: attempts
         that were lost leave entries behind, so the log is asked."""
         if commit == EMPTY:
@@ -109,7 +109,7 @@ class ReferenceResolution:
             raise _no_commit(commit)
         return found
 
-    def _in_history(self, head: ReferenceHead, commit: bytes) -> Logged:
+    def _in_history(self, head: ReferenceHead, commit: bytes) -> LogRecord:
         found = self._lineage.find(head.newest, commit)
         if found is None:
             raise ReferenceNotFound(
@@ -119,7 +119,7 @@ class ReferenceResolution:
             )
         return found
 
-    def _step(self, logged: Logged, step: Step) -> Logged:
+    def _step(self, logged: LogRecord, step: Step) -> LogRecord:
         if step.kind is StepKind.TIME:
             return self._lineage.at_time(logged, step.number)
         if step.kind is StepKind.ANCESTOR or step.number in (0, 1):

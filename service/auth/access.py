@@ -74,7 +74,7 @@ class Access:
         """The same for a thread that may wait for the store."""
         return caller.development or self._authorizer.allows(caller, right, over)
 
-    async def allows_anywhere(self, caller: Caller, right: Right | None, catalog: str) -> bool:
+    async def allows_somewhere_async(self, caller: Caller, right: Right | None, catalog: str) -> bool:
         return caller.development or await asyncio.to_thread(self.allows_somewhere, caller, right, catalog)
 
     def allows_somewhere(self, caller: Caller, right: Right | None, catalog: str) -> bool:

@@ -19,7 +19,7 @@ FORGET_EVERY_SECONDS = 3_600.0
 _log = logging.getLogger(__name__)
 
 
-class AccessTending:
+class AccessHousekeeping:
     """Called again and again, on a thread, by who tends the worker."""
 
     def __init__(self, access: Access, feeds: RealmFeeds, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -28,7 +28,7 @@ class AccessTending:
         self._monotonic = monotonic
         self._forgot_at = monotonic()
 
-    def tend(self) -> None:
+    def run(self) -> None:
         self._access.denials.flush()
         if self._monotonic() - self._forgot_at < FORGET_EVERY_SECONDS:
             return

@@ -8,7 +8,7 @@ import msgspec
 
 from headwater.schemas.errors import CursorGone, HeadwaterError
 from headwater.schemas.http.feed_json import ParameterProblem, Problem
-from headwater.service.errors.translations import ENGLISH, told
+from headwater.service.errors.translations import ENGLISH, localize
 
 PROBLEM_JSON = b"application/problem+json"
 RETRY_AFTER_SECONDS = 1
@@ -25,7 +25,7 @@ def problem_of(
     language: str = ENGLISH,
     messages_dir: str = "",
 ) -> Problem:
-    words = told(error, language, messages_dir)
+    words = localize(error, language, messages_dir)
     facts = dict(error.facts)
     parameters = facts.pop("parameters", None)
     gone = isinstance(error, CursorGone)

@@ -29,7 +29,7 @@ class Wording(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     remedy: str | None = None
 
 
-class Told(msgspec.Struct, frozen=True):
+class LocalizedError(msgspec.Struct, frozen=True):
     """An error in words."""
 
     title: str
@@ -41,14 +41,14 @@ class Told(msgspec.Struct, frozen=True):
 Catalogue = dict[str, Wording]
 
 
-def told(error: HeadwaterError, language: str = ENGLISH, folder: str = "") -> Told:
+def localize(error: HeadwaterError, language: str = ENGLISH, folder: str = "") -> LocalizedError:
     wording = None if language == ENGLISH else catalogues(folder).get(language, {}).get(error.code)
     if wording is None:
-        return Told(english_title(type(error)), error.message, error.remedy, ENGLISH)
+        return LocalizedError(english_title(type(error)), error.message, error.remedy, ENGLISH)
     words = {"field": error.field or "", **error.facts}
     detail = _filled(wording.detail, words) or error.message
     remedy = None if error.remedy is None and wording.remedy is None else _filled(wording.remedy or "", words) or error.remedy
-    return Told(wording.title, detail, remedy, language)
+    return LocalizedError(wording.title, detail, remedy, language)
 
 
 def english_title(kind: type[HeadwaterError]) -> str:

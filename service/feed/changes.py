@@ -10,7 +10,7 @@ from headwater.schemas.cursor import Position
 from headwater.service.auth.feed_view import Viewer
 from headwater.service.feed.feed_query import FeedQuery, changes_query, start_positions
 from headwater.service.feed.page_json import page_etag, page_json
-from headwater.service.http.responses import JSON, Answer
+from headwater.service.http.responses import JSON, Response
 from headwater.service.operations.feed_pages import PAGE_BYTES_MAX, FeedPages, Page, PointerPart, View
 from headwater.service.operations.feed_wait import NewsWaiter, Stopping
 from headwater.service.operations.realm_feeds import RealmFeed
@@ -20,13 +20,13 @@ KEPT_BODY_BYTES_MAX = 4_096
 NOT_MODIFIED = 304
 
 
-class _Kept(NamedTuple):
+class _CachedPage(NamedTuple):
     """An answer holds as long as the head is the very one that it was made under."""
 
     head: object
     realm: str
     etag: bytes
-    answer: Answer
+    answer: Response
 
 
 class Changes:
@@ -34,9 +34,9 @@ class Changes:
 
     def __init__(self, stopping: Stopping) -> None:
         self._stopping = stopping
-        self._kept: OrderedDict[tuple[str, bytes], _Kept] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, bytes], _CachedPage] = OrderedDict()
 
-    async def answer(self, feed: RealmFeed, query_string: bytes, if_none_match: bytes | None, viewer: Viewer) -> Answer:
+    async def answer(self, feed: RealmFeed, query_string: bytes, if_none_match: bytes | None, viewer: Viewer) -> Response:
         query = changes_query(query_string)
         view = await viewer.view(query.pointers)
         kept = self._kept.get((feed.name, query_string))
@@ -58,7 +58,7 @@ class Changes:
             etag = page_etag(page, feed.kernel.realm)
         if if_none_match is not None and etag in if_none_match:
             return _not_modified(etag)
-        answer = Answer(200, [JSON, (b"etag", etag), NO_CACHE], page_json(page, feed.kernel.realm, query.filter))
+        answer = Response(200, [JSON, (b"etag", etag), NO_CACHE], page_json(page, feed.kernel.realm, query.filter))
         if view is None and not query.wait_seconds and len(query.pointers) == 1 and len(answer.body) <= KEPT_BODY_BYTES_MAX:
             self._keep(feed, query_string, page.parts[query.pointers[0]], etag, answer)
         return answer
@@ -80,9 +80,9 @@ class Changes:
         parts = {pointer: PointerPart(starts[pointer], part.end, part.head) for pointer, part in page.parts.items()}
         return Page(page.entries, parts, page.withheld)
 
-    def _keep(self, feed: RealmFeed, query_string: bytes, part: PointerPart, etag: bytes, answer: Answer) -> None:
+    def _keep(self, feed: RealmFeed, query_string: bytes, part: PointerPart, etag: bytes, answer: Response) -> None:
         key = (feed.name, query_string)
-        self._kept[key] = _Kept(part.head, feed.kernel.realm, etag, answer)
+        self._kept[key] = _CachedPage(part.head, feed.kernel.realm, etag, answer)
         self._kept.move_to_end(key)
         if len(self._kept) > KEPT_ANSWERS_MAX:
             self._kept.popitem(last=False)
@@ -92,8 +92,8 @@ NO_CACHE = (b"cache-control", b"no-cache")
 """May be kept, but must be asked about: that is what the entity tag is for."""
 
 
-def _not_modified(etag: bytes) -> Answer:
-    return Answer(NOT_MODIFIED, [(b"etag", etag), NO_CACHE], b"")
+def _not_modified(etag: bytes) -> Response:
+    return Response(NOT_MODIFIED, [(b"etag", etag), NO_CACHE], b"")
 
 
 async def read_page(

@@ -12,7 +12,7 @@ from headwater.service.feed.service import Service
 from headwater.service.http.bodies import decode_body, read_body
 from headwater.service.http.correlation import correlation_headers
 from headwater.service.http.preconditions import expected_version, precondition_failed
-from headwater.service.http.responses import JSON, NO_STORE, Answer, Receive, Scope, header
+from headwater.service.http.responses import JSON, NO_STORE, Receive, Response, Scope, header
 from headwater.service.idempotency.request_key import scoped_request_id
 from headwater.service.operations.commits import commit
 from headwater.service.operations.encoded_entries import encoded_entry
@@ -23,7 +23,7 @@ _commit_body = msgspec.json.Decoder(CommitBody)
 _encode = msgspec.json.Encoder().encode
 
 
-async def commit_answer(service: Service, realm: str, scope: Scope, receive: Receive) -> Answer:
+async def commit_response(service: Service, realm: str, scope: Scope, receive: Receive) -> Response:
     caller = caller_of(scope)
     body = decode_body(await read_body(scope, receive, service.config.request_bytes_max), _commit_body)
     await require_commit(service.access, caller, body)
@@ -47,7 +47,7 @@ async def commit_answer(service: Service, realm: str, scope: Scope, receive: Rec
         if kept is None or kept.entry_id != answer.logged.entry_id:
             kept = encoded_entry(answer.logged, feed.name)
         change = kept.json
-    return Answer(
+    return Response(
         200,
         [JSON, NO_STORE, (b"etag", b'"%b"' % answer.head_commit.hex().encode())],
         b'{"pointer":%b,"commit_id":"%b","seq":%d,"replayed":%b,"change":%b}'

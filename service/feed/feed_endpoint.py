@@ -20,15 +20,15 @@ from headwater.service.auth.caller import Caller
 from headwater.service.auth.feed_view import Viewer
 from headwater.service.errors.languages import language_of
 from headwater.service.errors.problems import BEARER, internal_problem, problem_body, problem_headers, problem_of
-from headwater.service.feed.commit_route import commit_answer
+from headwater.service.feed.commit_route import commit_response
 from headwater.service.feed.feed_handlers import Handler
-from headwater.service.feed.feed_routes import CHANGES_ROUTE, COMMIT_ROUTE, STREAM_ROUTE, Found, find_route
+from headwater.service.feed.feed_routes import CHANGES_ROUTE, COMMIT_ROUTE, STREAM_ROUTE, RouteMatch, find_route
 from headwater.service.feed.service import Service
 from headwater.service.feed.stream import serve_stream
 from headwater.service.http.correlation import correlation_id, with_correlation
 from headwater.service.http.origins import check_origin
-from headwater.service.http.responses import Answer, Message, Receive, Scope, Send, header, send_answer
-from headwater.service.idempotency.keyed_requests import DoorOptions, answer_once
+from headwater.service.http.responses import Message, Receive, Response, Scope, Send, header, send_response
+from headwater.service.idempotency.keyed_requests import EndpointOptions, answer_once
 from headwater.service.observability.logs import ACCESS
 
 FEED_PREFIX = "/feed/v1/"
@@ -40,12 +40,12 @@ _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
 _log = logging.getLogger(__name__)
 
 
-class Door:
+class FeedEndpoint:
     def __init__(self, service: Service, others: Router) -> None:
         self._service = service
         self._others = others
         config = service.config
-        self._options = DoorOptions(config.idempotency, config.request_bytes_max, config.messages_dir)
+        self._options = EndpointOptions(config.idempotency, config.request_bytes_max, config.messages_dir)
         # Made here and not at import: workers are forked, and no two of them may make the same ids.
         self._ids = (b"%b%08x" % (worker, number) for worker in [os.urandom(4).hex().encode()] for number in itertools.count(1))
 
@@ -85,7 +85,7 @@ class Door:
             raise _no_route(path)
         await self._serve_feed(call, found, receive)
 
-    async def _serve_feed(self, call: _Call, found: Found, receive: Receive) -> None:
+    async def _serve_feed(self, call: _Call, found: RouteMatch, receive: Receive) -> None:
         service, scope = self._service, call.scope
         route = found.by_method.get(scope["method"])
         if route is None:
@@ -105,28 +105,28 @@ class Door:
             call.answer(await self._handled(route.handler, route.path, found, scope, receive))
         await call.sent()
 
-    async def _committed(self, found: Found, scope: Scope, receive: Receive) -> Answer:
+    async def _committed(self, found: RouteMatch, scope: Scope, receive: Receive) -> Response:
         """The entry itself is the record of its key, as far back as the log is looked at; rows are for longer."""
         service = self._service
         if not service.config.idempotency_commit_rows or header(scope, b"idempotency-key") is None:
-            return await commit_answer(service, found.realm, scope, receive)
+            return await commit_response(service, found.realm, scope, receive)
         feed = await service.realm(found.realm)
 
-        async def handle(receive: Receive) -> Answer:
-            return await commit_answer(service, found.realm, scope, receive)
+        async def handle(receive: Receive) -> Response:
+            return await commit_response(service, found.realm, scope, receive)
 
         return await answer_once(self._options, feed.kernel, scope, receive, COMMIT_ROUTE, handle)
 
-    async def _handled(self, handler: Handler, route: str, found: Found, scope: Scope, receive: Receive) -> Answer:
+    async def _handled(self, handler: Handler, route: str, found: RouteMatch, scope: Scope, receive: Receive) -> Response:
         service = self._service
         feed = await service.realm(found.realm)
 
-        async def handle(receive: Receive) -> Answer:
+        async def handle(receive: Receive) -> Response:
             return await handler(service, feed, scope, receive, found.rest)
 
         return await answer_once(self._options, feed.kernel, scope, receive, route, handle)
 
-    async def _stream(self, call: _Call, found: Found, receive: Receive, caller: Caller) -> None:
+    async def _stream(self, call: _Call, found: RouteMatch, receive: Receive, caller: Caller) -> None:
         service = self._service
         if service.stopping.is_set:
             raise NotServing("the server is stopping.", remedy="Come again, with the same cursor.")
@@ -162,9 +162,9 @@ class _Call:
         self.realm: str | None = None
         self._send = send
         self._messages_dir = messages_dir
-        self._answer: Answer | None = None
+        self._answer: Response | None = None
 
-    def answer(self, answer: Answer) -> None:
+    def answer(self, answer: Response) -> None:
         self._answer = answer
 
     async def sent(self) -> None:
@@ -172,7 +172,7 @@ class _Call:
             self.status = self._answer.status
             headers = with_correlation(self._answer.headers, self.scope)
             answer = self._answer if headers is self._answer.headers else self._answer._replace(headers=headers)
-            await send_answer(self._send, answer, self.request_id)
+            await send_response(self._send, answer, self.request_id)
 
     async def send_counted(self, message: Message) -> None:
         """For those who send by themselves: the status is seen, and the request id added."""
@@ -199,13 +199,13 @@ class _Call:
         headers = problem_headers(problem, language)
         if isinstance(error, MethodNotAllowed):
             headers.append((b"allow", str(error.facts.get("allowed", "")).encode()))
-        self._answer = Answer(problem.status, headers, problem_body(problem))
+        self._answer = Response(problem.status, headers, problem_body(problem))
         await self.sent()
 
     async def fail(self) -> None:
         if not self.status:
             problem = internal_problem(self.request_id.decode())
-            self._answer = Answer(500, problem_headers(problem), problem_body(problem))
+            self._answer = Response(500, problem_headers(problem), problem_body(problem))
             await self.sent()
 
     def fields(self, seconds: float) -> dict[str, object]:

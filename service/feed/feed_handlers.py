@@ -24,8 +24,8 @@ from headwater.service.http import parameters
 from headwater.service.http.bodies import decode_body, read_body
 from headwater.service.http.parameters import parse_query
 from headwater.service.http.preconditions import expected_version, precondition_failed
-from headwater.service.http.responses import JSON, NO_STORE, Answer, Receive, Scope, json_answer
-from headwater.service.idempotency.keyed_requests import under
+from headwater.service.http.responses import JSON, NO_STORE, Receive, Response, Scope, json_response
+from headwater.service.idempotency.keyed_requests import idempotent_run
 from headwater.service.operations.commits import find_commit, no_commit
 from headwater.service.operations.feed_pages import PAGE_BYTES_MAX, Page, PointerPart
 from headwater.service.operations.feed_wait import NewsWaiter
@@ -35,7 +35,7 @@ from headwater.service.operations.states import States
 from headwater.service.operations.subscriptions import Subscribing
 
 T = TypeVar("T")
-Handler = Callable[[Service, RealmFeed, Scope, Receive, str], Awaitable[Answer]]
+Handler = Callable[[Service, RealmFeed, Scope, Receive, str], Awaitable[Response]]
 """What a route calls: the last argument is the rest of the path, an id or a name."""
 
 _subscription = msgspec.json.Decoder(SubscriptionBody)
@@ -43,7 +43,7 @@ _acknowledgement = msgspec.json.Decoder(Acknowledgement)
 _rewind = msgspec.json.Decoder(Rewind)
 
 
-async def pointers(service: Service, feed: RealmFeed, scope: Scope, receive: Receive, _: str) -> Answer:
+async def pointers(service: Service, feed: RealmFeed, scope: Scope, receive: Receive, _: str) -> Response:
     given = parse_query(scope["query_string"], parameters.POINTERS)
     page = await asyncio.to_thread(
         list_pointers,
@@ -53,15 +53,15 @@ async def pointers(service: Service, feed: RealmFeed, scope: Scope, receive: Rec
         limit=given["limit"],
         may_see=_viewer(service, feed, scope).may_see_now,
     )
-    return json_answer(page)
+    return json_response(page)
 
 
-async def snapshot(service: Service, feed: RealmFeed, scope: Scope, receive: Receive, _: str) -> Answer:
+async def snapshot(service: Service, feed: RealmFeed, scope: Scope, receive: Receive, _: str) -> Response:
     given = parse_query(scope["query_string"], parameters.SNAPSHOT)
     states = States(feed.pages)
     if given["token"] is not None:
         may_see = await _may_see(service, feed, scope, states.pointer_of(given["token"]))
-        return json_answer(await asyncio.to_thread(states.next, given["token"], given["limit"], may_see))
+        return json_response(await asyncio.to_thread(states.next, given["token"], given["limit"], may_see))
     if given["pointer"] is None:
         raise InvalidInput(
             "pointer: it is missing.",
@@ -70,41 +70,41 @@ async def snapshot(service: Service, feed: RealmFeed, scope: Scope, receive: Rec
             parameters=[{"name": "pointer", "detail": "it is missing."}],
         )
     may_see = await _may_see(service, feed, scope, given["pointer"])
-    return json_answer(await asyncio.to_thread(states.first, given["pointer"], given["at"], given["limit"], may_see))
+    return json_response(await asyncio.to_thread(states.first, given["pointer"], given["at"], given["limit"], may_see))
 
 
-async def commit_by_id(service: Service, feed: RealmFeed, scope: Scope, receive: Receive, id: str) -> Answer:
+async def commit_by_id(service: Service, feed: RealmFeed, scope: Scope, receive: Receive, id: str) -> Response:
     parse_query(scope["query_string"], parameters.NO_PARAMETERS)
     viewer = _viewer(service, feed, scope)
     logged, found = await asyncio.to_thread(find_commit, feed, id, viewer.may_see_now)
     view = await viewer.view([logged.entry.pointer])
     if view is None:
-        return Answer(200, [JSON, NO_CACHE], found.json)
+        return Response(200, [JSON, NO_CACHE], found.json)
     seen = await asyncio.to_thread(view.seen, change_of(logged, feed.name))
     if seen is None:
         raise no_commit(id)
-    return json_answer(seen)
+    return json_response(seen)
 
 
 # ── subscriptions ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def create_subscription(service: Service, feed: RealmFeed, scope: Scope, receive: Receive, name: str) -> Answer:
+async def create_subscription(service: Service, feed: RealmFeed, scope: Scope, receive: Receive, name: str) -> Response:
     body = await _body(service, scope, receive, _subscription)
     viewer = _viewer(service, feed, scope)
     await viewer.view(body.pointers)
     await viewer.require_subscribing(body.pointers)
     info, made = await asyncio.to_thread((await _subscribing(service, feed, scope)).create, name, body)
-    return json_answer(info, 201 if made else 200, _version(info.version))
+    return json_response(info, 201 if made else 200, _version(info.version))
 
 
-async def read_subscription(service: Service, feed: RealmFeed, scope: Scope, receive: Receive, name: str) -> Answer:
+async def read_subscription(service: Service, feed: RealmFeed, scope: Scope, receive: Receive, name: str) -> Response:
     parse_query(scope["query_string"], parameters.NO_PARAMETERS)
     info = await asyncio.to_thread((await _subscribing(service, feed, scope, name)).get, name)
-    return json_answer(info, 200, _version(info.version))
+    return json_response(info, 200, _version(info.version))
 
 
-async def delete_subscription(service: Service, feed: RealmFeed, scope: Scope, receive: Receive, name: str) -> Answer:
+async def delete_subscription(service: Service, feed: RealmFeed, scope: Scope, receive: Receive, name: str) -> Response:
     given = parse_query(scope["query_string"], parameters.DELETE_SUBSCRIPTION)
     expected = expected_version(scope)
     subscribing = await _subscribing(service, feed, scope)
@@ -113,30 +113,30 @@ async def delete_subscription(service: Service, feed: RealmFeed, scope: Scope, r
     except SubscriptionMoved as moved:
         raise moved if expected is None else precondition_failed(moved.message) from moved
     except SubscriptionNotFound:
-        run = under(scope)
+        run = idempotent_run(scope)
         if run is None or not run.again:  # else an earlier run of this request has deleted it
             raise
-    return Answer(204, [NO_STORE], b"")
+    return Response(204, [NO_STORE], b"")
 
 
-async def acknowledge(service: Service, feed: RealmFeed, scope: Scope, receive: Receive, name: str) -> Answer:
+async def acknowledge(service: Service, feed: RealmFeed, scope: Scope, receive: Receive, name: str) -> Response:
     body = await _body(service, scope, receive, _acknowledgement)
     info = await asyncio.to_thread((await _subscribing(service, feed, scope, name)).acknowledge, name, body, _request_id(scope))
-    return json_answer(info, 200, _version(info.version))
+    return json_response(info, 200, _version(info.version))
 
 
-async def rewind(service: Service, feed: RealmFeed, scope: Scope, receive: Receive, name: str) -> Answer:
+async def rewind(service: Service, feed: RealmFeed, scope: Scope, receive: Receive, name: str) -> Response:
     body = await _body(service, scope, receive, _rewind)
     info = await asyncio.to_thread((await _subscribing(service, feed, scope, name)).rewind, name, body, _request_id(scope))
-    return json_answer(info, 200, _version(info.version))
+    return json_response(info, 200, _version(info.version))
 
 
-async def subscription_changes(service: Service, feed: RealmFeed, scope: Scope, receive: Receive, name: str) -> Answer:
+async def subscription_changes(service: Service, feed: RealmFeed, scope: Scope, receive: Receive, name: str) -> Response:
     """The next page, and what to post back when it is done with. Reading it moves nothing."""
     given: dict[str, Any] = parse_query(scope["query_string"], parameters.SUBSCRIPTION_CHANGES)
     one = await asyncio.to_thread((await _subscribing(service, feed, scope)).read, name)
     page = await _next_page(service, feed, one, given["limit"], given["wait"], _viewer(service, feed, scope))
-    return Answer(200, [JSON, NO_STORE], subscription_page_json(page, one.version))
+    return Response(200, [JSON, NO_STORE], subscription_page_json(page, one.version))
 
 
 async def _next_page(
@@ -185,7 +185,7 @@ async def _body(service: Service, scope: Scope, receive: Receive, decoder: msgsp
 
 
 def _request_id(scope: Scope) -> str:
-    run = under(scope)
+    run = idempotent_run(scope)
     return "" if run is None else run.request_id
 
 

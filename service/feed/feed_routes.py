@@ -169,20 +169,20 @@ FEED_ROUTES = (
 )
 
 
-class Found(NamedTuple):
+class RouteMatch(NamedTuple):
     realm: str
     rest: str
     """The id or name in the path, if it has one."""
     by_method: dict[str, FeedRoute]
 
 
-def find_route(path: str) -> Found | None:
+def find_route(path: str) -> RouteMatch | None:
     """What is at a path that begins with `/feed/v1/`; None if nothing is."""
     parts = path.split("/")[3:]
     if not 2 <= len(parts) <= 4 or not parts[0]:
         return None
     by_method = _BY_SHAPE.get((parts[1], len(parts), parts[3] if len(parts) == 4 else ""))
-    return None if by_method is None else Found(parts[0], parts[2] if len(parts) > 2 else "", by_method)
+    return None if by_method is None else RouteMatch(parts[0], parts[2] if len(parts) > 2 else "", by_method)
 
 
 def _by_shape() -> dict[tuple[str, int, str], dict[str, FeedRoute]]:

@@ -97,7 +97,7 @@ class Stream:
     def cursor(self) -> str:
         return positions_cursor(self.positions, self.feed.kernel.realm, self.query.filter)
 
-    async def run(self, line: Line, heartbeat_seconds: float) -> EndReason:
+    async def run(self, line: StreamConnection, heartbeat_seconds: float) -> EndReason:
         """Frames without end: Changes as they come, and a bookmark whenever nothing else was to be said for a while."""
         with NewsWaiter(self.feed.watch, self.positions, self._stopping) as waiter:
             line.when_gone(waiter.interrupt)
@@ -120,7 +120,7 @@ class Stream:
         view = await self._viewer.view(self.positions)
         return await read_page(self.feed.pages, self.positions, self.query, FRAME_BYTES_MAX, view)
 
-    async def _send(self, line: Line, page: Page) -> None:
+    async def _send(self, line: StreamConnection, page: Page) -> None:
         event = StreamEvent.CHANGES if page.entries else StreamEvent.BOOKMARK
         realm, filter = self.feed.kernel.realm, self.query.filter
         try:
@@ -131,7 +131,7 @@ class Stream:
         self.positions = page.ends
 
 
-class Line:
+class StreamConnection:
     """The connection to one reader: frames go out one at a time, and its silence is noticed."""
 
     def __init__(self, receive: Receive, send: Send, stall_seconds: float) -> None:
@@ -213,7 +213,7 @@ async def serve_stream(
     positions = await start_positions(feed.pages, query)
     await read_page(feed.pages, positions, query, view=view)  # what cannot go on is refused before anything is sent
     stream = Stream(feed, query, positions, stopping, viewer)
-    line = Line(receive, send, limits.stall_seconds)
+    line = StreamConnection(receive, send, limits.stall_seconds)
     streams.open.add(stream)
     try:
         await line.open(request_id)
@@ -226,7 +226,9 @@ async def serve_stream(
         line.close()
 
 
-async def _run(stream: Stream, line: Line, heartbeat_seconds: float, request_id: bytes, streams: OpenStreams) -> StreamEnd:
+async def _run(
+    stream: Stream, line: StreamConnection, heartbeat_seconds: float, request_id: bytes, streams: OpenStreams
+) -> StreamEnd:
     problem: Problem | None = None
     try:
         reason = await stream.run(line, heartbeat_seconds)

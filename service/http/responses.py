@@ -19,17 +19,17 @@ NO_STORE = (b"cache-control", b"no-store")
 _encode = msgspec.json.Encoder().encode
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     status: int
     headers: Headers
     body: bytes
 
 
-def json_answer(value: object, status: int = 200, *headers: tuple[bytes, bytes]) -> Answer:
-    return Answer(status, [JSON, NO_STORE, *headers], _encode(value))
+def json_response(value: object, status: int = 200, *headers: tuple[bytes, bytes]) -> Response:
+    return Response(status, [JSON, NO_STORE, *headers], _encode(value))
 
 
-async def send_answer(send: Send, answer: Answer, request_id: bytes) -> None:
+async def send_response(send: Send, answer: Response, request_id: bytes) -> None:
     headers = [*answer.headers, (b"x-request-id", request_id)]
     if answer.status != 304:
         headers.append((b"content-length", b"%d" % len(answer.body)))
@@ -37,7 +37,7 @@ async def send_answer(send: Send, answer: Answer, request_id: bytes) -> None:
     await send({"type": "http.response.body", "body": answer.body})
 
 
-def comes_twice(scope: Scope, name: bytes) -> bool:
+def is_repeated(scope: Scope, name: bytes) -> bool:
     """⚠ Then whoever stands in front may have looked at the other one."""
     return len([key for key, _ in scope["headers"] if key == name]) > 1
 

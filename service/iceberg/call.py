@@ -18,9 +18,9 @@ from headwater.service.auth.feed_view import Viewer
 from headwater.service.http.bodies import decode_body
 from headwater.service.http.correlation import correlation_headers
 from headwater.service.http.responses import Scope, header
-from headwater.service.iceberg.operations.lake_branch import Caller, LakeBranch
+from headwater.service.iceberg.operations.lake_branch import CommitAuthor, LakeBranch
 from headwater.service.iceberg.operations.lakes import Lakes
-from headwater.service.idempotency.keyed_requests import under
+from headwater.service.idempotency.keyed_requests import idempotent_run
 from headwater.service.idempotency.request_key import canonical_body
 from headwater.service.operations.realm_feeds import RealmFeed
 
@@ -40,7 +40,7 @@ class Identifier(msgspec.Struct, frozen=True):
         return key_of(self.namespace, self.name)
 
 
-class Call:
+class IcebergCall:
     def __init__(
         self, feed: RealmFeed, lakes: Lakes, scope: Scope, names: Mapping[str, str], body: bytes, viewer: Viewer
     ) -> None:
@@ -106,15 +106,15 @@ class Call:
         return found
 
     @property
-    def caller(self) -> Caller:
+    def caller(self) -> CommitAuthor:
         """⚠ The key is the request id of the commit, so a request whose answer was lost in a crash finds it in the log."""
-        runs_under = under(self.scope)
+        runs_under = idempotent_run(self.scope)
         if runs_under is None:
-            return Caller(caller_of(self.scope).name, headers=correlation_headers(self.scope))
+            return CommitAuthor(caller_of(self.scope).name, headers=correlation_headers(self.scope))
         digest = blake2s(canonical_body(self.body), digest_size=16)
         digest.update(f"{self.scope['method']} {self.scope['path']}".encode("utf-8", "replace"))
         digest.update(self.scope["query_string"])
-        return Caller(
+        return CommitAuthor(
             caller_of(self.scope).name,
             runs_under.request_id,
             digest.hexdigest(),

@@ -10,8 +10,8 @@ import msgspec
 from headwater.producer.content.snapshots import ContentEntry
 from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import InvalidInput
-from headwater.service.http.responses import JSON, NO_STORE, Answer, json_answer
-from headwater.service.iceberg.call import Call, Identifier, key_of
+from headwater.service.http.responses import JSON, NO_STORE, Response, json_response
+from headwater.service.iceberg.call import IcebergCall, Identifier, key_of
 from headwater.service.iceberg.metadata.table_requests import AssertCreate, read_requirements
 from headwater.service.iceberg.operations import table_commits, tables, views
 from headwater.service.iceberg.operations.lake_branch import TABLE, VIEW, LakeBranch, as_table, as_view
@@ -61,11 +61,11 @@ class Transaction(msgspec.Struct, frozen=True, rename="kebab"):
 # ── tables ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def list_tables(call: Call) -> Answer:
+def list_tables(call: IcebergCall) -> Response:
     return identifiers(list_names(call.branch, call.namespace, TABLE, *call.page()))
 
 
-def create_table(call: Call) -> Answer:
+def create_table(call: IcebergCall) -> Response:
     body = call.read(TableCreation)
     key = key_of(call.namespace, body.name)
     if body.stage_create:
@@ -73,13 +73,13 @@ def create_table(call: Call) -> Answer:
     return _with_etag(call, tables.create_table(call.branch, call.caller, key, body))
 
 
-def register_table(call: Call) -> Answer:
+def register_table(call: IcebergCall) -> Response:
     body = call.read(Registration)
     key = key_of(call.namespace, body.name)
     return _with_etag(call, tables.register_table(call.branch, call.caller, key, body.metadata_location, body.overwrite))
 
 
-async def load_table(call: Call) -> Answer:
+async def load_table(call: IcebergCall) -> Response:
     """On the event loop, from memory, if the file is known; the branch is always asked."""
     snapshots = call.query.get("snapshots", "all")
     if snapshots not in ("all", "refs"):
@@ -88,18 +88,18 @@ async def load_table(call: Call) -> Answer:
     file = await _file(await call.branch_on_loop(), location)
     etag = f'"{file.etag}-{snapshots}"'
     if etag in [one.strip().removeprefix("W/") for one in call.header(b"if-none-match").split(",")]:
-        return Answer(304, [(b"etag", etag.encode()), NO_STORE], b"")
+        return Response(304, [(b"etag", etag.encode()), NO_STORE], b"")
     json = file.json if snapshots == "all" else file.known_refs_json
     json = json if json is not None else await asyncio.to_thread(file.refs_json)
     return _loaded(call, json, file.location, (b"etag", etag.encode()))
 
 
-async def table_exists(call: Call) -> Answer:
+async def table_exists(call: IcebergCall) -> Response:
     as_table(call.table, await _standing_at(call, call.table))
     return NO_CONTENT
 
 
-async def update_table(call: Call) -> Answer:
+async def update_table(call: IcebergCall) -> Response:
     """Writers of one table wait in line on the event loop, where waiting costs no thread."""
     body, key = call.read(TableCommit), call.table
     branch, caller = await call.branch_on_loop(), call.caller
@@ -112,27 +112,27 @@ async def update_table(call: Call) -> Answer:
         file = await asyncio.to_thread(update)
     etag = (b"etag", f'"{file.etag}-all"'.encode())
     body_json = b'{"metadata-location":%b,"metadata":%b}' % (_encode(file.location), file.json)
-    return Answer(200, [JSON, NO_STORE, etag], body_json)
+    return Response(200, [JSON, NO_STORE, etag], body_json)
 
 
-def drop_table(call: Call) -> Answer:
+def drop_table(call: IcebergCall) -> Response:
     tables.drop_table(call.branch, call.caller, call.table, purge=call.flag("purgeRequested"))
     return NO_CONTENT
 
 
-def unregister_table(call: Call) -> Answer:
+def unregister_table(call: IcebergCall) -> Response:
     location = tables.drop_table(call.branch, call.caller, call.table)
     file = call.branch.metadata.load(location or "")
-    return Answer(200, [JSON, NO_STORE], b'{"metadata-location":%b,"metadata":%b}' % (_encode(file.location), file.json))
+    return Response(200, [JSON, NO_STORE], b'{"metadata-location":%b,"metadata":%b}' % (_encode(file.location), file.json))
 
 
-def rename_table(call: Call) -> Answer:
+def rename_table(call: IcebergCall) -> Response:
     body = call.read(Renaming)
     tables.rename_table(call.branch, call.caller, body.source.key, body.destination.key)
     return NO_CONTENT
 
 
-def commit_transaction(call: Call) -> Answer:
+def commit_transaction(call: IcebergCall) -> Response:
     changes = []
     for change in call.read(Transaction).table_changes:
         if change.identifier is None:
@@ -142,15 +142,15 @@ def commit_transaction(call: Call) -> Answer:
     return NO_CONTENT
 
 
-def load_credentials(call: Call) -> Answer:
+def load_credentials(call: IcebergCall) -> Response:
     """Only what the operator said may be told; otherwise clients use their own."""
     tables.table_exists(call.branch, call.table)
     told = call.lakes.storage.clients if call.lakes.storage.secrets_told else {}
     credentials = [{"prefix": call.branch.metadata.warehouse.root, "config": told}] if told else []
-    return json_answer({"storage-credentials": credentials})
+    return json_response({"storage-credentials": credentials})
 
 
-def report_metrics(call: Call) -> Answer:
+def report_metrics(call: IcebergCall) -> Response:
     """Accepted, and not kept."""
     if not isinstance(_object(call.body), dict):
         raise InvalidInput("A report is a JSON object.", field="body")
@@ -161,46 +161,46 @@ def report_metrics(call: Call) -> Answer:
 # ── views ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def list_views(call: Call) -> Answer:
+def list_views(call: IcebergCall) -> Response:
     return identifiers(list_names(call.branch, call.namespace, VIEW, *call.page()))
 
 
-def create_view(call: Call) -> Answer:
+def create_view(call: IcebergCall) -> Response:
     body = call.read(ViewCreation)
     file = views.create_view(call.branch, call.caller, key_of(call.namespace, body.name), body)
     return _loaded(call, file.json, file.location)
 
 
-def register_view(call: Call) -> Answer:
+def register_view(call: IcebergCall) -> Response:
     body = call.read(Registration)
     key = key_of(call.namespace, body.name)
     file = views.register_view(call.branch, call.caller, key, body.metadata_location)
     return _loaded(call, file.json, file.location)
 
 
-async def load_view(call: Call) -> Answer:
+async def load_view(call: IcebergCall) -> Response:
     location = as_view(call.view, await _standing_at(call, call.view)).value["metadata_location"]
     file = await _file(await call.branch_on_loop(), location)
     return _loaded(call, file.json, file.location)
 
 
-async def view_exists(call: Call) -> Answer:
+async def view_exists(call: IcebergCall) -> Response:
     as_view(call.view, await _standing_at(call, call.view))
     return NO_CONTENT
 
 
-def replace_view(call: Call) -> Answer:
+def replace_view(call: IcebergCall) -> Response:
     body = call.read(ViewCommit)
     file = views.replace_view(call.branch, call.caller, call.view, body.requirements, body.updates)
     return _loaded(call, file.json, file.location)
 
 
-def drop_view(call: Call) -> Answer:
+def drop_view(call: IcebergCall) -> Response:
     views.drop_view(call.branch, call.caller, call.view)
     return NO_CONTENT
 
 
-def rename_view(call: Call) -> Answer:
+def rename_view(call: IcebergCall) -> Response:
     body = call.read(Renaming)
     views.rename_view(call.branch, call.caller, body.source.key, body.destination.key)
     return NO_CONTENT
@@ -209,7 +209,7 @@ def rename_view(call: Call) -> Answer:
 # ── reading on the event loop ───────────────────────────────────────────────────────────────────────────────
 
 
-async def _standing_at(call: Call, key: KeyPath) -> ContentEntry | None:
+async def _standing_at(call: IcebergCall, key: KeyPath) -> ContentEntry | None:
     return await call.lakes.reads.get(await call.branch_on_loop(), key)
 
 
@@ -221,15 +221,15 @@ async def _file(branch: LakeBranch, location: str) -> MetadataFile:
 # ── answers ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _with_etag(call: Call, file: MetadataFile) -> Answer:
+def _with_etag(call: IcebergCall, file: MetadataFile) -> Response:
     return _loaded(call, file.json, file.location, (b"etag", f'"{file.etag}-all"'.encode()))
 
 
-def _loaded(call: Call, metadata: bytes, location: str | None, *headers: tuple[bytes, bytes]) -> Answer:
+def _loaded(call: IcebergCall, metadata: bytes, location: str | None, *headers: tuple[bytes, bytes]) -> Response:
     """The metadata as it stands in its file: it was read before, and is not read again."""
     where = b"" if location is None else b'"metadata-location":%b,' % _encode(location)
     config = _encode(call.lakes.storage.clients)
-    return Answer(200, [JSON, NO_STORE, *headers], b'{%b"metadata":%b,"config":%b}' % (where, metadata, config))
+    return Response(200, [JSON, NO_STORE, *headers], b'{%b"metadata":%b,"config":%b}' % (where, metadata, config))
 
 
 def _object(body: bytes) -> object:

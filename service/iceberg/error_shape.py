@@ -27,7 +27,7 @@ from headwater.schemas.errors import (
     Unsupported,
     ViewNotFound,
 )
-from headwater.service.http.responses import Answer, json_answer
+from headwater.service.http.responses import Response, json_response
 
 TYPES: tuple[tuple[type[HeadwaterError], str, int], ...] = (
     (NamespaceNotFound, "NoSuchNamespaceException", 404),
@@ -57,7 +57,7 @@ BEARER = (b"www-authenticate", b'Bearer realm="headwater"')
 RETRY_AFTER = (b"retry-after", b"1")
 
 
-def error_answer(error: HeadwaterError) -> Answer:
+def error_response(error: HeadwaterError) -> Response:
     name, status = _type_of(error)
     headers: tuple[tuple[bytes, bytes], ...] = (RETRY_AFTER,) if status == 503 else ()
     if status == 429:
@@ -67,7 +67,7 @@ def error_answer(error: HeadwaterError) -> Answer:
     return _answer(_told(error), name, status, *headers)
 
 
-def internal_error() -> Answer:
+def internal_error() -> Response:
     return _answer("The server failed at this request; its log says more.", "InternalServerError", 500)
 
 
@@ -87,5 +87,5 @@ def _told(error: HeadwaterError) -> str:
     return f"{field}{error.message}" + (f" {error.remedy}" if error.remedy else "")
 
 
-def _answer(message: str, type: str, status: int, *headers: tuple[bytes, bytes]) -> Answer:
-    return json_answer({"error": {"message": message, "type": type, "code": status}}, status, *headers)
+def _answer(message: str, type: str, status: int, *headers: tuple[bytes, bytes]) -> Response:
+    return json_response({"error": {"message": message, "type": type, "code": status}}, status, *headers)

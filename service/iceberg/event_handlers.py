@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Meta
 
 from headwater.schemas.errors import InvalidInput
-from headwater.service.http.responses import Answer, json_answer
-from headwater.service.iceberg.call import Call
+from headwater.service.http.responses import Response, json_response
+from headwater.service.iceberg.call import IcebergCall
 from headwater.service.iceberg.operations.events import (
     FILTER_ITEMS_MAX,
     PAGE_EVENTS,
@@ -35,7 +35,7 @@ class QueryEvents(msgspec.Struct, frozen=True, rename="kebab"):
     custom_filters: dict[str, str] = {}
 
 
-def query_events(call: Call) -> Answer:
+def query_events(call: IcebergCall) -> Response:
     body = call.read(QueryEvents) if call.body else QueryEvents()
     unknown = [name for name in body.object_types or () if name not in _OBJECT_TYPES]
     if unknown or body.custom_filters:
@@ -51,4 +51,4 @@ def query_events(call: Call) -> Answer:
     size = min(body.page_size or PAGE_EVENTS, PAGE_EVENTS_MAX)
     query = EventQuery(filter, body.continuation_token, size, body.since_timestamp_ms)
     pointer = call.branch.pointer
-    return json_answer(read_events(call.feed, pointer, query, call.viewer.view_now(pointer)))
+    return json_response(read_events(call.feed, pointer, query, call.viewer.view_now(pointer)))

@@ -10,13 +10,13 @@ from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import InvalidInput
 from headwater.service.auth.tokens.token_endpoint import dev_token
 from headwater.service.dev_realm import DEV_CATALOG
-from headwater.service.http.responses import NO_STORE, Answer, json_answer
-from headwater.service.iceberg.call import LEVELS, Call, namespace_of
+from headwater.service.http.responses import NO_STORE, Response, json_response
+from headwater.service.iceberg.call import LEVELS, IcebergCall, namespace_of
 from headwater.service.iceberg.operations import namespaces
 from headwater.service.iceberg.operations.lakes import prefix_of
 from headwater.service.iceberg.operations.namespaces import Names
 
-NO_CONTENT = Answer(204, [NO_STORE], b"")
+NO_CONTENT = Response(204, [NO_STORE], b"")
 
 
 class NamespaceCreation(msgspec.Struct, frozen=True):
@@ -29,10 +29,10 @@ class PropertiesUpdate(msgspec.Struct, frozen=True):
     updates: dict[str, str] = {}
 
 
-def config(call: Call, endpoints: list[str]) -> Answer:
+def config(call: IcebergCall, endpoints: list[str]) -> Response:
     warehouse = call.query.get("warehouse") or DEV_CATALOG
     call.branch_of(prefix_of(warehouse)).state()  # 404 for what is not there
-    return json_answer(
+    return json_response(
         {
             "defaults": {},
             "overrides": {"prefix": prefix_of(warehouse)},
@@ -42,47 +42,47 @@ def config(call: Call, endpoints: list[str]) -> Answer:
     )
 
 
-def token(call: Call) -> Answer:
+def token(call: IcebergCall) -> Response:
     """The door answers it, before anyone is asked for a token; this is what it answers under `--dev`."""
     return dev_token(call.body)
 
 
-def list_namespaces(call: Call) -> Answer:
+def list_namespaces(call: IcebergCall) -> Response:
     parent = call.query.get("parent")
     found = namespaces.list_namespaces(call.branch, namespace_of(parent) if parent else (), *call.page())
-    return json_answer({"namespaces": found.keys, "next-page-token": found.next_token})
+    return json_response({"namespaces": found.keys, "next-page-token": found.next_token})
 
 
-def create_namespace(call: Call) -> Answer:
+def create_namespace(call: IcebergCall) -> Response:
     body = call.read(NamespaceCreation)
     key = _levels(body.namespace)
     properties = namespaces.create_namespace(call.branch, call.caller, key, body.properties)
-    return json_answer({"namespace": key, "properties": properties})
+    return json_response({"namespace": key, "properties": properties})
 
 
-def load_namespace(call: Call) -> Answer:
+def load_namespace(call: IcebergCall) -> Response:
     key = call.namespace
-    return json_answer({"namespace": key, "properties": namespaces.namespace_properties(call.branch, key)})
+    return json_response({"namespace": key, "properties": namespaces.namespace_properties(call.branch, key)})
 
 
-def namespace_exists(call: Call) -> Answer:
+def namespace_exists(call: IcebergCall) -> Response:
     namespaces.namespace_properties(call.branch, call.namespace)
     return NO_CONTENT
 
 
-def drop_namespace(call: Call) -> Answer:
+def drop_namespace(call: IcebergCall) -> Response:
     namespaces.drop_namespace(call.branch, call.caller, call.namespace)
     return NO_CONTENT
 
 
-def update_namespace(call: Call) -> Answer:
+def update_namespace(call: IcebergCall) -> Response:
     body = call.read(PropertiesUpdate)
-    return json_answer(namespaces.update_properties(call.branch, call.caller, call.namespace, body.updates, body.removals))
+    return json_response(namespaces.update_properties(call.branch, call.caller, call.namespace, body.updates, body.removals))
 
 
-def identifiers(found: Names) -> Answer:
+def identifiers(found: Names) -> Response:
     named: list[dict[str, Any]] = [{"namespace": key[:-1], "name": key[-1]} for key in found.keys]
-    return json_answer({"identifiers": named, "next-page-token": found.next_token})
+    return json_response({"identifiers": named, "next-page-token": found.next_token})
 
 
 def _levels(levels: list[str]) -> KeyPath:

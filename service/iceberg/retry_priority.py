@@ -23,7 +23,7 @@ REMEMBERED_SECONDS = 10.0
 WAITING_MAX = 1_000
 
 
-class _Line:
+class _TableQueue:
     def __init__(self) -> None:
         self.busy = False
         self.holder: Hashable = None
@@ -38,15 +38,15 @@ class _Line:
         return not self.busy and not self.waiting and self.holder is None
 
 
-class Turns:
+class WriterQueue:
     """Of one event loop."""
 
     def __init__(self) -> None:
-        self._lines: dict[Hashable, _Line] = {}
+        self._lines: dict[Hashable, _TableQueue] = {}
 
     @asynccontextmanager
     async def of(self, table: Hashable, writer: Hashable) -> AsyncIterator[None]:
-        line = self._lines.setdefault(table, _Line())
+        line = self._lines.setdefault(table, _TableQueue())
         await self._enter(table, line, writer)
         refused = False
         try:
@@ -57,7 +57,7 @@ class Turns:
         finally:
             self._leave(table, line, writer, refused)
 
-    async def _enter(self, table: Hashable, line: _Line, writer: Hashable) -> None:
+    async def _enter(self, table: Hashable, line: _TableQueue, writer: Hashable) -> None:
         if line.is_empty:
             line.busy = True
             return
@@ -74,13 +74,13 @@ class Turns:
             self._next(table, line)
             raise
 
-    def _leave(self, table: Hashable, line: _Line, writer: Hashable, refused: bool) -> None:
+    def _leave(self, table: Hashable, line: _TableQueue, writer: Hashable, refused: bool) -> None:
         line.busy = False
         if refused:
             line.holder, line.until = writer, asyncio.get_running_loop().time() + line.turn_seconds
         self._next(table, line)
 
-    def _next(self, table: Hashable, line: _Line) -> None:
+    def _next(self, table: Hashable, line: _TableQueue) -> None:
         """Lets in whose turn it is, if nobody is in."""
         if line.busy:
             return
@@ -94,7 +94,7 @@ class Turns:
         if line.is_empty:
             self._leave_alone(table, line)
 
-    def _holder_goes(self, table: Hashable, line: _Line) -> bool:
+    def _holder_goes(self, table: Hashable, line: _TableQueue) -> bool:
         """Whether the turn is over: taken up now, or not taken up in time."""
         loop = asyncio.get_running_loop()
         mine = next((one for one in line.waiting if one[0] == line.holder and not one[1].done()), None)
@@ -115,18 +115,18 @@ class Turns:
             line.timer = None
         return True
 
-    def _leave_alone(self, table: Hashable, line: _Line) -> None:
+    def _leave_alone(self, table: Hashable, line: _TableQueue) -> None:
         """That turns were not taken up is remembered for a while; a line that knows nothing is forgotten at once."""
         if line.turn_seconds == TURN_SECONDS:
             self._lines.pop(table, None)
         elif line.forgetting is None:
             line.forgetting = asyncio.get_running_loop().call_later(REMEMBERED_SECONDS, self._forget, table, line)
 
-    def _forget(self, table: Hashable, line: _Line) -> None:
+    def _forget(self, table: Hashable, line: _TableQueue) -> None:
         line.forgetting, line.turn_seconds = None, TURN_SECONDS
         if line.is_empty:
             self._lines.pop(table, None)
 
-    def _time_is_over(self, table: Hashable, line: _Line) -> None:
+    def _time_is_over(self, table: Hashable, line: _TableQueue) -> None:
         line.timer = None
         self._next(table, line)

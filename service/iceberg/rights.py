@@ -14,7 +14,7 @@ from headwater.service.auth.access import Access
 from headwater.service.auth.caller import Caller
 from headwater.service.auth.rights.rights import Right, Securable
 from headwater.service.dev_realm import DEV_CATALOG
-from headwater.service.iceberg.call import Call, namespace_of
+from headwater.service.iceberg.call import IcebergCall, namespace_of
 from headwater.service.iceberg.content_handlers import Registration, Renaming, TableCommit, Transaction
 from headwater.service.iceberg.operations.lakes import prefix_of
 from headwater.service.iceberg.operations.tables import TableCreation
@@ -30,57 +30,57 @@ class Need(NamedTuple):
     also: Right | None = None
     """At the second place of a rename."""
     where: str = "catalog"
-    find: Callable[[Call], Iterable[KeyPath]] = lambda call: [()]
+    find: Callable[[IcebergCall], Iterable[KeyPath]] = lambda call: [()]
     somewhere: bool = False
     """Anywhere in the catalog will do."""
 
 
-def _namespace(call: Call) -> Iterable[KeyPath]:
+def _namespace(call: IcebergCall) -> Iterable[KeyPath]:
     return [call.namespace]
 
 
-def _table(call: Call) -> Iterable[KeyPath]:
+def _table(call: IcebergCall) -> Iterable[KeyPath]:
     return [call.table]
 
 
-def _view(call: Call) -> Iterable[KeyPath]:
+def _view(call: IcebergCall) -> Iterable[KeyPath]:
     return [call.view]
 
 
-def _parent(call: Call) -> Iterable[KeyPath]:
+def _parent(call: IcebergCall) -> Iterable[KeyPath]:
     parent = call.query.get("parent")
     return [namespace_of(parent) if parent else ()]
 
 
-def _new_namespace(call: Call) -> Iterable[KeyPath]:
+def _new_namespace(call: IcebergCall) -> Iterable[KeyPath]:
     return [tuple(call.read(NamespaceCreation).namespace)]
 
 
-def _new_table(call: Call) -> Iterable[KeyPath]:
+def _new_table(call: IcebergCall) -> Iterable[KeyPath]:
     return [(*call.namespace, call.read(TableCreation).name)]
 
 
-def _new_view(call: Call) -> Iterable[KeyPath]:
+def _new_view(call: IcebergCall) -> Iterable[KeyPath]:
     return [(*call.namespace, call.read(ViewCreation).name)]
 
 
-def _registered(call: Call) -> Iterable[KeyPath]:
+def _registered(call: IcebergCall) -> Iterable[KeyPath]:
     return [(*call.namespace, call.read(Registration).name)]
 
 
-def _renamed(call: Call) -> Iterable[KeyPath]:
+def _renamed(call: IcebergCall) -> Iterable[KeyPath]:
     body = call.read(Renaming)
     return [body.source.key, body.destination.key]
 
 
-def _changed_tables(call: Call) -> Iterable[KeyPath]:
+def _changed_tables(call: IcebergCall) -> Iterable[KeyPath]:
     changes = call.read(Transaction).table_changes
     if any(change.identifier is None for change in changes):
         raise InvalidInput("A table change says no table.", field="identifier")
     return [change.identifier.key for change in changes if change.identifier is not None]
 
 
-def _need(right: Right, find: Callable[[Call], Iterable[KeyPath]], also: Right | None = None) -> Need:
+def _need(right: Right, find: Callable[[IcebergCall], Iterable[KeyPath]], also: Right | None = None) -> Need:
     return Need(right, also, (find.__name__).strip("_").replace("_", " "), find)
 
 
@@ -125,16 +125,16 @@ RIGHTS: dict[tuple[str, str], Need] = {
 }
 
 
-def _creating(call: Call) -> Needed:
+def _creating(call: IcebergCall) -> Needed:
     return [(_R.TABLE_CREATE, call.table)] if call.read(TableCommit).creates else []
 
 
-def _creating_some(call: Call) -> Needed:
+def _creating_some(call: IcebergCall) -> Needed:
     changes = call.read(Transaction).table_changes
     return [(_R.TABLE_CREATE, change.identifier.key) for change in changes if change.creates and change.identifier is not None]
 
 
-MORE: dict[tuple[str, str], Callable[[Call], Needed]] = {
+MORE: dict[tuple[str, str], Callable[[IcebergCall], Needed]] = {
     ("POST", _TABLE): _creating,
     ("POST", "/v1/{prefix}/transactions/commit"): _creating_some,
     ("POST", f"{_TABLE}/unregister"): lambda call: [(_R.TABLE_READ, call.table)],
@@ -144,7 +144,7 @@ MORE: dict[tuple[str, str], Callable[[Call], Needed]] = {
 """⚠ What a request needs beside: an update may create a table, and registering reads a file that may be of any table."""
 
 
-async def require_route(access: Access, caller: Caller, method: str, path: str, call: Call) -> None:
+async def require_route(access: Access, caller: Caller, method: str, path: str, call: IcebergCall) -> None:
     """⚠ A route that the table does not have needs everything, so that a forgotten one is closed and not open."""
     if caller.development:
         return
@@ -161,11 +161,11 @@ async def require_route(access: Access, caller: Caller, method: str, path: str, 
 
 
 async def _require_somewhere(access: Access, caller: Caller, right: Right | None, catalog: str) -> None:
-    if not await access.allows_anywhere(caller, right, catalog):
+    if not await access.allows_somewhere_async(caller, right, catalog):
         await access.require(caller, right or Right.CATALOG_READ, Securable(catalog))
         raise NotPermitted("it may not be read.", field="authorization")  # granted in between: the next try finds it
 
 
-def _catalog_of(call: Call) -> str:
+def _catalog_of(call: IcebergCall) -> str:
     prefix = call.names.get("prefix") or prefix_of(call.query.get("warehouse") or DEV_CATALOG)
     return prefix.partition("@")[0]

@@ -6,14 +6,14 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from headwater.schemas.errors import Unsupported
-from headwater.service.http.responses import Answer
+from headwater.service.http.responses import Response
 from headwater.service.iceberg import content_handlers as content
 from headwater.service.iceberg import event_handlers as events
 from headwater.service.iceberg import plain_handlers as plain
-from headwater.service.iceberg.call import Call
+from headwater.service.iceberg.call import IcebergCall
 
-Handler = Callable[[Call], Answer]
-LoopHandler = Callable[[Call], Awaitable[Answer]]
+Handler = Callable[[IcebergCall], Response]
+LoopHandler = Callable[[IcebergCall], Awaitable[Response]]
 
 _NAMESPACES = "/v1/{prefix}/namespaces"
 _NAMESPACE = f"{_NAMESPACES}/{{namespace}}"
@@ -36,7 +36,7 @@ class IcebergRoute(NamedTuple):
         return self.method in ("POST", "DELETE") and not self.reads
 
 
-def _config(call: Call) -> Answer:
+def _config(call: IcebergCall) -> Response:
     return plain.config(call, endpoints())
 
 
@@ -80,7 +80,7 @@ ROUTES = (
 )
 
 
-class Found(NamedTuple):
+class RouteMatch(NamedTuple):
     by_method: dict[str, IcebergRoute]
     names: dict[str, str]
 
@@ -89,7 +89,7 @@ def endpoints() -> list[str]:
     return [f"{route.method} {route.path}" for route in ROUTES if route.advertised and route.handler is not None]
 
 
-def find_route(segments: list[str]) -> Found | None:
+def find_route(segments: list[str]) -> RouteMatch | None:
     """By decoded segments; a fixed word wins over a name."""
     node, names = _TREE, []
     for segment in segments:
@@ -102,7 +102,7 @@ def find_route(segments: list[str]) -> Found | None:
     if not node.routes:
         return None
     wanted = [part[1:-1] for part in next(iter(node.routes.values())).path.split("/") if part.startswith("{")]
-    return Found(node.routes, dict(zip(wanted, names, strict=True)))
+    return RouteMatch(node.routes, dict(zip(wanted, names, strict=True)))
 
 
 def refused(route: IcebergRoute) -> Unsupported:

@@ -11,15 +11,15 @@ from headwater.service.auth.caller import CALLER_IN_SCOPE, DEV_PRINCIPAL, Caller
 from headwater.service.errors.languages import language_of
 from headwater.service.errors.problems import problem_body, problem_headers, problem_of
 from headwater.service.http.bodies import read_body
-from headwater.service.http.responses import Answer, Message, Receive, Scope, header
+from headwater.service.http.responses import Message, Receive, Response, Scope, header
 from headwater.service.idempotency.request_key import keyed_request
-from headwater.service.idempotency.run_once import IdempotencyOptions, Kept, Refused, Under, once_async
+from headwater.service.idempotency.run_once import IdempotencyOptions, IdempotentRun, Kept, Refused, once_async
 
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
-UNDER_IN_SCOPE = "headwater.under"
+IDEMPOTENT_RUN_IN_SCOPE = "headwater.under"
 
 
-class DoorOptions:
+class EndpointOptions:
     """What a door says of itself."""
 
     def __init__(self, options: IdempotencyOptions, request_bytes_max: int, messages_dir: str = "") -> None:
@@ -29,31 +29,31 @@ class DoorOptions:
 
 
 async def answer_once(
-    door: DoorOptions,
+    door: EndpointOptions,
     kernel: RealmKernel,
     scope: Scope,
     receive: Receive,
     route: str,
-    handle: Callable[[Receive], Awaitable[Answer]],
+    handle: Callable[[Receive], Awaitable[Response]],
     *,
     kept: Kept | None = None,
     refused: Refused | None = None,
-) -> Answer:
-    """`handle` reads its body from the `receive` that it gets; `under(scope)` tells it what it runs under."""
+) -> Response:
+    """`handle` reads its body from the `receive` that it gets; `idempotent_run(scope)` tells it what it runs under."""
     if scope["method"] in READING or header(scope, b"idempotency-key") is None:
         return await handle(receive)
     body = await read_body(scope, receive, door.request_bytes_max)
     caller: Caller | None = scope.get(CALLER_IN_SCOPE)
     asked = keyed_request(scope, body, DEV_PRINCIPAL if caller is None else caller.key_owner, route)
 
-    async def run(run_under: Under | None) -> Answer:
-        scope[UNDER_IN_SCOPE] = run_under
+    async def run(run_under: IdempotentRun | None) -> Response:
+        scope[IDEMPOTENT_RUN_IN_SCOPE] = run_under
         return await handle(_received(body))
 
-    def as_problem(error: HeadwaterError) -> Answer:
+    def as_problem(error: HeadwaterError) -> Response:
         language = language_of(scope, door.messages_dir)
         problem = problem_of(error, language=language, messages_dir=door.messages_dir)
-        return Answer(problem.status, problem_headers(problem, language), problem_body(problem))
+        return Response(problem.status, problem_headers(problem, language), problem_body(problem))
 
     return await once_async(
         IdempotencyRows(kernel),
@@ -66,9 +66,9 @@ async def answer_once(
     )
 
 
-def under(scope: Scope) -> Under | None:
+def idempotent_run(scope: Scope) -> IdempotentRun | None:
     """None for a request without a key."""
-    found: Under | None = scope.get(UNDER_IN_SCOPE)
+    found: IdempotentRun | None = scope.get(IDEMPOTENT_RUN_IN_SCOPE)
     return found
 
 

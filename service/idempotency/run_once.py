@@ -20,9 +20,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from headwater.persistence.records.idempotency_rows import Claim, IdempotencyRows, KeptAnswer, KeyedRequest, Verdict
+from headwater.persistence.records.idempotency_rows import Claim, ClaimResult, IdempotencyRows, KeyedRequest, StoredResponse
 from headwater.schemas.errors import HeadwaterError, IdempotencyKeyBusy, IdempotencyKeyReused
-from headwater.service.http.responses import Answer
+from headwater.service.http.responses import Response
 from headwater.service.idempotency.request_key import request_id_of
 
 REPLAYED = (b"idempotency-replayed", b"true")
@@ -31,7 +31,7 @@ NEVER_KEPT = frozenset({401, 403, 408, 412, 425, 429})
 PAUSE_SECONDS, PAUSE_SECONDS_MAX = 0.02, 0.25
 
 
-class Under(NamedTuple):
+class IdempotentRun(NamedTuple):
     """What a keyed request runs under."""
 
     request_id: str
@@ -39,8 +39,8 @@ class Under(NamedTuple):
     """An earlier run has ended without an answer: what it asks for may be done already."""
 
 
-Refused = Callable[[HeadwaterError], Answer]
-Kept = Callable[[Answer], Answer]
+Refused = Callable[[HeadwaterError], Response]
+Kept = Callable[[Response], Response]
 
 
 class IdempotencyOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,18 +54,18 @@ class IdempotencyOptions(msgspec.Struct, frozen=True, kw_only=True):
 def once(
     rows: IdempotencyRows,
     asked: KeyedRequest | None,
-    run: Callable[[Under | None], Answer],
+    run: Callable[[IdempotentRun | None], Response],
     *,
     refused: Refused,
     options: IdempotencyOptions,
     development: bool = False,
     kept: Kept | None = None,
-) -> Answer:
+) -> Response:
     """`kept` is what is kept of an answer that holds a secret."""
     if asked is None:
         return run(None)
     begun = begin(rows, asked, options, development=development)
-    if isinstance(begun, Answer):
+    if isinstance(begun, Response):
         return begun
     try:
         answer = run(_under(begun))
@@ -86,17 +86,17 @@ def once(
 async def once_async(
     rows: IdempotencyRows,
     asked: KeyedRequest | None,
-    run: Callable[[Under | None], Awaitable[Answer]],
+    run: Callable[[IdempotentRun | None], Awaitable[Response]],
     *,
     refused: Refused,
     options: IdempotencyOptions,
     development: bool = False,
     kept: Kept | None = None,
-) -> Answer:
+) -> Response:
     if asked is None:
         return await run(None)
     begun = await begin_async(rows, asked, options, development=development)
-    if isinstance(begun, Answer):
+    if isinstance(begun, Response):
         return begun
     try:
         # ⚠ A caller that hangs up cancels us while the work goes on: then the claim stays until its time is over.
@@ -112,9 +112,9 @@ async def once_async(
     return answer
 
 
-def begin(rows: IdempotencyRows, asked: KeyedRequest, options: IdempotencyOptions, *, development: bool) -> Claim | Answer:
+def begin(rows: IdempotencyRows, asked: KeyedRequest, options: IdempotencyOptions, *, development: bool) -> Claim | Response:
     """The claim to run under, or the answer that there is. Waits for another one that is at it."""
-    trying = _Trying(rows, asked, options, development=development)
+    trying = _ClaimLoop(rows, asked, options, development=development)
     while (found := trying.once()) is None:
         time.sleep(trying.pause_seconds())
     return found
@@ -122,15 +122,15 @@ def begin(rows: IdempotencyRows, asked: KeyedRequest, options: IdempotencyOption
 
 async def begin_async(
     rows: IdempotencyRows, asked: KeyedRequest, options: IdempotencyOptions, *, development: bool
-) -> Claim | Answer:
+) -> Claim | Response:
     """⚠ No thread waits: the one that is waited for may need it."""
-    trying = _Trying(rows, asked, options, development=development)
+    trying = _ClaimLoop(rows, asked, options, development=development)
     while (found := await asyncio.to_thread(trying.once)) is None:
         await asyncio.sleep(trying.pause_seconds())
     return found
 
 
-class _Trying:
+class _ClaimLoop:
     """To claim a key, again and again until it is clear who runs the request."""
 
     def __init__(self, rows: IdempotencyRows, asked: KeyedRequest, options: IdempotencyOptions, *, development: bool) -> None:
@@ -141,7 +141,7 @@ class _Trying:
         self._deadline = time.monotonic() + options.wait_seconds
         self._pause_seconds = PAUSE_SECONDS
 
-    def once(self) -> Claim | Answer | None:
+    def once(self) -> Claim | Response | None:
         """None while another one is at it."""
         options = self._options
         verdict, claim = self._rows.claim(
@@ -151,11 +151,11 @@ class _Trying:
             running_seconds=options.running_seconds,
             kept_seconds=options.kept_seconds,
         )
-        if verdict is Verdict.RUN:
+        if verdict is ClaimResult.RUN:
             return claim
-        if verdict is Verdict.OTHER:
+        if verdict is ClaimResult.OTHER:
             raise key_reused()
-        if verdict is Verdict.DONE and claim.record.answer is not None:
+        if verdict is ClaimResult.DONE and claim.record.answer is not None:
             return _again(claim, claim.record.answer)
         if time.monotonic() >= self._deadline:
             raise IdempotencyKeyBusy(
@@ -171,15 +171,15 @@ class _Trying:
         return pause
 
 
-def settle(rows: IdempotencyRows, begun: Claim, answer: Answer, kept: Kept | None) -> None:
+def settle(rows: IdempotencyRows, begun: Claim, answer: Response, kept: Kept | None) -> None:
     if is_final(answer):
         shown = answer if kept is None else kept(answer)
-        rows.finish(begun, KeptAnswer(shown.status, list(shown.headers), shown.body))
+        rows.finish(begun, StoredResponse(shown.status, list(shown.headers), shown.body))
     else:
         rows.let_go(begun)
 
 
-def is_final(answer: Answer, error: HeadwaterError | None = None) -> bool:
+def is_final(answer: Response, error: HeadwaterError | None = None) -> bool:
     retriable = error is not None and error.retriable
     return answer.status < 500 and answer.status not in NEVER_KEPT and not retriable
 
@@ -192,10 +192,10 @@ def key_reused() -> IdempotencyKeyReused:
     )
 
 
-def _under(claim: Claim) -> Under:
-    return Under(claim.record.request_id, claim.row.version > 1)
+def _under(claim: Claim) -> IdempotentRun:
+    return IdempotentRun(claim.record.request_id, claim.row.version > 1)
 
 
-def _again(claim: Claim, answer: KeptAnswer) -> Answer | Claim:
+def _again(claim: Claim, answer: StoredResponse) -> Response | Claim:
     """⚠ What was too large to keep is made again, under the request id that is in the log."""
-    return claim if answer.body is None else Answer(answer.status, [*answer.headers, REPLAYED], answer.body)
+    return claim if answer.body is None else Response(answer.status, [*answer.headers, REPLAYED], answer.body)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from headwater.schemas.entry_ids import micros_of, time_text
 from headwater.schemas.http.manage_json import DenialInfo, DenialsPage
 from headwater.service.auth.rights.rights import Right
-from headwater.service.http.responses import Answer, json_answer
+from headwater.service.http.responses import Response, json_response
 from headwater.service.manage import parameters
 from headwater.service.manage.call import ManageCall
 from headwater.service.manage.route import IN_REALM, ManageRoute
 
 
-def list_denials(call: ManageCall) -> Answer:
+def list_denials(call: ManageCall) -> Response:
     limit: int = call.query["limit"]
     token = call.query["token"]
     before = None if token is None else micros_of(token, field="token")
@@ -29,7 +29,7 @@ def list_denials(call: ManageCall) -> Answer:
         )
         for one in found
     ]
-    return json_answer(DenialsPage(denials=told, next_token=told[-1].time if len(told) == limit else None))
+    return json_response(DenialsPage(denials=told, next_token=told[-1].time if len(told) == limit else None))
 
 
 ROUTES = (

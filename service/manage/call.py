@@ -22,9 +22,9 @@ from headwater.service.auth.caller import Caller
 from headwater.service.http.bodies import decode_body
 from headwater.service.http.correlation import correlation_headers
 from headwater.service.http.preconditions import expected_version
-from headwater.service.http.responses import Answer, Scope, json_answer
-from headwater.service.idempotency.keyed_requests import under
-from headwater.service.idempotency.run_once import Under
+from headwater.service.http.responses import Response, Scope, json_response
+from headwater.service.idempotency.keyed_requests import idempotent_run
+from headwater.service.idempotency.run_once import IdempotentRun
 from headwater.service.storage.storage_roots import StorageRoots
 
 LEVELS = "\x1f"
@@ -81,8 +81,8 @@ class ManageCall:
     # ── who writes, and what they have read ─────────────────────────────────────────────────────────────────
 
     @property
-    def under(self) -> Under | None:
-        return under(self.scope)
+    def under(self) -> IdempotentRun | None:
+        return idempotent_run(self.scope)
 
     @property
     def meta(self) -> WriteMeta:
@@ -127,6 +127,6 @@ def meta_of(mutation: Mutation, version: str | None = None) -> MutationMeta:
     )
 
 
-def versioned(value: object, version: str, status: int = 200) -> Answer:
+def versioned(value: object, version: str, status: int = 200) -> Response:
     """With the version as ETag, for If-Match."""
-    return json_answer(value, status, (b"etag", f'"{version}"'.encode()))
+    return json_response(value, status, (b"etag", f'"{version}"'.encode()))

@@ -8,13 +8,13 @@ from headwater.producer.catalogs.catalogs import Catalogs
 from headwater.schemas.entry_ids import time_text
 from headwater.schemas.http.manage_json import CatalogBody, CatalogChange, CatalogInfo, CatalogsPage, CatalogWritten, Gone
 from headwater.service.auth.rights.rights import Right
-from headwater.service.http.responses import Answer, json_answer
+from headwater.service.http.responses import Response, json_response
 from headwater.service.manage import parameters
 from headwater.service.manage.call import ManageCall, meta_of, versioned
 from headwater.service.manage.route import IN_CATALOG, IN_REALM, ManageRoute, Over
 
 
-def list_catalogs(call: ManageCall) -> Answer:
+def list_catalogs(call: ManageCall) -> Response:
     """Those that the caller may see anything of."""
     limit: int = call.query["limit"]
     page = Catalogs(call.kernel).read_page(after=call.query["token"] or "", limit=limit)
@@ -22,16 +22,16 @@ def list_catalogs(call: ManageCall) -> Answer:
     if not shown:
         call.access.check(call.caller, Right.CATALOG_LIST)
     found = [_info(one.catalog, catalog_updates.version_of(one)) for one in shown]
-    return json_answer(CatalogsPage(catalogs=found, next_token=page[-1].catalog.name if len(page) == limit else None))
+    return json_response(CatalogsPage(catalogs=found, next_token=page[-1].catalog.name if len(page) == limit else None))
 
 
-def get_catalog(call: ManageCall) -> Answer:
+def get_catalog(call: ManageCall) -> Response:
     read = Catalogs(call.kernel).read(call.names["catalog"])
     version = catalog_updates.version_of(read)
     return versioned(_info(read.catalog, version), version)
 
 
-def create_catalog(call: ManageCall) -> Answer:
+def create_catalog(call: ManageCall) -> Response:
     body = call.read(CatalogBody)
     return _written(
         catalog_updates.create_catalog(
@@ -46,7 +46,7 @@ def create_catalog(call: ManageCall) -> Answer:
     )
 
 
-def update_catalog(call: ManageCall) -> Answer:
+def update_catalog(call: ManageCall) -> Response:
     body = call.read(CatalogChange)
     if body.storage_root is not None and body.storage_root != call.catalog.storage_root:
         call.storage_roots.check(body.storage_root)
@@ -62,7 +62,7 @@ def update_catalog(call: ManageCall) -> Answer:
     )
 
 
-def delete_catalog(call: ManageCall) -> Answer:
+def delete_catalog(call: ManageCall) -> Response:
     mutation = catalog_updates.drop_catalog(
         call.kernel,
         call.names["catalog"],
@@ -71,10 +71,10 @@ def delete_catalog(call: ManageCall) -> Answer:
         version=call.version,
         meta=call.meta,
     )
-    return json_answer(Gone(meta=meta_of(mutation)))
+    return json_response(Gone(meta=meta_of(mutation)))
 
 
-def _written(written: catalog_updates.CatalogWritten, status: int = 200) -> Answer:
+def _written(written: catalog_updates.CatalogWritten, status: int = 200) -> Response:
     info = _info(written.catalog, written.version)
     return versioned(CatalogWritten(catalog=info, meta=meta_of(written.mutation, written.version)), written.version, status)
 

@@ -22,12 +22,12 @@ from headwater.service.http.bodies import read_body
 from headwater.service.http.parameters import parse_query
 from headwater.service.http.preconditions import expected_version, precondition_failed
 from headwater.service.http.raw_paths import segments_below
-from headwater.service.http.responses import Answer, Receive, Scope, Send
-from headwater.service.idempotency.keyed_requests import DoorOptions, answer_once
+from headwater.service.http.responses import Receive, Response, Scope, Send
+from headwater.service.idempotency.keyed_requests import EndpointOptions, answer_once
 from headwater.service.manage.call import ManageCall
 from headwater.service.manage.principals import without_secret
 from headwater.service.manage.route import IN_REALM, PREFIX, ManageRoute, Over, securable_of
-from headwater.service.manage.routes import Found, find_route
+from headwater.service.manage.routes import RouteMatch, find_route
 
 IN_SYSTEM = tuple(f"{IN_REALM}/{word}" for word in ("principals", "principal-roles", "denials", "usage"))
 
@@ -35,21 +35,21 @@ VERSION_FIELDS = ("version", "expected_head")
 """What an operation calls an ETag that cannot be any version of its record."""
 
 
-class Counted(NamedTuple):
+class MetricsRoute(NamedTuple):
     """Under which name the request is counted."""
 
     path: str
 
 
-class ManageDoor:
+class ManageEndpoint:
     def __init__(self, service: Service) -> None:
         self._service = service
         config = service.config
-        self._options = DoorOptions(config.idempotency, config.request_bytes_max, config.messages_dir)
+        self._options = EndpointOptions(config.idempotency, config.request_bytes_max, config.messages_dir)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """What is refused goes on to the door in front, which tells it as problem+json."""
-        scope["route"] = Counted(f"{PREFIX}/unknown")
+        scope["route"] = MetricsRoute(f"{PREFIX}/unknown")
         segments = segments_below(scope, PREFIX, slashes_at_ends=False)
         found = find_route(segments)
         if found is None:
@@ -59,10 +59,10 @@ class ManageDoor:
             allowed = ", ".join(found.by_method)
             raise MethodNotAllowed(f"{scope['method']} is not for this path.", remedy=f"Use {allowed}.", allowed=allowed)
         _check_realm(route, found)
-        scope["route"] = Counted(route.path)
+        scope["route"] = MetricsRoute(route.path)
         await _send(send, await self._answer(route, found, scope, receive))
 
-    async def _answer(self, route: ManageRoute, found: Found, scope: Scope, receive: Receive) -> Answer:
+    async def _answer(self, route: ManageRoute, found: RouteMatch, scope: Scope, receive: Receive) -> Response:
         access = self._service.access
         realm = SYSTEM_REALM if route.over is Over.SYSTEM else found.names["realm"]
         caller = await access.caller(scope, realm)
@@ -72,7 +72,7 @@ class ManageDoor:
             await access.require(caller, route.right, over)
         kernel = await self._kernel(realm)
 
-        async def handle(receive: Receive) -> Answer:
+        async def handle(receive: Receive) -> Response:
             body = await read_body(scope, receive, self._service.config.request_bytes_max)
             call = ManageCall(kernel, access, caller, scope, found.names, query, body, self._service.config.storage_roots)
             try:
@@ -90,10 +90,10 @@ class ManageDoor:
 
 
 def manage_routes(service: Service) -> list[BaseRoute]:
-    return [Mount(PREFIX, app=ManageDoor(service))]
+    return [Mount(PREFIX, app=ManageEndpoint(service))]
 
 
-def _check_realm(route: ManageRoute, found: Found) -> None:
+def _check_realm(route: ManageRoute, found: RouteMatch) -> None:
     """The system realm has principals and roles, but neither catalogs nor policies."""
     is_of_system = found.names.get("realm") == SYSTEM_REALM and route.over is not Over.SYSTEM
     if is_of_system and not route.path.startswith(IN_SYSTEM):
@@ -112,7 +112,7 @@ def _as_precondition(scope: Scope, changed: HeadwaterError) -> HeadwaterError:
     return precondition_failed(changed.message)
 
 
-async def _send(send: Send, answer: Answer) -> None:
+async def _send(send: Send, answer: Response) -> None:
     headers = list(answer.headers)
     if answer.status != 204:
         headers.append((b"content-length", b"%d" % len(answer.body)))

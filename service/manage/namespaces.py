@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwater.persistence.log.log_entry import Logged
+from headwater.persistence.log.log_entry import LogRecord
 from headwater.producer.access.writing import Mutation
 from headwater.producer.catalogs.catalogs import Catalogs
 from headwater.producer.commits.catalog_commit import CatalogCommit, CommitResult, commit_result
@@ -16,7 +16,7 @@ from headwater.schemas.entry_ids import micros_of
 from headwater.schemas.errors import CommitConflict, ContentExists, InvalidInput, NamespaceNotEmpty, NamespaceNotFound
 from headwater.schemas.http.manage_json import Gone, NamespaceBody, NamespaceInfo, NamespacesPage, NamespaceWritten
 from headwater.service.auth.rights.rights import Right, Securable
-from headwater.service.http.responses import Answer, json_answer
+from headwater.service.http.responses import Response, json_response
 from headwater.service.manage import parameters
 from headwater.service.manage.call import LEVELS, ManageCall, meta_of, versioned
 from headwater.service.manage.route import IN_CATALOG, ManageRoute, Over
@@ -26,7 +26,7 @@ DELETED_MAX = 10_000
 """Of one request that deletes a namespace with all that is inside."""
 
 
-def list_namespaces(call: ManageCall) -> Answer:
+def list_namespaces(call: ManageCall) -> Response:
     parent = call.path("parent")
     if parent:
         _namespace(call, parent)
@@ -38,14 +38,14 @@ def list_namespaces(call: ManageCall) -> Answer:
         token=call.query["token"],
         limit=call.query["limit"],
     )
-    return json_answer(NamespacesPage(namespaces=[_info(one) for one in page.entries], next_token=page.next_token))
+    return json_response(NamespacesPage(namespaces=[_info(one) for one in page.entries], next_token=page.next_token))
 
 
-def get_namespace(call: ManageCall) -> Answer:
-    return json_answer(_info(_namespace(call, call.path("namespace"))))
+def get_namespace(call: ManageCall) -> Response:
+    return json_response(_info(_namespace(call, call.path("namespace"))))
 
 
-def create_namespace(call: ManageCall) -> Answer:
+def create_namespace(call: ManageCall) -> Response:
     body = call.read(NamespaceBody)
     key = tuple(body.path)
     if any(LEVELS in level for level in key):
@@ -62,10 +62,10 @@ def create_namespace(call: ManageCall) -> Answer:
     return versioned(written, done.commit_id, 201)
 
 
-def delete_namespace(call: ManageCall) -> Answer:
+def delete_namespace(call: ManageCall) -> Response:
     key = call.path("namespace")
     mutation = call.gone(_pointer(call), lambda: _mutation(call, _delete(call, key)))
-    return json_answer(Gone(meta=meta_of(mutation)))
+    return json_response(Gone(meta=meta_of(mutation)))
 
 
 def _delete(call: ManageCall, key: KeyPath) -> CommitResult:
@@ -112,7 +112,7 @@ def _namespace(call: ManageCall, key: KeyPath) -> ContentEntry:
     return found
 
 
-def _at(call: ManageCall) -> Logged:
+def _at(call: ManageCall) -> LogRecord:
     references = Catalogs(call.kernel).references(call.catalog)
     return references.resolve(call.query["branch"] or call.catalog.default_branch, field="branch").logged
 

@@ -20,25 +20,25 @@ from headwater.schemas.http.manage_json import (
     PolicyWritten,
 )
 from headwater.service.auth.rights.rights import Right
-from headwater.service.http.responses import Answer, json_answer
+from headwater.service.http.responses import Response, json_response
 from headwater.service.manage import parameters
 from headwater.service.manage.call import ManageCall, meta_of, versioned
 from headwater.service.manage.route import IN_REALM, ManageRoute
 
 
-def list_policies(call: ManageCall) -> Answer:
+def list_policies(call: ManageCall) -> Response:
     limit: int = call.query["limit"]
     found = Policies(call.kernel).list(after=call.query["token"] or "", limit=limit)
     next_token = found[-1].name if len(found) == limit else None
-    return json_answer(PoliciesPage(policies=[_info(one) for one in found], next_token=next_token))
+    return json_response(PoliciesPage(policies=[_info(one) for one in found], next_token=next_token))
 
 
-def get_policy(call: ManageCall) -> Answer:
+def get_policy(call: ManageCall) -> Response:
     found = Policies(call.kernel).get(call.names["policy"])
     return versioned(_info(found), found.version)
 
 
-def create_policy(call: ManageCall) -> Answer:
+def create_policy(call: ManageCall) -> Response:
     body = call.read(PolicyBody)
     written = Policies(call.kernel).create(
         body.name, type=body.type, content=body.content, description=body.description, meta=call.meta
@@ -47,7 +47,7 @@ def create_policy(call: ManageCall) -> Answer:
     return versioned(PolicyWritten(policy=_info(policy), meta=meta_of(written.mutation, policy.version)), policy.version, 201)
 
 
-def update_policy(call: ManageCall) -> Answer:
+def update_policy(call: ManageCall) -> Response:
     body = call.read(PolicyChange)
     written = Policies(call.kernel).update(
         call.names["policy"], content=body.content, description=body.description, version=call.version, meta=call.meta
@@ -56,42 +56,42 @@ def update_policy(call: ManageCall) -> Answer:
     return versioned(PolicyWritten(policy=_info(policy), meta=meta_of(written.mutation, policy.version)), policy.version)
 
 
-def delete_policy(call: ManageCall) -> Answer:
+def delete_policy(call: ManageCall) -> Response:
     name, detach_all = call.names["policy"], call.query["detach_all"] == "true"
     mutation = call.gone(
         POLICIES_POINTER,
         lambda: Policies(call.kernel).delete(name, version=call.version, detach_all=detach_all, meta=call.meta),
     )
-    return json_answer(Gone(meta=meta_of(mutation)))
+    return json_response(Gone(meta=meta_of(mutation)))
 
 
 # ── mappings ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def list_mappings(call: ManageCall) -> Answer:
+def list_mappings(call: ManageCall) -> Response:
     policies, names = Policies(call.kernel), _catalog_names(call)
     policies.get(call.names["policy"])
-    return json_answer(MappingsPage(mappings=[_mapping(one, names) for one in policies.mappings(call.names["policy"])]))
+    return json_response(MappingsPage(mappings=[_mapping(one, names) for one in policies.mappings(call.names["policy"])]))
 
 
-def attach(call: ManageCall) -> Answer:
+def attach(call: ManageCall) -> Response:
     body = call.read(MappingBody)
     written = Policies(call.kernel).attach(call.names["policy"], _target(call), parameters=body.parameters, meta=call.meta)
     mapping = _mapping(written.value, _catalog_names(call))
-    return json_answer(MappingWritten(mapping=mapping, meta=meta_of(written.mutation)))
+    return json_response(MappingWritten(mapping=mapping, meta=meta_of(written.mutation)))
 
 
-def detach(call: ManageCall) -> Answer:
+def detach(call: ManageCall) -> Response:
     name, target = call.names["policy"], _target(call)
     mutation = call.gone(POLICIES_POINTER, lambda: Policies(call.kernel).detach(name, target, meta=call.meta))
-    return json_answer(Gone(meta=meta_of(mutation)))
+    return json_response(Gone(meta=meta_of(mutation)))
 
 
-def applicable(call: ManageCall) -> Answer:
+def applicable(call: ManageCall) -> Response:
     names = _catalog_names(call)
     found = Policies(call.kernel).applicable(_target(call))
     told = [ApplicablePolicy(policy=_info(policy), mapping=_mapping(mapping, names)) for policy, mapping in found]
-    return json_answer(ApplicablePolicies(policies=told))
+    return json_response(ApplicablePolicies(policies=told))
 
 
 def _target(call: ManageCall) -> Target:

@@ -22,31 +22,31 @@ from headwater.schemas.http.manage_json import (
     SecretShown,
 )
 from headwater.service.auth.rights.rights import Right
-from headwater.service.http.responses import Answer, json_answer
+from headwater.service.http.responses import Response, json_response
 from headwater.service.manage import parameters
 from headwater.service.manage.call import ManageCall, meta_of, versioned
 from headwater.service.manage.route import IN_REALM, ManageRoute
 
 
-def list_principals(call: ManageCall) -> Answer:
+def list_principals(call: ManageCall) -> Response:
     limit: int = call.query["limit"]
     found = Principals(call.kernel).list(after=call.query["token"] or "", limit=limit)
     next_token = found[-1].name if len(found) == limit else None
-    return json_answer(PrincipalsPage(principals=[_info(one) for one in found], next_token=next_token))
+    return json_response(PrincipalsPage(principals=[_info(one) for one in found], next_token=next_token))
 
 
-def get_principal(call: ManageCall) -> Answer:
+def get_principal(call: ManageCall) -> Response:
     found = Principals(call.kernel).get(call.names["principal"])
     return versioned(_info(found), found.version)
 
 
-def create_principal(call: ManageCall) -> Answer:
+def create_principal(call: ManageCall) -> Response:
     body = call.read(PrincipalBody)
     made = Principals(call.kernel).create(body.name, properties=body.properties, with_secret=body.with_secret, meta=call.meta)
     return _with_secret(made, 201)
 
 
-def update_principal(call: ManageCall) -> Answer:
+def update_principal(call: ManageCall) -> Response:
     body = call.read(PropertiesBody)
     written = Principals(call.kernel).update(
         call.names["principal"], properties=body.properties, version=call.version, meta=call.meta
@@ -55,27 +55,27 @@ def update_principal(call: ManageCall) -> Answer:
     return versioned(PrincipalWritten(principal=_info(found), meta=meta_of(written.mutation, found.version)), found.version)
 
 
-def delete_principal(call: ManageCall) -> Answer:
+def delete_principal(call: ManageCall) -> Response:
     name = call.names["principal"]
     mutation = call.gone(PRINCIPALS_POINTER, lambda: Principals(call.kernel).delete(name, version=call.version, meta=call.meta))
-    return json_answer(Gone(meta=meta_of(mutation)))
+    return json_response(Gone(meta=meta_of(mutation)))
 
 
-def rotate_secret(call: ManageCall) -> Answer:
+def rotate_secret(call: ManageCall) -> Response:
     return _rotate(call, call.read(RotationBody).overlap_seconds)
 
 
-def reset_secret(call: ManageCall) -> Answer:
+def reset_secret(call: ManageCall) -> Response:
     """All secrets before it end at once."""
     return _rotate(call, 0)
 
 
-def effective(call: ManageCall) -> Answer:
+def effective(call: ManageCall) -> Response:
     name = call.names["principal"]
     Principals(call.kernel).get(name)
     catalogs = {one.id: one.name for one in Catalogs(call.kernel).list()}
     found = effective_rights(call.kernel, name, catalogs)
-    return json_answer(
+    return json_response(
         EffectiveInfo(
             principal=name,
             roles=list(found.roles),
@@ -89,7 +89,7 @@ def effective(call: ManageCall) -> Answer:
     )
 
 
-def without_secret(answer: Answer) -> Answer:
+def without_secret(answer: Response) -> Response:
     """What is kept of an answer under its key."""
     told = msgspec.json.decode(answer.body)
     if isinstance(told, dict) and isinstance(told.get("credentials"), dict):
@@ -97,12 +97,12 @@ def without_secret(answer: Answer) -> Answer:
     return answer._replace(body=msgspec.json.encode(told))
 
 
-def _rotate(call: ManageCall, overlap_seconds: int) -> Answer:
+def _rotate(call: ManageCall, overlap_seconds: int) -> Response:
     principals, name = Principals(call.kernel), call.names["principal"]
     return _with_secret(principals.rotate_secret(name, overlap_seconds=overlap_seconds, version=call.version, meta=call.meta))
 
 
-def _with_secret(made: WithSecret, status: int = 200) -> Answer:
+def _with_secret(made: WithSecret, status: int = 200) -> Response:
     principal, credentials = made.principal, made.credentials
     shown = (
         None

@@ -22,25 +22,25 @@ from headwater.schemas.http.manage_json import (
     SecretShown,
 )
 from headwater.service.auth.rights.rights import Right
-from headwater.service.http.responses import NO_STORE, Answer, json_answer
+from headwater.service.http.responses import NO_STORE, Response, json_response
 from headwater.service.manage import parameters
 from headwater.service.manage.call import ManageCall, versioned
 from headwater.service.manage.route import REALMS, ManageRoute, Over
 
 
-def list_realms(call: ManageCall) -> Answer:
+def list_realms(call: ManageCall) -> Response:
     limit: int = call.query["limit"]
     found = _realms(call).list(after=call.query["token"] or "", limit=limit)
     page = RealmsPage(realms=[_info(one) for one in found], next_token=found[-1].name if len(found) == limit else None)
-    return json_answer(page)
+    return json_response(page)
 
 
-def get_realm(call: ManageCall) -> Answer:
+def get_realm(call: ManageCall) -> Response:
     realm = _realms(call).get(call.names["realm"])
     return versioned(_info(realm), _version(realm))
 
 
-def create_realm(call: ManageCall) -> Answer:
+def create_realm(call: ManageCall) -> Response:
     body = call.read(RealmBody)
     realms = _realms(call)
     realm = realms.create(body.name, request_id=call.meta.request_id)
@@ -48,33 +48,33 @@ def create_realm(call: ManageCall) -> Answer:
     return versioned(made, made.realm.version, 201)
 
 
-def init_realm(call: ManageCall) -> Answer:
+def init_realm(call: ManageCall) -> Response:
     realms = _realms(call)
     made = _initialized(call, realms, realms.get(call.names["realm"]))
     return versioned(made, made.realm.version)
 
 
-def activate_realm(call: ManageCall) -> Answer:
+def activate_realm(call: ManageCall) -> Response:
     return _moved(call, RealmStatus.ACTIVE, lambda realms, name: realms.activate(name))
 
 
-def deactivate_realm(call: ManageCall) -> Answer:
+def deactivate_realm(call: ManageCall) -> Response:
     return _moved(call, RealmStatus.INACTIVE, lambda realms, name: realms.deactivate(name))
 
 
-def purge_realm(call: ManageCall) -> Answer:
+def purge_realm(call: ManageCall) -> Response:
     """Marks: maintenance deletes the data, and there is no way back."""
     return _moved(call, RealmStatus.PURGING, lambda realms, name: realms.purge(name))
 
 
-def delete_realm(call: ManageCall) -> Answer:
+def delete_realm(call: ManageCall) -> Response:
     realms, name = _realms(call), call.names["realm"]
     _check_version(call, realms.get(name))
     realms.delete(name)
-    return Answer(204, [NO_STORE], b"")
+    return Response(204, [NO_STORE], b"")
 
 
-def _moved(call: ManageCall, wanted: RealmStatus, move: Callable[[Realms, str], Realm]) -> Answer:
+def _moved(call: ManageCall, wanted: RealmStatus, move: Callable[[Realms, str], Realm]) -> Response:
     realms, name = _realms(call), call.names["realm"]
     before = realms.get(name)
     again = call.under is not None and call.under.again and before.status is wanted

@@ -20,7 +20,7 @@ from headwater.schemas.http.manage_json import (
     ReferenceWritten,
 )
 from headwater.service.auth.rights.rights import Right
-from headwater.service.http.responses import Answer, json_answer
+from headwater.service.http.responses import Response, json_response
 from headwater.service.manage import parameters
 from headwater.service.manage.call import ManageCall, meta_of, versioned
 from headwater.service.manage.route import IN_CATALOG, ManageRoute, Over
@@ -28,22 +28,22 @@ from headwater.service.manage.route import IN_CATALOG, ManageRoute, Over
 TYPES = {"branch": ReferenceType.BRANCH, "tag": ReferenceType.TAG}
 
 
-def list_references(call: ManageCall) -> Answer:
+def list_references(call: ManageCall) -> Response:
     page = _references(call).list(
         type=None if call.query["type"] is None else TYPES[call.query["type"]],
         token=call.query["token"],
         limit=call.query["limit"],
         deleted=call.query["deleted"] == "true",
     )
-    return json_answer(ReferencesPage(references=[_info(one) for one in page.references], next_token=page.next_token))
+    return json_response(ReferencesPage(references=[_info(one) for one in page.references], next_token=page.next_token))
 
 
-def get_reference(call: ManageCall) -> Answer:
+def get_reference(call: ManageCall) -> Response:
     found = _references(call).get(call.names["reference"], type=_type(call.names["type"]))
     return versioned(_info(found), found.commit_id)
 
 
-def create_reference(call: ManageCall) -> Answer:
+def create_reference(call: ManageCall) -> Response:
     body = call.read(ReferenceBody)
     type = _type(body.type)
     done = _references(call).create(
@@ -52,7 +52,7 @@ def create_reference(call: ManageCall) -> Answer:
     return _written(call, body.name, type, done, 201)
 
 
-def assign_reference(call: ManageCall) -> Answer:
+def assign_reference(call: ManageCall) -> Response:
     body = call.read(ReferenceTarget)
     name, type = call.names["reference"], _type(call.names["type"])
     if call.version is not None and body.expected_head not in (None, call.version):
@@ -68,7 +68,7 @@ def assign_reference(call: ManageCall) -> Answer:
     return _written(call, name, type, done)
 
 
-def delete_reference(call: ManageCall) -> Answer:
+def delete_reference(call: ManageCall) -> Response:
     name, type = call.names["reference"], _type(call.names["type"])
     pointer = reference_pointer(call.catalog.id, type, name)
 
@@ -78,10 +78,10 @@ def delete_reference(call: ManageCall) -> Answer:
         )
         return _mutation(pointer, done)
 
-    return json_answer(Gone(meta=meta_of(call.gone(pointer, delete))))
+    return json_response(Gone(meta=meta_of(call.gone(pointer, delete))))
 
 
-def _written(call: ManageCall, name: str, type: ReferenceType, done: CommitResult, status: int = 200) -> Answer:
+def _written(call: ManageCall, name: str, type: ReferenceType, done: CommitResult, status: int = 200) -> Response:
     found = _references(call).get(name, type=type, deleted_ok=True)
     meta = meta_of(_mutation(found.pointer, done), done.commit_id)
     return versioned(ReferenceWritten(reference=_info(found), meta=meta), done.commit_id, status)

@@ -24,7 +24,7 @@ from headwater.schemas.http.manage_json import (
     RoleWritten,
 )
 from headwater.service.auth.rights.rights import Right, right_of
-from headwater.service.http.responses import Answer, json_answer
+from headwater.service.http.responses import Response, json_response
 from headwater.service.manage import parameters
 from headwater.service.manage.call import ManageCall, meta_of, versioned
 from headwater.service.manage.route import IN_CATALOG, IN_REALM, ManageRoute, Over
@@ -32,34 +32,34 @@ from headwater.service.manage.route import IN_CATALOG, IN_REALM, ManageRoute, Ov
 TIDYING_PAGES_MAX = 100
 
 
-def list_roles(call: ManageCall) -> Answer:
+def list_roles(call: ManageCall) -> Response:
     limit: int = call.query["limit"]
     found = _roles(call).list(after=call.query["token"] or "", limit=limit)
-    return json_answer(
+    return json_response(
         RolesPage(roles=[_info(one) for one in found], next_token=found[-1].name if len(found) == limit else None)
     )
 
 
-def get_role(call: ManageCall) -> Answer:
+def get_role(call: ManageCall) -> Response:
     found = _roles(call).get(call.names["role"])
     return versioned(_info(found), found.version)
 
 
-def create_role(call: ManageCall) -> Answer:
+def create_role(call: ManageCall) -> Response:
     body = call.read(RoleBody)
     written = _roles(call).create(body.name, properties=body.properties, meta=call.meta)
     role = written.value
     return versioned(RoleWritten(role=_info(role), meta=meta_of(written.mutation, role.version)), role.version, 201)
 
 
-def update_role(call: ManageCall) -> Answer:
+def update_role(call: ManageCall) -> Response:
     body = call.read(PropertiesBody)
     written = _roles(call).update(call.names["role"], properties=body.properties, version=call.version, meta=call.meta)
     role = written.value
     return versioned(RoleWritten(role=_info(role), meta=meta_of(written.mutation, role.version)), role.version)
 
 
-def delete_role(call: ManageCall) -> Answer:
+def delete_role(call: ManageCall) -> Response:
     """⚠ First the role, which ends all that was granted to it; the grants themselves are tidied up after."""
     name = call.names["role"]
     mutation = call.gone(_roles_pointer(call), lambda: _roles(call).delete(name, version=call.version, meta=call.meta))
@@ -67,49 +67,49 @@ def delete_role(call: ManageCall) -> Answer:
     for _ in range(TIDYING_PAGES_MAX):
         if _grants(call).forget_role(name, meta=tidying) is None:
             break
-    return json_answer(Gone(meta=meta_of(mutation)))
+    return json_response(Gone(meta=meta_of(mutation)))
 
 
 # ── members ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def list_members(call: ManageCall) -> Answer:
+def list_members(call: ManageCall) -> Response:
     return _assignments(_roles(call).members(call.names["role"]))
 
 
-def roles_of_principal(call: ManageCall) -> Answer:
+def roles_of_principal(call: ManageCall) -> Response:
     return _assignments(principal_roles(call.kernel).of_member(call.names["principal"]))
 
 
-def assign(call: ManageCall) -> Answer:
+def assign(call: ManageCall) -> Response:
     written = _roles(call).assign(call.names["member"], call.names["role"], meta=call.meta)
-    return json_answer(AssignmentWritten(assignment=_assignment(written.value), meta=meta_of(written.mutation)))
+    return json_response(AssignmentWritten(assignment=_assignment(written.value), meta=meta_of(written.mutation)))
 
 
-def revoke_member(call: ManageCall) -> Answer:
+def revoke_member(call: ManageCall) -> Response:
     member, role = call.names["member"], call.names["role"]
     mutation = call.gone(_roles_pointer(call), lambda: _roles(call).revoke(member, role, meta=call.meta))
-    return json_answer(Gone(meta=meta_of(mutation)))
+    return json_response(Gone(meta=meta_of(mutation)))
 
 
 # ── grants ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def list_grants(call: ManageCall) -> Answer:
+def list_grants(call: ManageCall) -> Response:
     _roles(call).get(call.names["role"])
-    return json_answer(GrantsPage(grants=[_grant(one) for one in _grants(call).of_role(call.names["role"])]))
+    return json_response(GrantsPage(grants=[_grant(one) for one in _grants(call).of_role(call.names["role"])]))
 
 
-def grant(call: ManageCall) -> Answer:
+def grant(call: ManageCall) -> Response:
     right = right_of(call.names["right"])
     written = _grants(call).grant(call.names["role"], right, call.path(), meta=call.meta)
-    return json_answer(GrantWritten(grant=_grant(written.value), meta=meta_of(written.mutation)))
+    return json_response(GrantWritten(grant=_grant(written.value), meta=meta_of(written.mutation)))
 
 
-def revoke_grant(call: ManageCall) -> Answer:
+def revoke_grant(call: ManageCall) -> Response:
     role, right, path = call.names["role"], right_of(call.names["right"]), call.path()
     mutation = call.gone(_grants_pointer(call), lambda: _grants(call).revoke(role, right, path, meta=call.meta))
-    return json_answer(Gone(meta=meta_of(mutation)))
+    return json_response(Gone(meta=meta_of(mutation)))
 
 
 # ── of a realm, or of the catalog that the path names ───────────────────────────────────────────────────────
@@ -131,8 +131,8 @@ def _grants_pointer(call: ManageCall) -> str:
     return catalog_grants_pointer(call.catalog.id) if "catalog" in call.names else GRANTS_POINTER
 
 
-def _assignments(found: Sequence[Assignment]) -> Answer:
-    return json_answer(AssignmentsPage(assignments=[_assignment(one) for one in found]))
+def _assignments(found: Sequence[Assignment]) -> Response:
+    return json_response(AssignmentsPage(assignments=[_assignment(one) for one in found]))
 
 
 def _assignment(one: Assignment) -> AssignmentInfo:

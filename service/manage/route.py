@@ -10,10 +10,10 @@ import msgspec
 
 from headwater.service.auth.rights.rights import REALM, Right, Securable
 from headwater.service.http.parameters import Parameter
-from headwater.service.http.responses import Answer
+from headwater.service.http.responses import Response
 from headwater.service.manage.call import LEVELS, ManageCall
 
-Handler = Callable[[ManageCall], Answer]
+Handler = Callable[[ManageCall], Response]
 PREFIX = "/manage/v1"
 REALMS = f"{PREFIX}/realms"
 IN_REALM = f"{PREFIX}/{{realm}}"

@@ -30,17 +30,17 @@ MANAGE_ROUTES: tuple[ManageRoute, ...] = (
 )
 
 
-class Found(NamedTuple):
+class RouteMatch(NamedTuple):
     by_method: dict[str, ManageRoute]
     names: dict[str, str]
 
 
-def find_route(segments: list[str]) -> Found | None:
+def find_route(segments: list[str]) -> RouteMatch | None:
     """What is at a path, given without its prefix; None if nothing is. A word of the API wins over a name."""
     for pattern, by_method in _BY_LENGTH.get(len(segments), ()):
         pairs = list(zip(pattern, segments, strict=True))
         if all(word == segment or (word.startswith("{") and segment) for word, segment in pairs):
-            return Found(by_method, {word[1:-1]: segment for word, segment in pairs if word.startswith("{")})
+            return RouteMatch(by_method, {word[1:-1]: segment for word, segment in pairs if word.startswith("{")})
     return None
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from headwater.schemas.http.manage_json import RealmUsage
 from headwater.service.auth.rights.rights import Right
-from headwater.service.http.responses import Answer, json_answer
+from headwater.service.http.responses import Response, json_response
 from headwater.service.manage.call import ManageCall
 from headwater.service.manage.route import IN_REALM, ManageRoute
 from headwater.service.usage.usage_records import read_usage
 
 
-def realm_usage(call: ManageCall) -> Answer:
+def realm_usage(call: ManageCall) -> Response:
     usage: RealmUsage = read_usage(call.kernel)
-    return json_answer(usage)
+    return json_response(usage)
 
 
 ROUTES = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headwater.persistence.log.log_entry import Content, Logged, StoredOperation, parent
+from headwater.persistence.log.log_entry import Content, LogRecord, StoredOperation, parent
 from headwater.producer.pointer_names import ReferenceType
 from headwater.schemas.change import KeyPath, Op
 from headwater.service.nessie.content_json import content_json
@@ -36,7 +36,7 @@ def stored_json(key: KeyPath, content: Content) -> dict[str, Any]:
     return content_json(key, content.type, content.content_id, content.value)
 
 
-def log_entry_json(logged: Logged, *, operations: bool) -> dict[str, Any]:
+def log_entry_json(logged: LogRecord, *, operations: bool) -> dict[str, Any]:
     told: dict[str, Any] = {"commitMeta": meta_json(logged), "parentCommitHash": parent(logged.entry).hex()}
     if operations:
         told["operations"] = [one for op in logged.entry.operations for one in _operation(op)]

@@ -19,7 +19,7 @@ from headwater.service.http.bodies import decode_body
 from headwater.service.http.responses import Scope
 from headwater.service.nessie.key_paths import parse_key_path
 from headwater.service.nessie.operations.catalog_view import CatalogView
-from headwater.service.nessie.operations.filters import Filter, compiled
+from headwater.service.nessie.operations.filters import CelFilter, compiled
 from headwater.service.nessie.operations.key_ranges import KeyRange
 from headwater.service.nessie.reference_paths import ReferencePath, parse_reference_path
 
@@ -40,7 +40,7 @@ class Key(msgspec.Struct, frozen=True, gc=False):
         return tuple(self.elements)
 
 
-class Call:
+class NessieCall:
     def __init__(
         self,
         view: CatalogView,
@@ -134,7 +134,7 @@ class Call:
         except ValueError:
             raise InvalidInput(f"{value[:40]!r} is neither BRANCH nor TAG.", field="type", remedy="Use one of them.") from None
 
-    def filter(self, names: frozenset[str]) -> Filter | None:
+    def filter(self, names: frozenset[str]) -> CelFilter | None:
         expression = self.text("filter")
         return None if expression is None else compiled(expression, names)
 

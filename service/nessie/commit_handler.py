@@ -8,14 +8,14 @@ from typing import TypeAlias
 
 import msgspec
 
-from headwater.persistence.commit.lane import Answer as LaneAnswer
+from headwater.persistence.commit.lane import CommitOutcome as LaneAnswer
 from headwater.producer.commits.operations import CatalogOperation
 from headwater.producer.content import content_types
 from headwater.producer.pointer_names import branch_pointer
 from headwater.schemas.errors import CommitConflict, InvalidInput, ReferenceNotFound
 from headwater.service.auth.rights.rights import Right, Securable
-from headwater.service.http.responses import JSON, NO_STORE, Answer
-from headwater.service.nessie.call import Call, Key
+from headwater.service.http.responses import JSON, NO_STORE, Response
+from headwater.service.nessie.call import Key, NessieCall
 from headwater.service.nessie.content_json import NessieContent
 from headwater.service.nessie.meta_json import MetaBody, read_headers, require_message, to_meta
 from headwater.service.nessie.operations.catalog_view import CatalogView
@@ -74,7 +74,7 @@ class CommitBody(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 _encode = msgspec.json.Encoder().encode
 
 
-async def commit(call: Call) -> Answer:
+async def commit(call: NessieCall) -> Response:
     """On the loop: where nothing but the lane must be asked, no thread is."""
     body, path, view = call.read(CommitBody), call.reference, call.view
     if not body.operations:
@@ -107,12 +107,12 @@ async def commit(call: Call) -> Answer:
     return _answer(branch, answer)
 
 
-async def require_rights(call: Call) -> None:
+async def require_rights(call: NessieCall) -> None:
     if not call.caller.development:
         await _require(call, [operation.wanted() for operation in call.read(CommitBody).operations])
 
 
-async def _require(call: Call, wanted: list[Wanted]) -> None:
+async def _require(call: NessieCall, wanted: list[Wanted]) -> None:
     """Over the whole catalog, or over each key what is done there. What a delete takes away is not known before."""
     catalog = call.view.catalog.name
     if await call.access.allows(call.caller, Right.COMMIT_WRITE, Securable(catalog)):
@@ -145,20 +145,20 @@ async def _operations(view: CatalogView, pointer: str, wanted: list[Wanted], exp
     return plain_operations(wanted, expected)
 
 
-async def _nothing(view: CatalogView, path: ReferencePath) -> Answer:
+async def _nothing(view: CatalogView, path: ReferencePath) -> Response:
     """Only reads that must hold, of the newest commit: they do."""
     found = await asyncio.to_thread(view.branch_at, path)
     return _branch_answer(found.name or "", found.hash, b"[]")
 
 
-def _answer(branch: str, answer: LaneAnswer) -> Answer:
+def _answer(branch: str, answer: LaneAnswer) -> Response:
     added = [{"key": {"elements": key}, "contentId": content_id} for key, content_id in added_contents(answer)]
     hash = answer.head_commit if answer.logged is None else answer.logged.commit
     return _branch_answer(branch, hash.hex(), _encode(added))
 
 
-def _branch_answer(branch: str, hash: str, added: bytes) -> Answer:
-    return Answer(
+def _branch_answer(branch: str, hash: str, added: bytes) -> Response:
+    return Response(
         200,
         [JSON, NO_STORE],
         b'{"targetBranch":{"type":"BRANCH","name":%b,"hash":"%b"},"addedContents":%b}'

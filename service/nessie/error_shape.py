@@ -27,7 +27,7 @@ from headwater.schemas.errors import (
     TooManyRequests,
 )
 from headwater.service.errors.problems import BEARER
-from headwater.service.http.responses import Answer, Headers, Scope, header, json_answer
+from headwater.service.http.responses import Headers, Response, Scope, header, json_response
 
 CODES: tuple[tuple[type[HeadwaterError], str, int], ...] = (
     (ContentNotFound, "CONTENT_NOT_FOUND", 404),
@@ -53,12 +53,12 @@ CODES: tuple[tuple[type[HeadwaterError], str, int], ...] = (
 RETRY_AFTER_SECONDS = 1
 
 
-def error_answer(error: HeadwaterError, scope: Scope) -> Answer:
+def error_response(error: HeadwaterError, scope: Scope) -> Response:
     code, status = _code_of(error)
     return _answer(_told(error), code, status, _details(error) if _knows_details(scope) else None, *_headers(error, status))
 
 
-def internal_error() -> Answer:
+def internal_error() -> Response:
     return _answer("The server failed at this request; its log says more.", "UNKNOWN", 500, None)
 
 
@@ -106,8 +106,8 @@ def _knows_details(scope: Scope) -> bool:
     return stated.isdigit() and len(stated) < 5 and int(stated) >= 2
 
 
-def _answer(message: str, code: str, status: int, details: object, *headers: tuple[bytes, bytes]) -> Answer:
+def _answer(message: str, code: str, status: int, details: object, *headers: tuple[bytes, bytes]) -> Response:
     told: dict[str, Any] = {"status": status, "reason": HTTPStatus(status).phrase, "message": message, "errorCode": code}
     if details is not None:
         told["errorDetails"] = details
-    return json_answer(told, status, *headers)
+    return json_response(told, status, *headers)

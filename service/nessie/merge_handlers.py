@@ -15,8 +15,8 @@ from headwater.producer.merging.transplant import COMMITS_MAX
 from headwater.schemas.change import COMMITTING_KINDS
 from headwater.schemas.entry_ids import content_id_bytes
 from headwater.schemas.errors import InvalidInput
-from headwater.service.http.responses import Answer, json_answer
-from headwater.service.nessie.call import Call, Key
+from headwater.service.http.responses import Response, json_response
+from headwater.service.nessie.call import Key, NessieCall
 from headwater.service.nessie.content_json import NessieContent
 from headwater.service.nessie.error_shape import conflict_json
 from headwater.service.nessie.meta_json import MetaBody, read_headers, to_meta
@@ -65,7 +65,7 @@ class TransplantBody(BringingBody, frozen=True, kw_only=True, rename="camel"):
     hashes_to_transplant: list[str]
 
 
-def merge(call: Call) -> Answer:
+def merge(call: NessieCall) -> Response:
     body, view = call.read(MergeBody), call.view
     source = view.find(reference_path(body.from_ref_name, body.from_hash, "fromRefName"))
     branch = view.branch_at(call.reference)
@@ -80,7 +80,7 @@ def merge(call: Call) -> Answer:
     return _answer(call, branch, run(view, branch, request, dry_run=body.tries_only), body)
 
 
-def transplant(call: Call) -> Answer:
+def transplant(call: NessieCall) -> Response:
     body, view = call.read(TransplantBody), call.view
     if not 1 <= len(body.hashes_to_transplant) <= COMMITS_MAX:
         raise InvalidInput(
@@ -136,7 +136,7 @@ def _no_id(field: str) -> Content:
 # ── answers ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _answer(call: Call, branch: Effective, result: MergeResult, body: BringingBody) -> Answer:
+def _answer(call: NessieCall, branch: Effective, result: MergeResult, body: BringingBody) -> Response:
     if result.refusal is not None and not body.wants_conflicts_told:
         raise result.refusal
     rules = _rules(body)
@@ -153,7 +153,7 @@ def _answer(call: Call, branch: Effective, result: MergeResult, body: BringingBo
         told["commonAncestor"] = result.ancestor.hex()
     if call.reference.hash:
         told["expectedHash"] = branch.hash
-    return json_answer(told)
+    return json_response(told)
 
 
 def _detail(outcome: KeyOutcome, rules: MergeRules) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from headwater.persistence.log.log_entry import Logged, parent
+from headwater.persistence.log.log_entry import LogRecord, parent
 from headwater.producer.commits.commit_meta import CommitMeta
 from headwater.schemas.entry_ids import micros_of, time_text
 from headwater.schemas.errors import InvalidInput
@@ -108,7 +108,7 @@ def require_message(meta: CommitMeta) -> CommitMeta:
     return meta
 
 
-def meta_json(logged: Logged) -> dict[str, Any]:
+def meta_json(logged: LogRecord) -> dict[str, Any]:
     entry = logged.entry
     extras, headers = _read_extras(entry.headers)
     properties = {name: [value] for name, value in headers.items()} | extras.properties

@@ -26,28 +26,28 @@ from headwater.service.dev_realm import DEV_REALM
 from headwater.service.feed.service import Service
 from headwater.service.http.bodies import read_body
 from headwater.service.http.raw_paths import segments_below
-from headwater.service.http.responses import Answer, Receive, Scope, Send, header
+from headwater.service.http.responses import Receive, Response, Scope, Send, header
 from headwater.service.idempotency.request_key import keyed_request
 from headwater.service.idempotency.run_once import once_async
-from headwater.service.nessie.error_shape import error_answer, internal_error
-from headwater.service.nessie.request_runner import Asked
-from headwater.service.nessie.routes import Found, NessieRoute, find_route
+from headwater.service.nessie.error_shape import error_response, internal_error
+from headwater.service.nessie.request_runner import RequestRunner
+from headwater.service.nessie.routes import NessieRoute, RouteMatch, find_route
 
 PREFIX = "/api"
 VERSION = "v2"
 _log = logging.getLogger(__name__)
 
 
-class Counted(NamedTuple):
+class MetricsRoute(NamedTuple):
     """Under which name the request is counted."""
 
     path: str
 
 
-UNKNOWN = Counted(f"{PREFIX}/unknown")
+UNKNOWN = MetricsRoute(f"{PREFIX}/unknown")
 
 
-class NessieDoor:
+class NessieEndpoint:
     def __init__(self, service: Service) -> None:
         self._service = service
 
@@ -61,13 +61,13 @@ class NessieDoor:
                 self._service.commits.conflict(DEV_REALM if caller is None else caller.realm)
             if error.http_status >= 500:
                 _log.warning("a nessie request failed: %s", error)
-            answer = error_answer(error, scope)
+            answer = error_response(error, scope)
         except Exception:
             _log.exception("a nessie request failed", extra={"path": scope["path"]})
             answer = internal_error()
         await _send(send, answer)
 
-    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
+    async def _answer(self, scope: Scope, receive: Receive) -> Response:
         service = self._service
         named, found, route = _routed(scope)
         catalog = service.config.nessie_catalog if named is None else named
@@ -77,7 +77,7 @@ class NessieDoor:
         body = await _body(scope, receive, service.config.request_bytes_max)
         feed = await service.realm(caller.realm)
 
-        asked = Asked(service.access, feed, catalog, route, found.names, scope, body)
+        asked = RequestRunner(service.access, feed, catalog, route, found.names, scope, body)
         if not route.mutates or header(scope, b"idempotency-key") is None:
             return await asked.run(None)
         await asked.check()
@@ -85,13 +85,13 @@ class NessieDoor:
             IdempotencyRows(feed.kernel),
             keyed_request(scope, body, caller.key_owner, route.path),
             asked.run,
-            refused=lambda error: error_answer(error, scope),
+            refused=lambda error: error_response(error, scope),
             options=service.config.idempotency,
             development=caller.development,
         )
 
 
-class Below(Mount):
+class PrefixMount(Mount):
     """Everything below a path, whatever characters the rest of it has: keys may hold line breaks, which a pattern stops at."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
@@ -101,10 +101,10 @@ class Below(Mount):
 
 
 def nessie_routes(service: Service) -> list[BaseRoute]:
-    return [Below(PREFIX, app=NessieDoor(service))]
+    return [PrefixMount(PREFIX, app=NessieEndpoint(service))]
 
 
-def _routed(scope: Scope) -> tuple[str | None, Found, NessieRoute]:
+def _routed(scope: Scope) -> tuple[str | None, RouteMatch, NessieRoute]:
     """The catalog that the path names, if it does."""
     segments, catalog = segments_below(scope, PREFIX, slashes_at_ends=True), None
     if segments[:1] == ["catalogs"] and len(segments) > 2:
@@ -116,7 +116,7 @@ def _routed(scope: Scope) -> tuple[str | None, Found, NessieRoute]:
     if route is None:
         allowed = ", ".join(found.by_method)
         raise MethodNotAllowed(f"{scope['method']} is not for this path.", remedy=f"Use {allowed}.", allowed=allowed)
-    scope["route"] = Counted(f"{PREFIX}/{VERSION}{route.path}")
+    scope["route"] = MetricsRoute(f"{PREFIX}/{VERSION}{route.path}")
     return catalog, found, route
 
 
@@ -145,7 +145,7 @@ async def _body(scope: Scope, receive: Receive, bytes_max: int) -> bytes:
     return plain
 
 
-async def _send(send: Send, answer: Answer) -> None:
+async def _send(send: Send, answer: Response) -> None:
     headers = [*answer.headers, (b"content-length", b"%d" % len(answer.body))]
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     await send({"type": "http.response.body", "body": answer.body})

@@ -11,9 +11,9 @@ from headwater.schemas.change import KeyPath
 from headwater.schemas.entry_ids import EMPTY, time_text
 from headwater.schemas.errors import ContentNotFound, InvalidInput
 from headwater.service.auth.rights.rights import Right
-from headwater.service.http.responses import Answer, json_answer
+from headwater.service.http.responses import Response, json_response
 from headwater.service.nessie.answers import effective_json, key_json, log_entry_json, page_json, stored_json
-from headwater.service.nessie.call import Call, Key
+from headwater.service.nessie.call import Key, NessieCall
 from headwater.service.nessie.operations.diffs import read_diff
 from headwater.service.nessie.operations.entries import read_contents, read_entries
 from headwater.service.nessie.operations.filters import COMMIT_NAMES, ENTRY_NAMES, KEY_NAMES
@@ -43,10 +43,10 @@ class KeysBody(msgspec.Struct, frozen=True, rename="camel"):
 # ── configuration ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def config(call: Call) -> Answer:
+def config(call: NessieCall) -> Response:
     catalog = call.view.catalog
     created = time_text(catalog.created_at)
-    return json_answer(
+    return json_response(
         {
             "defaultBranch": catalog.default_branch,
             "minSupportedApiVersion": API_VERSION,
@@ -61,12 +61,12 @@ def config(call: Call) -> Answer:
     )
 
 
-def repository_config(call: Call) -> Answer:
+def repository_config(call: NessieCall) -> Response:
     """None is kept here: what history is kept for is a matter of `headwater maintain`."""
-    return json_answer({"configs": []})
+    return json_response({"configs": []})
 
 
-def update_repository_config(call: Call) -> Answer:
+def update_repository_config(call: NessieCall) -> Response:
     raise InvalidInput(
         "configuration of a repository is not kept here.", field="config", remedy="See the settings of `headwater maintain`."
     )
@@ -75,7 +75,7 @@ def update_repository_config(call: Call) -> Answer:
 # ── history ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def history(call: Call) -> Answer:
+def history(call: NessieCall) -> Response:
     path, view = call.reference, call.view
     newest = view.find(path)
     stop = call.text("limit-hash")
@@ -94,13 +94,13 @@ def history(call: Call) -> Answer:
         operations=call.fetches_all,
     )
     entries = [log_entry_json(commit, operations=call.fetches_all) for commit in page.commits]
-    return json_answer(page_json(page.following, logEntries=entries))
+    return json_response(page_json(page.following, logEntries=entries))
 
 
 # ── entries and contents ────────────────────────────────────────────────────────────────────────────────────
 
 
-def entries(call: Call) -> Answer:
+def entries(call: NessieCall) -> Response:
     found, after = call.view.find(call.reference), b""
     if (token := call.text("page-token")) is not None:
         position = read_token(token, EntriesPosition)
@@ -120,28 +120,28 @@ def entries(call: Call) -> Answer:
         one: dict[str, Any] = {"type": content["type"], "name": key_json(entry.key), "contentId": content["id"]}
         told.append({**one, "content": content} if with_content else one)
     next_token = None if page.last is None else make_token(EntriesPosition(found.logged.entry_id, page.last))
-    return json_answer(page_json(next_token, entries=told, effectiveReference=effective_json(found)))
+    return json_response(page_json(next_token, entries=told, effectiveReference=effective_json(found)))
 
 
-def content(call: Call) -> Answer:
+def content(call: NessieCall) -> Response:
     key = call.key
     _check(call, [key])
     found = call.view.find(call.reference)
     contents = read_contents(call.view.kernel, found.logged, [key])
     if key not in contents:
         raise ContentNotFound(f"there is no content at {'.'.join(key)!r} in {found.name or found.hash!r}.", key=list(key))
-    return json_answer({"content": stored_json(key, contents[key]), "effectiveReference": effective_json(found)})
+    return json_response({"content": stored_json(key, contents[key]), "effectiveReference": effective_json(found)})
 
 
-def some_contents(call: Call) -> Answer:
+def some_contents(call: NessieCall) -> Response:
     return _contents(call, list(call.key_range.keys))
 
 
-def many_contents(call: Call) -> Answer:
+def many_contents(call: NessieCall) -> Response:
     return _contents(call, [key.path for key in call.read(KeysBody).requested_keys])
 
 
-def _contents(call: Call, keys: list[KeyPath]) -> Answer:
+def _contents(call: NessieCall, keys: list[KeyPath]) -> Response:
     """In the order in which they were asked for; what is not there is left out."""
     if len(keys) > KEYS_MAX:
         raise InvalidInput(f"{len(keys)} keys are asked for.", field="requestedKeys", remedy=f"Ask for {KEYS_MAX} at most.")
@@ -151,10 +151,10 @@ def _contents(call: Call, keys: list[KeyPath]) -> Answer:
     told = [
         {"key": key_json(key), "content": stored_json(key, contents[key])} for key in dict.fromkeys(keys) if key in contents
     ]
-    return json_answer({"contents": told, "effectiveReference": effective_json(found)})
+    return json_response({"contents": told, "effectiveReference": effective_json(found)})
 
 
-def _check(call: Call, keys: list[KeyPath]) -> None:
+def _check(call: NessieCall, keys: list[KeyPath]) -> None:
     call.check(Right.TABLE_READ, keys)
     if call.flag("for-write"):
         call.check(Right.TABLE_WRITE, keys)
@@ -163,7 +163,7 @@ def _check(call: Call, keys: list[KeyPath]) -> None:
 # ── diff ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def diff(call: Call) -> Answer:
+def diff(call: NessieCall) -> Response:
     old = call.view.find(parse_reference_path(call.names["from"], "from-ref"))
     new = call.view.find(parse_reference_path(call.names["to"], "to-ref"))
     behind = b""
@@ -190,4 +190,4 @@ def diff(call: Call) -> Answer:
         told.append(one)
     next_token = None if page.last is None else make_token(DiffPosition(old.logged.entry_id, new.logged.entry_id, page.last))
     references = {"effectiveFromReference": effective_json(old), "effectiveToReference": effective_json(new)}
-    return json_answer(page_json(next_token, diffs=told, **references))
+    return json_response(page_json(next_token, diffs=told, **references))

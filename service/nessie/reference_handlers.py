@@ -12,15 +12,15 @@ from headwater.producer.references.reference_resolution import Resolved
 from headwater.producer.references.references import PAGE_REFERENCES_MAX, Reference
 from headwater.schemas.errors import InvalidInput
 from headwater.service.auth.rights.rights import Right
-from headwater.service.http.responses import Answer, json_answer
+from headwater.service.http.responses import Response, json_response
 from headwater.service.nessie.answers import page_json, reference_json
-from headwater.service.nessie.call import Call
+from headwater.service.nessie.call import NessieCall
 from headwater.service.nessie.meta_json import meta_json
 from headwater.service.nessie.operations import recent_heads as recent
 from headwater.service.nessie.operations.catalog_view import CatalogView
 from headwater.service.nessie.operations.cel_values import NO_COMMIT, NO_METADATA, commit_value
-from headwater.service.nessie.operations.filters import REFERENCE_NAMES, Filter
-from headwater.service.nessie.operations.reference_facts import Line, distance, line_of
+from headwater.service.nessie.operations.filters import REFERENCE_NAMES, CelFilter
+from headwater.service.nessie.operations.reference_facts import CommitLine, distance, line_of
 from headwater.service.nessie.reference_paths import ReferencePath, reference_path
 
 PAGE_WITH_FACTS_MAX = 250
@@ -40,7 +40,7 @@ class ReferenceBody(msgspec.Struct, frozen=True):
 # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def list_references(call: Call) -> Answer:
+def list_references(call: NessieCall) -> Response:
     facts = _facts(call)
     limit_max = PAGE_REFERENCES_MAX if facts is None else PAGE_WITH_FACTS_MAX
     limit = min(call.number("max-records") or limit_max, limit_max)
@@ -51,20 +51,20 @@ def list_references(call: Call) -> Answer:
         one = _told(call.view, reference, facts)
         if filter is None or _passes(filter, call.view, reference, one):
             told.append(one)
-    return json_answer(page_json(page.next_token, references=told))
+    return json_response(page_json(page.next_token, references=told))
 
 
-def get_reference(call: Call) -> Answer:
+def get_reference(call: NessieCall) -> Response:
     facts = _facts(call)
     reference = _named(call)
-    return json_answer({"reference": _told(call.view, reference, facts)})
+    return json_response({"reference": _told(call.view, reference, facts)})
 
 
-def recent_changes(call: Call) -> Answer:
+def recent_changes(call: NessieCall) -> Response:
     reference = _named(call)
     found = call.view.find(reference_path(reference.name, None))
     heads = recent.recent_heads(call.view, found, call.number("scan-commits"))
-    return json_answer(
+    return json_response(
         {
             "reference": reference_json(reference.name, reference.type, heads.current.hash.hex()),
             "current": _head_json(heads.current),
@@ -74,14 +74,14 @@ def recent_changes(call: Call) -> Answer:
     )
 
 
-def _named(call: Call) -> Reference:
+def _named(call: NessieCall) -> Reference:
     path = call.reference
     if path.name is None or path.hash or path.steps:
         raise InvalidInput("a reference is asked for by its name alone.", field="ref", remedy="Leave the hash out.")
     return call.view.references.get(path.name)
 
 
-def _head_json(head: recent.Head) -> dict[str, Any]:
+def _head_json(head: recent.RecentHead) -> dict[str, Any]:
     told: dict[str, Any] = {"commitHash": head.hash.hex(), "commitConsistency": str(head.consistency)}
     return told if head.logged is None else {**told, "meta": meta_json(head.logged)}
 
@@ -89,7 +89,7 @@ def _head_json(head: recent.Head) -> dict[str, Any]:
 # ── moving ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def create_reference(call: Call) -> Answer:
+def create_reference(call: NessieCall) -> Response:
     name, type = call.required("name"), call.reference_type
     if type is None:
         raise InvalidInput("it is missing.", field="type", remedy="Use BRANCH or TAG.")
@@ -102,10 +102,10 @@ def create_reference(call: Call) -> Answer:
         meta=CommitMeta(call.principal),
         request_id=call.request_id,
     )
-    return json_answer({"reference": reference_json(name, type, created.commit_id)})
+    return json_response({"reference": reference_json(name, type, created.commit_id)})
 
 
-def assign_reference(call: Call) -> Answer:
+def assign_reference(call: NessieCall) -> Response:
     moved, expected = _to_move(call)
     target = call.view.find(call.read(ReferenceBody).path())
     assigned = call.view.references.assign(
@@ -116,18 +116,18 @@ def assign_reference(call: Call) -> Answer:
         meta=CommitMeta(call.principal),
         request_id=call.request_id,
     )
-    return json_answer({"reference": reference_json(moved.name, moved.type, assigned.commit_id)})
+    return json_response({"reference": reference_json(moved.name, moved.type, assigned.commit_id)})
 
 
-def delete_reference(call: Call) -> Answer:
+def delete_reference(call: NessieCall) -> Response:
     moved, expected = _to_move(call)
     call.view.references.delete(
         moved.name, expected_head=expected, type=moved.type, meta=CommitMeta(call.principal), request_id=call.request_id
     )
-    return json_answer({"reference": reference_json(moved.name, moved.type, expected or moved.commit_id)})
+    return json_response({"reference": reference_json(moved.name, moved.type, expected or moved.commit_id)})
 
 
-def _to_move(call: Call) -> tuple[Reference, str | None]:
+def _to_move(call: NessieCall) -> tuple[Reference, str | None]:
     """What is to be moved, and the commit that it must be at."""
     path, type = call.reference, call.reference_type
     if path.name is None:
@@ -144,7 +144,7 @@ def _to_move(call: Call) -> tuple[Reference, str | None]:
 # ── facts ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _facts(call: Call) -> _Facts | None:
+def _facts(call: NessieCall) -> _Facts | None:
     """⚠ They tell messages and authors of commits, so they need what the history needs."""
     if not call.fetches_all:
         return None
@@ -169,7 +169,7 @@ class _Facts:
             told |= self._distance(line)
         return told
 
-    def _distance(self, line: Line) -> dict[str, Any]:
+    def _distance(self, line: CommitLine) -> dict[str, Any]:
         found = distance(self._view.kernel, line, self._default)
         if found is None:
             return {"numCommitsAhead": line.total, "numCommitsBehind": self._default.total}
@@ -185,7 +185,7 @@ def _told(view: CatalogView, reference: Reference, facts: _Facts | None) -> dict
     return told if facts is None else {**told, "metadata": facts.of(reference)}
 
 
-def _passes(filter: Filter, view: CatalogView, reference: Reference, told: dict[str, Any]) -> bool:
+def _passes(filter: CelFilter, view: CatalogView, reference: Reference, told: dict[str, Any]) -> bool:
     known = told.get("metadata")
     commit = NO_COMMIT
     if known is not None and filter.names & {"commit", "refMeta", "ref"} and "commitMetaOfHEAD" in known:

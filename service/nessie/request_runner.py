@@ -14,15 +14,15 @@ from headwater.schemas.errors import CatalogNotFound, ReferenceNotFound, RouteNo
 from headwater.service.auth.access import Access
 from headwater.service.auth.caller import caller_of
 from headwater.service.auth.rights.rights import Securable
-from headwater.service.http.responses import Answer, Scope
-from headwater.service.idempotency.run_once import Under
-from headwater.service.nessie.call import Call
+from headwater.service.http.responses import Response, Scope
+from headwater.service.idempotency.run_once import IdempotentRun
+from headwater.service.nessie.call import NessieCall
 from headwater.service.nessie.operations.catalog_view import CatalogView
 from headwater.service.nessie.routes import NessieRoute
 from headwater.service.operations.realm_feeds import RealmFeed
 
 
-class Asked:
+class RequestRunner:
     def __init__(
         self,
         access: Access,
@@ -47,7 +47,7 @@ class Asked:
             catalog = self._feed.known_catalog(self._catalog) or await self._read_catalog()
             await self._route.ask_first(self._call(catalog, None))
 
-    async def run(self, under: Under | None) -> Answer:
+    async def run(self, under: IdempotentRun | None) -> Response:
         known = self._feed.known_catalog(self._catalog)
         if known is None:
             return await self._handle(await self._read_catalog(), under)
@@ -59,7 +59,7 @@ class Asked:
                 raise
         return await self._handle(there, under)
 
-    async def _handle(self, catalog: Catalog, under: Under | None) -> Answer:
+    async def _handle(self, catalog: Catalog, under: IdempotentRun | None) -> Response:
         call = self._call(catalog, None if under is None else under.request_id)
         if self._route.on_loop is not None:
             return await self._route.on_loop(call)
@@ -67,9 +67,9 @@ class Asked:
             raise RouteNotFound(f"{self._route.path} has no handler.")
         return await asyncio.to_thread(self._route.handler, call)
 
-    def _call(self, catalog: Catalog, request_id: str | None) -> Call:
+    def _call(self, catalog: Catalog, request_id: str | None) -> NessieCall:
         view = CatalogView(self._feed.kernel, catalog)
-        return Call(view, self._scope, self._names, self._body, self._access, request_id)
+        return NessieCall(view, self._scope, self._names, self._body, self._access, request_id)
 
     async def _read_catalog(self) -> Catalog:
         """⚠ That there is no such catalog is told only to those who may see it if there were."""

@@ -10,12 +10,12 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from headwater.service.auth.rights.rights import Right
-from headwater.service.http.responses import Answer
+from headwater.service.http.responses import Response
 from headwater.service.nessie import commit_handler, merge_handlers, read_handlers, reference_handlers
-from headwater.service.nessie.call import Call
+from headwater.service.nessie.call import NessieCall
 
-Handler = Callable[[Call], Answer]
-AsyncHandler = Callable[[Call], Awaitable[Answer]]
+Handler = Callable[[NessieCall], Response]
+AsyncHandler = Callable[[NessieCall], Awaitable[Response]]
 
 _REF = "/trees/{ref}"
 
@@ -30,7 +30,7 @@ class NessieRoute(NamedTuple):
     by_key: bool = False
     """The right is needed over the keys that the request names, and the handler asks for it; else over the catalog."""
 
-    ask_first: Callable[[Call], Awaitable[None]] | None = None
+    ask_first: Callable[[NessieCall], Awaitable[None]] | None = None
     """Asks for the same rights alone."""
 
     @property
@@ -69,12 +69,12 @@ ROUTES = (
 )
 
 
-class Found(NamedTuple):
+class RouteMatch(NamedTuple):
     by_method: dict[str, NessieRoute]
     names: dict[str, str]
 
 
-def find_route(segments: list[str]) -> Found | None:
+def find_route(segments: list[str]) -> RouteMatch | None:
     """By decoded segments behind `/v2`."""
     found = _match(segments)
     if found is not None or segments[:1] != ["trees"]:
@@ -82,11 +82,11 @@ def find_route(segments: list[str]) -> Found | None:
     return _match(_joined(segments))
 
 
-def _match(segments: list[str]) -> Found | None:
+def _match(segments: list[str]) -> RouteMatch | None:
     for parts, by_method in _BY_LENGTH.get(len(segments), ()):
         if all(part[0] == "{" or part == segment for part, segment in zip(parts, segments, strict=True)):
             names = {part[1:-1]: segment for part, segment in zip(parts, segments, strict=True) if part[0] == "{"}
-            return Found(by_method, names)
+            return RouteMatch(by_method, names)
     return None
 
 

@@ -26,8 +26,8 @@ class CommitCounts:
 
     def landed(self, pointer: str, draft: Draft) -> None:
         """One batch, behind one CAS."""
-        self.batches[bisect.bisect_left(ENTRIES_BUCKETS, len(draft.made))] += 1
-        self.entries += len(draft.made)
+        self.batches[bisect.bisect_left(ENTRIES_BUCKETS, len(draft.entries))] += 1
+        self.entries += len(draft.entries)
 
 
 class EngineCollector(Collector):

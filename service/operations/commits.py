@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from headwater.persistence.commit.lane import Answer
-from headwater.persistence.log.log_entry import Logged
+from headwater.persistence.commit.lane import CommitOutcome
+from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.reading.pointer_log import OBJECT_ID_MAX, PointerLog
 from headwater.producer.catalogs.catalog_records import Catalog
 from headwater.producer.commits.catalog_commit import CatalogCommit
@@ -33,7 +33,7 @@ from headwater.service.operations.realm_feeds import RealmFeed
 
 async def commit(
     feed: RealmFeed, body: CommitBody, request_id: str | None, author: str, headers: dict[str, str] | None = None
-) -> tuple[str, Answer]:
+) -> tuple[str, CommitOutcome]:
     """The pointer, and what became of the commit. A catalog that is remembered wrongly costs one more look, no wrong answer.
     `headers` are the request's own, beside those of the body."""
     operations = operations_from_json(body.operations)
@@ -59,12 +59,12 @@ async def commit(
     return pointer, answer
 
 
-async def _commit(feed: RealmFeed, catalog: Catalog, branch: str | None, request: CatalogCommit) -> tuple[str, Answer]:
+async def _commit(feed: RealmFeed, catalog: Catalog, branch: str | None, request: CatalogCommit) -> tuple[str, CommitOutcome]:
     pointer = branch_pointer(catalog.id, branch or catalog.default_branch)
     return pointer, await feed.kernel.committer.commit_async(pointer, request)
 
 
-def _check_same_request(logged: Logged, operations: list[CatalogOperation], message: str) -> None:
+def _check_same_request(logged: LogRecord, operations: list[CatalogOperation], message: str) -> None:
     """⚠ A key that came before with other operations must not be answered as if these had been committed."""
     asked = {(op, tuple(one.key)) for one in operations if (op := _op(one))}
     puts = {tuple(one.key): to_value(one.content).value for one in operations if isinstance(one, Put)}
@@ -87,7 +87,7 @@ def _op(operation: CatalogOperation) -> Op | None:
     return Op.RENAME if isinstance(operation, Rename) else None
 
 
-def find_commit(feed: RealmFeed, id: str, may_see: Callable[[str], bool] = lambda _: True) -> tuple[Logged, EncodedEntry]:
+def find_commit(feed: RealmFeed, id: str, may_see: Callable[[str], bool] = lambda _: True) -> tuple[LogRecord, EncodedEntry]:
     """The Change of an id; ⚠ only if it is in its pointer's log, for objects of lost attempts are no commits. Of a pointer that
     may not be seen nothing is told, not even that its history was cut."""
     raw = parse_id(id, field="id")

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from headwater.persistence.log.log_entry import Logged, change_of
+from headwater.persistence.log.log_entry import LogRecord, change_of
 from headwater.schemas.change import Change
 
 ENTRY_BYTES = 400
@@ -30,12 +30,12 @@ class EncodedEntry(msgspec.Struct, frozen=True, gc=False):
     json: bytes
 
 
-def encoded_entry(logged: Logged, realm_name: str) -> EncodedEntry:
+def encoded_entry(logged: LogRecord, realm_name: str) -> EncodedEntry:
     entry = logged.entry
     return EncodedEntry(entry.seq, logged.entry_id, entry.previous, entry.time, _encode(change_of(logged, realm_name)))
 
 
-def encoded_part(logged: Logged, seen: Change | None) -> EncodedEntry:
+def encoded_part(logged: LogRecord, seen: Change | None) -> EncodedEntry:
     """An entry as a reader sees it who may not see all of it; without JSON if nothing of it may be seen."""
     entry = logged.entry
     return EncodedEntry(entry.seq, logged.entry_id, entry.previous, entry.time, b"" if seen is None else _encode(seen))
@@ -66,7 +66,7 @@ class EncodedEntries:
         except KeyError:
             return None
 
-    def keep(self, log: str, logged: Iterable[Logged], realm_name: str) -> list[EncodedEntry]:
+    def keep(self, log: str, logged: Iterable[LogRecord], realm_name: str) -> list[EncodedEntry]:
         """Those that are not kept yet are encoded now."""
         kept = []
         for one in logged:

@@ -13,7 +13,7 @@ from heapq import merge
 from typing import NamedTuple, Protocol
 
 from headwater.consumers.clients.local_feed import SCANNED_ENTRIES_MAX, LocalFeed
-from headwater.persistence.log.log_entry import Logged, change_of
+from headwater.persistence.log.log_entry import LogRecord, change_of
 from headwater.persistence.reading.head_watch import HeadWatch
 from headwater.persistence.reading.pointer_log import LogHead, PointerLog
 from headwater.persistence.store import RealmKernel
@@ -157,7 +157,7 @@ class FeedPages:
             seq = some[-1].seq
         return run
 
-    def _logged(self, pointer: str, after: Position, head: LogHead, limit: int) -> list[Logged]:
+    def _logged(self, pointer: str, after: Position, head: LogHead, limit: int) -> list[LogRecord]:
         with _naming(pointer):
             entries = PointerLog(self.kernel, pointer).page(after.seq, min(limit, READ_ENTRIES_MAX), head).entries
         seen = entries[0].entry.previous if entries else head.newest.entry_id if after.seq == head.seq else after.entry_id
@@ -196,8 +196,8 @@ class FeedPages:
                     hidden.add(one.entry_id)
         return _merged(positions, heads, looked, limit, bytes_max, hidden)._replace(withheld=view is not None)
 
-    def _logged_run(self, pointer: str, after: Position, head: LogHead, count: int) -> list[Logged]:
-        found: list[Logged] = []
+    def _logged_run(self, pointer: str, after: Position, head: LogHead, count: int) -> list[LogRecord]:
+        found: list[LogRecord] = []
         position = after
         while len(found) < count:
             some = self._logged(pointer, position, head, count - len(found))

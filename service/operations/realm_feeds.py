@@ -88,7 +88,7 @@ class RealmFeed:
         self.watch.close()
 
     def _encode(self, pointer: str, draft: Draft) -> None:
-        self.encoded.keep(f"{self.kernel.realm}/{pointer}", draft.made, self.name)
+        self.encoded.keep(f"{self.kernel.realm}/{pointer}", draft.entries, self.name)
 
 
 class RealmFeeds:

@@ -11,7 +11,7 @@ from itertools import islice
 import msgspec
 
 from headwater.persistence.index import children_bounds, decode_key, just_after
-from headwater.persistence.log.log_entry import Logged
+from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.reading.pointer_log import LogHead, PointerLog
 from headwater.persistence.reading.state import State
 from headwater.producer.page_tokens import make_token, read_token
@@ -78,7 +78,7 @@ class States:
         except ObjectNotFound as missing:
             raise _expired(log, seq, log.head()) from missing
 
-    def _entries(self, at: Logged, after: bytes, limit: int, may_see: MaySee | None) -> StatePage:
+    def _entries(self, at: LogRecord, after: bytes, limit: int, may_see: MaySee | None) -> StatePage:
         """⚠ What may not be seen is passed over before the page is cut: its token names a key that was shown."""
         state = State(self._kernel, at)
         lower, upper = children_bounds(())

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import msgspec
 
 from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
-from headwater.persistence.rows import RootedRow
+from headwater.persistence.rows import MutableRow
 from headwater.persistence.store import RealmKernel
 from headwater.producer.immediate_tasks import ImmediateTask, ImmediateTasks, TaskState
 from headwater.schemas.errors import HeadwaterError, MalformedMetadata, OutcomeUnknown
@@ -120,12 +120,12 @@ class TaskRunner:
 
     # ── leases ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _take(self, kernel: RealmKernel, id: str) -> RootedRow | None:
+    def _take(self, kernel: RealmKernel, id: str) -> MutableRow | None:
         backend, now = kernel.store.backend, kernel.store.clock.now_micros()
-        there = backend.read_rooted(kernel.realm, LEASE_TYPE, id)
+        there = backend.read_mutable(kernel.realm, LEASE_TYPE, id)
         if there is not None and there.expires_at > now:
             return None
-        row = RootedRow(
+        row = MutableRow(
             type=LEASE_TYPE,
             key=id,
             version=1 if there is None else there.version + 1,
@@ -135,16 +135,16 @@ class TaskRunner:
         )
         try:
             won = (
-                backend.insert_rooted(kernel.realm, row)
+                backend.insert_mutable(kernel.realm, row)
                 if there is None
-                else backend.update_rooted(kernel.realm, there.version, row)
+                else backend.update_mutable(kernel.realm, there.version, row)
             )
         except OutcomeUnknown:
-            won = backend.read_rooted(kernel.realm, LEASE_TYPE, id) == row
+            won = backend.read_mutable(kernel.realm, LEASE_TYPE, id) == row
         return row if won else None
 
-    def _give_back(self, kernel: RealmKernel, lease: RootedRow) -> None:
+    def _give_back(self, kernel: RealmKernel, lease: MutableRow) -> None:
         try:
-            kernel.store.backend.delete_rooted(kernel.realm, LEASE_TYPE, lease.key, lease.version)
+            kernel.store.backend.delete_mutable(kernel.realm, LEASE_TYPE, lease.key, lease.version)
         except HeadwaterError:
             _log.info("a lease stays until its time is over", extra={"task": lease.key})

@@ -21,7 +21,7 @@ READY_TIMEOUT_SECONDS = 5.0
 METRICS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def plain_routes(service: Service) -> list[BaseRoute]:
+def root_routes(service: Service) -> list[BaseRoute]:
     async def front(request: Request) -> Response:
         return HTMLResponse(FRONT_PAGE)
 

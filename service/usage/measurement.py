@@ -97,6 +97,6 @@ def _size(backend: Backend, row: ScannedRow) -> int | None:
         parts = backend.fetch_objects(row.realm, [row.id]).get(row.id, [])
         return next((len(part.payload) for part in parts if part.part == row.part), None)
     if row.table is Table.ROOTED:
-        rooted = backend.read_rooted(row.realm, row.type, row.key)
+        rooted = backend.read_mutable(row.realm, row.type, row.key)
         return None if rooted is None else len(rooted.payload)
     return KEY_ROW_BYTES + len(row.key.encode())

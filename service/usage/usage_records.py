@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
-from headwater.persistence.rows import SYSTEM_REALM, RootedRow
+from headwater.persistence.rows import SYSTEM_REALM, MutableRow
 from headwater.persistence.store import RealmKernel, Store
 from headwater.schemas.entry_ids import time_text
 from headwater.schemas.errors import OutcomeUnknown
@@ -37,8 +37,8 @@ OBJECT_TYPES.register(ObjectType(USAGE_TYPE, UsageRecord, Life.ROOTED))
 def write_usage(store: Store, instance: str, record: UsageRecord) -> None:
     """The last one wins: all of them tell what they saw."""
     backend = store.backend
-    there = backend.read_rooted(SYSTEM_REALM, USAGE_TYPE, instance)
-    row = RootedRow(
+    there = backend.read_mutable(SYSTEM_REALM, USAGE_TYPE, instance)
+    row = MutableRow(
         type=USAGE_TYPE,
         key=instance,
         version=1 if there is None else there.version + 1,
@@ -47,15 +47,15 @@ def write_usage(store: Store, instance: str, record: UsageRecord) -> None:
     )
     try:
         if there is None:
-            backend.insert_rooted(SYSTEM_REALM, row)
+            backend.insert_mutable(SYSTEM_REALM, row)
         else:
-            backend.update_rooted(SYSTEM_REALM, there.version, row)
+            backend.update_mutable(SYSTEM_REALM, there.version, row)
     except OutcomeUnknown:
         return  # it is written with the next round
 
 
 def read_usage(kernel: RealmKernel) -> RealmUsage:
-    row = kernel.store.backend.read_rooted(SYSTEM_REALM, USAGE_TYPE, kernel.realm)
+    row = kernel.store.backend.read_mutable(SYSTEM_REALM, USAGE_TYPE, kernel.realm)
     record = UsageRecord(0, []) if row is None else msgspec.msgpack.decode(row.payload, type=UsageRecord)
     types = [TypeUsage(table=one.table, type=one.type, rows=one.rows, bytes=one.bytes) for one in record.types]
     return RealmUsage(
@@ -70,7 +70,7 @@ def read_usage(kernel: RealmKernel) -> RealmUsage:
 def all_usage(store: Store) -> Iterator[tuple[str, UsageRecord]]:
     """By realm instance."""
     after = ""
-    while page := store.backend.list_rooted(SYSTEM_REALM, USAGE_TYPE, after=after, limit=PAGE_ROWS):
+    while page := store.backend.list_mutable(SYSTEM_REALM, USAGE_TYPE, after=after, limit=PAGE_ROWS):
         for row in page:
             yield row.key, msgspec.msgpack.decode(row.payload, type=UsageRecord)
         after = page[-1].key
@@ -81,6 +81,6 @@ def all_usage(store: Store) -> Iterator[tuple[str, UsageRecord]]:
 def forget_usage(store: Store, but: set[str]) -> None:
     """Of realms that are not there any more."""
     for instance in [instance for instance, _ in all_usage(store) if instance not in but]:
-        row = store.backend.read_rooted(SYSTEM_REALM, USAGE_TYPE, instance)
+        row = store.backend.read_mutable(SYSTEM_REALM, USAGE_TYPE, instance)
         if row is not None:
-            store.backend.delete_rooted(SYSTEM_REALM, USAGE_TYPE, instance, row.version)
+            store.backend.delete_mutable(SYSTEM_REALM, USAGE_TYPE, instance, row.version)

@@ -21,7 +21,7 @@ from headwater.schemas.entry_ids import time_text
 from headwater.schemas.errors import ChainBroken, MaintenanceRunning, MaintenanceSuperseded
 from headwater.streaming.archive.archive_targets import ArchiveTarget, ParquetArchive
 from headwater.streaming.expire.readers import RegisteredReaders
-from headwater.streaming.sources.log_offsets import LogOffset, Position
+from headwater.streaming.sources.log_offsets import LogOffset, OffsetPosition
 from headwater.streaming.sources.open_stores import opened_store, realm_instance
 from headwater.streaming.spark.stream_runner import Report, run_until_caught_up, run_until_stopped, silent
 
@@ -170,7 +170,7 @@ def reached_by(archived: LogOffset, found: list[PointerBatch]) -> LogOffset:
         if known is not None and one.first > known.seq + 1:
             raise ChainBroken(f"{one.pointer}: the archive ends at {known.seq}, the batch begins at {one.first}.")
         if known is None or one.last > known.seq:
-            reached[one.pointer] = Position(one.last, one.last_id)
+            reached[one.pointer] = OffsetPosition(one.last, one.last_id)
     return LogOffset(archived.realm, reached)
 
 

@@ -37,7 +37,7 @@ class Opener(msgspec.Struct, frozen=True, array_like=True):
     base_seq: int = 0
 
 
-class Stretch(msgspec.Struct, frozen=True, array_like=True):
+class ReplayRange(msgspec.Struct, frozen=True, array_like=True):
     """Entries first to last of a pointer, whose operations count for a root; nearer ones have a smaller depth."""
 
     depth: int
@@ -46,15 +46,15 @@ class Stretch(msgspec.Struct, frozen=True, array_like=True):
     last: int
 
 
-def lineage(pointer: str, seq: int, openers: dict[str, list[Opener]]) -> list[Stretch]:
+def lineage(pointer: str, seq: int, openers: dict[str, list[Opener]]) -> list[ReplayRange]:
     """The stretches that make the state of `pointer` at `seq`. Pure; openers are in order of seq."""
-    found: list[Stretch] = []
+    found: list[ReplayRange] = []
     here, last = pointer, seq
     while last > 0:
         of_pointer = openers.get(here, [])
         at = bisect_right([opener.seq for opener in of_pointer], last) - 1
         opener = of_pointer[at] if at >= 0 else Opener(1)
-        found.append(Stretch(len(found), here, opener.seq, last))
+        found.append(ReplayRange(len(found), here, opener.seq, last))
         if opener.base_pointer is None:
             break
         here, last = opener.base_pointer, opener.base_seq

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from headwater.persistence.log.log_entry import Logged
+from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.log.log_walk import LogWalk
 from headwater.schemas.change import Kind
 from headwater.schemas.entry_ids import EMPTY
@@ -31,11 +31,11 @@ class Needed(NamedTuple):
 
 class Merge(NamedTuple):
     seq: int
-    source: Logged
+    source: LogRecord
 
 
 class BranchPins:
-    def __init__(self, walk: LogWalk, heads: Mapping[str, Logged], floors: Mapping[str, int]) -> None:
+    def __init__(self, walk: LogWalk, heads: Mapping[str, LogRecord], floors: Mapping[str, int]) -> None:
         self._walk = walk
         self._heads = heads
         self._floors = floors
@@ -47,7 +47,7 @@ class BranchPins:
                 for name, seq in self._needs(pointer, head):
                     yield Needed(name, seq, pointer)
 
-    def _needs(self, pointer: str, head: Logged) -> list[tuple[str, int]]:
+    def _needs(self, pointer: str, head: LogRecord) -> list[tuple[str, int]]:
         path = self._path(head)
         if path is None:
             return []
@@ -63,7 +63,7 @@ class BranchPins:
                     newest, newest_time = link, shared.entry.time
         return newest
 
-    def _path(self, head: Logged) -> tuple[list[tuple[str, int]], Logged] | None:
+    def _path(self, head: LogRecord) -> tuple[list[tuple[str, int]], LogRecord] | None:
         """From the branch to the commit, in a line of states that still lives, which it came from; None where there is none
         or where it is gone already."""
         needs: list[tuple[str, int]] = []
@@ -85,11 +85,11 @@ class BranchPins:
             here = commit
         return None
 
-    def _lives(self, commit: Logged) -> bool:
+    def _lives(self, commit: LogRecord) -> bool:
         head = self._heads.get(commit.entry.pointer)
         return head is not None and head.entry.kind is not Kind.DELETE and head.entry.segment_seq == commit.entry.segment_seq
 
-    def _newest_merge(self, into: str, source: str, segment_seq: int) -> tuple[list[tuple[str, int]], Logged | None]:
+    def _newest_merge(self, into: str, source: str, segment_seq: int) -> tuple[list[tuple[str, int]], LogRecord | None]:
         for merge in self._merges_of(into):
             if merge.source.entry.pointer == source and merge.source.entry.segment_seq == segment_seq:
                 return [(into, merge.seq), (source, merge.source.entry.seq)], merge.source

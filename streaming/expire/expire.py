@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from headwater.persistence.clock import Clock
-from headwater.persistence.log.log_entry import Logged
+from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.log.log_walk import LogWalk
 from headwater.persistence.records.subscriptions import Pin
 from headwater.persistence.rows import Anchor, PointerRow
@@ -105,7 +105,7 @@ class Expiry:
                 on_pointer(one)
         return ExpireReport(realm=self._kernel.realm, dry_run=dry_run, pointers=done)
 
-    def _one(self, pointer: str, row: PointerRow, head: Logged, pin: Pin | None, now: int, dry_run: bool) -> ExpiredPointer:
+    def _one(self, pointer: str, row: PointerRow, head: LogRecord, pin: Pin | None, now: int, dry_run: bool) -> ExpiredPointer:
         allowed = allowed_floor(self._kernel.walk, head, row.floor, retention_of(pointer, self._rules), now)
         wanted, held_by = allowed, ""
         if pin is not None and pin.seq + 1 < allowed:
@@ -160,7 +160,7 @@ def expire_realms(
     return reports
 
 
-def allowed_floor(walk: LogWalk, head: Logged, floor: int, rule: Retention, now: int) -> int:
+def allowed_floor(walk: LogWalk, head: LogRecord, floor: int, rule: Retention, now: int) -> int:
     """Where the floor may rise to by the rule alone; the head is always kept."""
     floors = []
     if rule.age_seconds is not None:
@@ -170,13 +170,13 @@ def allowed_floor(walk: LogWalk, head: Logged, floor: int, rule: Retention, now:
     return max(floor, min([*floors, head.entry.seq]))
 
 
-def anchor_below(kernel: RealmKernel, head: Logged, floor: int) -> Anchor:
+def anchor_below(kernel: RealmKernel, head: LogRecord, floor: int) -> Anchor:
     below = kernel.walk.at(head, floor - 1)
     return Anchor(below.entry_id, below.entry.time)
 
 
 def raise_floor(
-    kernel: RealmKernel, pointer: str, row: PointerRow, head: Logged, floor: int, anchor: Anchor, clock: Clock
+    kernel: RealmKernel, pointer: str, row: PointerRow, head: LogRecord, floor: int, anchor: Anchor, clock: Clock
 ) -> None:
     """By CAS, again while commits come in between; a floor that is there already is left alone."""
     now: PointerRow | None = row

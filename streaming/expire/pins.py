@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import metadata
 
-from headwater.persistence.log.log_entry import Logged
+from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.records.subscriptions import Pin, subscription_pins
 from headwater.persistence.rows import PointerRow
 from headwater.persistence.store import RealmKernel
@@ -37,7 +37,7 @@ def all_pins(
     kernel: RealmKernel,
     now: int,
     rows: Mapping[str, PointerRow],
-    heads: Mapping[str, Logged],
+    heads: Mapping[str, LogRecord],
     sources: Sequence[PinSource] | None = None,
 ) -> Iterator[Pin]:
     """A pin keeps what is behind its seq: the floor may rise to seq + 1."""

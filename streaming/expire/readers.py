@@ -14,7 +14,7 @@ from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock
 from headwater.persistence.limits import check_name
 from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
-from headwater.persistence.rows import RootedRow
+from headwater.persistence.rows import MutableRow
 from headwater.schemas.errors import Conflict, OutcomeUnknown
 
 READER_TYPE = "reader"
@@ -64,12 +64,12 @@ class RegisteredReaders:
         for row in self._rows():
             owner, _, number_text = row.key.rpartition("/")
             if owner == name and int(number_text) >= len(shares):
-                self._backend.delete_rooted(self._realm, READER_TYPE, row.key, row.version)
+                self._backend.delete_mutable(self._realm, READER_TYPE, row.key, row.version)
 
     def forget(self, name: str) -> None:
         for row in self._rows():
             if row.key.rpartition("/")[0] == name:
-                self._backend.delete_rooted(self._realm, READER_TYPE, row.key, row.version)
+                self._backend.delete_mutable(self._realm, READER_TYPE, row.key, row.version)
 
     def list(self) -> list[RegisteredReader]:
         found: dict[str, RegisteredReader] = {}
@@ -85,8 +85,8 @@ class RegisteredReaders:
 
     def _write(self, key: str, payload: bytes) -> None:
         for _ in range(WRITE_TRIES_MAX):
-            before = self._backend.read_rooted(self._realm, READER_TYPE, key)
-            row = RootedRow(
+            before = self._backend.read_mutable(self._realm, READER_TYPE, key)
+            row = MutableRow(
                 type=READER_TYPE,
                 key=key,
                 version=1 if before is None else before.version + 1,
@@ -95,18 +95,18 @@ class RegisteredReaders:
             )
             try:
                 if before is None:
-                    written = self._backend.insert_rooted(self._realm, row)
+                    written = self._backend.insert_mutable(self._realm, row)
                 else:
-                    written = self._backend.update_rooted(self._realm, before.version, row)
+                    written = self._backend.update_mutable(self._realm, before.version, row)
             except OutcomeUnknown:
-                written = self._backend.read_rooted(self._realm, READER_TYPE, key) == row
+                written = self._backend.read_mutable(self._realm, READER_TYPE, key) == row
             if written:
                 return
         raise Conflict(f"another process keeps writing the reader {key!r}.", field="reader", remedy="Run one of them.")
 
-    def _rows(self) -> Iterator[RootedRow]:
+    def _rows(self) -> Iterator[MutableRow]:
         after = ""
-        while page := self._backend.list_rooted(self._realm, READER_TYPE, after=after, limit=ROWS_PER_PAGE):
+        while page := self._backend.list_mutable(self._realm, READER_TYPE, after=after, limit=ROWS_PER_PAGE):
             yield from page
             after = page[-1].key
             if len(page) < ROWS_PER_PAGE:

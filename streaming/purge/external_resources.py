@@ -12,7 +12,7 @@ from headwater.schemas.errors import MaintenanceRefused
 from headwater.streaming.retained.retained_store import RetainedStore
 
 
-class Belongings(Protocol):
+class ExternalResources(Protocol):
     """Of one kind. A realm is PURGED only when all of them are gone."""
 
     def check(self, instances: Sequence[str]) -> None:

@@ -19,7 +19,7 @@ from headwater.persistence.realms.realms import Realms
 from headwater.persistence.store import Store
 from headwater.schemas.errors import HeadwaterError
 from headwater.streaming.purge.catalog_purge import CATALOG_AGE_SECONDS, CatalogPurge, PurgedCatalog
-from headwater.streaming.purge.external_resources import Belongings
+from headwater.streaming.purge.external_resources import ExternalResources
 from headwater.streaming.runs.realm_sets import all_realms, realm_sets, realms_to_purge
 from headwater.streaming.runs.run_counts import Counts
 from headwater.streaming.runs.runs import Run
@@ -52,7 +52,7 @@ def purge_all(
     realms: Sequence[Realm] | None = None,
     unlisted: bool = True,
     catalogs: bool = True,
-    belongings: Sequence[Belongings] = (),
+    belongings: Sequence[ExternalResources] = (),
     catalog_age_seconds: int = CATALOG_AGE_SECONDS,
 ) -> Purged:
     """All that may go, or the given realms. What failed and what was counted is in the run's record."""
@@ -60,7 +60,7 @@ def purge_all(
         return _would_purge(store, realms, unlisted, catalogs, catalog_age_seconds)
     chosen = realms_to_purge(store) if realms is None else realms
     done = purge_realms(store, chosen, belongings=belongings, before_each=run.check)
-    failures = remove_late_belongings(store, belongings)
+    failures = remove_late_external_resources(store, belongings)
     if unlisted:
         done += purge_unlisted(store, belongings=belongings, before_each=run.check)
     failures += [f"{it.instance}: {it.failure}" for it in done if it.failure]
@@ -95,7 +95,7 @@ def purge_realms(
     store: Store,
     realms: Sequence[Realm],
     *,
-    belongings: Sequence[Belongings] = (),
+    belongings: Sequence[ExternalResources] = (),
     before_each: Callable[[], None] = lambda: None,
 ) -> list[PurgedRealm]:
     """One that fails is reported and stays PURGING; the others go on."""
@@ -109,7 +109,7 @@ def purge_realms(
     return done
 
 
-def finish_purge(store: Store, realm: Realm, belongings: Sequence[Belongings]) -> PurgedRealm:
+def finish_purge(store: Store, realm: Realm, belongings: Sequence[ExternalResources]) -> PurgedRealm:
     """⚠ What the realm has elsewhere goes first: as long as its record says PURGING, the next run finds it."""
     for kind in belongings:
         kind.remove(realm.instance)
@@ -117,7 +117,7 @@ def finish_purge(store: Store, realm: Realm, belongings: Sequence[Belongings]) -
     return _purged(realm.name, realm.instance, counts, listed=True)
 
 
-def remove_late_belongings(store: Store, belongings: Sequence[Belongings]) -> list[str]:
+def remove_late_external_resources(store: Store, belongings: Sequence[ExternalResources]) -> list[str]:
     """What a publisher or job that slept through a purge has brought back. Failures leave."""
     failures = []
     for realm in all_realms(store):
@@ -137,7 +137,7 @@ def unlisted_instances(store: Store) -> list[str]:
 
 
 def purge_unlisted(
-    store: Store, *, belongings: Sequence[Belongings] = (), before_each: Callable[[], None] = lambda: None
+    store: Store, *, belongings: Sequence[ExternalResources] = (), before_each: Callable[[], None] = lambda: None
 ) -> list[PurgedRealm]:
     done = []
     for instance in unlisted_instances(store):

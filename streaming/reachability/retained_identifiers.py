@@ -17,7 +17,7 @@ from headwater.persistence.backend import Backend
 from headwater.persistence.index import DIRECTORY, STRIPE, Index, IndexObject, IndexRoot
 from headwater.persistence.index.level import open_levels
 from headwater.persistence.log.head import as_index_objects, load_tail
-from headwater.persistence.log.log_entry import CONTENT, ENTRY, SPILLED_OPERATIONS, Logged, tail_ids
+from headwater.persistence.log.log_entry import CONTENT, ENTRY, SPILLED_OPERATIONS, LogRecord, tail_ids
 from headwater.persistence.log.log_walk import LogWalk
 from headwater.persistence.objects.cache import ObjectCache
 from headwater.persistence.objects.object_types import Life, ObjectTypes, all_object_types
@@ -132,7 +132,7 @@ class _LogMarker:
             for logged in self._realm.walk.between(newest, first, last):
                 self.mark_entry(logged, whole_state=logged.entry.seq == span.floor)
 
-    def mark_entry(self, logged: Logged, *, whole_state: bool) -> None:
+    def mark_entry(self, logged: LogRecord, *, whole_state: bool) -> None:
         """Contents are read in full where a line of states begins; behind that each entry tells what it put."""
         entry = logged.entry
         self._marks.mark(ENTRY.name, (logged.object_id, *tail_ids(entry, logged.object_id)))
@@ -155,7 +155,7 @@ class _LogMarker:
             self._marks.mark(STRIPE.name, stripes)
         self._levels_done.update(fresh)
 
-    def _mark_contents(self, logged: Logged) -> None:
+    def _mark_contents(self, logged: LogRecord) -> None:
         entry, tail = logged.entry, tail_ids(logged.entry, logged.object_id)
         if (entry.levels, tail) in self._states_done:  # branches share states
             return
@@ -173,7 +173,7 @@ class _LogMarker:
         return as_index_objects(self._realm.objects.fetch_any(ids))
 
 
-def reachable_ids(realm: WalkedRealm, logged: Logged) -> IdSet:
+def reachable_ids(realm: WalkedRealm, logged: LogRecord) -> IdSet:
     """What the state after one entry reaches."""
     marks = Marks(realm, {})
     _LogMarker(realm, marks).mark_entry(logged, whole_state=True)

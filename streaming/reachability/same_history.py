@@ -12,7 +12,7 @@ from headwater.persistence.backend import Backend
 from headwater.persistence.log.log_walk import LogWalk
 from headwater.schemas.errors import ObjectNotFound, RetainedIncomplete
 from headwater.streaming.reachability.retained_identifiers import Span, WalkedRealm
-from headwater.streaming.reachability.segments import Position
+from headwater.streaming.reachability.segments import SegmentPosition
 
 
 def walk_of(backend: Backend, realm: str) -> LogWalk:
@@ -30,7 +30,7 @@ def leads_to(walk: LogWalk, newer_id: str, older_seq: int, older_id: str) -> boo
         return False
 
 
-def require_same_history(walk: LogWalk, spans: Mapping[str, Span], positions: Mapping[str, Position]) -> None:
+def require_same_history(walk: LogWalk, spans: Mapping[str, Span], positions: Mapping[str, SegmentPosition]) -> None:
     """Of pointers whose set reaches beyond the head: it may have been read since, or tell of another history."""
     for pointer, span in spans.items():
         known = positions.get(pointer)

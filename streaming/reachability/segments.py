@@ -25,7 +25,7 @@ class BaseAt(NamedTuple):
     seq: int
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class SegmentStep(msgspec.Struct, frozen=True, kw_only=True):
     """What this arithmetic needs of one Change."""
 
     pointer: str
@@ -53,7 +53,7 @@ class Bounds(msgspec.Struct, frozen=True, array_like=True):
     base: BaseAt | None = None
 
 
-class Link(NamedTuple):
+class SegmentLink(NamedTuple):
     """One segment of a chain, as of `at`. The first also has what comes later, the others only what was there."""
 
     key: SegmentKey
@@ -99,7 +99,7 @@ class Segment(msgspec.Struct):
                 yield object_id
 
 
-class Position(NamedTuple):
+class SegmentPosition(NamedTuple):
     """A pointer's log is known without a gap: all states from `first` on, up to the entry `seq`."""
 
     first: int
@@ -115,7 +115,7 @@ class SegmentMap:
         for bound in sorted(bounds, key=lambda it: (it.pointer, it.start)):
             self._starts.setdefault(bound.pointer, []).append(bound)
 
-    def retained_chains(self, floors: Mapping[str, int], *, follow_base: bool = True) -> Iterator[list[Link]]:
+    def retained_chains(self, floors: Mapping[str, int], *, follow_base: bool = True) -> Iterator[list[SegmentLink]]:
         """One chain for each segment that reaches above its pointer's floor."""
         for pointer, floor in floors.items():
             starts = self._starts.get(pointer, [])
@@ -124,12 +124,12 @@ class SegmentMap:
                 if end > floor:
                     yield self.chain(bound, max(bound.start, floor), follow_base=follow_base)
 
-    def chain(self, bound: Bounds, at: int, *, follow_base: bool = True) -> list[Link]:
-        links = [Link(SegmentKey(bound.pointer, bound.start), at, 0)]
+    def chain(self, bound: Bounds, at: int, *, follow_base: bool = True) -> list[SegmentLink]:
+        links = [SegmentLink(SegmentKey(bound.pointer, bound.start), at, 0)]
         while bound.base is not None and follow_base:
             base = bound.base
             bound = self.holding(base)
-            links.append(Link(SegmentKey(bound.pointer, bound.start), base.seq, len(links)))
+            links.append(SegmentLink(SegmentKey(bound.pointer, bound.start), base.seq, len(links)))
             if len(links) > LINKS_MAX:
                 raise ChainBroken(f"{bound.pointer}: its bases lead round in a circle.")
         return links
@@ -151,11 +151,11 @@ class Histories:
 
     def __init__(self) -> None:
         self.segments: dict[str, list[Segment]] = {}
-        self.positions: dict[str, Position] = {}
+        self.positions: dict[str, SegmentPosition] = {}
 
     # ── what enters ─────────────────────────────────────────────────────────────────────────────────────────
 
-    def apply(self, step: Step) -> bool:
+    def apply(self, step: SegmentStep) -> bool:
         """False for what was known already. A gap or another entry in the place of one is an error, never skipped."""
         known = self.positions.get(step.pointer)
         if known is not None and step.seq <= known.seq:
@@ -176,13 +176,13 @@ class Histories:
             segments[-1].add(object_id, step.seq)
         for object_id in step.released:
             segments[-1].release(object_id, step.seq)
-        self.positions[step.pointer] = Position(1 if known is None else known.first, step.seq, step.entry_id)
+        self.positions[step.pointer] = SegmentPosition(1 if known is None else known.first, step.seq, step.entry_id)
         return True
 
     def seed(self, pointer: str, seq: int, entry_id: str, live: Iterable[int]) -> None:
         """Begin at a state that was walked; what was known of the pointer is forgotten."""
         self.segments[pointer] = [Segment(start=seq, own=dict.fromkeys(live, (seq, NEVER)))]
-        self.positions[pointer] = Position(seq, seq, entry_id)
+        self.positions[pointer] = SegmentPosition(seq, seq, entry_id)
 
     # ── what leaves ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -207,7 +207,7 @@ class Histories:
             found.update(self._objects(chain, and_later=True))
         return found
 
-    def _objects(self, chain: Sequence[Link], *, and_later: bool, of_base_only: bool = False) -> Iterator[int]:
+    def _objects(self, chain: Sequence[SegmentLink], *, and_later: bool, of_base_only: bool = False) -> Iterator[int]:
         hidden: set[int] = set()
         for link in chain:
             segment = self._segment(link.key)
@@ -240,7 +240,7 @@ class Histories:
             if pointer in self.segments
         }
 
-    def _compacted(self, segment: Segment, chain: Sequence[Link], *, flatten: bool) -> Segment:
+    def _compacted(self, segment: Segment, chain: Sequence[SegmentLink], *, flatten: bool) -> Segment:
         lo = chain[0].at
         compacted = Segment(start=segment.start, base=None if flatten else segment.base)
         compacted.earlier = [interval for interval in segment.earlier if interval[2] > lo]

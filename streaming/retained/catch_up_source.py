@@ -18,7 +18,7 @@ PAUSE_SECONDS = 0.5
 """Between two tries: a topic is as far as its publisher."""
 
 
-class CaughtUpSource:
+class CatchUpSource:
     def __init__(
         self,
         streamed: RetainedSource,

@@ -12,7 +12,7 @@ import msgspec
 from pyspark.sql import functions as sql
 
 from headwater.schemas.errors import ChainBroken, RetainedIncomplete
-from headwater.streaming.reachability.segments import NEVER, BaseAt, Bounds, Position
+from headwater.streaming.reachability.segments import NEVER, BaseAt, Bounds, SegmentPosition
 from headwater.streaming.retained.retained_seed import ROW_DDL
 from headwater.streaming.retained.retained_store import RetainedState, count_rows
 
@@ -40,9 +40,9 @@ class PointerShare(msgspec.Struct, frozen=True):
     """Of the entry that the set ends with, where the batch has it too."""
 
 
-def reached(state: RetainedState, shares: list[PointerShare]) -> dict[str, Position]:
+def reached(state: RetainedState, shares: list[PointerShare]) -> dict[str, SegmentPosition]:
     """Positions of the pointers that move with this batch. Pure."""
-    moved: dict[str, Position] = {}
+    moved: dict[str, SegmentPosition] = {}
     for share in shares:
         known = state.positions.get(share.pointer)
         if share.rows != share.last - share.first + 1:
@@ -54,7 +54,7 @@ def reached(state: RetainedState, shares: list[PointerShare]) -> dict[str, Posit
         if known is not None and share.known_id not in ("", known.entry_id):  # e.g. a store that was put back, and went on
             raise RetainedIncomplete(f"{share.pointer}: another entry {known.seq} stands in the log than in the set.")
         if known is None or share.last > known.seq:
-            moved[share.pointer] = Position(1 if known is None else known.first, share.last, share.last_id)
+            moved[share.pointer] = SegmentPosition(1 if known is None else known.first, share.last, share.last_id)
     return moved
 
 
@@ -123,7 +123,7 @@ def known_seq(state: RetainedState, pointer: str) -> int:
     return 0 if known is None else known.seq
 
 
-def segments_of(state: RetainedState, opened: list[Bounds], moved: dict[str, Position]) -> list[tuple[str, int, int]]:
+def segments_of(state: RetainedState, opened: list[Bounds], moved: dict[str, SegmentPosition]) -> list[tuple[str, int, int]]:
     """(pointer, start, end) of the segments that entries of this batch can be in."""
     starts: dict[str, list[int]] = {pointer: [] for pointer in moved}
     for pointer, start in state.current_segment().items():

@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headwater.persistence.backend import Backend
-from headwater.persistence.log.log_entry import Logged, objects_added, objects_released
+from headwater.persistence.log.log_entry import LogRecord, objects_added, objects_released
 from headwater.schemas.change import COMMITTING_KINDS
 from headwater.schemas.errors import ObjectNotFound
 from headwater.streaming.reachability.fence import pointer_rows
 from headwater.streaming.reachability.retained_identifiers import ENTRIES_PER_PAGE, Span, WalkedRealm, WalkShare, reachable_ids
-from headwater.streaming.reachability.segments import BaseAt, Bounds, Position
+from headwater.streaming.reachability.segments import BaseAt, Bounds, SegmentPosition
 from headwater.streaming.retained.retained_store import RetainedState, RetainedStore
 
 ROWS_PER_GROUP = 200_000
@@ -74,7 +74,7 @@ def seed(backend: Backend, store: RetainedStore, write: SeedWriter | None = None
 def _seed_once(backend: Backend, store: RetainedStore, write: SeedWriter) -> RetainedState:
     spans = current_spans(backend, store.realm)
     bounds: list[Bounds] = []
-    positions = {pointer: Position(span.floor, span.seq, span.head.hex()) for pointer, span in spans.items()}
+    positions = {pointer: SegmentPosition(span.floor, span.seq, span.head.hex()) for pointer, span in spans.items()}
     before = RetainedState(realm=store.realm, number=store.next_number())
     # The segments are known when the rows are written, and are read after that.
     return store.append(before, positions, bounds, lambda folder: write(store.realm, spans, folder, bounds.append), fresh=True)
@@ -100,7 +100,7 @@ def seed_rows(walked: WalkedRealm, shares: Iterable[WalkShare], on_bound: Callab
                 yield from _rows_of(walked, logged, segment, whole_state=opened is not None and opened.base is None)
 
 
-def _opened_by(logged: Logged, floor: int, floors: Mapping[str, int]) -> Bounds | None:
+def _opened_by(logged: LogRecord, floor: int, floors: Mapping[str, int]) -> Bounds | None:
     entry = logged.entry
     if entry.seq == floor:
         return Bounds(entry.pointer, floor)
@@ -112,7 +112,7 @@ def _opened_by(logged: Logged, floor: int, floors: Mapping[str, int]) -> Bounds 
     )
 
 
-def _rows_of(walked: WalkedRealm, logged: Logged, segment: int, *, whole_state: bool) -> Iterator[SetRow]:
+def _rows_of(walked: WalkedRealm, logged: LogRecord, segment: int, *, whole_state: bool) -> Iterator[SetRow]:
     entry = logged.entry
     if whole_state:
         for object_id in reachable_ids(walked, logged):

@@ -12,12 +12,12 @@ from headwater.schemas.errors import RetainedIncomplete
 from headwater.streaming.reachability.fence import FencedRealm
 from headwater.streaming.reachability.id_set import MarkedIds
 from headwater.streaming.reachability.retained_identifiers import Identifiers, Span
-from headwater.streaming.reachability.segments import Position
+from headwater.streaming.reachability.segments import SegmentPosition
 
 
 class Retained(msgspec.Struct, frozen=True, kw_only=True):
     ids: MarkedIds
-    positions: dict[str, Position]
+    positions: dict[str, SegmentPosition]
     """Up to where each pointer's log is in the set."""
     covers: frozenset[str] | None = None
     """⚠ Object types about which the set decides; None: all that identifiers cover. No other is purged by it."""
@@ -39,12 +39,12 @@ class WalkedSource:
         return Retained(ids=ids, positions=walked_positions(fenced.spans))
 
 
-def walked_positions(spans: Mapping[str, Span]) -> dict[str, Position]:
+def walked_positions(spans: Mapping[str, Span]) -> dict[str, SegmentPosition]:
     """A walk from the heads down to the floors knows just that."""
-    return {pointer: Position(span.floor, span.seq, span.head.hex()) for pointer, span in spans.items()}
+    return {pointer: SegmentPosition(span.floor, span.seq, span.head.hex()) for pointer, span in spans.items()}
 
 
-def require_complete(spans: Mapping[str, Span], positions: Mapping[str, Position]) -> None:
+def require_complete(spans: Mapping[str, Span], positions: Mapping[str, SegmentPosition]) -> None:
     """⚠ Contiguous from the floor, or from before it, up to every head; and it is that head, not another of its number."""
     for pointer, span in spans.items():
         known = positions.get(pointer)

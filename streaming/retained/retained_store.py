@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from headwater.schemas.errors import RetainedCorrupt, RetainedMoved
-from headwater.streaming.reachability.segments import Bounds, Position
+from headwater.streaming.reachability.segments import Bounds, SegmentPosition
 
 META = "step.json"
 ROWS = "rows"
@@ -30,7 +30,7 @@ class StepMeta(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     realm: str
     fresh: bool
-    positions: dict[str, Position]
+    positions: dict[str, SegmentPosition]
     """Of the pointers that moved; of all in a fresh step."""
     bounds: list[Bounds]
     rows: int
@@ -40,7 +40,7 @@ class StepMeta(msgspec.Struct, frozen=True, kw_only=True):
 class RetainedState(msgspec.Struct, frozen=True, kw_only=True):
     realm: str
     number: int = 0
-    positions: dict[str, Position] = {}
+    positions: dict[str, SegmentPosition] = {}
     bounds: list[Bounds] = []
     rows: int = 0
     folders: list[str] = []
@@ -81,7 +81,7 @@ class RetainedStore:
     def append(
         self,
         before: RetainedState | None,
-        positions: dict[str, Position],
+        positions: dict[str, SegmentPosition],
         bounds: Iterable[Bounds],
         write_rows: Callable[[str], int],
         *,
@@ -124,7 +124,7 @@ class RetainedStore:
     # ── files ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def _folded(self, metas: list[tuple[Path, StepMeta]]) -> RetainedState:
-        positions: dict[str, Position] = {}
+        positions: dict[str, SegmentPosition] = {}
         bounds: list[Bounds] = []
         for number, (_, meta) in enumerate(metas):
             if meta.number != metas[0][1].number + number:

@@ -12,8 +12,8 @@ import msgspec
 
 from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock
-from headwater.persistence.coordination.work_leases import put_rooted
-from headwater.persistence.rows import ROW_BYTES_MAX, SYSTEM_REALM, RootedRow
+from headwater.persistence.coordination.work_leases import put_mutable
+from headwater.persistence.rows import ROW_BYTES_MAX, SYSTEM_REALM, MutableRow
 from headwater.schemas.entry_ids import micros_of
 from headwater.streaming.runs.run_counts import Counts, CountsByRealm, folded
 
@@ -52,7 +52,7 @@ class RunTotals:
         self._clock = clock
 
     def read(self) -> Totals:
-        row = self._backend.read_rooted(SYSTEM_REALM, TOTALS_TYPE, TOTALS_KEY)
+        row = self._backend.read_mutable(SYSTEM_REALM, TOTALS_TYPE, TOTALS_KEY)
         return Totals() if row is None else msgspec.msgpack.decode(row.payload, type=Totals)
 
     def add(self, record: RunRecord) -> None:
@@ -60,16 +60,16 @@ class RunTotals:
         if record.dry_run:
             return
         for _ in range(WRITE_TRIES_MAX):
-            before = self._backend.read_rooted(SYSTEM_REALM, TOTALS_TYPE, TOTALS_KEY)
+            before = self._backend.read_mutable(SYSTEM_REALM, TOTALS_TYPE, TOTALS_KEY)
             totals = Totals() if before is None else msgspec.msgpack.decode(before.payload, type=Totals)
-            row = RootedRow(
+            row = MutableRow(
                 type=TOTALS_TYPE,
                 key=TOTALS_KEY,
                 version=1 if before is None else before.version + 1,
                 created_at=self._clock.now_micros() if before is None else before.created_at,
                 payload=_fitting(added(totals, record)),
             )
-            if put_rooted(self._backend, before, row):
+            if put_mutable(self._backend, before, row):
                 return
 
 

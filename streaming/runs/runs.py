@@ -18,8 +18,8 @@ import msgspec
 
 from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock
-from headwater.persistence.coordination.work_leases import LEASE_SECONDS, HeldLease, SeenLease, WorkLeases, put_rooted
-from headwater.persistence.rows import ROW_BYTES_MAX, SYSTEM_REALM, RootedRow
+from headwater.persistence.coordination.work_leases import LEASE_SECONDS, HeldLease, SeenLease, WorkLeases, put_mutable
+from headwater.persistence.rows import ROW_BYTES_MAX, SYSTEM_REALM, MutableRow
 from headwater.schemas.entry_ids import time_text
 from headwater.schemas.errors import InvalidInput, MaintenanceRunning, MaintenanceStopped, MaintenanceSuperseded
 from headwater.streaming.runs.run_counts import Counts as Counts
@@ -193,33 +193,33 @@ class Runs:
     # ── records ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def find(self, run_id: str) -> RunRecord | None:
-        row = self._backend.read_rooted(SYSTEM_REALM, RUN_TYPE, run_id)
+        row = self._backend.read_mutable(SYSTEM_REALM, RUN_TYPE, run_id)
         return None if row is None else msgspec.msgpack.decode(row.payload, type=RunRecord)
 
     def list(self) -> list[RunRecord]:
         """Newest first."""
-        rows = self._backend.list_rooted(SYSTEM_REALM, RUN_TYPE, limit=1_000)
+        rows = self._backend.list_mutable(SYSTEM_REALM, RUN_TYPE, limit=1_000)
         return [msgspec.msgpack.decode(row.payload, type=RunRecord) for row in reversed(rows)]
 
     def save(self, record: RunRecord) -> None:
         """Progress too: the counts so far."""
         payload = _fitting(record)
         for _ in range(WRITE_TRIES_MAX):
-            before = self._backend.read_rooted(SYSTEM_REALM, RUN_TYPE, record.id)
-            row = RootedRow(
+            before = self._backend.read_mutable(SYSTEM_REALM, RUN_TYPE, record.id)
+            row = MutableRow(
                 type=RUN_TYPE,
                 key=record.id,
                 version=1 if before is None else before.version + 1,
                 created_at=self._clock.now_micros() if before is None else before.created_at,
                 payload=payload,
             )
-            if put_rooted(self._backend, before, row):
+            if put_mutable(self._backend, before, row):
                 return
 
     def _drop_old(self) -> None:
-        rows = self._backend.list_rooted(SYSTEM_REALM, RUN_TYPE, limit=1_000)
+        rows = self._backend.list_mutable(SYSTEM_REALM, RUN_TYPE, limit=1_000)
         for row in rows[: max(0, len(rows) - self._kept)]:
-            self._backend.delete_rooted(SYSTEM_REALM, RUN_TYPE, row.key, row.version)
+            self._backend.delete_mutable(SYSTEM_REALM, RUN_TYPE, row.key, row.version)
 
 
 def _fitting(record: RunRecord) -> bytes:

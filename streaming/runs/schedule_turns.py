@@ -10,9 +10,9 @@ import msgspec
 
 from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock
-from headwater.persistence.coordination.work_leases import put_rooted
+from headwater.persistence.coordination.work_leases import put_mutable
 from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
-from headwater.persistence.rows import SYSTEM_REALM, RootedRow
+from headwater.persistence.rows import SYSTEM_REALM, MutableRow
 
 TURN_TYPE = "maintenance-turn"
 TURN_KEY = "cycle"
@@ -50,16 +50,16 @@ class ScheduleTurns:
         if sooner < due_at:
             self._write(before, sooner)
 
-    def _read(self) -> tuple[RootedRow | None, int]:
-        row = self._backend.read_rooted(SYSTEM_REALM, TURN_TYPE, TURN_KEY)
+    def _read(self) -> tuple[MutableRow | None, int]:
+        row = self._backend.read_mutable(SYSTEM_REALM, TURN_TYPE, TURN_KEY)
         return row, 0 if row is None else msgspec.msgpack.decode(row.payload, type=TurnRecord).due_at
 
-    def _write(self, before: RootedRow | None, due_at: int) -> bool:
-        row = RootedRow(
+    def _write(self, before: MutableRow | None, due_at: int) -> bool:
+        row = MutableRow(
             type=TURN_TYPE,
             key=TURN_KEY,
             version=1 if before is None else before.version + 1,
             created_at=self._clock.now_micros() if before is None else before.created_at,
             payload=msgspec.msgpack.encode(TurnRecord(due_at)),
         )
-        return put_rooted(self._backend, before, row)
+        return put_mutable(self._backend, before, row)

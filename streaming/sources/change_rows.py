@@ -13,7 +13,7 @@ import msgspec
 import pyarrow as pa
 
 from headwater.persistence.log.log_entry import (
-    Logged,
+    LogRecord,
     StoredOperation,
     head_before,
     objects_added,
@@ -100,7 +100,7 @@ def arrow_batch(rows: Iterable[Row]) -> pa.RecordBatch:
 
 
 def entries_batch(
-    entries: Sequence[Logged], realm_instance: str, columns: Sequence[str] = tuple(CHANGE_TYPES)
+    entries: Sequence[LogRecord], realm_instance: str, columns: Sequence[str] = tuple(CHANGE_TYPES)
 ) -> pa.RecordBatch:
     """Column by column: what nobody asked for is not worked out, and Arrow reads no dictionaries."""
     arrays = []
@@ -110,22 +110,22 @@ def entries_batch(
     return pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
 
-def row_of_entry(logged: Logged, realm_instance: str) -> Row:
+def row_of_entry(logged: LogRecord, realm_instance: str) -> Row:
     """The same as `change_of`, without the way over text."""
     return {name: value(logged, realm_instance) for name, value in _VALUES.items()}
 
 
-def _base(logged: Logged, _: str) -> Row | None:
+def _base(logged: LogRecord, _: str) -> Row | None:
     base = logged.entry.base
     return None if base is None else {"pointer": base.pointer, "seq": base.seq, "commit_id": base.commit.hex()}
 
 
-def _source(logged: Logged, _: str) -> Row | None:
+def _source(logged: LogRecord, _: str) -> Row | None:
     source = logged.entry.source
     return None if source is None else {"pointer": source.pointer, "commit_id": source.commit.hex()}
 
 
-_VALUES: dict[str, Callable[[Logged, str], Any]] = {
+_VALUES: dict[str, Callable[[LogRecord, str], Any]] = {
     "realm": lambda _, realm: realm.partition("#")[0],
     "realm_instance": lambda _, realm: realm,
     "pointer": lambda logged, _: logged.entry.pointer,

@@ -22,7 +22,7 @@ from headwater.schemas.kafka_records import CONFLUENT_MAGIC, SINGLE_OBJECT_PREFI
 from headwater.schemas.topics import commits_topic
 from headwater.streaming.sources.change_rows import CHANGE_DDL, Row, arrow_batch, row_of_avro, row_of_entry
 from headwater.streaming.sources.open_stores import opened_kernel
-from headwater.streaming.tcp_probe import is_answered
+from headwater.streaming.tcp_probe import is_reachable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,7 +47,7 @@ class KafkaOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 def require_broker(bootstrap: str) -> None:
     """⚠ Before a stream is started: Kafka's client would try for minutes, and then not say why."""
-    if not is_answered(bootstrap.split(",")):
+    if not is_reachable(bootstrap.split(",")):
         raise KafkaUnavailable(
             f"no broker answers at {bootstrap!r}.",
             field="kafka_bootstrap",

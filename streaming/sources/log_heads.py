@@ -11,7 +11,7 @@ from headwater.persistence.rows import PointerRow
 from headwater.persistence.store import RealmKernel
 from headwater.schemas.cursor import decode_cursor, is_cursor
 from headwater.schemas.errors import CursorReset, InvalidInput, ObjectNotFound, PointerNotFound
-from headwater.streaming.sources.log_offsets import LogOffset, Position, offset_of_text, shares
+from headwater.streaming.sources.log_offsets import LogOffset, OffsetPosition, offset_of_text, shares
 from headwater.streaming.sources.log_options import LogOptions
 from headwater.streaming.sources.open_stores import opened_store, realm_instance
 
@@ -46,7 +46,9 @@ class LogHeads:
         if is_cursor(after):
             token = decode_cursor(after)
             return self._given(
-                LogOffset(token.realm, {name: Position(at.seq, at.entry_id.hex()) for name, at in token.positions.items()})
+                LogOffset(
+                    token.realm, {name: OffsetPosition(at.seq, at.entry_id.hex()) for name, at in token.positions.items()}
+                )
             )
         rows = self._all()
         if len(rows) > 1 and after not in ("earliest", "latest") and not _is_time(after):
@@ -64,13 +66,13 @@ class LogHeads:
             )
         return offset
 
-    def _position(self, name: str, row: PointerRow, after: str) -> Position:
+    def _position(self, name: str, row: PointerRow, after: str) -> OffsetPosition:
         if after == "earliest":
-            return Position(row.floor - 1, _anchor_id(row))
+            return OffsetPosition(row.floor - 1, _anchor_id(row))
         if after == "latest":
-            return Position(row.seq, row.head.hex())
+            return OffsetPosition(row.seq, row.head.hex())
         log = PointerLog(self.kernel, name)
-        return Position(log.position(after, log.head()))
+        return OffsetPosition(log.position(after, log.head()))
 
     # ── where to end ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -78,12 +80,14 @@ class LogHeads:
         """Everything that is committed now, or up to `until`."""
         if self.options.until.startswith("{"):
             return self._given(offset_of_text(self.options.until))
-        return LogOffset(self.realm, {name: Position(row.seq, row.head.hex()) for name, row in self._all().items()})
+        return LogOffset(self.realm, {name: OffsetPosition(row.seq, row.head.hex()) for name, row in self._all().items()})
 
     def moved_heads(self) -> LogOffset:
         """The same for a stream, at a cost that grows with the moves."""
         self._look_for_moves()
-        return LogOffset(self.realm, {name: Position(row.seq, row.head.hex()) for name, row in (self._rows or {}).items()})
+        return LogOffset(
+            self.realm, {name: OffsetPosition(row.seq, row.head.hex()) for name, row in (self._rows or {}).items()}
+        )
 
     def bounded(self, start: LogOffset, heads: LogOffset, limit: int) -> LogOffset:
         """As far towards the heads as one batch goes."""
@@ -96,12 +100,12 @@ class LogHeads:
                 ends[name] = self._at(name, start.seq_of(name) + count, heads.pointers[name])
         return LogOffset(self.realm, ends)
 
-    def _at(self, name: str, seq: int, head: Position) -> Position:
+    def _at(self, name: str, seq: int, head: OffsetPosition) -> OffsetPosition:
         if seq == head.seq:
             return head
         walk = self.kernel.walk
         try:
-            return Position(seq, walk.at(walk.load(bytes.fromhex(head.entry_id)), seq).entry_id.hex())
+            return OffsetPosition(seq, walk.at(walk.load(bytes.fromhex(head.entry_id)), seq).entry_id.hex())
         except ObjectNotFound:
             log = PointerLog(self.kernel, name)
             raise log.expired(seq, log.head()) from None

@@ -14,7 +14,7 @@ import msgspec
 from headwater.schemas.errors import CursorReset, InvalidInput
 
 
-class Position(msgspec.Struct, frozen=True, array_like=True):
+class OffsetPosition(msgspec.Struct, frozen=True, array_like=True):
     """The last entry that was seen of a pointer."""
 
     seq: int
@@ -25,7 +25,7 @@ class Position(msgspec.Struct, frozen=True, array_like=True):
 class LogOffset(msgspec.Struct, frozen=True):
     realm: str
     """The instance."""
-    pointers: dict[str, Position]
+    pointers: dict[str, OffsetPosition]
 
     def as_json(self) -> dict[str, Any]:
         """As Spark keeps it: pointers sorted, so that equal offsets are equal text."""
@@ -47,8 +47,8 @@ class LogRange(msgspec.Struct, frozen=True, array_like=True):
     """Entries (after, last] of one pointer."""
 
     pointer: str
-    after: Position
-    last: Position
+    after: OffsetPosition
+    last: OffsetPosition
 
     @property
     def count(self) -> int:
@@ -82,7 +82,7 @@ def ranges_between(start: LogOffset, end: LogOffset) -> list[LogRange]:
             field="realm",
             remedy="Begin anew, with a new checkpoint.",
         )
-    found = [LogRange(name, start.pointers.get(name, Position(0)), last) for name, last in sorted(end.pointers.items())]
+    found = [LogRange(name, start.pointers.get(name, OffsetPosition(0)), last) for name, last in sorted(end.pointers.items())]
     return [one for one in found if one.count > 0]
 
 

@@ -14,13 +14,13 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from headwater.persistence.log.log_entry import Logged
+from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.reading.pointer_log import LogHead, PointerLog
 from headwater.schemas.errors import CursorReset
 from headwater.streaming.sources.change_rows import CHANGE_TYPES, change_ddl, entries_batch
 from headwater.streaming.sources.log_filters import NEVER, LogFilter, push
 from headwater.streaming.sources.log_heads import LogHeads, check_not_expired
-from headwater.streaming.sources.log_offsets import LogOffset, LogRange, Position, cut, offset_of, ranges_between
+from headwater.streaming.sources.log_offsets import LogOffset, LogRange, OffsetPosition, cut, offset_of, ranges_between
 from headwater.streaming.sources.log_options import LogOptions, parse_options
 from headwater.streaming.sources.open_stores import opened_kernel
 
@@ -159,7 +159,7 @@ def read_partition(
         after = page.to_seq
 
 
-def _check_same_history(share: LogPartition, entries: list[Logged], head: LogHead) -> None:
+def _check_same_history(share: LogPartition, entries: list[LogRecord], head: LogHead) -> None:
     """⚠ The entries must be those between what the reader has seen and what the batch was planned to end in."""
     if not entries:
         return
@@ -206,6 +206,6 @@ def _narrowed(heads: LogHeads, one: LogRange, wanted: LogFilter) -> LogRange:
             low = max(low, walk.first_after(head.newest, wanted.time_min - 1, head.row.floor) - 1)
         if wanted.time_max < NEVER:
             high = min(high, walk.first_after(head.newest, wanted.time_max, head.row.floor) - 1)
-    after = one.after if low == one.after.seq else Position(low)
-    last = one.last if high == one.last.seq else Position(high)
+    after = one.after if low == one.after.seq else OffsetPosition(low)
+    last = one.last if high == one.last.seq else OffsetPosition(high)
     return msgspec.structs.replace(one, after=after, last=last)

@@ -19,7 +19,7 @@ import msgspec
 
 from headwater.schemas.errors import HeadwaterError, InvalidInput, MissingDependency
 from headwater.streaming.spark.package_zip import write_package_zip
-from headwater.streaming.tcp_probe import is_answered
+from headwater.streaming.tcp_probe import is_reachable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -104,7 +104,7 @@ def parse_conf(text: str) -> dict[str, str]:
 
 def require_master(master: str) -> None:
     """Of a standalone cluster: Spark itself would try for minutes, with pages of stacks."""
-    if master.startswith(STANDALONE) and not is_answered(master.removeprefix(STANDALONE).split(",")):
+    if master.startswith(STANDALONE) and not is_reachable(master.removeprefix(STANDALONE).split(",")):
         raise MissingDependency(
             f"no Spark master answers at {master!r}.",
             field="spark_master",

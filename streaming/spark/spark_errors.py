@@ -12,7 +12,7 @@ from headwater.schemas.errors import HeadwaterError, SparkFailed
 _RAISED = re.compile(r"headwater\.schemas\.errors\.(\w+): (.*)")
 
 
-def meant_by(error: BaseException) -> HeadwaterError:
+def typed_error(error: BaseException) -> HeadwaterError:
     """Workers tell an exception as text: the last line of ours in it is what was raised."""
     if isinstance(error, HeadwaterError):
         return error
@@ -29,11 +29,11 @@ def meant_by(error: BaseException) -> HeadwaterError:
 
 
 @contextmanager
-def plain_failures() -> Iterator[None]:
+def typed_errors() -> Iterator[None]:
     """Around actions and streams: what leaves is a `HeadwaterError`."""
     try:
         yield
     except (KeyboardInterrupt, SystemExit, HeadwaterError):
         raise
     except Exception as error:
-        raise meant_by(error) from error
+        raise typed_error(error) from error

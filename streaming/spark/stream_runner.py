@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from headwater.schemas.errors import SparkFailed
-from headwater.streaming.spark.spark_errors import plain_failures
+from headwater.streaming.spark.spark_errors import typed_errors
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryListener
@@ -39,7 +39,7 @@ def run_until_caught_up(writer: DataStreamWriter, *, report: Report = silent, re
     option `until`, or come to an end otherwise: writers that go on would keep it busy for ever."""
 
     def process(query: StreamingQuery) -> int:
-        told = Told(report)
+        told = BatchReporter(report)
         with told.listening(str(query.runId)):
             query.processAllAvailable()
         told.rest(query)
@@ -54,7 +54,7 @@ def run_until_stopped(
     """Start the stream and let it run until it is to stop or fails; what it failed with is raised."""
 
     def follow(query: StreamingQuery) -> int:
-        told = Told(report)
+        told = BatchReporter(report)
         with told.listening(str(query.runId)):
             while query.isActive and not is_stopping():
                 time.sleep(LOOK_SECONDS)
@@ -73,7 +73,7 @@ def _supervised(writer: DataStreamWriter, run: Callable[[StreamingQuery], int], 
     for attempt in range(restarts_max + 1):
         query: StreamingQuery | None = None
         try:
-            with plain_failures():
+            with typed_errors():
                 query = writer.start()
                 return run(query)
         except SparkFailed as failure:
@@ -86,7 +86,7 @@ def _supervised(writer: DataStreamWriter, run: Callable[[StreamingQuery], int], 
     raise AssertionError("the last attempt returns or raises")
 
 
-class Told:
+class BatchReporter:
     """Batches of one query, each told once: while it runs by Spark's listener, at its end by what Spark remembers."""
 
     def __init__(self, report: Report) -> None:
@@ -124,7 +124,7 @@ class Told:
             session.streams.removeListener(listener)
 
 
-def _listener(told: Told, run_id: str) -> StreamingQueryListener:
+def _listener(told: BatchReporter, run_id: str) -> StreamingQueryListener:
     from pyspark.sql.streaming.listener import QueryProgressEvent, StreamingQueryListener
 
     class Listener(StreamingQueryListener):

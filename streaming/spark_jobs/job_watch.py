@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from pyspark import AccumulatorParam, InheritableThread
 
-from headwater.streaming.spark.spark_errors import plain_failures
+from headwater.streaming.spark.spark_errors import typed_errors
 from headwater.streaming.sweep.executors import SweepWork
 from headwater.streaming.sweep.sweep_task import SplitResult
 
@@ -103,5 +103,5 @@ def watched(context: Any, action: Callable[[], object], results: ResultsAccumula
         tell()
     thread.join()
     if failures:
-        with plain_failures():
+        with typed_errors():
             raise failures[0]

@@ -19,7 +19,7 @@ from headwater.persistence.store import Store
 from headwater.schemas.errors import CursorGone, RetainedCorrupt, RetainedIncomplete, RetainedMoved, SparkFailed
 from headwater.streaming.expire.readers import RegisteredReaders
 from headwater.streaming.reachability.same_history import leads_to, other_history, walk_of
-from headwater.streaming.reachability.segments import Position
+from headwater.streaming.reachability.segments import SegmentPosition
 from headwater.streaming.retained.retained_batch import (
     BATCH_COLUMNS,
     PointerShare,
@@ -146,7 +146,7 @@ class RetainedJob:
     def _stream(
         self, state: RetainedState, changes_per_batch: int, is_stopping: Callable[[], bool] | None, report: Report
     ) -> None:
-        positions = {name: log_offsets.Position(at.seq, at.entry_id) for name, at in state.positions.items()}
+        positions = {name: log_offsets.OffsetPosition(at.seq, at.entry_id) for name, at in state.positions.items()}
         cores = max(1, int(self._spark.sparkContext.defaultParallelism))
         options = {
             "store": self._url,
@@ -193,7 +193,7 @@ class RetainedJob:
             slim.unpersist()
         self._save_pin(state)
 
-    def _require_same_history(self, state: RetainedState, moved: dict[str, Position]) -> None:
+    def _require_same_history(self, state: RetainedState, moved: dict[str, SegmentPosition]) -> None:
         """⚠ What the batch goes on from is what the set ends with, not another entry of that seq."""
         walk = walk_of(self._store.backend, state.realm)
         for pointer, position in moved.items():

@@ -16,12 +16,12 @@ from headwater.schemas.errors import RetainedCorrupt
 from headwater.streaming.reachability.fence import FencedRealm
 from headwater.streaming.reachability.id_set import IdCollector
 from headwater.streaming.reachability.retained_identifiers import LogIdentifier
-from headwater.streaming.reachability.segments import NEVER, Bounds, Link, SegmentMap
+from headwater.streaming.reachability.segments import NEVER, Bounds, SegmentLink, SegmentMap
 from headwater.streaming.retained.retained_batch import write_parquet
 from headwater.streaming.retained.retained_seed import ROW_DDL
 from headwater.streaming.retained.retained_sources import Retained
 from headwater.streaming.retained.retained_store import RetainedState, RetainedStore
-from headwater.streaming.spark.spark_errors import plain_failures
+from headwater.streaming.spark.spark_errors import typed_errors
 from headwater.streaming.spark_jobs.spark_ids import FrameIds
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def compact(spark: SparkSession, store: RetainedStore, floors: Mapping[str, int]
         if pointer in floors
     }
     rows = _compacted_rows(spark, state, floors, chains, heads)
-    with plain_failures():
+    with typed_errors():
         return store.append(state, positions, bounds, functools.partial(write_parquet, rows), fresh=True)
 
 
@@ -123,7 +123,7 @@ def _compacted_rows(
     spark: SparkSession,
     state: RetainedState,
     floors: Mapping[str, int],
-    chains: list[list[Link]],
+    chains: list[list[SegmentLink]],
     heads: list[tuple[str, int, int, bool]],
 ) -> DataFrame:
     all_heads = spark.createDataFrame(

@@ -23,7 +23,7 @@ from headwater.streaming.reachability.id_set import MarkedIds
 from headwater.streaming.reachability.safeguards import ALL_ON, Safeguards
 from headwater.streaming.retained.bloom import SALT_BYTES, BloomFilter
 from headwater.streaming.retained.retained_filter import FilterChoice, lost_by_filter, refuse_overfull
-from headwater.streaming.spark.spark_errors import plain_failures
+from headwater.streaming.spark.spark_errors import typed_errors
 from headwater.streaming.spark_jobs.job_watch import ResultsAccumulator, watched
 from headwater.streaming.spark_jobs.spark_ids import frame_ids
 from headwater.streaming.spark_jobs.spark_sweep_tasks import SCANNED_DDL, TOLD_DDL, deleting, scanning, sweeping
@@ -62,7 +62,7 @@ class SparkExecutor:
     # ── the filter ──────────────────────────────────────────────────────────────────────────────────────────
 
     def prepare(self, retained: Mapping[str, MarkedIds], choice: FilterChoice, safeguards: Safeguards = ALL_ON) -> float:
-        with plain_failures():
+        with typed_errors():
             self._keep(retained)
             if choice.kind == "exact":
                 return 0.0
@@ -74,7 +74,7 @@ class SparkExecutor:
     def probe(self) -> int:
         """⚠ Also that there are as many as were marked: a join that lost some would delete them."""
         kept = self._all_kept()
-        with plain_failures():
+        with typed_errors():
             if self._bloom is None:
                 found = kept.count()
             else:

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark import StorageLevel
 
 from headwater.streaming.reachability.id_set import IdCollector, IdSet, MarkedIds
-from headwater.streaming.spark.spark_errors import plain_failures
+from headwater.streaming.spark.spark_errors import typed_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,7 +25,7 @@ class FrameIds:
         """What goes wrong in finding them goes wrong here."""
         self.frame = ids.distinct().persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            with plain_failures():
+            with typed_errors():
                 self._count = int(self.frame.count())
         except BaseException:
             self.release()
@@ -37,7 +37,7 @@ class FrameIds:
     def local(self) -> IdSet:
         """⚠ In this process, eight bytes each: for threads, and for comparing with a walk."""
         collector = IdCollector()
-        with plain_failures():
+        with typed_errors():
             for batch in self.frame.toArrow().to_batches():
                 collector.add(batch.column(0).to_pylist())
         return collector.finish()

@@ -13,7 +13,7 @@ from headwater.streaming.reachability.retained_identifiers import Identifiers, S
 from headwater.streaming.reachability.segments import Bounds
 from headwater.streaming.retained.retained_batch import write_parquet
 from headwater.streaming.retained.retained_seed import ROW_DDL, row_batches, seed_rows
-from headwater.streaming.spark.spark_errors import plain_failures
+from headwater.streaming.spark.spark_errors import typed_errors
 from headwater.streaming.spark_jobs.job_watch import BytesAccumulator
 from headwater.streaming.spark_jobs.spark_walk import ENTRIES_PER_TASK, grouped
 
@@ -36,7 +36,7 @@ class SparkSeedWriter:
         tasks = grouped(shares, self._entries_per_task)
         told = BytesAccumulator(self._spark.sparkContext)
         numbers = self._spark.range(0, len(tasks), 1, max(1, len(tasks)))
-        with plain_failures():
+        with typed_errors():
             rows = write_parquet(numbers.mapInArrow(seeding(self._url, realm, spans, tasks, told), ROW_DDL), folder)
         for bound in told.since(0):
             on_bound(msgspec.msgpack.decode(bound, type=Bounds))

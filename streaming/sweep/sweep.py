@@ -26,7 +26,7 @@ from headwater.streaming.retained.retained_filter import FilterChoice, FilterKin
 from headwater.streaming.retained.retained_sources import Retained, RetainedSource, require_complete
 from headwater.streaming.runs.runs import CountsByRealm, Run, Runs
 from headwater.streaming.sweep.executors import SweepExecutor, SweepWork
-from headwater.streaming.sweep.sweep_task import Doomed, RealmToSweep, SplitResult, SweepPlan
+from headwater.streaming.sweep.sweep_task import Garbage, RealmToSweep, SplitResult, SweepPlan
 
 GRACE_SECONDS = 3 * 3_600
 GRACE_SECONDS_MIN = 300
@@ -48,7 +48,7 @@ class SweepOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 class SweepReport(msgspec.Struct, frozen=True, kw_only=True):
     counts: CountsByRealm
-    sample: list[Doomed]
+    sample: list[Garbage]
     failures: list[str]
     skipped: dict[str, str]
     swept: list[str]

@@ -42,7 +42,7 @@ class SweepPlan(msgspec.Struct, frozen=True, kw_only=True):
     deletes_per_second: float = 0.0
 
 
-class Doomed(msgspec.Struct, frozen=True, array_like=True):
+class Garbage(msgspec.Struct, frozen=True, array_like=True):
     """A row that goes, or would go."""
 
     realm: str
@@ -54,7 +54,7 @@ class Doomed(msgspec.Struct, frozen=True, array_like=True):
 
 class SplitResult(msgspec.Struct, kw_only=True):
     counts: CountsByRealm = {}
-    sample: list[Doomed] = []
+    sample: list[Garbage] = []
     failures: list[str] = []
 
     def of(self, realm: str, type: str) -> Counts:
@@ -116,7 +116,7 @@ class Removal:
     def remove(self, rows: Sequence[ScannedRow], result: SplitResult) -> None:
         """What could not be deleted is counted as failed and is there for the next run."""
         sampled = rows[: SAMPLE_ROWS - len(result.sample)]
-        result.sample = [*result.sample, *(Doomed(it.realm, it.type, it.id, it.part, it.created_at) for it in sampled)]
+        result.sample = [*result.sample, *(Garbage(it.realm, it.type, it.id, it.part, it.created_at) for it in sampled)]
         for first in range(0, len(rows), DELETE_BATCH_ROWS):
             self._remove_batch(rows[first : first + DELETE_BATCH_ROWS], result)
 

@@ -11,7 +11,7 @@ import msgspec
 
 from headwater.schemas.errors import ExportDamaged, InvalidInput
 from headwater.streaming.transfer.file_format import FrameReader, Section
-from headwater.streaming.transfer.file_records import Counts, Header, Trailer
+from headwater.streaming.transfer.file_records import FileCounts, Header, Trailer
 
 
 class CheckedFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +43,7 @@ def checked_file(path: Path, on_records: Callable[[int], None] = lambda _: None)
             header = records[0] if section is Section.HEADER else header
             trailer = records[0] if section is Section.END else trailer
         read_bytes = file.tell()
-    found = Counts(
+    found = FileCounts(
         names=counted[Section.NAMES],
         objects=counted[Section.OBJECTS],
         rooted=counted[Section.ROOTED],

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 import msgspec
 
-from headwater.persistence.log.log_entry import Logged
+from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.realms.realm_init import REALM_POINTERS
 from headwater.persistence.rows import PointerRow
 from headwater.persistence.store import RealmKernel
@@ -27,7 +27,7 @@ ENTRIES_PER_PAGE = 200
 NAMES_PER_PAGE = 1_000
 
 
-class Cut:
+class ConsistentCut:
     """Makes one cut of one realm instance."""
 
     def __init__(self, kernel: RealmKernel) -> None:
@@ -81,14 +81,14 @@ class Cut:
                         waiting.append((pointer, moved.floor - 1 if known is None else known.seq))
         return rows
 
-    def _entries(self, row: PointerRow, after_seq: int) -> Iterator[Logged]:
+    def _entries(self, row: PointerRow, after_seq: int) -> Iterator[LogRecord]:
         if after_seq >= row.seq:
             return
         newest = self._kernel.walk.load(row.head)
         for first in range(max(after_seq + 1, row.floor), row.seq + 1, ENTRIES_PER_PAGE):
             yield from self._kernel.walk.between(newest, first, min(first + ENTRIES_PER_PAGE - 1, row.seq))
 
-    def _referred(self, logged: Logged) -> Iterator[tuple[str, int]]:
+    def _referred(self, logged: LogRecord) -> Iterator[tuple[str, int]]:
         entry = logged.entry
         if entry.base is not None and entry.base.seq:
             yield entry.base.pointer, entry.base.seq

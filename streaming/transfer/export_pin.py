@@ -22,7 +22,7 @@ MICROS = 1_000_000
 
 
 @contextmanager
-def pinned(store: Store, realm: str, *, supersede: str | None = None) -> Iterator[Callable[[], None]]:
+def export_pin(store: Store, realm: str, *, supersede: str | None = None) -> Iterator[Callable[[], None]]:
     """Yields what is to be called again and again: it renews the pin when that is due."""
     readers = RegisteredReaders(store.backend, realm, store.clock)
     name = f"export-{secrets.token_hex(4)}"

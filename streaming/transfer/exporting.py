@@ -15,17 +15,17 @@ from headwater.persistence.objects import codec
 from headwater.persistence.realms.realm_records import Realm
 from headwater.persistence.realms.realms import Realms
 from headwater.persistence.records.principal_records import KEYS_TYPE, SECRET_TYPE
-from headwater.persistence.rows import ObjectRow, RootedRow, ScannedRow, Table
+from headwater.persistence.rows import MutableRow, ObjectRow, ScannedRow, Table
 from headwater.persistence.store import Store
 from headwater.schemas.errors import ObjectNotFound, RealmStateConflict
 from headwater.streaming.reachability.id_set import IdSet
 from headwater.streaming.reachability.retained_identifiers import Identifiers
 from headwater.streaming.runs.realm_sets import RETAIN
 from headwater.streaming.transfer.chain_check import check_chains, spans_of
-from headwater.streaming.transfer.consistent_cut import Cut, Rows
-from headwater.streaming.transfer.export_pin import pinned
+from headwater.streaming.transfer.consistent_cut import ConsistentCut, Rows
+from headwater.streaming.transfer.export_pin import export_pin
 from headwater.streaming.transfer.file_format import FrameWriter, Section
-from headwater.streaming.transfer.file_records import Counts, Header, PointerRecord, RootedRecord, Trailer
+from headwater.streaming.transfer.file_records import FileCounts, Header, MutableRecord, PointerRecord, Trailer
 from headwater.streaming.transfer.new_file import destination, new_file
 
 OBJECTS_PER_FETCH = 100
@@ -50,7 +50,7 @@ class ExportReport(msgspec.Struct, frozen=True, kw_only=True):
     sha256: str
     """Of the whole file, as `sha256sum` tells it."""
     low_level: bool
-    counts: Counts
+    counts: FileCounts
     reached: int
 
 
@@ -81,7 +81,7 @@ def export_realm(
     options = options or ExportOptions()
     realm = realm_to_export(store, name)
     path = destination(to, name, store.clock.now_micros())
-    with pinned(store, realm.instance, supersede=supersede) as keep_pin, new_file(path) as file:
+    with export_pin(store, realm.instance, supersede=supersede) as keep_pin, new_file(path) as file:
         writer = FrameWriter(file)
         trailer = _Export(store, realm, identifiers, options, writer, keep_pin, on_progress).run()
     return ExportReport(
@@ -118,7 +118,7 @@ class _Export:
         self._newest_id = 0
 
     def run(self) -> Trailer:
-        cut = Cut(self._store.kernel(self._realm.instance))
+        cut = ConsistentCut(self._store.kernel(self._realm.instance))
         rows = cut.take()
         low_level = self._options.low_level
         header = Header(self._realm.name, self._realm.instance, low_level, self._store.clock.now_micros(), self._backend.name)
@@ -133,11 +133,11 @@ class _Export:
         for name in names:
             self._writer.add(Section.NAMES, name)
         objects = self._objects(kept)
-        rooted = self._rooted()
+        rooted = self._mutable_rows()
         for name in sorted(rows):
             self._writer.add(Section.POINTERS, PointerRecord.of(name, rows[name]))
         self._writer.flush()
-        counts = Counts(names=len(names), objects=objects, rooted=rooted, pointers=len(rows))
+        counts = FileCounts(names=len(names), objects=objects, rooted=rooted, pointers=len(rows))
         trailer = Trailer(counts, reached, self._newest_id, self._writer.digest)
         self._writer.add(Section.END, trailer)
         self._writer.flush()
@@ -189,21 +189,21 @@ class _Export:
 
     # ── rooted rows ─────────────────────────────────────────────────────────────────────────────────────────
 
-    def _rooted(self) -> int:
+    def _mutable_rows(self) -> int:
         if self._options.low_level:
             types = sorted({row.type for row in self._scanned(Table.ROOTED)} - {KEYS_TYPE})
         else:
             types = [SECRET_TYPE] if self._options.secrets else []
         written = 0
         for type in types:
-            for row in self._rooted_of(type):
-                self._writer.add(Section.ROOTED, RootedRecord.of(row))
+            for row in self._mutable_rows_of(type):
+                self._writer.add(Section.ROOTED, MutableRecord.of(row))
                 written += 1
         return written
 
-    def _rooted_of(self, type: str) -> Iterator[RootedRow]:
+    def _mutable_rows_of(self, type: str) -> Iterator[MutableRow]:
         after = ""
-        while page := self._backend.list_rooted(self._realm.instance, type, after=after, limit=ROOTED_PER_PAGE):
+        while page := self._backend.list_mutable(self._realm.instance, type, after=after, limit=ROOTED_PER_PAGE):
             yield from page
             after = page[-1].key
 

@@ -21,7 +21,7 @@ import msgspec
 
 from headwater.persistence.rows import ObjectRow
 from headwater.schemas.errors import ExportDamaged, ExportOfOtherVersion
-from headwater.streaming.transfer.file_records import Header, PointerRecord, Record, RootedRecord, Trailer
+from headwater.streaming.transfer.file_records import Header, MutableRecord, PointerRecord, Record, Trailer
 
 MAGIC = b"headwater-export "
 VERSION = 1
@@ -50,7 +50,7 @@ _TYPES: dict[Section, Any] = {
     Section.HEADER: Header,
     Section.NAMES: str,
     Section.OBJECTS: ObjectRow,
-    Section.ROOTED: RootedRecord,
+    Section.ROOTED: MutableRecord,
     Section.POINTERS: PointerRecord,
     Section.END: Trailer,
 }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from headwater.persistence.rows import Anchor, ObjectRow, PointerRow, RootedRow
+from headwater.persistence.rows import Anchor, MutableRow, ObjectRow, PointerRow
 
 
 class Header(msgspec.Struct, frozen=True, array_like=True):
@@ -21,7 +21,7 @@ class Header(msgspec.Struct, frozen=True, array_like=True):
     backend: str
 
 
-class Counts(msgspec.Struct, frozen=True, kw_only=True):
+class FileCounts(msgspec.Struct, frozen=True, kw_only=True):
     """Rows, by kind."""
 
     names: int = 0
@@ -35,7 +35,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Trailer(msgspec.Struct, frozen=True, array_like=True):
-    counts: Counts
+    counts: FileCounts
     reached: int
     """Objects that the pointers reach; 0 where nobody has counted them."""
     newest_object_id: int
@@ -63,7 +63,7 @@ class PointerRecord(msgspec.Struct, frozen=True, array_like=True):
         return PointerRow(head=self.head, seq=self.seq, floor=self.floor, anchor=self.anchor, created_at=self.created_at)
 
 
-class RootedRecord(msgspec.Struct, frozen=True, array_like=True):
+class MutableRecord(msgspec.Struct, frozen=True, array_like=True):
     type: str
     key: str
     version: int
@@ -72,11 +72,11 @@ class RootedRecord(msgspec.Struct, frozen=True, array_like=True):
     payload: bytes
 
     @staticmethod
-    def of(row: RootedRow) -> RootedRecord:
-        return RootedRecord(row.type, row.key, row.version, row.created_at, row.expires_at, row.payload)
+    def of(row: MutableRow) -> MutableRecord:
+        return MutableRecord(row.type, row.key, row.version, row.created_at, row.expires_at, row.payload)
 
-    def row(self) -> RootedRow:
-        return RootedRow(
+    def row(self) -> MutableRow:
+        return MutableRow(
             type=self.type,
             key=self.key,
             version=self.version,
@@ -86,5 +86,5 @@ class RootedRecord(msgspec.Struct, frozen=True, array_like=True):
         )
 
 
-Record = str | ObjectRow | RootedRecord | PointerRecord
+Record = str | ObjectRow | MutableRecord | PointerRecord
 """A name is a bare string."""

@@ -6,7 +6,7 @@ import msgspec
 
 from headwater.persistence.backend import Backend
 from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
-from headwater.persistence.rows import RootedRow
+from headwater.persistence.rows import MutableRow
 from headwater.schemas.errors import InvalidInput, OutcomeUnknown
 from headwater.streaming.transfer.checked_file import CheckedFile
 
@@ -28,7 +28,7 @@ OBJECT_TYPES.register(ObjectType(IMPORT_TYPE, ImportRecord, Life.ROOTED))
 
 def read_import(backend: Backend, realm: str) -> ImportRecord | None:
     """Where the realm comes from; None if it was not imported."""
-    row = backend.read_rooted(realm, IMPORT_TYPE, IMPORT_KEY)
+    row = backend.read_mutable(realm, IMPORT_TYPE, IMPORT_KEY)
     return None if row is None else msgspec.msgpack.decode(row.payload, type=ImportRecord)
 
 
@@ -36,11 +36,11 @@ def begin_import(backend: Backend, realm: str, file: CheckedFile, now_micros: in
     """⚠ Before any other row: what is half loaded says of which file it is. `InvalidInput` if that is another one."""
     header = file.header
     record = ImportRecord(file.sha256, header.realm, header.instance, header.cut_at)
-    row = RootedRow(type=IMPORT_TYPE, key=IMPORT_KEY, created_at=now_micros, payload=msgspec.msgpack.encode(record))
+    row = MutableRow(type=IMPORT_TYPE, key=IMPORT_KEY, created_at=now_micros, payload=msgspec.msgpack.encode(record))
     try:
-        backend.insert_rooted(realm, row)
+        backend.insert_mutable(realm, row)
     except OutcomeUnknown:
-        backend.insert_rooted(realm, row)
+        backend.insert_mutable(realm, row)
     found = read_import(backend, realm)
     if found != record:
         raise InvalidInput(

@@ -30,7 +30,7 @@ from headwater.streaming.reachability.retained_identifiers import Identifiers
 from headwater.streaming.sweep.verify import verify_realm
 from headwater.streaming.transfer.chain_check import check_chains
 from headwater.streaming.transfer.checked_file import CheckedFile, checked_file
-from headwater.streaming.transfer.file_records import Counts
+from headwater.streaming.transfer.file_records import FileCounts
 from headwater.streaming.transfer.import_record import begin_import
 from headwater.streaming.transfer.loading import Load, Progress
 
@@ -60,7 +60,7 @@ class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
     from_instance: str
     cut_at: int
     low_level: bool
-    counts: Counts
+    counts: FileCounts
     entries: int
     """Whose hashes were computed again."""
     reached: int

@@ -12,12 +12,12 @@ from functools import partial
 from typing import Any
 
 from headwater.persistence.backend import Backend
-from headwater.persistence.rows import ObjectRow, PointerRow, RootedRow, Table
+from headwater.persistence.rows import MutableRow, ObjectRow, PointerRow, Table
 from headwater.schemas.errors import ImportDiffers, OutcomeUnknown
 from headwater.streaming.expire.readers import READER_TYPE
 from headwater.streaming.transfer.checked_file import CheckedFile
 from headwater.streaming.transfer.file_format import Section
-from headwater.streaming.transfer.file_records import Counts, PointerRecord, RootedRecord
+from headwater.streaming.transfer.file_records import FileCounts, MutableRecord, PointerRecord
 from headwater.streaming.transfer.import_record import IMPORT_TYPE
 
 LEFT_OUT = frozenset({READER_TYPE, IMPORT_TYPE})
@@ -59,7 +59,7 @@ class Load:
         """⚠ Every row, as the store tells it now, with the file; and no other row is there. The pointers' rows leave."""
         pointers: dict[str, PointerRow] = {}
         names = set(self._names())
-        counted = Counts()
+        counted = FileCounts()
         rooted_count = 0
         for section, records in self._file.frames():
             match section:
@@ -69,7 +69,7 @@ class Load:
                     self._same_objects(records)
                 case Section.ROOTED:
                     rooted_count += len(_loaded(records))
-                    self._same_rooted(_loaded(records))
+                    self._same_mutable(_loaded(records))
                 case Section.POINTERS:
                     pointers |= self._same_pointers(records)
                 case Section.END:
@@ -89,9 +89,9 @@ class Load:
 
     # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _insert(self, rooted: RootedRecord) -> None:
+    def _insert(self, rooted: MutableRecord) -> None:
         with suppress(OutcomeUnknown):  # what is there is compared in the end
-            self._backend.insert_rooted(self._realm, rooted.row())
+            self._backend.insert_mutable(self._realm, rooted.row())
 
     def _reserve(self, pointer: PointerRecord) -> None:
         with suppress(OutcomeUnknown):
@@ -104,9 +104,9 @@ class Load:
         found = {(row.id, row.part): row for parts in stored.values() for row in parts}
         self._same("object", {(row.id, row.part): row for row in rows}, found)
 
-    def _same_rooted(self, records: Sequence[RootedRecord]) -> None:
+    def _same_mutable(self, records: Sequence[MutableRecord]) -> None:
         wanted = {(it.type, it.key): it.row() for it in records}
-        found: dict[Any, RootedRow | None] = {key: self._backend.read_rooted(self._realm, *key) for key in wanted}
+        found: dict[Any, MutableRow | None] = {key: self._backend.read_mutable(self._realm, *key) for key in wanted}
         self._same("rooted row", wanted, found)
 
     def _same_pointers(self, records: Sequence[PointerRecord]) -> dict[str, PointerRow]:
@@ -145,5 +145,5 @@ def _again_if_unclear(write: Callable[[], None]) -> None:
     return write()
 
 
-def _loaded(records: Sequence[RootedRecord]) -> list[RootedRecord]:
+def _loaded(records: Sequence[MutableRecord]) -> list[MutableRecord]:
     return [it for it in records if it.type not in LEFT_OUT]

@@ -78,7 +78,7 @@ def test_a_secret_is_found_by_its_id_and_rotated_and_no_row_of_it_stays(kernel: 
     assert third is not None
     assert (counts(first.client_secret), counts(second.client_secret), counts(third.client_secret)) == (False, False, True)
     principals.delete("alice", meta=META)
-    rows = kernel.store.backend.list_rooted(kernel.realm, SECRET_TYPE)
+    rows = kernel.store.backend.list_mutable(kernel.realm, SECRET_TYPE)
     assert [row.key.partition(".")[0] for row in rows] == [principals.get("root").client_id]
 
 
@@ -92,7 +92,7 @@ def test_workers_that_need_a_key_at_once_agree_on_one(kernel: RealmKernel) -> No
     workers[0].rotate(kernel.realm)
     newest = workers[0].current(kernel.realm)
     assert newest.id != keys[0].id and workers[0].public(kernel.realm, keys[0].id) is not None
-    (row,) = kernel.store.backend.list_rooted(kernel.realm, KEYS_TYPE)
+    (row,) = kernel.store.backend.list_mutable(kernel.realm, KEYS_TYPE)
     assert row.version == 2
     other = SigningKeys(kernel.store, rotate_seconds=3_600, outlive_seconds=60, entropy=secrets.token_bytes)
     assert other.current(kernel.realm) == newest and other.public(kernel.realm, "unknown") is None
@@ -109,7 +109,7 @@ def test_a_flood_of_denials_stays_within_its_ring_and_the_newest_are_listed(
         kept.add(caller, Right.TABLE_READ, Securable("lake", (f"t{number:02d}",)))
     while kept.flush():
         pass
-    assert len(kernel.store.backend.list_rooted(kernel.realm, DENIAL_TYPE)) == 8
+    assert len(kernel.store.backend.list_mutable(kernel.realm, DENIAL_TYPE)) == 8
     listed = kept.list(kernel.realm)
     assert [one.key for one in listed] == [(f"t{number:02d}",) for number in range(29, 21, -1)]
     assert all(one.count == 2 and one.principal == "mallory" for one in listed)

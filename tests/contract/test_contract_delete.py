@@ -7,7 +7,7 @@ import pytest
 
 from headwater.persistence.backend import Backend, DeleteResult
 from headwater.persistence.rows import ScannedRow, Table
-from tests.support.fixtures.contract_rows import an_object, keys_of, pointer, rooted, scan_all
+from tests.support.fixtures.contract_rows import an_object, keys_of, mutable, pointer, scan_all
 from tests.support.fixtures.contract_stores import Scale
 
 
@@ -21,8 +21,8 @@ def put(backend: Backend, realm: str, table: Table, n: int, later_micros: int = 
             new = msgspec.structs.replace(row, created_at=row.created_at + later_micros)
             assert backend.reserve_pointer(realm, str(n), new)
         case Table.ROOTED:
-            lease = rooted(str(n))
-            assert backend.insert_rooted(realm, msgspec.structs.replace(lease, created_at=lease.created_at + later_micros))
+            lease = mutable(str(n))
+            assert backend.insert_mutable(realm, msgspec.structs.replace(lease, created_at=lease.created_at + later_micros))
         case Table.NAMES:
             backend.add_name(realm, str(n))
 
@@ -34,7 +34,7 @@ def rewrite(backend: Backend, realm: str, table: Table, n: int) -> None:
         case Table.POINTERS:
             assert backend.cas_pointer(realm, str(n), 1, pointer(2))
         case Table.ROOTED:
-            assert backend.update_rooted(realm, 1, rooted(str(n), 2))
+            assert backend.update_mutable(realm, 1, mutable(str(n), 2))
         case Table.NAMES:
             backend.add_name(realm, str(n))
 
@@ -46,7 +46,7 @@ def is_there(backend: Backend, realm: str, table: Table, n: int) -> bool:
         case Table.POINTERS:
             return backend.read_pointer(realm, str(n)) is not None
         case Table.ROOTED:
-            return backend.read_rooted(realm, "lease", str(n)) is not None
+            return backend.read_mutable(realm, "lease", str(n)) is not None
         case Table.NAMES:
             return str(n) in backend.list_names(realm)
 
@@ -162,7 +162,7 @@ def test_realms_are_deleted_in_bulk_where_the_backend_can(backend: Backend, real
         assert keys_of(scan_all(backend, table, other_realm))
         assert is_there(backend, other_realm, table, 1)
     assert list(backend.pointers_moved_since(realm, 0)) == []
-    assert backend.list_rooted(realm, "lease") == []
+    assert backend.list_mutable(realm, "lease") == []
     for table in Table:
         put(backend, realm, table, 1)
         assert is_there(backend, realm, table, 1), "the instance's key can be written again"

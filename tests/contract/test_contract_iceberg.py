@@ -18,7 +18,7 @@ from headwater.producer.catalogs.catalogs import Catalogs
 from headwater.producer.commits.commit_meta import CommitMeta
 from headwater.producer.immediate_tasks import ImmediateTasks, TaskState
 from headwater.service.iceberg.operations.key_locks import KeyLocks
-from headwater.service.iceberg.operations.lake_branch import Caller, LakeBranch
+from headwater.service.iceberg.operations.lake_branch import CommitAuthor, LakeBranch
 from headwater.service.iceberg.operations.lakes import Lakes
 from headwater.service.iceberg.operations.metadata_files import MetadataFiles
 from headwater.service.iceberg.operations.namespaces import create_namespace
@@ -65,19 +65,19 @@ def raw(*items: Any) -> list[msgspec.Raw]:
 
 def test_a_table_is_made_updated_by_several_and_purged(kernel: RealmKernel, branches: list[LakeBranch]) -> None:
     first = branches[0]
-    create_namespace(first, Caller("me"), ("db",), {})
-    create_table(first, Caller("me"), KEY, TableCreation(name="t", schema=table_body("t")["schema"]))
+    create_namespace(first, CommitAuthor("me"), ("db",), {})
+    create_table(first, CommitAuthor("me"), KEY, TableCreation(name="t", schema=table_body("t")["schema"]))
 
     def write(number: int) -> None:
         for round in range(ROUNDS):
             updates = raw({"action": "set-properties", "updates": {f"{number}.{round}": "x"}})
-            update_table(branches[number], Caller("me", f"{number}-{round}", "d"), table_change(first, KEY, [], updates))
+            update_table(branches[number], CommitAuthor("me", f"{number}-{round}", "d"), table_change(first, KEY, [], updates))
 
     with ThreadPoolExecutor(WRITERS) as threads:
         list(threads.map(write, range(WRITERS)))
     write(0)  # the same keys again: nothing is done twice
     assert len(load_table(first, KEY).table["properties"]) == WRITERS * ROUNDS
-    location = drop_table(first, Caller("me"), KEY, purge=True)
+    location = drop_table(first, CommitAuthor("me"), KEY, purge=True)
     assert TaskRunner(list, files_named_by(Lakes())).run_realm(kernel) == 1
     (task,) = ImmediateTasks(kernel).all()
     assert (task.state, task.metadata_location) == (TaskState.WAITING_FOR_FILE_DELETION, location)

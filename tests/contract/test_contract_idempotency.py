@@ -7,7 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from headwater.persistence.records.idempotency_rows import BODY_BYTES_MAX, IdempotencyRows, KeptAnswer, KeyedRequest, Verdict
+from headwater.persistence.records.idempotency_rows import (
+    BODY_BYTES_MAX,
+    ClaimResult,
+    IdempotencyRows,
+    KeyedRequest,
+    StoredResponse,
+)
 from headwater.persistence.store import RealmKernel, open_store
 
 DAY = 86_400.0
@@ -26,27 +32,27 @@ def asked(key: str = "k", body: bytes = b"1", principal: str = "ann") -> KeyedRe
 def test_one_of_many_runs_and_the_others_get_its_answer(kernel: RealmKernel) -> None:
     rows = IdempotencyRows(kernel)
 
-    def claim(number: int) -> Verdict:
+    def claim(number: int) -> ClaimResult:
         return rows.claim(asked(), "r", f"o{number}", running_seconds=60, kept_seconds=DAY)[0]
 
     with ThreadPoolExecutor(4) as threads:
         verdicts = list(threads.map(claim, range(8)))
     assert sorted(verdict.value for verdict in verdicts) == ["run", *["wait"] * 7]
-    assert claim(9) is Verdict.WAIT
-    assert rows.claim(asked(body=b"2"), "r", "o", running_seconds=60, kept_seconds=DAY)[0] is Verdict.OTHER
-    assert rows.claim(asked(principal="bob"), "r", "o", running_seconds=60, kept_seconds=DAY)[0] is Verdict.RUN
+    assert claim(9) is ClaimResult.WAIT
+    assert rows.claim(asked(body=b"2"), "r", "o", running_seconds=60, kept_seconds=DAY)[0] is ClaimResult.OTHER
+    assert rows.claim(asked(principal="bob"), "r", "o", running_seconds=60, kept_seconds=DAY)[0] is ClaimResult.RUN
 
 
 def test_the_dead_are_taken_over_under_their_request_id_and_their_late_answer_changes_nothing(kernel: RealmKernel) -> None:
     rows = IdempotencyRows(kernel)
     verdict, dead = rows.claim(asked(), "first", "o1", running_seconds=0, kept_seconds=DAY)
-    assert verdict is Verdict.RUN
+    assert verdict is ClaimResult.RUN
     verdict, heir = rows.claim(asked(), "second", "o2", running_seconds=60, kept_seconds=DAY)
-    assert verdict is Verdict.RUN and heir.record.request_id == "first"
-    assert not rows.finish(dead, KeptAnswer(500, [], b"late"))
-    assert rows.finish(heir, KeptAnswer(201, [(b"etag", b"1")], b"{}"))
+    assert verdict is ClaimResult.RUN and heir.record.request_id == "first"
+    assert not rows.finish(dead, StoredResponse(500, [], b"late"))
+    assert rows.finish(heir, StoredResponse(201, [(b"etag", b"1")], b"{}"))
     verdict, found = rows.claim(asked(), "third", "o3", running_seconds=60, kept_seconds=DAY)
-    assert verdict is Verdict.DONE and found.record.answer == KeptAnswer(201, [(b"etag", b"1")], b"{}")
+    assert verdict is ClaimResult.DONE and found.record.answer == StoredResponse(201, [(b"etag", b"1")], b"{}")
 
 
 def test_who_lets_go_leaves_the_key_to_the_next_and_a_large_answer_is_not_kept(kernel: RealmKernel) -> None:
@@ -54,10 +60,10 @@ def test_who_lets_go_leaves_the_key_to_the_next_and_a_large_answer_is_not_kept(k
     _, first = rows.claim(asked(), "r", "o1", running_seconds=60, kept_seconds=DAY)
     assert rows.let_go(first)
     verdict, again = rows.claim(asked(), "r", "o2", running_seconds=60, kept_seconds=DAY)
-    assert verdict is Verdict.RUN
-    assert rows.finish(again, KeptAnswer(200, [], b"x" * (BODY_BYTES_MAX + 1)))
+    assert verdict is ClaimResult.RUN
+    assert rows.finish(again, StoredResponse(200, [], b"x" * (BODY_BYTES_MAX + 1)))
     verdict, found = rows.claim(asked(), "r", "o3", running_seconds=60, kept_seconds=DAY)
-    assert verdict is Verdict.DONE and found.record.answer is not None and found.record.answer.body is None
+    assert verdict is ClaimResult.DONE and found.record.answer is not None and found.record.answer.body is None
 
 
 def test_expired_keys_go_in_pages_and_live_ones_stay(kernel: RealmKernel) -> None:
@@ -72,5 +78,5 @@ def test_expired_keys_go_in_pages_and_live_ones_stay(kernel: RealmKernel) -> Non
         gone, after = rows.delete_expired(after=after, page=3, batch_max=100)
         deleted, rounds = deleted + gone, rounds + 1
     assert deleted == 7 and rounds < 10
-    assert rows.claim(asked("live"), "r", "another", running_seconds=60, kept_seconds=DAY)[0] is Verdict.WAIT
+    assert rows.claim(asked("live"), "r", "another", running_seconds=60, kept_seconds=DAY)[0] is ClaimResult.WAIT
     assert rows.claim(asked("old1"), "new", "o", running_seconds=60, kept_seconds=DAY)[1].record.request_id == "new"

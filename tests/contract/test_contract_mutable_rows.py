@@ -5,96 +5,98 @@ from __future__ import annotations
 import pytest
 
 from headwater.persistence.backend import Backend
-from headwater.persistence.rows import NAME_BYTES_MAX, ROW_BYTES_MAX, RootedRow
+from headwater.persistence.rows import NAME_BYTES_MAX, ROW_BYTES_MAX, MutableRow
 from headwater.schemas.errors import InvalidName, ObjectTooLarge
-from tests.support.fixtures.contract_rows import rooted
+from tests.support.fixtures.contract_rows import mutable
 
 KEYS = ["A", "a", "a%", "a/b", "aa", "b", "z", "é", "\ufffd", "𝔘", "\U0010ffff"]
 
 
 def test_a_row_is_inserted_once_and_read_back_whole_by_everyone(backend: Backend, other_backend: Backend, realm: str) -> None:
-    assert backend.read_rooted(realm, "lease", "k") is None
-    assert backend.insert_rooted(realm, rooted("k")) is True
-    assert other_backend.insert_rooted(realm, rooted("k", payload=b"other")) is False
-    assert other_backend.read_rooted(realm, "lease", "k") == rooted("k")
+    assert backend.read_mutable(realm, "lease", "k") is None
+    assert backend.insert_mutable(realm, mutable("k")) is True
+    assert other_backend.insert_mutable(realm, mutable("k", payload=b"other")) is False
+    assert other_backend.read_mutable(realm, "lease", "k") == mutable("k")
 
 
 def test_every_column_survives(backend: Backend, realm: str) -> None:
-    extreme = RootedRow(type="t", key="k", version=2**62, created_at=2**53 + 1, expires_at=2**63 - 1, payload=bytes(range(256)))
-    plain = RootedRow(type="u", key="k", created_at=1)
-    assert backend.insert_rooted(realm, extreme)
-    assert backend.insert_rooted(realm, plain)
-    assert backend.read_rooted(realm, "t", "k") == extreme
-    assert backend.read_rooted(realm, "u", "k") == plain
-    assert backend.update_rooted(realm, 1, RootedRow(type="u", key="k", version=2**62, created_at=3, payload=b"\0"))
-    assert backend.read_rooted(realm, "u", "k") == RootedRow(type="u", key="k", version=2**62, created_at=3, payload=b"\0")
+    extreme = MutableRow(
+        type="t", key="k", version=2**62, created_at=2**53 + 1, expires_at=2**63 - 1, payload=bytes(range(256))
+    )
+    plain = MutableRow(type="u", key="k", created_at=1)
+    assert backend.insert_mutable(realm, extreme)
+    assert backend.insert_mutable(realm, plain)
+    assert backend.read_mutable(realm, "t", "k") == extreme
+    assert backend.read_mutable(realm, "u", "k") == plain
+    assert backend.update_mutable(realm, 1, MutableRow(type="u", key="k", version=2**62, created_at=3, payload=b"\0"))
+    assert backend.read_mutable(realm, "u", "k") == MutableRow(type="u", key="k", version=2**62, created_at=3, payload=b"\0")
 
 
 def test_an_update_is_applied_on_the_expected_version_only(backend: Backend, other_backend: Backend, realm: str) -> None:
-    assert backend.update_rooted(realm, 1, rooted("k", 2)) is False
-    assert backend.read_rooted(realm, "lease", "k") is None
-    backend.insert_rooted(realm, rooted("k", 1))
-    assert backend.update_rooted(realm, 1, rooted("k", 2, payload=b"two")) is True
-    assert other_backend.update_rooted(realm, 1, rooted("k", 2, payload=b"late")) is False
-    assert other_backend.update_rooted(realm, 3, rooted("k", 4, payload=b"early")) is False
-    assert other_backend.read_rooted(realm, "lease", "k") == rooted("k", 2, payload=b"two")
+    assert backend.update_mutable(realm, 1, mutable("k", 2)) is False
+    assert backend.read_mutable(realm, "lease", "k") is None
+    backend.insert_mutable(realm, mutable("k", 1))
+    assert backend.update_mutable(realm, 1, mutable("k", 2, payload=b"two")) is True
+    assert other_backend.update_mutable(realm, 1, mutable("k", 2, payload=b"late")) is False
+    assert other_backend.update_mutable(realm, 3, mutable("k", 4, payload=b"early")) is False
+    assert other_backend.read_mutable(realm, "lease", "k") == mutable("k", 2, payload=b"two")
 
 
 def test_a_row_is_deleted_on_the_expected_version_only_and_may_be_inserted_again(backend: Backend, realm: str) -> None:
-    assert backend.delete_rooted(realm, "lease", "k", 1) is False
-    backend.insert_rooted(realm, rooted("k", 1))
-    assert backend.delete_rooted(realm, "lease", "k", 2) is False
-    assert backend.delete_rooted(realm, "lease", "k", 1) is True
-    assert backend.read_rooted(realm, "lease", "k") is None
-    assert backend.delete_rooted(realm, "lease", "k", 1) is False
-    assert backend.insert_rooted(realm, rooted("k", 1, payload=b"again")) is True
-    assert backend.read_rooted(realm, "lease", "k") == rooted("k", 1, payload=b"again")
+    assert backend.delete_mutable(realm, "lease", "k", 1) is False
+    backend.insert_mutable(realm, mutable("k", 1))
+    assert backend.delete_mutable(realm, "lease", "k", 2) is False
+    assert backend.delete_mutable(realm, "lease", "k", 1) is True
+    assert backend.read_mutable(realm, "lease", "k") is None
+    assert backend.delete_mutable(realm, "lease", "k", 1) is False
+    assert backend.insert_mutable(realm, mutable("k", 1, payload=b"again")) is True
+    assert backend.read_mutable(realm, "lease", "k") == mutable("k", 1, payload=b"again")
 
 
 def test_types_and_realms_do_not_see_each_other(backend: Backend, realm: str, other_realm: str) -> None:
-    backend.insert_rooted(realm, rooted("k", type="one"))
-    assert backend.read_rooted(realm, "two", "k") is None
-    assert backend.read_rooted(other_realm, "one", "k") is None
-    assert backend.insert_rooted(realm, rooted("k", type="two", payload=b"2"))
-    assert backend.insert_rooted(other_realm, rooted("k", type="one", payload=b"3"))
-    assert backend.delete_rooted(realm, "two", "k", 1)
-    assert backend.list_rooted(realm, "one") == [rooted("k", type="one")]
-    assert backend.list_rooted(realm, "two") == []
-    assert backend.list_rooted(other_realm, "one") == [rooted("k", type="one", payload=b"3")]
+    backend.insert_mutable(realm, mutable("k", type="one"))
+    assert backend.read_mutable(realm, "two", "k") is None
+    assert backend.read_mutable(other_realm, "one", "k") is None
+    assert backend.insert_mutable(realm, mutable("k", type="two", payload=b"2"))
+    assert backend.insert_mutable(other_realm, mutable("k", type="one", payload=b"3"))
+    assert backend.delete_mutable(realm, "two", "k", 1)
+    assert backend.list_mutable(realm, "one") == [mutable("k", type="one")]
+    assert backend.list_mutable(realm, "two") == []
+    assert backend.list_mutable(other_realm, "one") == [mutable("k", type="one", payload=b"3")]
 
 
 def test_rows_of_a_type_are_listed_in_code_point_order_behind_a_key(backend: Backend, realm: str) -> None:
     for key in reversed(KEYS):
-        assert backend.insert_rooted(realm, rooted(key, payload=key.encode()))
+        assert backend.insert_mutable(realm, mutable(key, payload=key.encode()))
     for after in ["", "A", "a", "a0", "é", "\ufffe", *KEYS]:
-        expected = [rooted(key, payload=key.encode()) for key in sorted(KEYS) if key > after]
-        assert backend.list_rooted(realm, "lease", after=after) == expected, after
+        expected = [mutable(key, payload=key.encode()) for key in sorted(KEYS) if key > after]
+        assert backend.list_mutable(realm, "lease", after=after) == expected, after
 
 
 def test_pages_are_full_until_the_end_also_over_deleted_rows(backend: Backend, realm: str) -> None:
     keys = [f"{n:03d}" for n in range(40)]
     for key in keys:
-        backend.insert_rooted(realm, rooted(key))
+        backend.insert_mutable(realm, mutable(key))
     for key in keys[5:25]:
-        assert backend.delete_rooted(realm, "lease", key, 1)
+        assert backend.delete_mutable(realm, "lease", key, 1)
     left = keys[:5] + keys[25:]
     for limit in (1, 6, 20, 21):
         listed: list[str] = []
-        while page := backend.list_rooted(realm, "lease", after=listed[-1] if listed else "", limit=limit):
+        while page := backend.list_mutable(realm, "lease", after=listed[-1] if listed else "", limit=limit):
             assert len(page) == min(limit, len(left) - len(listed))
             listed += [row.key for row in page]
         assert listed == left
 
 
 def test_limits_of_key_and_payload_are_kept(backend: Backend, realm: str) -> None:
-    full = rooted("k" * NAME_BYTES_MAX, payload=bytes(ROW_BYTES_MAX))
-    assert backend.insert_rooted(realm, full)
-    assert backend.read_rooted(realm, "lease", full.key) == full
+    full = mutable("k" * NAME_BYTES_MAX, payload=bytes(ROW_BYTES_MAX))
+    assert backend.insert_mutable(realm, full)
+    assert backend.read_mutable(realm, "lease", full.key) == full
     with pytest.raises(InvalidName):
-        backend.insert_rooted(realm, rooted("k" * (NAME_BYTES_MAX + 1)))
+        backend.insert_mutable(realm, mutable("k" * (NAME_BYTES_MAX + 1)))
     with pytest.raises(ObjectTooLarge):
-        backend.insert_rooted(realm, rooted("big", payload=bytes(ROW_BYTES_MAX + 1)))
+        backend.insert_mutable(realm, mutable("big", payload=bytes(ROW_BYTES_MAX + 1)))
     with pytest.raises(ObjectTooLarge):
-        backend.update_rooted(realm, 1, rooted(full.key, 2, payload=bytes(ROW_BYTES_MAX + 1)))
-    assert backend.read_rooted(realm, "lease", full.key) == full
-    assert backend.read_rooted(realm, "lease", "big") is None
+        backend.update_mutable(realm, 1, mutable(full.key, 2, payload=bytes(ROW_BYTES_MAX + 1)))
+    assert backend.read_mutable(realm, "lease", full.key) == full
+    assert backend.read_mutable(realm, "lease", "big") is None

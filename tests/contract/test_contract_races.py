@@ -9,7 +9,7 @@ from functools import partial
 from headwater.persistence.backend import Backend
 from headwater.persistence.rows import PointerRow
 from headwater.schemas.errors import OutcomeUnknown, StoreUnavailable
-from tests.support.fixtures.contract_rows import an_object, cas_resolved, in_threads, patiently, pointer, rooted
+from tests.support.fixtures.contract_rows import an_object, cas_resolved, in_threads, mutable, patiently, pointer
 from tests.support.fixtures.contract_stores import Scale
 
 WRITERS = 16
@@ -78,25 +78,25 @@ def test_of_sixteen_reservations_of_one_name_at_most_one_is_told_that_it_won(
 
 def test_no_update_of_a_rooted_row_is_lost(backend: Backend, other_backend: Backend, realm: str, scale: Scale) -> None:
     """A counter in the payload, raised by four threads: a lost update would leave it too low."""
-    assert backend.insert_rooted(realm, rooted("counter", 1, payload=b"{}"))
+    assert backend.insert_mutable(realm, mutable("counter", 1, payload=b"{}"))
     raises_each = max(3, scale.rounds // 2)
 
     def work(door: Backend, who: int) -> None:
         for n in range(raises_each):
             token = b"%d.%d," % (who, n)
             while True:
-                row = patiently(lambda: door.read_rooted(realm, "lease", "counter"))
+                row = patiently(lambda: door.read_mutable(realm, "lease", "counter"))
                 assert row is not None
                 if token in row.payload:
                     break
                 try:
-                    door.update_rooted(realm, row.version, rooted("counter", row.version + 1, payload=row.payload + token))
+                    door.update_mutable(realm, row.version, mutable("counter", row.version + 1, payload=row.payload + token))
                 except (OutcomeUnknown, StoreUnavailable):
                     continue
 
     doors = [backend, other_backend]
     in_threads([partial(work, doors[who % 2], who) for who in range(4)])
-    row = backend.read_rooted(realm, "lease", "counter")
+    row = backend.read_mutable(realm, "lease", "counter")
     assert row is not None
     tokens = row.payload.removeprefix(b"{}").split(b",")[:-1]
     assert sorted(tokens) == sorted(b"%d.%d" % (who, n) for who in range(4) for n in range(raises_each))

@@ -13,10 +13,10 @@ import pytest
 from headwater.persistence.backend import Backend
 from headwater.persistence.backends import open_backend
 from headwater.persistence.backends.memory import open_memory
-from headwater.persistence.ids.id_generator import IdSource
+from headwater.persistence.ids.id_generator import IdGenerator
 from headwater.persistence.ids.node_leases import NodeLeases
 from headwater.persistence.rows import ObjectRow, ScannedRow, Split, Table
-from tests.support.fixtures.contract_rows import an_object, in_threads, keys_of, patiently, pointer, rooted, scan_all
+from tests.support.fixtures.contract_rows import an_object, in_threads, keys_of, mutable, patiently, pointer, scan_all
 from tests.support.fixtures.contract_stores import Scale
 
 
@@ -26,8 +26,8 @@ def fill(backend: Backend, realm: str) -> None:
     for name in ("main", "ärger"):
         backend.add_name(realm, name)
         backend.reserve_pointer(realm, name, pointer())
-    backend.insert_rooted(realm, rooted("k"))
-    backend.insert_rooted(realm, rooted("k", type="run"))
+    backend.insert_mutable(realm, mutable("k"))
+    backend.insert_mutable(realm, mutable("k", type="run"))
 
 
 EXPECTED = {
@@ -52,7 +52,7 @@ def test_a_scan_says_what_each_row_is(backend: Backend, realm: str, other_realm:
         case Table.POINTERS:
             assert created == {pointer().created_at}
         case Table.ROOTED:
-            assert created == {rooted("k").created_at}
+            assert created == {mutable("k").created_at}
         case Table.NAMES:
             assert all(isinstance(at, int) for at in created)
 
@@ -81,7 +81,7 @@ def test_about_as_many_splits_as_asked_for(backend: Backend) -> None:
 
 
 def snowflakes(count: int) -> list[int]:
-    with IdSource(NodeLeases(open_memory("memory://"))) as ids:
+    with IdGenerator(NodeLeases(open_memory("memory://"))) as ids:
         return ids.take(count)
 
 
@@ -103,7 +103,7 @@ def test_splits_of_the_other_tables_are_used_too(backend: Backend, realm: str, s
     names = [f"cat/1/heads/branch-{n:05d}" for n in range(scale.conditional)]
     write: dict[Table, Callable[[str], object]] = {
         Table.POINTERS: lambda name: backend.reserve_pointer(realm, name, pointer()),
-        Table.ROOTED: lambda name: backend.insert_rooted(realm, rooted(name)),
+        Table.ROOTED: lambda name: backend.insert_mutable(realm, mutable(name)),
         Table.NAMES: lambda name: backend.add_name(realm, name),
     }
     in_threads([partial(lambda share: [write[table](name) for name in share], names[n::4]) for n in range(4)])

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from headwater.persistence.backend import Backend
-from headwater.persistence.ids.id_generator import IdSource
+from headwater.persistence.ids.id_generator import IdGenerator
 from headwater.persistence.ids.node_leases import NodeLeases
 from headwater.persistence.objects.cache import ObjectCache
 from headwater.persistence.objects.codec import Opaque
@@ -61,19 +61,19 @@ def test_lessees_that_start_at_once_get_different_nodes_and_no_id_twice(backend:
     nodes = 4
     doors = [backend, other_backend]
 
-    def start(who: int) -> IdSource:
-        return patiently(lambda: IdSource(NodeLeases(doors[who % 2], nodes=nodes)))
+    def start(who: int) -> IdGenerator:
+        return patiently(lambda: IdGenerator(NodeLeases(doors[who % 2], nodes=nodes)))
 
     lessees = in_threads([partial(start, who) for who in range(nodes)])
     try:
         assert sorted(ids.lease.node for ids in lessees if ids.lease) == list(range(nodes))
         with pytest.raises(AllNodesTaken):
-            IdSource(NodeLeases(backend, nodes=nodes))
+            IdGenerator(NodeLeases(backend, nodes=nodes))
         made = [one for ids in lessees for one in ids.take(1_000)]
     finally:
         for ids in lessees:
             ids.close()
-    again = IdSource(NodeLeases(other_backend, nodes=nodes))
+    again = IdGenerator(NodeLeases(other_backend, nodes=nodes))
     made += again.take(1_000)
     again.close()
     assert len(set(made)) == len(made) == 5_000

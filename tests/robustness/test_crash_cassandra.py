@@ -17,7 +17,7 @@ from headwater.persistence.backend import Backend, DurabilityLevel
 from headwater.persistence.backends.cassandra import open_cassandra
 from headwater.persistence.rows import Table
 from headwater.schemas.errors import OutcomeUnknown, StoreUnavailable
-from tests.support.fixtures.contract_rows import an_object, patiently, pointer, rooted, scan_all
+from tests.support.fixtures.contract_rows import an_object, mutable, patiently, pointer, scan_all
 from tests.support.servers.servers import TestServer, fresh_server
 
 KILLS = 5 if os.environ.get("HEADWATER_SOAK") else 1
@@ -73,7 +73,7 @@ def writers(backend: Backend, kill: int) -> dict[str, Writer]:
         assert backend.cas_pointer(REALM, f"moved-{kill}", n - 1, pointer(n, seq=n))
 
     def insert(n: int) -> None:
-        assert backend.insert_rooted(REALM, rooted(f"{kill}-{n:06}"))
+        assert backend.insert_mutable(REALM, mutable(f"{kill}-{n:06}"))
 
     def commit(n: int) -> None:
         ids = range(n * 1_000, n * 1_000 + 20)
@@ -125,7 +125,7 @@ def check_all_there(reader: Backend, work: dict[str, Writer], kill: int) -> None
     assert committed.version - work["commits"].acknowledged in (0, 1)
     for n in range(2, committed.version + 1):
         assert len(reader.fetch_objects(REALM, range(n * 1_000, n * 1_000 + 20))) == 20, "objects come before the pointer"
-    there = {row.key for row in reader.list_rooted(REALM, "lease", limit=WRITES_MAX)}
+    there = {row.key for row in reader.list_mutable(REALM, "lease", limit=WRITES_MAX)}
     assert {f"{kill}-{n:06}" for n in range(1, work["rooted"].acknowledged + 1)} <= there
     names = set(reader.list_names(REALM, prefix=f"name-{kill}-", limit=WRITES_MAX))
     assert {f"name-{kill}-{n:06}" for n in range(1, work["names"].acknowledged + 1)} <= names

@@ -6,7 +6,7 @@ import pytest
 
 from headwater.persistence.backends import open_backend
 from headwater.persistence.clock import SystemClock
-from headwater.persistence.records.idempotency_rows import IdempotencyRows, KeptAnswer, KeyedRequest, Verdict
+from headwater.persistence.records.idempotency_rows import ClaimResult, IdempotencyRows, KeyedRequest, StoredResponse
 from headwater.schemas.errors import StoreUnavailable
 from tests.support.faults.faulty_backend import Fault, FaultyBackend, twice, unavailable, unknown
 
@@ -20,7 +20,7 @@ class Rows(IdempotencyRows):
         self._realm, self._backend, self._clock = "r#1", backend, SystemClock()
 
 
-def claim(rows: Rows, owner: str, running_seconds: float = 60) -> Verdict:
+def claim(rows: Rows, owner: str, running_seconds: float = 60) -> ClaimResult:
     return rows.claim(ASKED, "id", owner, running_seconds=running_seconds, kept_seconds=60)[0]
 
 
@@ -32,14 +32,14 @@ def backend() -> FaultyBackend:
 
 
 LOST_INSERTS = [
-    unknown("insert_rooted", landed=True),
-    unknown("insert_rooted", landed=False),
-    twice("insert_rooted"),
+    unknown("insert_mutable", landed=True),
+    unknown("insert_mutable", landed=False),
+    twice("insert_mutable"),
 ]
 LOST_UPDATES = [
-    unknown("update_rooted", landed=True),
-    unknown("update_rooted", landed=False),
-    twice("update_rooted"),
+    unknown("update_mutable", landed=True),
+    unknown("update_mutable", landed=False),
+    twice("update_mutable"),
 ]
 
 
@@ -47,30 +47,30 @@ LOST_UPDATES = [
 def test_whoever_claimed_knows_it_though_the_answer_was_lost(backend: FaultyBackend, fault: Fault) -> None:
     rows = Rows(backend)
     backend.arm(fault)
-    assert claim(rows, "first") is Verdict.RUN and fault.fired == 1
-    assert claim(rows, "second") is Verdict.WAIT
+    assert claim(rows, "first") is ClaimResult.RUN and fault.fired == 1
+    assert claim(rows, "second") is ClaimResult.WAIT
 
 
 @pytest.mark.parametrize("fault", LOST_UPDATES, ids=lambda fault: fault.name)
 def test_whoever_took_over_knows_it_though_the_answer_was_lost(backend: FaultyBackend, fault: Fault) -> None:
     rows = Rows(backend)
-    assert claim(rows, "the dead", running_seconds=0) is Verdict.RUN
+    assert claim(rows, "the dead", running_seconds=0) is ClaimResult.RUN
     backend.arm(fault)
-    assert claim(rows, "heir") is Verdict.RUN and fault.fired == 1
-    assert claim(rows, "second") is Verdict.WAIT
+    assert claim(rows, "heir") is ClaimResult.RUN and fault.fired == 1
+    assert claim(rows, "second") is ClaimResult.WAIT
 
 
 def test_an_answer_that_was_kept_is_kept_though_nobody_heard_of_it(backend: FaultyBackend) -> None:
     rows = Rows(backend)
     mine = rows.claim(ASKED, "id", "first", running_seconds=60, kept_seconds=60)[1]
-    fault = backend.arm(unknown("update_rooted", landed=True))
-    assert rows.finish(mine, KeptAnswer(201, [], b"{}")) and fault.fired == 1
-    assert claim(rows, "second") is Verdict.DONE
+    fault = backend.arm(unknown("update_mutable", landed=True))
+    assert rows.finish(mine, StoredResponse(201, [], b"{}")) and fault.fired == 1
+    assert claim(rows, "second") is ClaimResult.DONE
 
 
 def test_a_store_that_is_away_claims_nothing(backend: FaultyBackend) -> None:
     rows = Rows(backend)
-    fault = backend.arm(unavailable("insert_rooted"))
+    fault = backend.arm(unavailable("insert_mutable"))
     with pytest.raises(StoreUnavailable):
         claim(rows, "first")
-    assert fault.fired == 1 and claim(rows, "second") is Verdict.RUN
+    assert fault.fired == 1 and claim(rows, "second") is ClaimResult.RUN

@@ -15,7 +15,7 @@ import pytest
 from headwater.persistence.commit import draft
 from headwater.persistence.store import open_store
 from headwater.streaming.reachability.fence import FencedRealm
-from headwater.streaming.retained.catch_up_source import CaughtUpSource
+from headwater.streaming.retained.catch_up_source import CatchUpSource
 from headwater.streaming.retained.retained_sources import RetainedSource
 from headwater.streaming.runs.run_counts import CountsByRealm
 from headwater.streaming.sweep.executors import SweepExecutor
@@ -86,7 +86,7 @@ def means(lakes: LakesInUse, combination: Combination, spark: SparkSession | Non
     on_spark = SparkExecutor(spark, lakes.url, lakes.store.backend) if combination.executor == "spark" else None
     if combination.source == "walk":
         return Means(SparkWalkedSource(spark, lakes.url), on_spark)
-    return Means(CaughtUpSource(StreamedSource(spark, str(folder)), caught_up), on_spark)
+    return Means(CatchUpSource(StreamedSource(spark, str(folder)), caught_up), on_spark)
 
 
 @pytest.fixture
@@ -187,7 +187,7 @@ def test_a_set_that_does_not_catch_up_in_time_deletes_nothing(tmp_path: Path) ->
     before = lakes.ids(lakes.instances[0])
     behind = Behind(WalkedSource(lakes.store.backend, Identifiers()))
     caught: list[str] = []
-    source = CaughtUpSource(behind, caught.append, tries_max=3, sleep=lambda _: None)
+    source = CatchUpSource(behind, caught.append, tries_max=3, sleep=lambda _: None)
     report, _ = sweep_store(lakes.store, lakes.instances, source=source)
     assert behind.asked == len(caught) == 3 and "must stay" in report.failures[0]
     assert lakes.ids(lakes.instances[0]) == before

@@ -15,7 +15,7 @@ from headwater.persistence.backends import open_backend
 from headwater.persistence.backends.memory.memory_backend import MemoryBackend, MemoryStore
 from headwater.persistence.clock import SystemClock
 from headwater.persistence.commit.draft import Draft, Plan
-from headwater.persistence.log.log_entry import Logged
+from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.store import RealmKernel
 from headwater.producer.references.reference_moves import checked_base
 from headwater.schemas.change import Kind
@@ -50,7 +50,7 @@ class Branch(msgspec.Struct, frozen=True, kw_only=True):
     """A branch at an entry, refused where the entry has been cut: what the catalog's create and assign do."""
 
     kernel: RealmKernel
-    target: Logged
+    target: LogRecord
     kind: Kind = Kind.CREATE
     request_id: str = msgspec.field(default_factory=fresh_id)
     request_id_is_callers: bool = False
@@ -74,7 +74,7 @@ def test_a_writer_paused_before_its_cas_and_woken_after_the_sweep_is_whole(
     writer = store_on(faulty, clock=realm.clock, retries=SLEEPY)
     pause = Pause("cas_pointer")
     faulty.arm(pause.fault)
-    landed: list[Logged] = []
+    landed: list[LogRecord] = []
 
     def write() -> None:
         landed.append(Lanes(writer.kernel(realm.realm)).landed(pointer, Write(puts={"late": {"v": 1}})))
@@ -133,7 +133,7 @@ def test_a_branch_made_after_names_were_listed_is_whole_though_its_base_is_cut_t
         realm.write(MAIN, 4)
     realm.clock.move(4 * HOUR)
     other = store_on(inner, clock=realm.clock).kernel(realm.realm)
-    made: list[Logged] = []
+    made: list[LogRecord] = []
 
     def branch_then_cut() -> None:
         made.append(Lanes(other).landed("cat/1/heads/a", Branch(kernel=other, target=realm.logs[MAIN][2])))

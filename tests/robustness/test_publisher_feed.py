@@ -130,7 +130,7 @@ def test_a_large_change_travels_as_a_claim_check_whose_digest_fits(tmp_path: Pat
 
 
 def test_with_a_registry_values_are_in_confluents_wire_format(tmp_path: Path, kafka_bootstrap: str, registry_url: str) -> None:
-    from headwater.producer.publisher.kafka.schema_registry import Registry
+    from headwater.producer.publisher.kafka.schema_registry import SchemaRegistry
     from tests.support.fixtures.publisher_runs import log_of
     from tests.support.models.feed_validators import check_feed
 
@@ -139,7 +139,7 @@ def test_with_a_registry_values_are_in_confluents_wire_format(tmp_path: Path, ka
         write_history(new_lake(engine), 0, 1)
         publish_rest(engine.store, given)
         realm = instance_of(engine)
-        registry = Registry(registry_url)
+        registry = SchemaRegistry(registry_url)
         asked: list[int] = []
 
         def schema(id: int) -> dict[str, object]:

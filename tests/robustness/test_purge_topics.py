@@ -18,7 +18,7 @@ from headwater.producer.publisher.publisher import Publisher
 from headwater.schemas.topics import commits_topic, progress_topic, tables_topic
 from headwater.settings import Settings
 from headwater.streaming.retained.retained_store import RetainedStore
-from headwater.wiring.external_resources import realm_belongings
+from headwater.wiring.external_resources import external_resources
 from tests.support.fixtures.cli_runs import CliRun
 from tests.support.fixtures.cli_runs import headwater as run_headwater
 from tests.support.fixtures.publisher_runs import options, publish_rest, publishing
@@ -105,7 +105,7 @@ def test_topics_and_retained_sets_go_with_their_realm_and_a_broker_that_is_away_
 def test_a_purge_that_was_cut_short_behind_the_topics_is_completed_by_the_next(published: Published) -> None:
     published.give_up()
     settings = Settings(kafka_bootstrap=published.bootstrap, maintenance_dir=str(published.folder))
-    first, *_ = realm_belongings(published.engine.store, settings)
+    first, *_ = external_resources(published.engine.store, settings)
     first.remove(published.instance)  # and the process is killed here
     assert published.topics() == set() and published.status == "PURGING" and published.rows() > 10
     assert published.cli("realm", "purge", "default", "--finish", "--yes", bootstrap=published.bootstrap).code == 0

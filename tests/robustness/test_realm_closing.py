@@ -223,7 +223,7 @@ class ForgetfulBackend:
 
     def __getattr__(self, attribute: str) -> Any:
         found = getattr(self._inner, attribute)
-        if attribute not in ("cas_pointer", "insert_rooted", "update_rooted"):
+        if attribute not in ("cas_pointer", "insert_mutable", "update_mutable"):
             return found
 
         def forgetful(*arguments: Any) -> Any:

@@ -13,8 +13,8 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 import headwater
-from headwater.consumers.views.store_lookup import StoreHistory
-from headwater.consumers.views.table_topic import TableKeeper
+from headwater.consumers.views.store_lookup import StoreLookup
+from headwater.consumers.views.table_topic import TableTopicWriter
 from headwater.embedded import Headwater
 from headwater.producer.publisher.assignment.generations import Generations
 from headwater.schemas.change import KeyPath
@@ -41,7 +41,7 @@ def engine(tmp_path: Path) -> Iterator[Headwater]:
 
 
 def keep(engine: Headwater, bootstrap: str) -> None:
-    TableKeeper(bootstrap, instance_of(engine), StoreHistory(engine.realm().kernel)).run_once()
+    TableTopicWriter(bootstrap, instance_of(engine), StoreLookup(engine.realm().kernel)).run_once()
 
 
 def compacted(bootstrap: str, realm: str) -> Tables:

@@ -91,7 +91,7 @@ def test_a_branch_made_while_heads_are_read_brings_its_source_along(
     assert names == [MAIN, TAG]
     fault = faulty.arm(first("read_pointers", others, skip=3))  # the second read of the tag
     if not closing:
-        monkeypatch.setattr(consistent_cut.Cut, "_closed", lambda _self, rows, _before: rows)
+        monkeypatch.setattr(consistent_cut.ConsistentCut, "_closed", lambda _self, rows, _before: rows)
     done = export(store_on(faulty, clock=realm.clock), tmp_path)
     assert fault.fired == 1
     copied = target(after=realm.clock)

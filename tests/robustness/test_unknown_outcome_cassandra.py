@@ -14,7 +14,7 @@ from headwater.persistence.backends.cassandra import open_cassandra
 from headwater.persistence.rows import PointerRow
 from headwater.schemas.errors import OutcomeUnknown, StoreUnavailable
 from tests.support.faults.tcp_proxy import Fault, Outcome, TcpProxy
-from tests.support.fixtures.contract_rows import an_object, cas_resolved, pointer, rooted
+from tests.support.fixtures.contract_rows import an_object, cas_resolved, mutable, pointer
 
 
 @pytest.fixture(scope="module")
@@ -97,21 +97,21 @@ WRITES = {
     ),
     "insert a rooted row": Write(
         lambda backend, realm: None,
-        lambda backend, realm: backend.insert_rooted(realm, rooted("k", payload=LOST)),
+        lambda backend, realm: backend.insert_mutable(realm, mutable("k", payload=LOST)),
         LOST,
-        lambda backend, realm: backend.read_rooted(realm, "lease", "k") == rooted("k", payload=LOST),
+        lambda backend, realm: backend.read_mutable(realm, "lease", "k") == mutable("k", payload=LOST),
     ),
     "update a rooted row": Write(
-        lambda backend, realm: backend.insert_rooted(realm, rooted("k")),
-        lambda backend, realm: backend.update_rooted(realm, 1, rooted("k", 2, payload=LOST)),
+        lambda backend, realm: backend.insert_mutable(realm, mutable("k")),
+        lambda backend, realm: backend.update_mutable(realm, 1, mutable("k", 2, payload=LOST)),
         LOST,
-        lambda backend, realm: backend.read_rooted(realm, "lease", "k") == rooted("k", 2, payload=LOST),
+        lambda backend, realm: backend.read_mutable(realm, "lease", "k") == mutable("k", 2, payload=LOST),
     ),
     "delete a rooted row": Write(
-        lambda backend, realm: backend.insert_rooted(realm, rooted(KEY)),
-        lambda backend, realm: backend.delete_rooted(realm, "lease", KEY, 1),
+        lambda backend, realm: backend.insert_mutable(realm, mutable(KEY)),
+        lambda backend, realm: backend.delete_mutable(realm, "lease", KEY, 1),
         KEY.encode(),
-        lambda backend, realm: backend.read_rooted(realm, "lease", KEY) is None,
+        lambda backend, realm: backend.read_mutable(realm, "lease", KEY) is None,
     ),
 }
 

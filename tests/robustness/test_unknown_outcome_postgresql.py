@@ -13,7 +13,7 @@ import pytest
 
 from headwater.persistence.backend import Backend
 from headwater.persistence.backends import open_backend
-from headwater.persistence.rows import ObjectRow, PointerRow, RootedRow
+from headwater.persistence.rows import MutableRow, ObjectRow, PointerRow
 from headwater.schemas.errors import OutcomeUnknown, StoreUnavailable
 from tests.support.faults.tcp_proxy import Fault, Outcome, TcpProxy
 
@@ -124,12 +124,12 @@ def test_a_lost_reservation_is_unknown(
 def test_a_lost_update_of_a_rooted_row_is_unknown(
     proxy: TcpProxy, proxied: Backend, direct: Backend, realm: str, outcome: Outcome
 ) -> None:
-    first = RootedRow(type="lease", key="k", created_at=CREATED_AT)
-    assert direct.insert_rooted(realm, first)
+    first = MutableRow(type="lease", key="k", created_at=CREATED_AT)
+    assert direct.insert_mutable(realm, first)
     marker = secrets.token_bytes(32)
-    second = RootedRow(type="lease", key="k", version=2, created_at=CREATED_AT, payload=marker)
-    lose(proxy, marker, outcome, lambda: proxied.update_rooted(realm, 1, second))
-    assert direct.read_rooted(realm, "lease", "k") == (second if outcome is Outcome.LANDED else first)
+    second = MutableRow(type="lease", key="k", version=2, created_at=CREATED_AT, payload=marker)
+    lose(proxy, marker, outcome, lambda: proxied.update_mutable(realm, 1, second))
+    assert direct.read_mutable(realm, "lease", "k") == (second if outcome is Outcome.LANDED else first)
 
 
 @BOTH

@@ -14,8 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from headwater.persistence.backends.memory.memory_backend import MemoryBackend, MemoryStore
 from headwater.persistence.commit import draft
-from headwater.persistence.commit.lane import Answer
-from headwater.persistence.log.log_entry import Logged
+from headwater.persistence.commit.lane import CommitOutcome
+from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.reading.pointer_log import PointerLog
 from headwater.persistence.reading.state import base_state
 from headwater.persistence.rows import FENCE_CLOSED, Table
@@ -144,7 +144,7 @@ class CommitMachine(RuleBasedStateMachine):
         writes = [self.write(keys) for keys in batch]
         conflict = Write(puts={KEYS[0]: {"v": 0}}, expected={KEYS[1]: {"v": "never"}})
         *answers, refused = self.lanes[process].together(pointer, *writes, conflict)
-        assert isinstance(refused, CommitConflict) and all(isinstance(answer, Answer) for answer in answers)
+        assert isinstance(refused, CommitConflict) and all(isinstance(answer, CommitOutcome) for answer in answers)
         for write in writes:
             self.applied(pointer, write)
         FIRED["batch"] += 1
@@ -325,7 +325,7 @@ class CommitMachine(RuleBasedStateMachine):
 
     # ── what must hold ──────────────────────────────────────────────────────────────────────────────────────
 
-    def entry_at(self, pointer: str, seq: int) -> Logged:
+    def entry_at(self, pointer: str, seq: int) -> LogRecord:
         return self.reader.walk.at(PointerLog(self.reader, pointer).head().newest, seq)
 
     @invariant()
@@ -338,7 +338,7 @@ class CommitMachine(RuleBasedStateMachine):
         if not hasattr(self, "logs"):
             return
         cold: RealmKernel = store_on(self.inner, clock=self.clock).kernel(REALM)
-        whole: dict[str, list[Logged]] = {}
+        whole: dict[str, list[LogRecord]] = {}
         for pointer, steps in self.logs.items():
             if not steps:
                 continue

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from headwater.persistence.backend import Backend, DeleteResult
-from headwater.persistence.rows import Anchor, ObjectRow, PointerRow, RootedRow, ScannedRow, Table
+from headwater.persistence.rows import Anchor, MutableRow, ObjectRow, PointerRow, ScannedRow, Table
 from tests.support.fixtures.contract_stores import Scale
 
 REALMS = st.integers(0, 1)
@@ -137,40 +137,40 @@ class BackendMachine(RuleBasedStateMachine):
     # ── rooted rows ─────────────────────────────────────────────────────────────────────────────────────────
 
     @rule(realm=REALMS, type=TYPES, key=NAMES, payload=PAYLOADS, expires_at=st.integers(0, 2**63 - 1))
-    def insert_rooted(self, realm: int, type: str, key: str, payload: bytes, expires_at: int) -> None:
+    def insert_mutable(self, realm: int, type: str, key: str, payload: bytes, expires_at: int) -> None:
         model_key = (self.realms[realm], type, key, 0, 0)
-        row = RootedRow(type=type, key=key, created_at=next(_serial), expires_at=expires_at, payload=payload)
-        assert self.backend.insert_rooted(self.realms[realm], row) == (model_key not in self.model[Table.ROOTED])
+        row = MutableRow(type=type, key=key, created_at=next(_serial), expires_at=expires_at, payload=payload)
+        assert self.backend.insert_mutable(self.realms[realm], row) == (model_key not in self.model[Table.ROOTED])
         if model_key not in self.model[Table.ROOTED]:
             self._keep(Table.ROOTED, model_key, row)
 
     @rule(realm=REALMS, type=TYPES, key=NAMES, payload=PAYLOADS, wrong_by=WRONG_BY)
-    def update_rooted(self, realm: int, type: str, key: str, payload: bytes, wrong_by: int) -> None:
+    def update_mutable(self, realm: int, type: str, key: str, payload: bytes, wrong_by: int) -> None:
         model_key = (self.realms[realm], type, key, 0, 0)
         there = self._row(Table.ROOTED, model_key)
         version = there.version if there else 1
         created_at = there.created_at if there else 1
-        row = RootedRow(type=type, key=key, version=version + 1, created_at=created_at, payload=payload)
+        row = MutableRow(type=type, key=key, version=version + 1, created_at=created_at, payload=payload)
         applies = there is not None and wrong_by == 0
-        assert self.backend.update_rooted(self.realms[realm], version + wrong_by, row) == applies
+        assert self.backend.update_mutable(self.realms[realm], version + wrong_by, row) == applies
         if applies:
             self._keep(Table.ROOTED, model_key, row)
 
     @rule(realm=REALMS, type=TYPES, key=NAMES, wrong_by=WRONG_BY)
-    def delete_rooted(self, realm: int, type: str, key: str, wrong_by: int) -> None:
+    def delete_mutable(self, realm: int, type: str, key: str, wrong_by: int) -> None:
         model_key = (self.realms[realm], type, key, 0, 0)
         there = self._row(Table.ROOTED, model_key)
         version = there.version if there else 1
         applies = there is not None and wrong_by == 0
-        assert self.backend.delete_rooted(self.realms[realm], type, key, version + wrong_by) == applies
+        assert self.backend.delete_mutable(self.realms[realm], type, key, version + wrong_by) == applies
         if applies:
             del self.model[Table.ROOTED][model_key]
 
     @rule(realm=REALMS, type=TYPES, after=st.just("") | NAMES, limit=st.integers(1, 9))
-    def list_rooted(self, realm: int, type: str, after: str, limit: int) -> None:
+    def list_mutable(self, realm: int, type: str, after: str, limit: int) -> None:
         keys = sorted(key for key in self.model[Table.ROOTED] if key[:2] == (self.realms[realm], type) and key[2] > after)
         expected = [self.model[Table.ROOTED][key][0] for key in keys[:limit]]
-        assert self.backend.list_rooted(self.realms[realm], type, after=after, limit=limit) == expected
+        assert self.backend.list_mutable(self.realms[realm], type, after=after, limit=limit) == expected
 
     # ── maintenance ─────────────────────────────────────────────────────────────────────────────────────────
 

@@ -17,7 +17,7 @@ from headwater.producer.access.writing import WriteMeta
 from headwater.producer.catalogs.catalogs import Catalogs
 from headwater.schemas.change import KeyPath
 from headwater.settings import Settings
-from headwater.wiring.stores import opened
+from headwater.wiring.stores import opened_store
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ yes = click.option("--yes", is_flag=True, help="Do not ask.")
 @contextmanager
 def access_kernel(settings: Settings, realm: str) -> Iterator[RealmKernel]:
     """An ACTIVE realm, or the system's own."""
-    with opened(settings) as store:
+    with opened_store(settings) as store:
         yield store.system if realm == SYSTEM_REALM else Realms(store).require_active(realm)
 
 

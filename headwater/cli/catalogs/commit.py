@@ -7,7 +7,7 @@ from pathlib import Path
 
 import rich_click as click
 
-from headwater.cli.catalogs.commit_output import print_result
+from headwater.cli.catalogs.commit_output import print_commit
 from headwater.cli.output import as_json
 from headwater.cli.target import author, catalog_of, expected_head, in_catalog, message
 from headwater.producer.commits.operations import CatalogOperation, Delete, Put, Rename
@@ -68,7 +68,7 @@ def command(
             base_commit=base_commit,
             request_id=request_id,
         )
-    print_result(result, json_output)
+    print_commit(result, json_output)
 
 
 def _from_flags(

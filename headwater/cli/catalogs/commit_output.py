@@ -8,7 +8,7 @@ from headwater.cli.output import print_json
 from headwater.producer.commits.catalog_commit import CommitResult
 
 
-def print_result(result: CommitResult, json_output: bool) -> None:
+def print_commit(result: CommitResult, json_output: bool) -> None:
     if json_output:
         facts = {"commit_id": result.commit_id, "seq": result.seq, "replayed": result.replayed}
         print_json({"change": result.change, **facts})

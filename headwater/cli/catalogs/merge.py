@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import rich_click as click
 
-from headwater.cli.catalogs.commit_output import print_result
+from headwater.cli.catalogs.commit_output import print_commit
 from headwater.cli.catalogs.merge_options import merge_rules, rules_options
 from headwater.cli.output import as_json, print_json, print_table
 from headwater.cli.target import author, catalog_of, expected_head, in_catalog, key_text, message
@@ -45,7 +45,7 @@ def command(
             _print_preview(lake.preview_merge(source, into, rules=rules), json_output)
             return
         result = lake.merge(source, into, author=author, message=message, rules=rules, expected_head=expected_head)
-    print_result(result, json_output)
+    print_commit(result, json_output)
 
 
 def _print_preview(preview: MergePreview, json_output: bool) -> None:

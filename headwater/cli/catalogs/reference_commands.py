@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import rich_click as click
 
-from headwater.cli.catalogs.commit_output import print_result
+from headwater.cli.catalogs.commit_output import print_commit
 from headwater.cli.output import as_json, print_json, print_table
 from headwater.cli.target import author, catalog_of, expected_head, in_catalog, message
 from headwater.producer.commits.commit_meta import CommitMeta
@@ -33,7 +33,7 @@ def reference_group(type: ReferenceType, help: str) -> click.RichGroup:
     ) -> None:
         with catalog_of(settings, realm, catalog) as lake:
             result = lake.references.create(name, at, type=type, meta=CommitMeta(lake.author_or_me(author), message))
-        print_result(result, json_output)
+        print_commit(result, json_output)
 
     @group.command("list", help=f"Show every {noun}.")
     @in_catalog
@@ -89,7 +89,7 @@ def reference_group(type: ReferenceType, help: str) -> click.RichGroup:
         with catalog_of(settings, realm, catalog) as lake:
             meta = CommitMeta(lake.author_or_me(author), message)
             result = lake.references.assign(name, target, type=type, expected_head=expected_head, meta=meta)
-        print_result(result, json_output)
+        print_commit(result, json_output)
 
     @group.command(help=f"Delete a {noun}; its log can still be read.")
     @click.argument("name")
@@ -112,7 +112,7 @@ def reference_group(type: ReferenceType, help: str) -> click.RichGroup:
         with catalog_of(settings, realm, catalog) as lake:
             meta = CommitMeta(lake.author_or_me(author), message)
             result = lake.references.delete(name, type=type, expected_head=expected_head, meta=meta)
-        print_result(result, json_output)
+        print_commit(result, json_output)
 
     return group
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import rich_click as click
 
-from headwater.cli.catalogs.commit_output import print_result
+from headwater.cli.catalogs.commit_output import print_commit
 from headwater.cli.catalogs.merge_options import merge_rules, rules_options
 from headwater.cli.output import as_json
 from headwater.cli.target import author, catalog_of, expected_head, in_catalog, message
@@ -39,4 +39,4 @@ def command(
     rules = merge_rules(default, force, drop)
     with catalog_of(settings, realm, catalog) as lake:
         result = lake.transplant(commits, into, author=author, message=message, rules=rules, expected_head=expected_head)
-    print_result(result, json_output)
+    print_commit(result, json_output)

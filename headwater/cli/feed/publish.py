@@ -19,13 +19,13 @@ from headwater.persistence.store import Store
 from headwater.producer.publisher.factory import make_publisher
 from headwater.settings import Settings
 from headwater.wiring.publishing import publisher_options
-from headwater.wiring.stores import opened
+from headwater.wiring.stores import opened_store
 
 if TYPE_CHECKING:
     from headwater.producer.publisher.options import PublisherOptions
     from headwater.producer.publisher.publisher import Publisher
     from headwater.producer.publisher.shards.shard_context import ShardStatus
-    from headwater.wiring.table_topics import TableKeepers
+    from headwater.wiring.table_topics import TableTopicWriters
 
 STATUS_SECONDS = 10.0
 
@@ -58,7 +58,7 @@ def command(
     Several of these may run at once: they share the work, and take over from one that dies. --restart is the way on after a
     store was restored from a backup and its shards have stopped with an alarm.
     """
-    with opened(settings) as store:
+    with opened_store(settings) as store:
         if show_status:
             _show_status(store, json_output)
         elif restart is not None:
@@ -72,13 +72,13 @@ def command(
                 _run(publisher, keepers, once, json_output)
 
 
-def _keepers(store: Store, options: PublisherOptions, realms: tuple[str, ...]) -> TableKeepers:
-    from headwater.wiring.table_topics import TableKeepers
+def _keepers(store: Store, options: PublisherOptions, realms: tuple[str, ...]) -> TableTopicWriters:
+    from headwater.wiring.table_topics import TableTopicWriters
 
-    return TableKeepers(store, options, realms)
+    return TableTopicWriters(store, options, realms)
 
 
-def _run(publisher: Publisher, keepers: TableKeepers | None, once: bool, json_output: bool) -> None:
+def _run(publisher: Publisher, keepers: TableTopicWriters | None, once: bool, json_output: bool) -> None:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: publisher.stop())

@@ -21,7 +21,7 @@ from headwater.cli.maintenance.maintain_output import (
 )
 from headwater.cli.output import as_json, print_json, print_table
 from headwater.settings import Settings
-from headwater.wiring.stores import opened
+from headwater.wiring.stores import opened_store
 
 if TYPE_CHECKING:
     from headwater.streaming.runs.run_counts import Counts
@@ -58,7 +58,7 @@ def expire(
     from headwater.streaming.runs.runs import Runs
 
     rules = parse_retention(settings.retention if keep is None else keep)
-    with opened(settings) as store, progress_bar() as bar:
+    with opened_store(settings) as store, progress_bar() as bar:
         instances = instances_to_maintain(store, realms)
         with Runs(store.backend, store.clock).run("expire", dry_run=dry_run, supersede=supersede) as run:
             reports = expire_realms(store, run, instances, rules, on_pointer=lambda _: bar.add("pointers", 1))
@@ -105,11 +105,11 @@ def purge_realms_command(
     from headwater.streaming.purge.purge import purge_all
     from headwater.streaming.runs.realm_sets import realms_to_purge
     from headwater.streaming.runs.runs import Runs
-    from headwater.wiring.external_resources import realm_belongings
+    from headwater.wiring.external_resources import external_resources
 
-    with opened(settings) as store:
+    with opened_store(settings) as store:
         realms = realms_to_purge(store, names)
-        belongings = realm_belongings(store, settings, keep_topics=keep_topics)
+        belongings = external_resources(store, settings, keep_topics=keep_topics)
         for kind in belongings:
             kind.check([realm.instance for realm in realms])
         with Runs(store.backend, store.clock).run("purge-realms", dry_run=dry_run, supersede=supersede) as run:
@@ -146,7 +146,7 @@ def runs(settings: Settings, run_id: str | None, json_output: bool) -> None:
     from headwater.schemas.errors import InvalidInput
     from headwater.streaming.runs.runs import Runs
 
-    with opened(settings) as store:
+    with opened_store(settings) as store:
         records = Runs(store.backend, store.clock).list()
     if run_id is not None:
         found = [record for record in records if record.id == run_id]

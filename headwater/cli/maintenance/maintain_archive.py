@@ -39,9 +39,9 @@ def archive_command(
     spark = _quiet_spark(settings)
     from headwater.streaming.archive.archive import archive_log
     from headwater.streaming.archive.archive_targets import archive_target
-    from headwater.streaming.spark.spark_errors import plain_failures
+    from headwater.streaming.spark.spark_errors import typed_errors
 
-    with plain_failures(), progress_bar() as bar:
+    with typed_errors(), progress_bar() as bar:
         target = archive_target(spark, place)
         read: list[int] = []
 
@@ -97,9 +97,9 @@ def replay_command(
         raise InvalidInput("only one of --at, --commit and --counts can be meant.", field="--at", remedy="Choose one.")
     spark = _quiet_spark(settings)
     from headwater.streaming.archive.replay import as_records, change_counts, states
-    from headwater.streaming.spark.spark_errors import plain_failures
+    from headwater.streaming.spark.spark_errors import typed_errors
 
-    with plain_failures():
+    with typed_errors():
         changes = _changes(spark, settings, archive, realm)
         rows = change_counts(changes) if counts else states(changes, at=at, commit=commit)
         if output:

@@ -9,7 +9,7 @@ import rich_click as click
 from headwater.cli.maintenance.maintain_output import Amount, failed_if, merged_failures
 from headwater.cli.output import as_json, print_json
 from headwater.settings import Settings
-from headwater.wiring.stores import opened
+from headwater.wiring.stores import opened_store
 
 LOOK_SECONDS_MAX = 60.0
 
@@ -40,7 +40,7 @@ def schedule_command(settings: Settings, every: float, once: bool, json_output: 
                 f"and {report.rows_purged} rows purged"
             )
 
-    with opened(settings) as store, contextlib.suppress(KeyboardInterrupt):
+    with opened_store(settings) as store, contextlib.suppress(KeyboardInterrupt):
         tools = cycle_tools(store, settings)
         if once:
             report = run_cycle(store, options, tools)

@@ -20,7 +20,7 @@ from headwater.cli.maintenance.maintain_output import (
 )
 from headwater.cli.output import as_json, print_json, print_table
 from headwater.settings import Settings
-from headwater.wiring.stores import opened
+from headwater.wiring.stores import opened_store
 
 if TYPE_CHECKING:
     from headwater.persistence.store import Store
@@ -84,7 +84,7 @@ def sweep_command(
         },
         SweepOptions,
     )
-    with opened(settings) as store:
+    with opened_store(settings) as store:
         instances = instances_to_maintain(store, realms)
         spark = _spark(settings) if stream or use_spark else None
         identifiers = installed_identifiers()
@@ -129,7 +129,7 @@ def verify_command(settings: Settings, realms: Sequence[str], stream: bool, supe
     from headwater.streaming.runs.runs import Runs
     from headwater.streaming.sweep.verify import verify_realm
 
-    with opened(settings) as store:
+    with opened_store(settings) as store:
         instances = instances_to_maintain(store, realms)
         streamed = _source(settings, store, _spark(settings), installed_identifiers(), by_stream=True) if stream else None
         with Runs(store.backend, store.clock).run("verify", supersede=supersede) as run:
@@ -177,7 +177,7 @@ def retained_command(
     from headwater.streaming.runs.realm_sets import instances_to_maintain
 
     states = []
-    with opened(settings) as store:
+    with opened_store(settings) as store:
         instances = instances_to_maintain(store, realms)
         if follow and len(instances) != 1:
             raise InvalidInput("one realm at a time can be followed.", field="--realm", remedy="Name one with --realm.")
@@ -261,7 +261,7 @@ def _source(settings: Settings, store: Store, spark: Any, identifiers: Any, *, b
 
 def _caught_up(settings: Settings, store: Store, spark: Any) -> RetainedSource:
     """The streamed set, brought up to the heads that the fence yields: writers that go on are always ahead of it."""
-    from headwater.streaming.retained.catch_up_source import CaughtUpSource
+    from headwater.streaming.retained.catch_up_source import CatchUpSource
     from headwater.streaming.retained.retained_store import RetainedStore
     from headwater.streaming.spark_jobs.retained_job import RetainedJob
     from headwater.streaming.spark_jobs.retained_rows import StreamedSource
@@ -269,7 +269,7 @@ def _caught_up(settings: Settings, store: Store, spark: Any) -> RetainedSource:
     def catch_up(realm: str) -> None:
         RetainedJob(spark, store, settings.store, RetainedStore(settings.maintenance_dir, realm)).run()
 
-    return CaughtUpSource(StreamedSource(spark, settings.maintenance_dir), catch_up)
+    return CatchUpSource(StreamedSource(spark, settings.maintenance_dir), catch_up)
 
 
 def _compacting(settings: Settings, spark: Any) -> Callable[[FencedRealm], None]:

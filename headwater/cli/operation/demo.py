@@ -15,8 +15,8 @@ from rich.text import Text
 
 from headwater.cli.catalogs.changes_output import change_line
 from headwater.cli.output import as_json, print_json
-from headwater.demo.maintenance import Upkept, keep_up
-from headwater.demo.run import STORE_FILE, Plan, run_demo
+from headwater.demo.maintenance import MaintenanceResult, run_maintenance
+from headwater.demo.run import STORE_FILE, DemoPlan, run_demo
 from headwater.demo.summary import Summary, summarize, with_upkeep
 from headwater.demo.writer_processes import NAMES
 from headwater.schemas.change import Change
@@ -53,9 +53,9 @@ def command(keep: str | None, writers: int, steps: int, no_spark: bool, json_out
 
     with _folder(keep) as folder:
         happened = run_demo(
-            folder, Plan(writers=writers, steps=steps), show=lambda change: console.print(_line(change)), say=say
+            folder, DemoPlan(writers=writers, steps=steps), show=lambda change: console.print(_line(change)), say=say
         )
-        summary = with_upkeep(summarize(happened), keep_up(folder, say, use_spark=not no_spark))
+        summary = with_upkeep(summarize(happened), run_maintenance(folder, say, use_spark=not no_spark))
     if json_output:
         print_json(summary)
     else:
@@ -102,7 +102,7 @@ def _print_summary(console: Console, summary: Summary, *, kept: bool) -> None:
         console.print(f"Look around: headwater --store {summary.store} log")
 
 
-def _print_upkeep(console: Console, upkeep: Upkept) -> None:
+def _print_upkeep(console: Console, upkeep: MaintenanceResult) -> None:
     title = f"Maintenance of {upkeep.days} days, of which {upkeep.kept_days} are kept"
     table = Table("objects", "before", "after", "deleted", header_style="bold", title=title, title_justify="left")
     for name in sorted(upkeep.before):
@@ -117,7 +117,7 @@ def _print_upkeep(console: Console, upkeep: Upkept) -> None:
     )
 
 
-def _found(upkeep: Upkept) -> str:
+def _found(upkeep: MaintenanceResult) -> str:
     if upkeep.without_spark:
         return f"What must stay was found by walking, without Spark: {upkeep.without_spark}"
     return f"What must stay was found by streaming {upkeep.streamed} of them through Spark."

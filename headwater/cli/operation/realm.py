@@ -12,7 +12,7 @@ from headwater.persistence.realms.realm_records import Realm
 from headwater.persistence.realms.realms import InitializedRealm, RealmPointer, Realms
 from headwater.schemas.entry_ids import time_text
 from headwater.settings import Settings
-from headwater.wiring.stores import opened
+from headwater.wiring.stores import opened_store
 
 PAGE_REALMS = 1_000
 SECONDS_END = len("2026-01-31T12:00:00")
@@ -57,7 +57,7 @@ def command() -> None:
 @click.pass_obj
 def create(settings: Settings, name: str, initialize: bool, json_output: bool) -> None:
     """Take a name for a new realm; `init` fills it."""
-    with opened(settings) as store:
+    with opened_store(settings) as store:
         realm = Realms(store).create(name)
         if initialize:
             _show_initialized(Realms(store).init(name), json_output)
@@ -74,7 +74,7 @@ def init(settings: Settings, name: str, json_output: bool) -> None:
 
     After an interruption, call it again.
     """
-    with opened(settings) as store:
+    with opened_store(settings) as store:
         _show_initialized(Realms(store).init(name), json_output)
 
 
@@ -83,7 +83,7 @@ def init(settings: Settings, name: str, json_output: bool) -> None:
 @click.pass_obj
 def list_realms(settings: Settings, json_output: bool) -> None:
     """Show all realms with their status."""
-    with opened(settings) as store:
+    with opened_store(settings) as store:
         realms = Realms(store)
         found = page = realms.list(limit=PAGE_REALMS)
         while len(page) == PAGE_REALMS:
@@ -102,7 +102,7 @@ def list_realms(settings: Settings, json_output: bool) -> None:
 @click.pass_obj
 def show(settings: Settings, name: str, json_output: bool) -> None:
     """Show one realm and its pointers."""
-    with opened(settings) as store:
+    with opened_store(settings) as store:
         report = Realms(store).show(name)
     if json_output:
         view = msgspec.structs.asdict(_view(report.realm))
@@ -140,14 +140,14 @@ def deactivate(settings: Settings, name: str, json_output: bool) -> None:
 def purge(settings: Settings, name: str, finish: bool, yes: bool, json_output: bool) -> None:
     """Give up an INACTIVE realm: its data are deleted, and nothing brings them back."""
     from headwater.streaming.purge.purge import finish_purge
-    from headwater.wiring.external_resources import realm_belongings
+    from headwater.wiring.external_resources import external_resources
 
     _confirm(f"Purge realm {name!r} with all its data?", yes)
 
-    with opened(settings) as store:
+    with opened_store(settings) as store:
         realms = Realms(store)
         realm = realms.get(name)
-        belongings = realm_belongings(store, settings) if finish else []
+        belongings = external_resources(store, settings) if finish else []
         for kind in belongings:  # before there is no way back
             kind.check([realm.instance])
         if not finish or realm.status != "PURGING":
@@ -166,14 +166,14 @@ def purge(settings: Settings, name: str, finish: bool, yes: bool, json_output: b
 def delete(settings: Settings, name: str, yes: bool, json_output: bool) -> None:
     """Take a PURGED or CREATED realm from the list; its name is free again."""
     _confirm(f"Delete realm {name!r}?", yes)
-    with opened(settings) as store:
+    with opened_store(settings) as store:
         Realms(store).delete(name)
     if json_output:
         print_json({"deleted": name})
 
 
 def _move(settings: Settings, json_output: bool, move: Callable[[Realms], Realm]) -> None:
-    with opened(settings) as store:
+    with opened_store(settings) as store:
         _show([move(Realms(store))], json_output)
 
 

@@ -10,7 +10,7 @@ from headwater.cli.operation.serve_access import access_settings
 from headwater.cli.operation.serve_background import background_settings
 from headwater.schemas.errors import MissingDependency
 from headwater.settings import Settings
-from headwater.wiring.maintenance_process import maintained_beside
+from headwater.wiring.maintenance_process import maintenance_beside
 from headwater.wiring.publishing import publisher_options
 from headwater.wiring.stores import shown_url, store_options
 
@@ -100,7 +100,7 @@ def command(
     check_access(config)
     hours = settings.maintain_hours if maintain_hours is None else maintain_hours
     maintained = msgspec.structs.replace(settings, store=config.store, kafka_bootstrap=bootstrap or settings.kafka_bootstrap)
-    with maintained_beside(maintained, hours):
+    with maintenance_beside(maintained, hours):
         scheme = "https" if config.has_tls else "http"
         click.echo(f"headwater serves {shown_url(config.store)} at {scheme}://{host}:{port}/", err=True)
         serve(config)

@@ -9,7 +9,7 @@ from headwater.cli.output import as_json, print_json, print_table
 from headwater.persistence.backend import Durability, DurabilityLevel
 from headwater.persistence.store import Store
 from headwater.settings import Settings
-from headwater.wiring.stores import opened, shown_url
+from headwater.wiring.stores import opened_store, shown_url
 
 MEANINGS = {
     DurabilityLevel.DURABLE: "an acknowledged commit survives a kill of the server and a power cut",
@@ -35,7 +35,7 @@ def command() -> None:
 @click.pass_obj
 def create(settings: Settings, json_output: bool) -> None:
     """Create the schema; what is there already stays as it is."""
-    with opened(settings, create=True) as store:
+    with opened_store(settings, create=True) as store:
         _show(settings, store, json_output)
 
 
@@ -44,7 +44,7 @@ def create(settings: Settings, json_output: bool) -> None:
 @click.pass_obj
 def show(settings: Settings, json_output: bool) -> None:
     """Show backend, schema version and how durable the live server's settings are."""
-    with opened(settings) as store:
+    with opened_store(settings) as store:
         _show(settings, store, json_output)
 
 

@@ -8,11 +8,11 @@ from headwater.persistence.backend import Abilities, Backend, DeleteResult, Dura
 from headwater.persistence.backends.cassandra import mutable_rows, names, objects, pointers, scans, schema
 from headwater.persistence.backends.cassandra.calls import Calls
 from headwater.persistence.backends.cassandra.durability import read_durability
-from headwater.persistence.backends.cassandra.move_hints import Moves
+from headwater.persistence.backends.cassandra.move_hints import MoveHints
 from headwater.persistence.backends.cassandra.url import parse_url
 from headwater.persistence.clock import Clock, SystemClock
-from headwater.persistence.limits import check_name, check_objects, check_rooted
-from headwater.persistence.rows import ObjectRow, PointerRow, RootedRow, ScannedRow, Split, Table
+from headwater.persistence.limits import check_mutable_row, check_name, check_objects
+from headwater.persistence.rows import MutableRow, ObjectRow, PointerRow, ScannedRow, Split, Table
 
 
 class CassandraBackend(Backend):
@@ -22,7 +22,7 @@ class CassandraBackend(Backend):
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
-        self._moves = Moves(calls)
+        self._moves = MoveHints(calls)
 
     @classmethod
     def open(cls, url: str, clock: Clock | None = None) -> CassandraBackend:
@@ -100,23 +100,23 @@ class CassandraBackend(Backend):
 
     # ── rooted rows ─────────────────────────────────────────────────────────────────────────────────────────
 
-    def insert_rooted(self, realm: str, row: RootedRow) -> bool:
+    def insert_mutable(self, realm: str, row: MutableRow) -> bool:
         check_name(realm, "realm")
-        check_rooted(row)
-        return mutable_rows.insert_rooted(self._calls, realm, row)
+        check_mutable_row(row)
+        return mutable_rows.insert_mutable(self._calls, realm, row)
 
-    def read_rooted(self, realm: str, type: str, key: str) -> RootedRow | None:
-        return mutable_rows.read_rooted(self._calls, realm, type, key)
+    def read_mutable(self, realm: str, type: str, key: str) -> MutableRow | None:
+        return mutable_rows.read_mutable(self._calls, realm, type, key)
 
-    def update_rooted(self, realm: str, expected_version: int, row: RootedRow) -> bool:
-        check_rooted(row)
-        return mutable_rows.update_rooted(self._calls, realm, expected_version, row)
+    def update_mutable(self, realm: str, expected_version: int, row: MutableRow) -> bool:
+        check_mutable_row(row)
+        return mutable_rows.update_mutable(self._calls, realm, expected_version, row)
 
-    def delete_rooted(self, realm: str, type: str, key: str, expected_version: int) -> bool:
-        return mutable_rows.delete_rooted(self._calls, realm, type, key, expected_version)
+    def delete_mutable(self, realm: str, type: str, key: str, expected_version: int) -> bool:
+        return mutable_rows.delete_mutable(self._calls, realm, type, key, expected_version)
 
-    def list_rooted(self, realm: str, type: str, *, after: str = "", limit: int = 1_000) -> list[RootedRow]:
-        return mutable_rows.list_rooted(self._calls, realm, type, after=after, limit=limit)
+    def list_mutable(self, realm: str, type: str, *, after: str = "", limit: int = 1_000) -> list[MutableRow]:
+        return mutable_rows.list_mutable(self._calls, realm, type, after=after, limit=limit)
 
     # ── maintenance ─────────────────────────────────────────────────────────────────────────────────────────
 

@@ -24,7 +24,7 @@ _HINT = "INSERT INTO {ks}.moved (realm, window, name) VALUES (?, ?, ?)"
 _READ = "SELECT name FROM {ks}.moved WHERE realm = ? AND window = ?"
 
 
-class Moves:
+class MoveHints:
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
         self._hinted: dict[tuple[str, str], int] = {}

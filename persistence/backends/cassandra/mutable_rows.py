@@ -14,7 +14,7 @@ from typing import NamedTuple
 from headwater.persistence.backends.cassandra.calls import Calls, Row
 from headwater.persistence.backends.cassandra.names import bucket_of, merged
 from headwater.persistence.backends.cassandra.write_stamps import new_stamp
-from headwater.persistence.rows import RootedRow
+from headwater.persistence.rows import MutableRow
 
 NAME_GRACE_MICROS = 600_000_000
 """Above the longest insert (some 40 s with all retries) and the largest difference between clients' clocks."""
@@ -39,7 +39,7 @@ class Name(NamedTuple):
     written_at: int
 
 
-def insert_rooted(calls: Calls, realm: str, row: RootedRow) -> bool:
+def insert_mutable(calls: Calls, realm: str, row: MutableRow) -> bool:
     named_at = _add_name(calls, realm, row)
     values = (realm, row.type, row.key, row.version, row.created_at, row.expires_at, row.payload, new_stamp())
     applied = calls.lwt(_INSERT, values)
@@ -49,22 +49,22 @@ def insert_rooted(calls: Calls, realm: str, row: RootedRow) -> bool:
     return applied
 
 
-def read_rooted(calls: Calls, realm: str, type: str, key: str) -> RootedRow | None:
+def read_mutable(calls: Calls, realm: str, type: str, key: str) -> MutableRow | None:
     found = calls.first_row(calls.read(_READ, (realm, type, key), serially=True))
     return None if found is None else _from_columns(type, key, found)
 
 
-def update_rooted(calls: Calls, realm: str, expected_version: int, row: RootedRow) -> bool:
+def update_mutable(calls: Calls, realm: str, expected_version: int, row: MutableRow) -> bool:
     values = (row.version, row.created_at, row.expires_at, row.payload, new_stamp())
     return calls.lwt(_UPDATE, (*values, realm, row.type, row.key, expected_version))
 
 
-def delete_rooted(calls: Calls, realm: str, type: str, key: str, expected_version: int) -> bool:
+def delete_mutable(calls: Calls, realm: str, type: str, key: str, expected_version: int) -> bool:
     return calls.lwt(_DELETE, (realm, type, key, expected_version))
 
 
-def list_rooted(calls: Calls, realm: str, type: str, *, after: str, limit: int) -> list[RootedRow]:
-    found: list[RootedRow] = []
+def list_mutable(calls: Calls, realm: str, type: str, *, after: str, limit: int) -> list[MutableRow]:
+    found: list[MutableRow] = []
     while len(found) < limit:
         wanted = min(limit - len(found), LIST_PAGE)
         names = _list_names(calls, realm, type, after, wanted)
@@ -92,7 +92,7 @@ def remove_stale_names(calls: Calls, realm: str, type: str, names: Sequence[Name
     calls.run_all([calls.write(_REMOVE_NAME, (name.written_at, realm, type, bucket_of(name.key), name.key)) for name in gone])
 
 
-def _add_name(calls: Calls, realm: str, row: RootedRow) -> int:
+def _add_name(calls: Calls, realm: str, row: MutableRow) -> int:
     now = calls.clock.now_micros()
     calls.run(calls.write(_ADD_NAME, (realm, row.type, bucket_of(row.key), row.key, now)))
     return now
@@ -102,12 +102,12 @@ def _list_names(calls: Calls, realm: str, type: str, after: str, limit: int) -> 
     return [Name(*row) for row in merged(calls, _LIST_NAMES, lambda bucket: (realm, type, bucket, after), limit)]
 
 
-def _read_many(calls: Calls, realm: str, type: str, keys: Sequence[str], *, serially: bool = False) -> dict[str, RootedRow]:
+def _read_many(calls: Calls, realm: str, type: str, keys: Sequence[str], *, serially: bool = False) -> dict[str, MutableRow]:
     """At QUORUM by default: an LWT that was acknowledged is committed there; one that was not may be missed."""
     pages = calls.run_all([calls.read(_READ, (realm, type, key), serially=serially) for key in keys])
     return {key: _from_columns(type, key, page.rows[0]) for key, page in zip(keys, pages, strict=True) if page.rows}
 
 
-def _from_columns(type: str, key: str, columns: Row) -> RootedRow:
+def _from_columns(type: str, key: str, columns: Row) -> MutableRow:
     version, created_at, expires_at, payload = columns
-    return RootedRow(type=type, key=key, version=version, created_at=created_at, expires_at=expires_at, payload=payload)
+    return MutableRow(type=type, key=key, version=version, created_at=created_at, expires_at=expires_at, payload=payload)

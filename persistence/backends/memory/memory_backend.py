@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from headwater.persistence.backend import Abilities, Backend, DeleteResult, Durability, DurabilityLevel
-from headwater.persistence.backends.memory.memory_store import BUCKETS, MemoryStore, RowKey, Shelf
+from headwater.persistence.backends.memory.memory_store import BUCKETS, MemoryStore, RowKey, RowTable
 from headwater.persistence.clock import Clock, SystemClock
-from headwater.persistence.limits import check_name, check_objects, check_rooted
-from headwater.persistence.rows import ObjectRow, PointerRow, RootedRow, ScannedRow, Split, Table
+from headwater.persistence.limits import check_mutable_row, check_name, check_objects
+from headwater.persistence.rows import MutableRow, ObjectRow, PointerRow, ScannedRow, Split, Table
 from headwater.schemas.errors import StoreNotCreated, StoreVersionMismatch
 
 R = TypeVar("R")
@@ -158,9 +158,9 @@ class MemoryBackend(Backend):
 
     # ── rooted rows ─────────────────────────────────────────────────────────────────────────────────────────
 
-    def insert_rooted(self, realm: str, row: RootedRow) -> bool:
+    def insert_mutable(self, realm: str, row: MutableRow) -> bool:
         check_name(realm, "realm")
-        check_rooted(row)
+        check_mutable_row(row)
         key = RowKey(realm, row.type, row.key)
         with self.store.lock:
             if self.store.rooted.get(key) is not None:
@@ -169,12 +169,12 @@ class MemoryBackend(Backend):
             bisect.insort(self.store.sorted_keys[realm, row.type], row.key)
             return True
 
-    def read_rooted(self, realm: str, type: str, key: str) -> RootedRow | None:
+    def read_mutable(self, realm: str, type: str, key: str) -> MutableRow | None:
         with self.store.lock:
             return self.store.rooted.get(RowKey(realm, type, key))
 
-    def update_rooted(self, realm: str, expected_version: int, row: RootedRow) -> bool:
-        check_rooted(row)
+    def update_mutable(self, realm: str, expected_version: int, row: MutableRow) -> bool:
+        check_mutable_row(row)
         key = RowKey(realm, row.type, row.key)
         with self.store.lock:
             kept = self.store.rooted.get(key)
@@ -183,23 +183,23 @@ class MemoryBackend(Backend):
             self.store.rooted.put(key, row, self.store.next_revision())
             return True
 
-    def delete_rooted(self, realm: str, type: str, key: str, expected_version: int) -> bool:
+    def delete_mutable(self, realm: str, type: str, key: str, expected_version: int) -> bool:
         row_key = RowKey(realm, type, key)
         with self.store.lock:
             kept = self.store.rooted.get(row_key)
             if kept is None or kept.version != expected_version:
                 return False
-            self._remove_rooted(row_key)
+            self._remove_mutable(row_key)
             return True
 
-    def list_rooted(self, realm: str, type: str, *, after: str = "", limit: int = 1_000) -> list[RootedRow]:
+    def list_mutable(self, realm: str, type: str, *, after: str = "", limit: int = 1_000) -> list[MutableRow]:
         with self.store.lock:
             keys = self.store.sorted_keys[realm, type]
             start = bisect.bisect_right(keys, after)
             rows = (self.store.rooted.get(RowKey(realm, type, key)) for key in keys[start : start + limit])
             return [row for row in rows if row is not None]
 
-    def _remove_rooted(self, key: RowKey) -> None:
+    def _remove_mutable(self, key: RowKey) -> None:
         self.store.rooted.remove(key)
         _remove_sorted(self.store.sorted_keys[key.realm, key.type], key.key)
 
@@ -227,7 +227,7 @@ class MemoryBackend(Backend):
                     row if isinstance(row, int) else row.created_at,
                     kept.revision,
                 )
-                for key, parts in self._shelf(table).buckets[bucket].items()
+                for key, parts in self._table(table).buckets[bucket].items()
                 if realm is None or key.realm == realm
                 for part, kept in parts.items()
             ]
@@ -239,7 +239,7 @@ class MemoryBackend(Backend):
     def _delete_if_unchanged(self, row: ScannedRow) -> bool:
         key = RowKey(row.realm, row.type if row.table is Table.ROOTED else "", row.key, row.id)
         with self.store.lock:
-            kept = self._shelf(row.table).parts(key).get(row.part)
+            kept = self._table(row.table).parts(key).get(row.part)
             if kept is None or kept.revision != row.revision:
                 return False
             self._remove(row.table, key, row.part)
@@ -250,14 +250,14 @@ class MemoryBackend(Backend):
             case Table.POINTERS:
                 self._remove_pointer(key)
             case Table.ROOTED:
-                self._remove_rooted(key)
+                self._remove_mutable(key)
             case Table.NAMES:
                 self.store.names.remove(key)
                 _remove_sorted(self.store.sorted_names[key.realm], key.key)
             case Table.OBJECTS:
                 self.store.objects.remove(key, part)
 
-    def _shelf(self, table: Table) -> Shelf[PointerRow] | Shelf[ObjectRow] | Shelf[RootedRow] | Shelf[int]:
+    def _table(self, table: Table) -> RowTable[PointerRow] | RowTable[ObjectRow] | RowTable[MutableRow] | RowTable[int]:
         match table:
             case Table.POINTERS:
                 return self.store.pointers
@@ -272,7 +272,7 @@ class MemoryBackend(Backend):
         gone = frozenset(realms)
         with self.store.lock:
             for table in Table:
-                self._shelf(table).remove_realms(gone)
+                self._table(table).remove_realms(gone)
             _forget(self.store.sorted_names, gone)
             _forget(self.store.moved, gone)
             for realm_and_type in [key for key in self.store.sorted_keys if key[0] in gone]:

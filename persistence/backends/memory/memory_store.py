@@ -6,7 +6,7 @@ import threading
 from collections import defaultdict
 from typing import Generic, NamedTuple, TypeVar
 
-from headwater.persistence.rows import ObjectRow, PointerRow, RootedRow
+from headwater.persistence.rows import MutableRow, ObjectRow, PointerRow
 
 R = TypeVar("R")
 
@@ -21,18 +21,18 @@ class RowKey(NamedTuple):
     id: int = 0
 
 
-class Kept(NamedTuple, Generic[R]):
+class StoredRow(NamedTuple, Generic[R]):
     row: R
     revision: int
 
 
-class Shelf(Generic[R]):
+class RowTable(Generic[R]):
     """The rows of one table, spread over buckets that scans take as shares. Parts of an object lie together."""
 
     def __init__(self) -> None:
-        self.buckets: list[dict[RowKey, dict[int, Kept[R]]]] = [{} for _ in range(BUCKETS)]
+        self.buckets: list[dict[RowKey, dict[int, StoredRow[R]]]] = [{} for _ in range(BUCKETS)]
 
-    def parts(self, key: RowKey) -> dict[int, Kept[R]]:
+    def parts(self, key: RowKey) -> dict[int, StoredRow[R]]:
         return self.buckets[hash(key) % BUCKETS].get(key, {})
 
     def get(self, key: RowKey) -> R | None:
@@ -40,7 +40,7 @@ class Shelf(Generic[R]):
         return kept.row if kept else None
 
     def put(self, key: RowKey, row: R, revision: int, part: int = 0) -> None:
-        self.buckets[hash(key) % BUCKETS].setdefault(key, {})[part] = Kept(row, revision)
+        self.buckets[hash(key) % BUCKETS].setdefault(key, {})[part] = StoredRow(row, revision)
 
     def remove(self, key: RowKey, part: int = 0) -> None:
         bucket = self.buckets[hash(key) % BUCKETS]
@@ -61,10 +61,10 @@ class MemoryStore:
         self.lock = threading.RLock()
         self.schema_version: int | None = None
         self.writes = 0
-        self.pointers: Shelf[PointerRow] = Shelf()
-        self.objects: Shelf[ObjectRow] = Shelf()
-        self.rooted: Shelf[RootedRow] = Shelf()
-        self.names: Shelf[int] = Shelf()
+        self.pointers: RowTable[PointerRow] = RowTable()
+        self.objects: RowTable[ObjectRow] = RowTable()
+        self.rooted: RowTable[MutableRow] = RowTable()
+        self.names: RowTable[int] = RowTable()
         """With the time when each was added."""
         self.sorted_names: defaultdict[str, list[str]] = defaultdict(list)
         self.sorted_keys: defaultdict[tuple[str, str], list[str]] = defaultdict(list)

@@ -12,8 +12,8 @@ from headwater.persistence.backends.sql.keys import KEY_COLUMNS, Key, scanned_ro
 from headwater.persistence.backends.sql.statements import Statement, Statements
 from headwater.persistence.backends.sql.tables import SCHEMA_VERSION
 from headwater.persistence.clock import Clock
-from headwater.persistence.limits import check_name, check_objects, check_rooted
-from headwater.persistence.rows import Anchor, ObjectRow, PointerRow, RootedRow, ScannedRow, Split, Table
+from headwater.persistence.limits import check_mutable_row, check_name, check_objects
+from headwater.persistence.rows import Anchor, MutableRow, ObjectRow, PointerRow, ScannedRow, Split, Table
 from headwater.schemas.errors import StoreNotCreated, StoreVersionMismatch
 
 MOVED_GRAIN_MICROS = 1_000_000
@@ -108,29 +108,29 @@ class SqlBackend(Backend):
 
     # ── rooted rows ─────────────────────────────────────────────────────────────────────────────────────────
 
-    def insert_rooted(self, realm: str, row: RootedRow) -> bool:
+    def insert_mutable(self, realm: str, row: MutableRow) -> bool:
         check_name(realm, "realm")
-        check_rooted(row)
+        check_mutable_row(row)
         now = self._clock.now_micros()
         values = (realm, row.type, row.key, row.version, row.created_at, row.expires_at, now, row.payload)
-        return self._write(self._statements.insert_rooted, values) == 1
+        return self._write(self._statements.insert_mutable, values) == 1
 
-    def read_rooted(self, realm: str, type: str, key: str) -> RootedRow | None:
-        found = self._read(self._statements.read_rooted, (realm, type, key))
-        return rooted_row(found[0]) if found else None
+    def read_mutable(self, realm: str, type: str, key: str) -> MutableRow | None:
+        found = self._read(self._statements.read_mutable, (realm, type, key))
+        return mutable_row(found[0]) if found else None
 
-    def update_rooted(self, realm: str, expected_version: int, row: RootedRow) -> bool:
-        check_rooted(row)
+    def update_mutable(self, realm: str, expected_version: int, row: MutableRow) -> bool:
+        check_mutable_row(row)
         new = (row.version, row.created_at, row.expires_at, self._clock.now_micros(), row.payload)
-        return self._write(self._statements.update_rooted, (*new, realm, row.type, row.key, expected_version)) == 1
+        return self._write(self._statements.update_mutable, (*new, realm, row.type, row.key, expected_version)) == 1
 
-    def delete_rooted(self, realm: str, type: str, key: str, expected_version: int) -> bool:
-        return self._write(self._statements.delete_rooted, (realm, type, key, expected_version)) == 1
+    def delete_mutable(self, realm: str, type: str, key: str, expected_version: int) -> bool:
+        return self._write(self._statements.delete_mutable, (realm, type, key, expected_version)) == 1
 
-    def list_rooted(self, realm: str, type: str, *, after: str = "", limit: int = 1_000) -> list[RootedRow]:
-        statement = self._statements.list_rooted
+    def list_mutable(self, realm: str, type: str, *, after: str = "", limit: int = 1_000) -> list[MutableRow]:
+        statement = self._statements.list_mutable
         found = self._read(statement, statement.bind(realm=realm, type=type, after=after, limit=limit))
-        return [rooted_row(row) for row in found]
+        return [mutable_row(row) for row in found]
 
     # ── maintenance ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -236,9 +236,9 @@ def pointer_row(values: Row) -> PointerRow:
     )
 
 
-def rooted_row(values: Row) -> RootedRow:
+def mutable_row(values: Row) -> MutableRow:
     type, key, version, created_at, expires_at, payload = values
-    return RootedRow(type=type, key=key, version=version, created_at=created_at, expires_at=expires_at, payload=payload)
+    return MutableRow(type=type, key=key, version=version, created_at=created_at, expires_at=expires_at, payload=payload)
 
 
 def grouped_by_id(found: Iterator[ObjectRow]) -> dict[int, list[ObjectRow]]:

@@ -49,7 +49,7 @@ class Statements:
         self.add_version = self.compiled(self._insert(schema).on_conflict_do_nothing())
         self._compile_pointers()
         self._compile_names()
-        self._compile_rooted()
+        self._compile_mutable()
         self.upsert_object = self.compiled(self._upsert_object())
 
     def compiled(self, clause: ClauseElement) -> Statement:
@@ -114,7 +114,7 @@ class Statements:
             .limit(bindparam("limit"))
         )
 
-    def _compile_rooted(self) -> None:
+    def _compile_mutable(self) -> None:
         this_one = (
             rooted.c.realm == bindparam("realm_"),
             rooted.c.type == bindparam("type_"),
@@ -123,13 +123,13 @@ class Statements:
         at_version = (*this_one, rooted.c.version == bindparam("expected_version"))
         columns = [rooted.c[name] for name in ROOTED_COLUMNS]
         mutable = ("version", "created_at", "expires_at", "payload")
-        self.insert_rooted = self.compiled(self._insert(rooted).on_conflict_do_nothing())
-        self.read_rooted = self.compiled(select(*columns).where(*this_one))
+        self.insert_mutable = self.compiled(self._insert(rooted).on_conflict_do_nothing())
+        self.read_mutable = self.compiled(select(*columns).where(*this_one))
         new_values: dict[str, Any] = {name: bindparam(name) for name in mutable}
         new_values["revision"] = self._next_revision(rooted, bindparam("revision", type_=BigInteger))
-        self.update_rooted = self.compiled(update(rooted).where(*at_version).values(new_values))
-        self.delete_rooted = self.compiled(delete(rooted).where(*at_version))
-        self.list_rooted = self.compiled(
+        self.update_mutable = self.compiled(update(rooted).where(*at_version).values(new_values))
+        self.delete_mutable = self.compiled(delete(rooted).where(*at_version))
+        self.list_mutable = self.compiled(
             select(*columns)
             .where(rooted.c.realm == bindparam("realm"), rooted.c.type == bindparam("type"), rooted.c.key > bindparam("after"))
             .order_by(rooted.c.key)

@@ -8,7 +8,7 @@ import msgspec
 
 from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock
-from headwater.persistence.rows import SYSTEM_REALM, RootedRow
+from headwater.persistence.rows import SYSTEM_REALM, MutableRow
 from headwater.schemas.errors import HeadwaterError
 
 ALARM_TYPE = "publisher-alarm"
@@ -38,8 +38,8 @@ class Alarms:
         facts = {name: str(value) for name, value in error.facts.items()}
         alarm = Alarm(realm=realm, shard=shard, code=error.code, message=str(error), raised_at=now, facts=facts)
         _log.error("%s shard %d has stopped: %s: %s", realm, shard, error.code, error)
-        before = self._backend.read_rooted(SYSTEM_REALM, ALARM_TYPE, _key(realm, shard))
-        row = RootedRow(
+        before = self._backend.read_mutable(SYSTEM_REALM, ALARM_TYPE, _key(realm, shard))
+        row = MutableRow(
             type=ALARM_TYPE,
             key=_key(realm, shard),
             version=before.version + 1 if before else 1,
@@ -47,30 +47,30 @@ class Alarms:
             payload=msgspec.json.encode(alarm),
         )
         if before is None:
-            self._backend.insert_rooted(SYSTEM_REALM, row)
+            self._backend.insert_mutable(SYSTEM_REALM, row)
         elif _alarm(before).message != alarm.message:
-            self._backend.update_rooted(SYSTEM_REALM, before.version, row)
+            self._backend.update_mutable(SYSTEM_REALM, before.version, row)
         return alarm
 
     def clear(self, realm: str, shard: int) -> None:
-        row = self._backend.read_rooted(SYSTEM_REALM, ALARM_TYPE, _key(realm, shard))
+        row = self._backend.read_mutable(SYSTEM_REALM, ALARM_TYPE, _key(realm, shard))
         if row is not None:
-            self._backend.delete_rooted(SYSTEM_REALM, ALARM_TYPE, row.key, row.version)
+            self._backend.delete_mutable(SYSTEM_REALM, ALARM_TYPE, row.key, row.version)
 
     def forget(self, prefix: str) -> None:
         """Those of a realm that is gone."""
-        for row in self._backend.list_rooted(SYSTEM_REALM, ALARM_TYPE, after=prefix):
+        for row in self._backend.list_mutable(SYSTEM_REALM, ALARM_TYPE, after=prefix):
             if not row.key.startswith(prefix):
                 return
-            self._backend.delete_rooted(SYSTEM_REALM, ALARM_TYPE, row.key, row.version)
+            self._backend.delete_mutable(SYSTEM_REALM, ALARM_TYPE, row.key, row.version)
 
     def list(self) -> list[Alarm]:
-        return [_alarm(row) for row in self._backend.list_rooted(SYSTEM_REALM, ALARM_TYPE)]
+        return [_alarm(row) for row in self._backend.list_mutable(SYSTEM_REALM, ALARM_TYPE)]
 
 
 def _key(realm: str, shard: int) -> str:
     return f"{realm}/{shard}"
 
 
-def _alarm(row: RootedRow) -> Alarm:
+def _alarm(row: MutableRow) -> Alarm:
     return msgspec.json.decode(row.payload, type=Alarm)

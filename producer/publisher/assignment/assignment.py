@@ -28,7 +28,7 @@ Leave = Callable[[str], None]
 TurnOver = Callable[[Generation, RealmTopics], None]
 
 
-class Settlement:
+class PublishAssignment:
     def __init__(
         self,
         store: Store,

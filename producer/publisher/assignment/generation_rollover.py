@@ -13,7 +13,7 @@ from collections.abc import Callable
 import msgspec
 
 from headwater.producer.publisher.assignment.generations import Generation, Generations
-from headwater.producer.publisher.assignment.shard_leases import Lease, LeaseKeeper, Leases
+from headwater.producer.publisher.assignment.shard_leases import Lease, LeaseRenewer, Leases
 from headwater.producer.publisher.kafka.outgoing_records import KafkaRecord, Records
 from headwater.producer.publisher.kafka.progress import ProgressReader, Recovered, behind
 from headwater.producer.publisher.kafka.sender import Sender
@@ -31,11 +31,11 @@ def shard_key(realm: str, shard: int) -> str:
     return f"{realm}/{shard:05d}"
 
 
-class Turnover:
+class GenerationRollover:
     def __init__(
         self,
         leases: Leases,
-        keeper: LeaseKeeper,
+        keeper: LeaseRenewer,
         generations: Generations,
         reader: ProgressReader,
         options: PublisherOptions,

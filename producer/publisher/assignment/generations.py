@@ -12,7 +12,7 @@ import msgspec
 
 from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock
-from headwater.persistence.rows import SYSTEM_REALM, RootedRow
+from headwater.persistence.rows import SYSTEM_REALM, MutableRow
 from headwater.producer.publisher.kafka.topics import RealmTopics
 from headwater.schemas.errors import NotFound, StoreUnavailable
 
@@ -51,16 +51,16 @@ class Generations:
         self._clock = clock
 
     def read(self, realm: str) -> Generation | None:
-        row = self._backend.read_rooted(SYSTEM_REALM, GENERATION_TYPE, realm)
+        row = self._backend.read_mutable(SYSTEM_REALM, GENERATION_TYPE, realm)
         return None if row is None else _generation(row)
 
     def list(self) -> list[Generation]:
-        return [_generation(row) for row in self._backend.list_rooted(SYSTEM_REALM, GENERATION_TYPE)]
+        return [_generation(row) for row in self._backend.list_mutable(SYSTEM_REALM, GENERATION_TYPE)]
 
     def first(self, realm: str, topics: RealmTopics) -> Generation:
         """First contact; whoever else made it at the same time has made the one that counts."""
         wanted = Generation(realm=realm, number=1, topics=topics)
-        self._backend.insert_rooted(SYSTEM_REALM, self._row(None, wanted))
+        self._backend.insert_mutable(SYSTEM_REALM, self._row(None, wanted))
         found = self.read(realm)
         if found is None:
             raise StoreUnavailable(f"the first generation of {realm} was written and is not there.")
@@ -79,18 +79,18 @@ class Generations:
         return found
 
     def forget(self, realm: str) -> None:
-        row = self._backend.read_rooted(SYSTEM_REALM, GENERATION_TYPE, realm)
+        row = self._backend.read_mutable(SYSTEM_REALM, GENERATION_TYPE, realm)
         if row is not None:
-            self._backend.delete_rooted(SYSTEM_REALM, GENERATION_TYPE, realm, row.version)
+            self._backend.delete_mutable(SYSTEM_REALM, GENERATION_TYPE, realm, row.version)
 
     def _replace(self, before: Generation, after: Generation) -> bool:
-        row = self._backend.read_rooted(SYSTEM_REALM, GENERATION_TYPE, before.realm)
+        row = self._backend.read_mutable(SYSTEM_REALM, GENERATION_TYPE, before.realm)
         if row is None or _generation(row) != before:
             return False
-        return self._backend.update_rooted(SYSTEM_REALM, row.version, self._row(row, after))
+        return self._backend.update_mutable(SYSTEM_REALM, row.version, self._row(row, after))
 
-    def _row(self, before: RootedRow | None, generation: Generation) -> RootedRow:
-        return RootedRow(
+    def _row(self, before: MutableRow | None, generation: Generation) -> MutableRow:
+        return MutableRow(
             type=GENERATION_TYPE,
             key=generation.realm,
             version=before.version + 1 if before else 1,
@@ -99,5 +99,5 @@ class Generations:
         )
 
 
-def _generation(row: RootedRow) -> Generation:
+def _generation(row: MutableRow) -> Generation:
     return msgspec.json.decode(row.payload, type=Generation)

@@ -18,7 +18,7 @@ import msgspec
 
 from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock
-from headwater.persistence.rows import SYSTEM_REALM, RootedRow
+from headwater.persistence.rows import SYSTEM_REALM, MutableRow
 from headwater.schemas.errors import HeadwaterError
 
 LEASE_TYPE = "publisher-lease"
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 Monotonic = Callable[[], float]
 
 
-class LeaseRecord(msgspec.Struct, frozen=True, array_like=True):
+class ShardLeaseRecord(msgspec.Struct, frozen=True, array_like=True):
     holder: str
     """Empty when it was released."""
     host: str = ""
@@ -41,7 +41,7 @@ class LeaseRecord(msgspec.Struct, frozen=True, array_like=True):
 class Lease:
     """What one publisher holds of one shard. The keeper renews it on its own thread; the shard asks before it commits."""
 
-    def __init__(self, key: str, row: RootedRow, valid_until: float) -> None:
+    def __init__(self, key: str, row: MutableRow, valid_until: float) -> None:
         self.key = key
         self.row = row
         self.valid_until = valid_until
@@ -64,7 +64,7 @@ class Leases:
 
     def acquire(self, key: str) -> Lease | None:
         """None while another one holds it, or wins it now."""
-        row = self._backend.read_rooted(SYSTEM_REALM, LEASE_TYPE, key)
+        row = self._backend.read_mutable(SYSTEM_REALM, LEASE_TYPE, key)
         if row is not None and not self._is_free(row):
             return None
         started = self._monotonic()
@@ -92,7 +92,7 @@ class Leases:
                 return
             lease.lost = True
             now = self._clock.now_micros()
-            payload = msgspec.msgpack.encode(LeaseRecord(""))
+            payload = msgspec.msgpack.encode(ShardLeaseRecord(""))
             freed = msgspec.structs.replace(lease.row, version=lease.row.version + 1, expires_at=now, payload=payload)
             self._write(lease.row, freed)
 
@@ -101,68 +101,68 @@ class Leases:
 
     def expired_for(self, key: str) -> float:
         """Seconds since the shard had a holder; negative while it has one, infinite if it never had."""
-        row = self._backend.read_rooted(SYSTEM_REALM, LEASE_TYPE, key)
+        row = self._backend.read_mutable(SYSTEM_REALM, LEASE_TYPE, key)
         return float("inf") if row is None else (self._clock.now_micros() - row.expires_at) / 1_000_000
 
     def forget(self, prefix: str) -> None:
         """Remove the free rows of a realm that is gone."""
-        for row in self._backend.list_rooted(SYSTEM_REALM, LEASE_TYPE, after=prefix):
+        for row in self._backend.list_mutable(SYSTEM_REALM, LEASE_TYPE, after=prefix):
             if not row.key.startswith(prefix):
                 return
             if self._is_free(row):
-                self._backend.delete_rooted(SYSTEM_REALM, LEASE_TYPE, row.key, row.version)
+                self._backend.delete_mutable(SYSTEM_REALM, LEASE_TYPE, row.key, row.version)
 
     # ── publishers ──────────────────────────────────────────────────────────────────────────────────────────
 
     def announce(self) -> None:
         """Say that this publisher lives, for as long as a lease lasts."""
-        row = self._backend.read_rooted(SYSTEM_REALM, MEMBER_TYPE, self.holder)
+        row = self._backend.read_mutable(SYSTEM_REALM, MEMBER_TYPE, self.holder)
         self._write(row, self._row(MEMBER_TYPE, self.holder, row, self.holder))
 
     def leave(self) -> None:
-        row = self._backend.read_rooted(SYSTEM_REALM, MEMBER_TYPE, self.holder)
+        row = self._backend.read_mutable(SYSTEM_REALM, MEMBER_TYPE, self.holder)
         if row is not None:
-            self._backend.delete_rooted(SYSTEM_REALM, MEMBER_TYPE, row.key, row.version)
+            self._backend.delete_mutable(SYSTEM_REALM, MEMBER_TYPE, row.key, row.version)
 
     def members(self) -> list[str]:
         """Of all live publishers, in one order for all; the rows of dead ones are removed some time later."""
         live, now = [], self._clock.now_micros()
-        for row in self._backend.list_rooted(SYSTEM_REALM, MEMBER_TYPE, limit=MEMBERS_MAX):
+        for row in self._backend.list_mutable(SYSTEM_REALM, MEMBER_TYPE, limit=MEMBERS_MAX):
             if row.expires_at > now:
                 live.append(row.key)
             elif row.expires_at < now - 60_000_000:
-                self._backend.delete_rooted(SYSTEM_REALM, MEMBER_TYPE, row.key, row.version)
+                self._backend.delete_mutable(SYSTEM_REALM, MEMBER_TYPE, row.key, row.version)
         return sorted(live)
 
     # ── rows ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _row(self, type: str, key: str, before: RootedRow | None, holder: str) -> RootedRow:
+    def _row(self, type: str, key: str, before: MutableRow | None, holder: str) -> MutableRow:
         now = self._clock.now_micros()
-        return RootedRow(
+        return MutableRow(
             type=type,
             key=key,
             version=before.version + 1 if before else 1,
             created_at=before.created_at if before else now,
             expires_at=now + int(self.seconds * 1_000_000),
-            payload=msgspec.msgpack.encode(LeaseRecord(holder, socket.gethostname(), os.getpid())),
+            payload=msgspec.msgpack.encode(ShardLeaseRecord(holder, socket.gethostname(), os.getpid())),
         )
 
-    def _is_free(self, row: RootedRow) -> bool:
+    def _is_free(self, row: MutableRow) -> bool:
         """Also what is our own by the row but not in our hands: its answer never came."""
         return row.expires_at <= self._clock.now_micros() or _holder(row) in ("", self.holder)
 
-    def _write(self, before: RootedRow | None, row: RootedRow) -> bool:
+    def _write(self, before: MutableRow | None, row: MutableRow) -> bool:
         if before is None:
-            return self._backend.insert_rooted(SYSTEM_REALM, row)
-        return self._backend.update_rooted(SYSTEM_REALM, before.version, row)
+            return self._backend.insert_mutable(SYSTEM_REALM, row)
+        return self._backend.update_mutable(SYSTEM_REALM, before.version, row)
 
-    def _is_there(self, row: RootedRow) -> bool:
+    def _is_there(self, row: MutableRow) -> bool:
         """An earlier attempt without an answer may have landed: then the row is ours, with a version that we did not know."""
-        there = self._backend.read_rooted(SYSTEM_REALM, row.type, row.key)
+        there = self._backend.read_mutable(SYSTEM_REALM, row.type, row.key)
         return there is not None and _holder(there) == self.holder and self._write(there, _after(there, row))
 
 
-class LeaseKeeper:
+class LeaseRenewer:
     """Renews what is held, on a thread that no slow call to Kafka can hold up."""
 
     def __init__(self, leases: Leases) -> None:
@@ -202,9 +202,9 @@ class LeaseKeeper:
             _log.warning("a lease could not be renewed: %s", error)
 
 
-def _holder(row: RootedRow) -> str:
-    return msgspec.msgpack.decode(row.payload, type=LeaseRecord).holder
+def _holder(row: MutableRow) -> str:
+    return msgspec.msgpack.decode(row.payload, type=ShardLeaseRecord).holder
 
 
-def _after(there: RootedRow, row: RootedRow) -> RootedRow:
+def _after(there: MutableRow, row: MutableRow) -> MutableRow:
     return msgspec.structs.replace(row, version=there.version + 1)

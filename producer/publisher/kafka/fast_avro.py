@@ -12,7 +12,7 @@ import functools
 import msgspec
 
 from headwater.persistence.log.log_entry import (
-    Logged,
+    LogRecord,
     StoredOperation,
     change_of,
     head_before,
@@ -43,7 +43,7 @@ class Encoded(msgspec.Struct, frozen=True, gc=False):
     time: str
 
 
-def encode_entry(logged: Logged, realm: str) -> Encoded:
+def encode_entry(logged: LogRecord, realm: str) -> Encoded:
     entry = logged.entry
     entry_id, time = _hex(logged.entry_id), _time(entry.time)
     if FINGERPRINT != WRITTEN_FOR:

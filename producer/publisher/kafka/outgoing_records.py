@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from headwater.persistence.log.log_entry import Logged
+from headwater.persistence.log.log_entry import LogRecord
 from headwater.producer.publisher.kafka.fast_avro import encode_entry
 from headwater.producer.publisher.kafka.topics import RealmTopics
 from headwater.schemas.avro.avro_codec import to_avro
@@ -37,7 +37,7 @@ class KafkaRecord(NamedTuple):
     headers: Headers
 
 
-class Place(NamedTuple):
+class RecordTarget(NamedTuple):
     topic: str
     partition: int
     key: bytes
@@ -67,7 +67,7 @@ class Records:
         self._bytes_max = record_bytes_max
         self._dataref_base = dataref_base.rstrip("/")
         self._prefix = SINGLE_OBJECT_PREFIX if schema_id is None else CONFLUENT_MAGIC + schema_id.to_bytes(4, "big")
-        self._places: dict[str, Place] = {}
+        self._places: dict[str, RecordTarget] = {}
         self._always: Headers = [
             ("ce_specversion", b"1.0"),
             ("ce_source", f"/realms/{quote(realm, safe='')}".encode()),
@@ -79,7 +79,7 @@ class Records:
             ("content-type", CONTENT_TYPE),
         ]
 
-    def entry(self, logged: Logged) -> KafkaRecord:
+    def entry(self, logged: LogRecord) -> KafkaRecord:
         """The Change of an entry, without building it."""
         entry, encoded = logged.entry, encode_entry(logged, self._realm_name)
         return self._of(entry.pointer, entry.seq, encoded.entry_id, encoded.time, entry.kind.value, encoded.datum)
@@ -103,11 +103,11 @@ class Records:
             value = None
         return KafkaRecord(place.topic, place.partition, place.key, value, headers)
 
-    def _place(self, pointer: str) -> Place:
+    def _place(self, pointer: str) -> RecordTarget:
         """What all Changes of a pointer have in common."""
         key = pointer.encode()
         headers: Headers = [("ce_partitionkey", key), ("ce_subject", key), *self._of_changes]
-        place = Place(self.topics.commits.name, self._partition(pointer), key, headers)
+        place = RecordTarget(self.topics.commits.name, self._partition(pointer), key, headers)
         if len(self._places) >= PLACES_MAX:
             self._places.clear()
         self._places[pointer] = place

@@ -15,7 +15,7 @@ CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 TIMEOUT_SECONDS = 10.0
 
 
-class Registry:
+class SchemaRegistry:
     def __init__(self, url: str) -> None:
         if not url.startswith(("http://", "https://")):
             raise InvalidInput(f"{url!r} is no registry.", field="kafka_registry_url", remedy="Use http:// or https://.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Iterator
 
-from headwater.persistence.log.log_entry import Logged, change_of
+from headwater.persistence.log.log_entry import LogRecord, change_of
 from headwater.persistence.reading.pointer_log import LogHead, PointerLog
 from headwater.persistence.rows import PointerRow
 from headwater.persistence.store import RealmKernel
@@ -89,7 +89,7 @@ class Batch:
             yield from self._truncated(pointer, position, newest.row)
             return newest
         self._check_follows(pointer, position, entries)
-        last: Logged | None = None
+        last: LogRecord | None = None
         try:
             for last in entries:
                 record = self._records.entry(last)
@@ -108,7 +108,7 @@ class Batch:
         yield self._records.truncated(pointer, position.seq, row.floor - 1, anchor)
         self.positions[pointer] = self._records.position(pointer, row.floor - 1, anchor)
 
-    def _check_follows(self, pointer: str, position: Progress, entries: list[Logged]) -> None:
+    def _check_follows(self, pointer: str, position: Progress, entries: list[LogRecord]) -> None:
         """⚠ What was published must be what stands before: else the log was replaced under the topic."""
         if entries and position.entry_id and entries[0].entry.previous.hex() != position.entry_id:
             raise diverged(pointer, position.seq, position.entry_id, entries[0].entry.previous.hex())

@@ -10,7 +10,7 @@ import msgspec
 
 from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock
-from headwater.persistence.rows import RootedRow
+from headwater.persistence.rows import MutableRow
 
 PIN_TYPE = "publisher-pin"
 POINTERS_PER_ROW = 200
@@ -48,8 +48,8 @@ class ShardPins:
         if written == chunk and now - at < self._max_age_micros * REFRESH_SHARE:
             return
         key = f"{self._shard:05d}/{part:05d}"
-        before = self._backend.read_rooted(self._realm, PIN_TYPE, key)
-        row = RootedRow(
+        before = self._backend.read_mutable(self._realm, PIN_TYPE, key)
+        row = MutableRow(
             type=PIN_TYPE,
             key=key,
             version=before.version + 1 if before else 1,
@@ -57,18 +57,18 @@ class ShardPins:
             expires_at=now + self._max_age_micros,
             payload=msgspec.msgpack.encode(PinRecord(self._generation, chunk)),
         )
-        done = self._backend.update_rooted(self._realm, before.version, row) if before else self._insert(row)
+        done = self._backend.update_mutable(self._realm, before.version, row) if before else self._insert(row)
         if done:
             self._written[part] = (chunk, now)
 
-    def _insert(self, row: RootedRow) -> bool:
-        return self._backend.insert_rooted(self._realm, row)
+    def _insert(self, row: MutableRow) -> bool:
+        return self._backend.insert_mutable(self._realm, row)
 
 
 def publisher_pins(backend: Backend, realm: str, now_micros: int) -> dict[str, int]:
     """Pointer → the newest seq that Kafka has for sure. Entries behind it are pinned; expired pins are left out."""
     newest, pins, after = 0, dict[str, int](), ""
-    while rows := backend.list_rooted(realm, PIN_TYPE, after=after):
+    while rows := backend.list_mutable(realm, PIN_TYPE, after=after):
         after = rows[-1].key
         for row in rows:
             record = msgspec.msgpack.decode(row.payload, type=PinRecord)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
-from headwater.persistence.rows import RootedRow
+from headwater.persistence.rows import MutableRow
 from headwater.persistence.store import Store
 from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import HeadwaterError
@@ -103,7 +103,7 @@ class Denials:
     def list(self, instance: str, *, before: int | None = None, limit: int = 100) -> Sequence[DenialRecord]:
         """Newest first, those before that time (microseconds)."""
         since = self._store.clock.now_micros() - KEPT_SECONDS * MICROS
-        rows = self._store.backend.list_rooted(instance, DENIAL_TYPE, limit=RINGS * RING_ROWS)
+        rows = self._store.backend.list_mutable(instance, DENIAL_TYPE, limit=RINGS * RING_ROWS)
         found = [msgspec.msgpack.decode(row.payload, type=DenialRecord) for row in rows]
         shown = [one for one in found if one.time > since and (before is None or one.time < before)]
         return sorted(shown, key=lambda one: one.time, reverse=True)[:limit]
@@ -121,8 +121,8 @@ class Denials:
     def _put(self, instance: str, key: str, record: DenialRecord) -> None:
         """Whoever writes the same slot at the same time: one of the two is kept, as the ring is bounded before all."""
         backend = self._store.backend
-        there = backend.read_rooted(instance, DENIAL_TYPE, key)
-        row = RootedRow(
+        there = backend.read_mutable(instance, DENIAL_TYPE, key)
+        row = MutableRow(
             type=DENIAL_TYPE,
             key=key,
             version=1 if there is None else there.version + 1,
@@ -131,13 +131,13 @@ class Denials:
             payload=msgspec.msgpack.encode(record),
         )
         if there is None:
-            backend.insert_rooted(instance, row)
+            backend.insert_mutable(instance, row)
         else:
-            backend.update_rooted(instance, there.version, row)
+            backend.update_mutable(instance, there.version, row)
 
     def _first_slot(self, instance: str) -> int:
         """Behind the newest row of this ring."""
-        rows = self._store.backend.list_rooted(instance, DENIAL_TYPE, after=f"{self._ring}-", limit=RING_ROWS)
+        rows = self._store.backend.list_mutable(instance, DENIAL_TYPE, after=f"{self._ring}-", limit=RING_ROWS)
         own = [row for row in rows if row.key.startswith(f"{self._ring}-")]
         if not own:
             return 0

@@ -42,9 +42,9 @@ class RealmRights:
         self.kernel = kernel
         self._heads = _Heads(watch)
         kernel.on_moved(self._heads.moved_here)
-        self._principals: _Kept[Principal | None] = _Kept(self._heads)
-        self._realm: _Kept[RealmRole] = _Kept(self._heads)
-        self._catalogs: _Kept[Held] = _Kept(self._heads)
+        self._principals: _CachedRights[Principal | None] = _CachedRights(self._heads)
+        self._realm: _CachedRights[RealmRole] = _CachedRights(self._heads)
+        self._catalogs: _CachedRights[Held] = _CachedRights(self._heads)
 
     def known_principal(self, name: str) -> tuple[Principal | None] | None:
         return self._principals.known(name, (PRINCIPALS_POINTER,))
@@ -117,7 +117,7 @@ class _Heads:
         return tuple(seqs)
 
 
-class _Kept(Generic[T]):
+class _CachedRights(Generic[T]):
     """Values under the heads that they were read at, the least lately used first out."""
 
     def __init__(self, heads: _Heads) -> None:

@@ -33,7 +33,7 @@ class Proven(msgspec.Struct, frozen=True, kw_only=True):
     secret_id: str
 
 
-class ClientCredentials:
+class CredentialCheck:
     def __init__(self, realms: RightsOfRealms, clock: Clock, *, cost: ScryptCost) -> None:
         self._realms = realms
         self._clock = clock

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
 from headwater.persistence.records.principal_records import KEYS_TYPE
-from headwater.persistence.rows import NAME_BYTES_MAX, RootedRow
+from headwater.persistence.rows import NAME_BYTES_MAX, MutableRow
 from headwater.persistence.store import Store
 from headwater.schemas.errors import OutcomeUnknown, StoreUnavailable
 from headwater.service.auth.rights.rate_limits import OneBucket
@@ -127,13 +127,13 @@ class SigningKeys:
                 return
         raise StoreUnavailable("the keys of a realm could not be rotated.", remedy="Come again.")
 
-    def _add_key(self, instance: str, row: RootedRow | None, ring: SigningKeyRing, now: int) -> bool:
+    def _add_key(self, instance: str, row: MutableRow | None, ring: SigningKeyRing, now: int) -> bool:
         """A ring with a key more, and without those whose tokens have all ended, if nobody else has written it since."""
         made = SigningKey(self._entropy(8).hex(), self._entropy(32), now)
         newest_at = ring.keys[0].created_at if ring.keys else now
         kept = [key for position, key in enumerate(ring.keys) if self._may_have_signed(ring, position, now)]
         payload = msgspec.msgpack.encode(SigningKeyRing((made, *kept)[:KEYS_MAX]))
-        new = RootedRow(
+        new = MutableRow(
             type=KEYS_TYPE,
             key=KEYS_KEY,
             version=1 if row is None else row.version + 1,
@@ -142,8 +142,8 @@ class SigningKeys:
         )
         try:
             if row is None:
-                return self._store.backend.insert_rooted(instance, new)
-            return self._store.backend.update_rooted(instance, row.version, new)
+                return self._store.backend.insert_mutable(instance, new)
+            return self._store.backend.update_mutable(instance, row.version, new)
         except OutcomeUnknown:
             return False  # the next look tells
 
@@ -155,8 +155,8 @@ class SigningKeys:
     def _is_young(self, ring: SigningKeyRing, now: int) -> bool:
         return bool(ring.keys) and now - ring.keys[0].created_at < self._rotate_micros
 
-    def _read(self, instance: str) -> RootedRow | None:
-        return self._store.backend.read_rooted(instance, KEYS_TYPE, KEYS_KEY)
+    def _read(self, instance: str) -> MutableRow | None:
+        return self._store.backend.read_mutable(instance, KEYS_TYPE, KEYS_KEY)
 
     def _learn(self, instance: str, ring: SigningKeyRing) -> _Known:
         public = {key.id: Ed25519PrivateKey.from_private_bytes(key.private).public_key() for key in ring.keys}
@@ -173,5 +173,5 @@ def _is_plain(instance: str) -> bool:
     return 0 < len(instance) <= NAME_BYTES_MAX and instance.isascii() and instance.isprintable()
 
 
-def _ring(row: RootedRow | None) -> SigningKeyRing:
+def _ring(row: MutableRow | None) -> SigningKeyRing:
     return SigningKeyRing() if row is None else msgspec.msgpack.decode(row.payload, type=SigningKeyRing)

@@ -11,11 +11,11 @@ from urllib.parse import parse_qsl, unquote_plus
 
 from headwater.persistence.clock import Clock
 from headwater.schemas.errors import NotAuthenticated, TooManyRequests
-from headwater.service.auth.tokens.credentials import ClientCredentials
+from headwater.service.auth.tokens.credentials import CredentialCheck
 from headwater.service.auth.tokens.signing_keys import SigningKeys
 from headwater.service.auth.tokens.token_provider import TokenProvider
 from headwater.service.auth.tokens.tokens import MICROS, TokenClaims, refused, sign_token
-from headwater.service.http.responses import Answer, Scope, header, json_answer
+from headwater.service.http.responses import Response, Scope, header, json_response
 
 CLIENT_CREDENTIALS = "client_credentials"
 TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 - the name of a grant type
@@ -31,7 +31,7 @@ _log = logging.getLogger("headwater.audit")
 
 class TokenEndpoint:
     def __init__(
-        self, credentials: ClientCredentials, provider: TokenProvider, keys: SigningKeys, clock: Clock, token_seconds: int
+        self, credentials: CredentialCheck, provider: TokenProvider, keys: SigningKeys, clock: Clock, token_seconds: int
     ) -> None:
         self._credentials = credentials
         self._provider = provider
@@ -43,7 +43,7 @@ class TokenEndpoint:
     def failures(self) -> int:
         return self._credentials.failures
 
-    async def answer(self, scope: Scope, body: bytes, realm: str) -> Answer:
+    async def answer(self, scope: Scope, body: bytes, realm: str) -> Response:
         """Never to be kept by anyone on the way."""
         try:
             form = _form(body)
@@ -99,7 +99,7 @@ class TokenEndpoint:
             auth_time=said.auth_time,
         )
 
-    async def _token(self, claims: TokenClaims) -> Answer:
+    async def _token(self, claims: TokenClaims) -> Response:
         key = await asyncio.to_thread(self._keys.current, claims.instance)
         return _never_kept(
             {
@@ -150,15 +150,15 @@ def peer_of(scope: Scope) -> str:
     return str(client[0]) if client else ""
 
 
-def _error(status: int, code: str, description: str, *headers: tuple[bytes, bytes]) -> Answer:
+def _error(status: int, code: str, description: str, *headers: tuple[bytes, bytes]) -> Response:
     return _never_kept({"error": code, "error_description": description}, status, *headers)
 
 
-def _never_kept(value: dict[str, Any], status: int, *headers: tuple[bytes, bytes]) -> Answer:
-    return json_answer(value, status, (b"pragma", b"no-cache"), *headers)
+def _never_kept(value: dict[str, Any], status: int, *headers: tuple[bytes, bytes]) -> Response:
+    return json_response(value, status, (b"pragma", b"no-cache"), *headers)
 
 
-def dev_token(body: bytes) -> Answer:
+def dev_token(body: bytes) -> Response:
     """⚠ Under `--dev` no token is asked for, so the one that is given out proves nothing."""
     try:
         grant = _form(body).get("grant_type")

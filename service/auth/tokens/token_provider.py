@@ -19,7 +19,7 @@ from headwater.service.auth.tokens.oidc import External, Issuers
 from headwater.service.auth.tokens.signing_keys import SigningKeys
 from headwater.service.auth.tokens.tokens import ISSUER, MICROS, TokenClaims, check_time, peek, refused, verified
 from headwater.service.http.realm_header import named_realm
-from headwater.service.http.responses import Scope, comes_twice, header
+from headwater.service.http.responses import Scope, header, is_repeated
 
 TOKENS_KEPT_MAX = 10_000
 
@@ -146,7 +146,7 @@ def bearer_token(scope: Scope) -> str:
         raise NotAuthenticated(
             "no token came with the request.", field="authorization", remedy="Send `Authorization: Bearer …`."
         )
-    if comes_twice(scope, b"authorization"):
+    if is_repeated(scope, b"authorization"):
         raise refused("more than one token came with the request.")
     scheme, _, token = given.decode("latin-1").partition(" ")
     if scheme.lower() != "bearer" or not token.strip():

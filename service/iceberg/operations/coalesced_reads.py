@@ -16,7 +16,7 @@ from headwater.service.iceberg.operations.lake_branch import LakeBranch
 _Asked = tuple[KeyPath, "asyncio.Future[ContentEntry | None]"]
 
 
-class StateReads:
+class CoalescedReads:
     """Of one event loop."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ import msgspec
 from headwater.schemas.change import COMMITTING_KINDS, Change, KeyPath, Op, Operation
 from headwater.schemas.entry_ids import micros_of
 from headwater.service.iceberg.operations.lake_branch import NAMESPACE, TABLE, VIEW
-from headwater.service.iceberg.operations.update_headers import OPERATION, PURGE, Updates, updates_told
+from headwater.service.iceberg.operations.update_headers import OPERATION, PURGE, Updates, updates_from_headers
 
 VENDOR = "x-headwater"
 _OBJECT_TYPES = {NAMESPACE: "namespace", TABLE: "table", VIEW: "view"}
@@ -27,7 +27,7 @@ class Event(msgspec.Struct, frozen=True, rename="kebab"):
     operation: dict[str, Any]
 
 
-class Told(msgspec.Struct, frozen=True):
+class FilterableEvent(msgspec.Struct, frozen=True):
     """An event, and what filters ask about it."""
 
     event: Event
@@ -37,10 +37,10 @@ class Told(msgspec.Struct, frozen=True):
     object_type: str | None
 
 
-def events_of(change: Change) -> list[Told]:
+def events_of(change: Change) -> list[FilterableEvent]:
     if change.kind not in COMMITTING_KINDS:
         return [_told(change, 0, 1, {"operation-type": f"{VENDOR}.branch-{change.kind}", "commit-id": change.commit_id}, None)]
-    updates = updates_told(change.headers)
+    updates = updates_from_headers(change.headers)
     count = len(change.operations)
     return [
         _told(change, number, count, _operation(change, one, updates.get(one.key, [])), one)
@@ -48,7 +48,7 @@ def events_of(change: Change) -> list[Told]:
     ]
 
 
-def _told(change: Change, number: int, count: int, operation: dict[str, Any], touched: Operation | None) -> Told:
+def _told(change: Change, number: int, count: int, operation: dict[str, Any], touched: Operation | None) -> FilterableEvent:
     event = Event(
         event_id=f"{change.entry_id}-{number}",
         request_id=change.request_id,
@@ -58,7 +58,7 @@ def _told(change: Change, number: int, count: int, operation: dict[str, Any], to
         operation=operation,
     )
     object_type = None if touched is None else _OBJECT_TYPES.get(touched.type)
-    return Told(
+    return FilterableEvent(
         event,
         operation["operation-type"],
         () if touched is None else tuple(key for key in (touched.key, touched.from_key) if key is not None),

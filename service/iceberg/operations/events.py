@@ -13,7 +13,7 @@ from headwater.schemas.change import Change
 from headwater.schemas.cursor import Position, decode_cursor, encode_cursor
 from headwater.schemas.entry_ids import time_text
 from headwater.schemas.errors import InvalidInput
-from headwater.service.iceberg.operations.event_shapes import Event, Told, events_of
+from headwater.service.iceberg.operations.event_shapes import Event, FilterableEvent, events_of
 from headwater.service.operations.feed_pages import View
 from headwater.service.operations.realm_feeds import RealmFeed
 
@@ -33,7 +33,7 @@ class EventFilter(msgspec.Struct, frozen=True, array_like=True):
     uuids: list[str] | None = None
     object_types: list[str] | None = None
 
-    def shows(self, told: Told) -> bool:
+    def shows(self, told: FilterableEvent) -> bool:
         if self.operation_types is not None and told.operation_type not in self.operation_types:
             return False
         if self.object_types is not None and told.object_type not in self.object_types:

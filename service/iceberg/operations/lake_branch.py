@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from headwater.persistence.commit.draft import Draft, Plan
-from headwater.persistence.log.log_entry import Logged, change_of
+from headwater.persistence.log.log_entry import LogRecord, change_of
 from headwater.persistence.store import RealmKernel
 from headwater.producer.catalogs.catalog_records import Catalog
 from headwater.producer.commits.catalog_commit import CatalogCommit
@@ -43,7 +43,7 @@ REQUEST_HEADER = "iceberg.request"
 NAMESPACE, TABLE, VIEW = "NAMESPACE", "ICEBERG_TABLE", "ICEBERG_VIEW"
 
 
-class Caller(msgspec.Struct, frozen=True):
+class CommitAuthor(msgspec.Struct, frozen=True):
     """Who asks, and under which key the answer is the same if it is asked again."""
 
     author: str
@@ -55,7 +55,7 @@ class Caller(msgspec.Struct, frozen=True):
     """Of the request, to be found in the commit: its correlation id."""
 
 
-class Step(msgspec.Struct):
+class BranchStep(msgspec.Struct):
     """What a request comes to in one state."""
 
     operations: Sequence[CatalogOperation]
@@ -66,9 +66,9 @@ class Step(msgspec.Struct):
     answer: Any = None
 
 
-class Done(msgspec.Struct):
+class BranchOutcome(msgspec.Struct):
     answer: Any
-    logged: Logged | None
+    logged: LogRecord | None
     realm: str
     replayed: bool = False
 
@@ -81,7 +81,7 @@ class Done(msgspec.Struct):
 class LakeState:
     """What the branch held at one entry."""
 
-    def __init__(self, snapshots: Snapshots, at: Logged) -> None:
+    def __init__(self, snapshots: Snapshots, at: LogRecord) -> None:
         self._snapshots = snapshots
         self._at = at
 
@@ -157,7 +157,7 @@ class LakeBranch:
             self._known = (newest.entry_id, known)
         return {key: known[key] for key in keys}
 
-    def change(self, caller: Caller, keys: Sequence[KeyPath], judge: Callable[[LakeState], Step]) -> Done:
+    def change(self, caller: CommitAuthor, keys: Sequence[KeyPath], judge: Callable[[LakeState], BranchStep]) -> BranchOutcome:
         """⚠ Files of an attempt go only when it is proven that it was lost; an unknown outcome leaves them."""
         pointer = self.pointer
         before = self._done_before(pointer, caller)
@@ -178,11 +178,11 @@ class LakeBranch:
                     raise
         raise RequirementFailed(f"Others kept changing the same content: {lost.message}", remedy="Try again.") from lost
 
-    def was_done(self, caller: Caller) -> bool:
+    def was_done(self, caller: CommitAuthor) -> bool:
         """Whether a request of the caller's key is in the log."""
         return self._done_before(self.pointer, caller) is not None
 
-    def _commit(self, pointer: str, caller: Caller, step: Step) -> Done:
+    def _commit(self, pointer: str, caller: CommitAuthor, step: BranchStep) -> BranchOutcome:
         headers = {**caller.headers, **step.headers} if caller.headers else step.headers
         if caller.key is not None:
             headers = {**headers, REQUEST_HEADER: caller.digest}
@@ -197,29 +197,29 @@ class LakeBranch:
         if answer.replayed and answer.logged is not None:  # the first request landed while this one was judged
             self._remove(step)
             return self._replayed(answer.logged, caller)
-        return Done(step.answer, answer.logged, self.kernel.realm_name)
+        return BranchOutcome(step.answer, answer.logged, self.kernel.realm_name)
 
-    def _done_before(self, pointer: str, caller: Caller) -> Done | None:
+    def _done_before(self, pointer: str, caller: CommitAuthor) -> BranchOutcome | None:
         if caller.key is None:
             return None
-        answer = self.kernel.committer.commit(pointer, _Asking(caller.key))
+        answer = self.kernel.committer.commit(pointer, _Lookup(caller.key))
         return self._replayed(answer.logged, caller) if answer.replayed and answer.logged is not None else None
 
-    def _replayed(self, logged: Logged, caller: Caller) -> Done:
+    def _replayed(self, logged: LogRecord, caller: CommitAuthor) -> BranchOutcome:
         if logged.entry.headers.get(REQUEST_HEADER) != caller.digest:
             raise IdempotencyKeyReused(
                 "The same Idempotency-Key came before with another request.",
                 field="Idempotency-Key",
                 remedy="Use a new key for every request.",
             )
-        return Done(None, logged, self.kernel.realm_name, replayed=True)
+        return BranchOutcome(None, logged, self.kernel.realm_name, replayed=True)
 
-    def _remove(self, step: Step) -> None:
+    def _remove(self, step: BranchStep) -> None:
         for location in step.written:
             self.metadata.remove(location)
 
 
-class _Asking:
+class _Lookup:
     """Plans nothing: the answer tells whether a request of that id is in the log."""
 
     request_id_is_callers = True

@@ -6,12 +6,12 @@ import threading
 
 from headwater.producer.catalogs.catalog_records import Catalog
 from headwater.schemas.errors import InvalidInput
-from headwater.service.iceberg.operations.coalesced_reads import StateReads
+from headwater.service.iceberg.operations.coalesced_reads import CoalescedReads
 from headwater.service.iceberg.operations.key_locks import KeyLocks
 from headwater.service.iceberg.operations.lake_branch import LakeBranch
-from headwater.service.iceberg.operations.metadata_cache import KeptFiles
+from headwater.service.iceberg.operations.metadata_cache import MetadataCache
 from headwater.service.iceberg.operations.metadata_files import MetadataFile, MetadataFiles
-from headwater.service.iceberg.retry_priority import Turns
+from headwater.service.iceberg.retry_priority import WriterQueue
 from headwater.service.operations.realm_feeds import RealmFeed
 from headwater.service.storage.files import files_of
 from headwater.service.storage.locations import Warehouse
@@ -31,11 +31,11 @@ class Lakes:
         self.keys_kept_seconds = keys_kept_seconds
         self.storage = storage or StorageOptions()
         self._metadata: dict[str, MetadataFiles] = {}
-        self._kept: KeptFiles[MetadataFile] = KeptFiles()
+        self._kept: MetadataCache[MetadataFile] = MetadataCache()
         self._branches: dict[tuple[str, str, str], LakeBranch] = {}
         self._locks = KeyLocks()
-        self.reads = StateReads()
-        self.turns = Turns()
+        self.reads = CoalescedReads()
+        self.turns = WriterQueue()
         self._lock = threading.Lock()
 
     def branch(self, feed: RealmFeed, prefix: str) -> LakeBranch:

@@ -21,7 +21,7 @@ Key = tuple[str, str]
 """⚠ Of warehouse and location: what one warehouse was allowed to read is not given to another one."""
 
 
-class KeptFiles(Generic[T]):
+class MetadataCache(Generic[T]):
     """Those that were not asked for longest go first. Thread-safe, and quick enough for an event loop."""
 
     def __init__(self, bytes_max: int = KEPT_BYTES_MAX) -> None:

@@ -21,7 +21,7 @@ from pyiceberg.exceptions import ValidationError
 from headwater.schemas.errors import MalformedMetadata
 from headwater.service.iceberg.metadata.new_table import whole
 from headwater.service.iceberg.metadata.shapes import Plain
-from headwater.service.iceberg.operations.metadata_cache import KeptFiles
+from headwater.service.iceberg.operations.metadata_cache import MetadataCache
 from headwater.service.storage.files import Files, unpacked
 
 if TYPE_CHECKING:
@@ -77,10 +77,10 @@ class MetadataFile:
 class MetadataFiles:
     """Thread-safe. One for each warehouse."""
 
-    def __init__(self, warehouse: Warehouse, files: Files, kept: KeptFiles[MetadataFile] | None = None) -> None:
+    def __init__(self, warehouse: Warehouse, files: Files, kept: MetadataCache[MetadataFile] | None = None) -> None:
         self.warehouse = warehouse
         self._files = files
-        self._kept: KeptFiles[MetadataFile] = kept if kept is not None else KeptFiles()
+        self._kept: MetadataCache[MetadataFile] = kept if kept is not None else MetadataCache()
 
     def kept(self, location: str) -> MetadataFile | None:
         """From memory alone, so an event loop may call it."""

@@ -10,7 +10,7 @@ from headwater.producer.commits.operations import Delete, Put
 from headwater.producer.content.content_types import Namespace
 from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import Contradiction, InvalidInput, NamespaceNotEmpty
-from headwater.service.iceberg.operations.lake_branch import NAMESPACE, Caller, LakeBranch, LakeState, Step, shown
+from headwater.service.iceberg.operations.lake_branch import NAMESPACE, BranchStep, CommitAuthor, LakeBranch, LakeState, shown
 
 PAGE_NAMES = 1_000
 PAGE_NAMES_MAX = 10_000
@@ -55,35 +55,35 @@ def namespace_properties(branch: LakeBranch, key: KeyPath) -> dict[str, str]:
     return found
 
 
-def create_namespace(branch: LakeBranch, caller: Caller, key: KeyPath, properties: dict[str, str]) -> dict[str, str]:
-    def judge(state: LakeState) -> Step:
+def create_namespace(branch: LakeBranch, caller: CommitAuthor, key: KeyPath, properties: dict[str, str]) -> dict[str, str]:
+    def judge(state: LakeState) -> BranchStep:
         state.require_free(key)
         put = Put(key, Namespace(properties), must_not_exist=True)
-        return Step([put], f"Create namespace {shown(key)}", {"iceberg.operation": "create-namespace"})
+        return BranchStep([put], f"Create namespace {shown(key)}", {"iceberg.operation": "create-namespace"})
 
     branch.change(caller, [key], judge)
     return properties
 
 
-def drop_namespace(branch: LakeBranch, caller: Caller, key: KeyPath) -> None:
-    def judge(state: LakeState) -> Step:
+def drop_namespace(branch: LakeBranch, caller: CommitAuthor, key: KeyPath) -> None:
+    def judge(state: LakeState) -> BranchStep:
         found = state.require_namespace(key)
         if not state.is_empty(key):
             raise NamespaceNotEmpty(f"Namespace is not empty: {shown(key)}", field="namespace")
         delete = Delete(key, expected_content_id=found.content_id)
-        return Step([delete], f"Drop namespace {shown(key)}", {"iceberg.operation": "drop-namespace"})
+        return BranchStep([delete], f"Drop namespace {shown(key)}", {"iceberg.operation": "drop-namespace"})
 
     branch.change(caller, [key], judge)
 
 
 def update_properties(
-    branch: LakeBranch, caller: Caller, key: KeyPath, updates: Mapping[str, str], removals: Sequence[str]
+    branch: LakeBranch, caller: CommitAuthor, key: KeyPath, updates: Mapping[str, str], removals: Sequence[str]
 ) -> PropertyChanges:
     both = sorted(updates.keys() & set(removals))
     if both:
         raise Contradiction(f"The property {both[0]!r} is both set and removed.", field="removals")
 
-    def judge(state: LakeState) -> Step:
+    def judge(state: LakeState) -> BranchStep:
         found = state.require_namespace(key)
         there: dict[str, str] = found.value.get("properties", {})
         kept = {name: value for name, value in there.items() if name not in removals}
@@ -91,7 +91,9 @@ def update_properties(
         missing = [name for name in dict.fromkeys(removals) if name not in there]
         put = Put(key, Namespace({**kept, **updates}), expected=Namespace(there), expected_content_id=found.content_id)
         operation = {"iceberg.operation": "update-namespace-properties"}
-        return Step([put], f"Update namespace {shown(key)}", operation, answer=PropertyChanges(list(updates), removed, missing))
+        return BranchStep(
+            [put], f"Update namespace {shown(key)}", operation, answer=PropertyChanges(list(updates), removed, missing)
+        )
 
     done = branch.change(caller, [key], judge)
     if isinstance(done.answer, PropertyChanges):

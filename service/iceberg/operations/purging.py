@@ -17,11 +17,13 @@ from headwater.producer.pointer_names import parse_reference_pointer
 from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import HeadwaterError, MalformedMetadata, OutcomeUnknown
 from headwater.service.iceberg.metadata.shapes import Plain
-from headwater.service.iceberg.operations.lake_branch import Caller, Done, LakeBranch
+from headwater.service.iceberg.operations.lake_branch import BranchOutcome, CommitAuthor, LakeBranch
 from headwater.service.iceberg.operations.lakes import Lakes
 
 
-def drop_with_task(branch: LakeBranch, caller: Caller, key: KeyPath, drop: Callable[[Caller], Done]) -> Done:
+def drop_with_task(
+    branch: LakeBranch, caller: CommitAuthor, key: KeyPath, drop: Callable[[CommitAuthor], BranchOutcome]
+) -> BranchOutcome:
     """The task is intended before the drop and goes with it, whatever happens in between."""
     state = branch.state()
     tasks = ImmediateTasks(branch.kernel)

@@ -26,9 +26,9 @@ from headwater.service.iceberg.metadata.table_requests import (
     read_requirements,
     read_updates,
 )
-from headwater.service.iceberg.operations.lake_branch import Caller, LakeBranch, LakeState, Step, shown
+from headwater.service.iceberg.operations.lake_branch import BranchStep, CommitAuthor, LakeBranch, LakeState, shown
 from headwater.service.iceberg.operations.metadata_files import MetadataFile
-from headwater.service.iceberg.operations.tables import now_ms, table_content, told_file
+from headwater.service.iceberg.operations.tables import metadata_file_response, now_ms, table_content
 from headwater.service.iceberg.operations.update_headers import headers_of
 from headwater.service.storage.locations import Warehouse
 
@@ -56,14 +56,14 @@ def table_change(
     return change
 
 
-def update_table(branch: LakeBranch, caller: Caller, change: TableChange) -> MetadataFile:
-    def judge(state: LakeState) -> Step:
+def update_table(branch: LakeBranch, caller: CommitAuthor, change: TableChange) -> MetadataFile:
+    def judge(state: LakeState) -> BranchStep:
         return _judge(branch, state, [change])
 
-    return told_file(branch, branch.change(caller, [change.key], judge))
+    return metadata_file_response(branch, branch.change(caller, [change.key], judge))
 
 
-def update_tables(branch: LakeBranch, caller: Caller, changes: Sequence[TableChange]) -> None:
+def update_tables(branch: LakeBranch, caller: CommitAuthor, changes: Sequence[TableChange]) -> None:
     """⚠ One commit and one Change, however many tables."""
     if not 1 <= len(changes) <= TABLES_MAX:
         raise InvalidInput(f"A transaction of {len(changes)} tables.", field="table-changes", remedy=f"Send 1 to {TABLES_MAX}.")
@@ -71,13 +71,13 @@ def update_tables(branch: LakeBranch, caller: Caller, changes: Sequence[TableCha
     if len(set(keys)) != len(keys):
         raise InvalidInput("A table occurs twice.", field="table-changes", remedy="Send all updates of a table together.")
 
-    def judge(state: LakeState) -> Step:
+    def judge(state: LakeState) -> BranchStep:
         return _judge(branch, state, changes)
 
     branch.change(caller, keys, judge)
 
 
-def _judge(branch: LakeBranch, state: LakeState, changes: Sequence[TableChange]) -> Step:
+def _judge(branch: LakeBranch, state: LakeState, changes: Sequence[TableChange]) -> BranchStep:
     """All requirements are checked before the first file is written."""
     made = [_made(branch, state, change) for change in changes]
     operations: list[CatalogOperation] = []
@@ -103,7 +103,7 @@ def _judge(branch: LakeBranch, state: LakeState, changes: Sequence[TableChange])
     creates = len(changes) == 1 and changes[0].creates
     verb, operation = ("Create", "create-table") if creates else ("Update", "update-table")
     headers = headers_of(operation, [(change.key, change.told) for change in changes])
-    return Step(operations, f"{verb} table {names}", headers, written, files[0])
+    return BranchStep(operations, f"{verb} table {names}", headers, written, files[0])
 
 
 def _put(change: TableChange, file: MetadataFile, before: IcebergTable | None) -> Put:

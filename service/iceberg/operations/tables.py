@@ -15,7 +15,15 @@ from headwater.schemas.errors import RequirementFailed
 from headwater.service.iceberg.metadata.new_table import new_table
 from headwater.service.iceberg.metadata.shapes import Plain
 from headwater.service.iceberg.metadata.table_builder import encoded
-from headwater.service.iceberg.operations.lake_branch import TABLE, Caller, Done, LakeBranch, LakeState, Step, shown
+from headwater.service.iceberg.operations.lake_branch import (
+    TABLE,
+    BranchOutcome,
+    BranchStep,
+    CommitAuthor,
+    LakeBranch,
+    LakeState,
+    shown,
+)
 from headwater.service.iceberg.operations.metadata_files import MetadataFile
 from headwater.service.iceberg.operations.purging import drop_with_task
 from headwater.service.iceberg.operations.update_headers import PURGE, creation, headers_of
@@ -47,26 +55,26 @@ def stage_table(branch: LakeBranch, key: KeyPath, creation: TableCreation) -> by
     return encoded(_new_metadata(branch, key, creation))
 
 
-def create_table(branch: LakeBranch, caller: Caller, key: KeyPath, wanted: TableCreation) -> MetadataFile:
+def create_table(branch: LakeBranch, caller: CommitAuthor, key: KeyPath, wanted: TableCreation) -> MetadataFile:
     metadata = _new_metadata(branch, key, wanted)
 
-    def judge(state: LakeState) -> Step:
+    def judge(state: LakeState) -> BranchStep:
         state.require_free(key)
         file = branch.metadata.write(encoded(metadata), metadata["location"], metadata["properties"], table=metadata)
         put = Put(key, table_content(file), must_not_exist=True, content_id=metadata["table-uuid"])
         headers = headers_of("create-table", [(key, creation(file.plain))])
-        return Step([put], f"Create table {shown(key)}", headers, [file.location], file)
+        return BranchStep([put], f"Create table {shown(key)}", headers, [file.location], file)
 
-    return told_file(branch, branch.change(caller, [key], judge))
+    return metadata_file_response(branch, branch.change(caller, [key], judge))
 
 
-def register_table(branch: LakeBranch, caller: Caller, key: KeyPath, location: str, overwrite: bool) -> MetadataFile:
+def register_table(branch: LakeBranch, caller: CommitAuthor, key: KeyPath, location: str, overwrite: bool) -> MetadataFile:
     file = branch.metadata.load(branch.metadata.warehouse.check(location, "metadata-location"))
     branch.metadata.warehouse.check(file.table["location"])
     branch.metadata.warehouse.check_properties(file.table["properties"])
     table_uuid = str(uuid.UUID(file.table["table-uuid"]))
 
-    def judge(state: LakeState) -> Step:
+    def judge(state: LakeState) -> BranchStep:
         found = state.get(key)
         headers = headers_of("register-table")
         if not overwrite or found is None or found.type != TABLE:
@@ -76,21 +84,21 @@ def register_table(branch: LakeBranch, caller: Caller, key: KeyPath, location: s
             raise RequirementFailed(f"{shown(key)} is another table: drop it first.", field="overwrite")
         else:
             put = Put(key, table_content(file), expected=msgspec.convert(found.value, IcebergTable))
-        return Step([put], f"Register table {shown(key)}", headers, [], file)
+        return BranchStep([put], f"Register table {shown(key)}", headers, [], file)
 
-    return told_file(branch, branch.change(caller, [key], judge))
+    return metadata_file_response(branch, branch.change(caller, [key], judge))
 
 
-def drop_table(branch: LakeBranch, caller: Caller, key: KeyPath, *, purge: bool = False) -> str | None:
+def drop_table(branch: LakeBranch, caller: CommitAuthor, key: KeyPath, *, purge: bool = False) -> str | None:
     """The metadata location that it had. ⚠ Purging only marks: other branches, tags and readers may still need its files."""
 
-    def judge(state: LakeState) -> Step:
+    def judge(state: LakeState) -> BranchStep:
         found = state.require_table(key)
         headers = headers_of("drop-table") | ({PURGE: "true"} if purge else {})
         delete = Delete(key, expected=msgspec.convert(found.value, IcebergTable), expected_content_id=found.content_id)
-        return Step([delete], f"Drop table {shown(key)}", headers, answer=found.value["metadata_location"])
+        return BranchStep([delete], f"Drop table {shown(key)}", headers, answer=found.value["metadata_location"])
 
-    def drop(caller: Caller) -> Done:
+    def drop(caller: CommitAuthor) -> BranchOutcome:
         return branch.change(caller, [key], judge)
 
     done = drop_with_task(branch, caller, key, drop) if purge else drop(caller)
@@ -99,12 +107,12 @@ def drop_table(branch: LakeBranch, caller: Caller, key: KeyPath, *, purge: bool 
     return str(done.answer)
 
 
-def rename_table(branch: LakeBranch, caller: Caller, source: KeyPath, target: KeyPath) -> None:
-    def judge(state: LakeState) -> Step:
+def rename_table(branch: LakeBranch, caller: CommitAuthor, source: KeyPath, target: KeyPath) -> None:
+    def judge(state: LakeState) -> BranchStep:
         found = state.require_table(source)
         state.require_free(target)
         rename = Rename(source, target, expected_content_id=found.content_id)
-        return Step([rename], f"Rename table {shown(source)} to {shown(target)}", headers_of("rename-table"))
+        return BranchStep([rename], f"Rename table {shown(source)} to {shown(target)}", headers_of("rename-table"))
 
     branch.change(caller, [source, target], judge)
 
@@ -123,7 +131,7 @@ def table_content(file: MetadataFile) -> IcebergTable:
     )
 
 
-def told_file(branch: LakeBranch, done: Done) -> MetadataFile:
+def metadata_file_response(branch: LakeBranch, done: BranchOutcome) -> MetadataFile:
     """The file that the commit made, also if it was made by an earlier request of the same key."""
     if isinstance(done.answer, MetadataFile):
         return done.answer

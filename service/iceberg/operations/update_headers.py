@@ -29,7 +29,7 @@ def headers_of(operation: str, updates: Sequence[tuple[KeyPath, Sequence[Any]]] 
     return headers
 
 
-def updates_told(headers: Mapping[str, str]) -> dict[KeyPath, Updates]:
+def updates_from_headers(headers: Mapping[str, str]) -> dict[KeyPath, Updates]:
     """Anybody may write such headers through another door: what cannot be read counts as not told."""
     try:
         pairs = msgspec.json.decode(headers.get(UPDATES, "[]"), type=list[tuple[tuple[str, ...], Updates]])

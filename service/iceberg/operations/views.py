@@ -10,9 +10,9 @@ import msgspec
 from headwater.producer.commits.operations import Delete, Put, Rename
 from headwater.producer.content.content_types import IcebergView
 from headwater.schemas.change import KeyPath
-from headwater.service.iceberg.operations.lake_branch import Caller, LakeBranch, LakeState, Step, shown
+from headwater.service.iceberg.operations.lake_branch import BranchStep, CommitAuthor, LakeBranch, LakeState, shown
 from headwater.service.iceberg.operations.metadata_files import MetadataFile
-from headwater.service.iceberg.operations.tables import told_file
+from headwater.service.iceberg.operations.tables import metadata_file_response
 from headwater.service.iceberg.operations.update_headers import Updates, headers_of, view_creation
 from headwater.service.iceberg.operations.view_updates import (
     VIEW_REQUIREMENTS,
@@ -35,44 +35,44 @@ class ViewCreation(msgspec.Struct, frozen=True, rename="kebab"):
     properties: dict[str, str] = {}
 
 
-def create_view(branch: LakeBranch, caller: Caller, key: KeyPath, wanted: ViewCreation) -> MetadataFile:
+def create_view(branch: LakeBranch, caller: CommitAuthor, key: KeyPath, wanted: ViewCreation) -> MetadataFile:
     warehouse = branch.metadata.warehouse
     warehouse.check_properties(wanted.properties)
     location = warehouse.new_location(key) if not wanted.location else warehouse.check(wanted.location)
     metadata = new_view(str(uuid.uuid4()), location, wanted.schema, wanted.view_version, wanted.properties)
 
-    def judge(state: LakeState) -> Step:
+    def judge(state: LakeState) -> BranchStep:
         state.require_free(key)
         file = branch.metadata.write(msgspec.json.encode(metadata), location, metadata["properties"])
         put = Put(key, view_content(file), must_not_exist=True, content_id=metadata["view-uuid"])
         headers = headers_of("create-view", [(key, view_creation(metadata))])
-        return Step([put], f"Create view {shown(key)}", headers, [file.location], file)
+        return BranchStep([put], f"Create view {shown(key)}", headers, [file.location], file)
 
-    return told_file(branch, branch.change(caller, [key], judge))
+    return metadata_file_response(branch, branch.change(caller, [key], judge))
 
 
-def register_view(branch: LakeBranch, caller: Caller, key: KeyPath, location: str) -> MetadataFile:
+def register_view(branch: LakeBranch, caller: CommitAuthor, key: KeyPath, location: str) -> MetadataFile:
     file = branch.metadata.load(branch.metadata.warehouse.check(location, "metadata-location"))
     metadata = checked(file.plain)
     branch.metadata.warehouse.check(metadata["location"])
 
-    def judge(state: LakeState) -> Step:
+    def judge(state: LakeState) -> BranchStep:
         state.require_free(key)
         put = Put(key, view_content(file), must_not_exist=True, content_id=str(uuid.UUID(metadata["view-uuid"])))
         headers = headers_of("create-view", [(key, view_creation(metadata))])
-        return Step([put], f"Register view {shown(key)}", headers, [], file)
+        return BranchStep([put], f"Register view {shown(key)}", headers, [], file)
 
-    return told_file(branch, branch.change(caller, [key], judge))
+    return metadata_file_response(branch, branch.change(caller, [key], judge))
 
 
 def replace_view(
-    branch: LakeBranch, caller: Caller, key: KeyPath, requirements: list[dict[str, Any]], updates: Updates
+    branch: LakeBranch, caller: CommitAuthor, key: KeyPath, requirements: list[dict[str, Any]], updates: Updates
 ) -> MetadataFile:
     check_names(requirements, "type", VIEW_REQUIREMENTS)
     check_names(updates, "action", VIEW_UPDATES)
     _check_locations(branch, updates)
 
-    def judge(state: LakeState) -> Step:
+    def judge(state: LakeState) -> BranchStep:
         found = state.require_view(key)
         base = branch.metadata.load(found.value["metadata_location"])
         check_view_requirements(requirements, base.plain)
@@ -80,26 +80,28 @@ def replace_view(
         json = msgspec.json.encode(metadata)
         file = branch.metadata.write(json, metadata["location"], metadata.get("properties", {}), base.location)
         put = Put(key, view_content(file), expected=msgspec.convert(found.value, IcebergView))
-        return Step([put], f"Replace view {shown(key)}", headers_of("update-view", [(key, updates)]), [file.location], file)
+        return BranchStep(
+            [put], f"Replace view {shown(key)}", headers_of("update-view", [(key, updates)]), [file.location], file
+        )
 
-    return told_file(branch, branch.change(caller, [key], judge))
+    return metadata_file_response(branch, branch.change(caller, [key], judge))
 
 
-def drop_view(branch: LakeBranch, caller: Caller, key: KeyPath) -> None:
-    def judge(state: LakeState) -> Step:
+def drop_view(branch: LakeBranch, caller: CommitAuthor, key: KeyPath) -> None:
+    def judge(state: LakeState) -> BranchStep:
         found = state.require_view(key)
         delete = Delete(key, expected_content_id=found.content_id)
-        return Step([delete], f"Drop view {shown(key)}", headers_of("drop-view"))
+        return BranchStep([delete], f"Drop view {shown(key)}", headers_of("drop-view"))
 
     branch.change(caller, [key], judge)
 
 
-def rename_view(branch: LakeBranch, caller: Caller, source: KeyPath, target: KeyPath) -> None:
-    def judge(state: LakeState) -> Step:
+def rename_view(branch: LakeBranch, caller: CommitAuthor, source: KeyPath, target: KeyPath) -> None:
+    def judge(state: LakeState) -> BranchStep:
         found = state.require_view(source)
         state.require_free(target)
         rename = Rename(source, target, expected_content_id=found.content_id)
-        return Step([rename], f"Rename view {shown(source)} to {shown(target)}", headers_of("rename-view"))
+        return BranchStep([rename], f"Rename view {shown(source)} to {shown(target)}", headers_of("rename-view"))
 
     branch.change(caller, [source, target], judge)
 

@@ -8,7 +8,7 @@ import msgspec
 
 from headwater.persistence.commit.draft import Draft
 from headwater.persistence.log.head import load_head
-from headwater.persistence.log.log_entry import Logged
+from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.store import RealmKernel
 from headwater.producer.catalogs.catalog_records import Catalog
 from headwater.producer.history.lineage import stored_entry
@@ -25,13 +25,13 @@ class Effective(msgspec.Struct, frozen=True):
     name: str | None
     type: ReferenceType | None
     pointer: str
-    logged: Logged
+    logged: LogRecord
 
     @property
     def hash(self) -> str:
         return self.logged.commit.hex()
 
-    def at(self, logged: Logged) -> Effective:
+    def at(self, logged: LogRecord) -> Effective:
         return Effective(self.name, self.type, self.pointer, logged)
 
 
@@ -73,7 +73,7 @@ class CatalogView:
             raise ReferenceProtected(f"{found.name!r} is no branch.", field="ref", remedy="Name a branch.")
         return found
 
-    def pinned(self, entry_id: bytes) -> Logged:
+    def pinned(self, entry_id: bytes) -> LogRecord:
         """The entry that a page token names."""
         if entry_id == EMPTY:
             return self.references.resolve(EMPTY.hex()).logged
@@ -83,7 +83,7 @@ class CatalogView:
             raise ReferenceNotFound("the state that was read from is gone.", field="page-token", remedy="Begin anew.")
         return self.kernel.walk.load(entry_id)
 
-    def committed(self, logged: Logged) -> Logged | None:
+    def committed(self, logged: LogRecord) -> LogRecord | None:
         """The commit itself, where the entry is a reference that was made or moved there; None for the empty state."""
         if logged.commit == EMPTY:
             return None
@@ -95,7 +95,7 @@ class CatalogView:
         head = load_head(kernel.objects, kernel.store.backend.read_pointer(kernel.realm, pointer))
         return Draft(pointer, head, kernel.objects, kernel.store, kernel.store.clock)
 
-    def _named(self, pointer: str, logged: Logged) -> Effective:
+    def _named(self, pointer: str, logged: LogRecord) -> Effective:
         named = parse_reference_pointer(pointer)
         if named is None:
             raise ReferenceNotFound(f"{pointer!r} is no reference.", field="ref")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from headwater.persistence.log.log_entry import Logged, StoredOperation
+from headwater.persistence.log.log_entry import LogRecord, StoredOperation
 from headwater.schemas.change import KeyPath, Op
 from headwater.schemas.entry_ids import content_id_text
 from headwater.service.nessie.content_json import nessie_type
@@ -35,7 +35,7 @@ def key_value(key: KeyPath) -> dict[str, Any]:
     }
 
 
-def commit_value(logged: Logged) -> dict[str, Any]:
+def commit_value(logged: LogRecord) -> dict[str, Any]:
     told = meta_json(logged)
     authors, signed = told["authors"], told["allSignedOffBy"]
     return {
@@ -49,7 +49,7 @@ def commit_value(logged: Logged) -> dict[str, Any]:
     }
 
 
-def operation_values(logged: Logged) -> list[dict[str, Any]]:
+def operation_values(logged: LogRecord) -> list[dict[str, Any]]:
     return [value for op in logged.entry.operations for value in _operation(op)]
 
 

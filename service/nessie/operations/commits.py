@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from headwater.persistence.commit.lane import Answer
+from headwater.persistence.commit.lane import CommitOutcome
 from headwater.persistence.log.log_entry import Content
 from headwater.producer.commits.catalog_commit import CatalogCommit
 from headwater.producer.commits.commit_meta import CommitMeta
@@ -92,7 +92,7 @@ def request_of(
     return CatalogCommit(view.kernel, operations, meta, request_id=request_id, base_commit=expected)
 
 
-def added_contents(answer: Answer) -> list[tuple[KeyPath, str]]:
+def added_contents(answer: CommitOutcome) -> list[tuple[KeyPath, str]]:
     if answer.logged is None:
         return []
     return [

@@ -7,12 +7,12 @@ import time
 import msgspec
 
 from headwater.persistence.index import encode_key, just_after
-from headwater.persistence.log.log_entry import Logged
+from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.store import RealmKernel
 from headwater.producer.merging.changed_keys import ChangedKey, changed_keys
 from headwater.schemas.errors import ObjectNotFound, ReferenceNotFound
 from headwater.service.nessie.operations.cel_values import key_value
-from headwater.service.nessie.operations.filters import Filter
+from headwater.service.nessie.operations.filters import CelFilter
 from headwater.service.nessie.operations.key_ranges import KeyRange
 
 PAGE_DIFFS_MAX = 5_000
@@ -28,13 +28,13 @@ class DiffPage(msgspec.Struct, frozen=True):
 
 def read_diff(
     kernel: RealmKernel,
-    before: Logged,
-    after: Logged,
+    before: LogRecord,
+    after: LogRecord,
     range: KeyRange,
     *,
     behind: bytes,
     limit: int | None,
-    filter: Filter | None,
+    filter: CelFilter | None,
 ) -> DiffPage:
     lower, upper = range.bounds()
     limit = min(limit or PAGE_DIFFS_MAX, PAGE_DIFFS_MAX)

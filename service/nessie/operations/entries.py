@@ -9,7 +9,7 @@ from itertools import islice
 import msgspec
 
 from headwater.persistence.index import IndexValue, decode_key, just_after
-from headwater.persistence.log.log_entry import Content, Logged
+from headwater.persistence.log.log_entry import Content, LogRecord
 from headwater.persistence.reading.state import State
 from headwater.persistence.store import RealmKernel
 from headwater.producer.content.content_types import all_content_types
@@ -17,7 +17,7 @@ from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import ObjectNotFound, ReferenceNotFound
 from headwater.service.nessie.content_json import nessie_type
 from headwater.service.nessie.operations.cel_values import key_value
-from headwater.service.nessie.operations.filters import Filter
+from headwater.service.nessie.operations.filters import CelFilter
 from headwater.service.nessie.operations.key_ranges import KeyRange
 
 PAGE_ENTRIES_MAX = 10_000
@@ -39,7 +39,7 @@ class EntriesPage(msgspec.Struct, frozen=True):
 
 
 def read_entries(
-    kernel: RealmKernel, at: Logged, range: KeyRange, *, after: bytes, limit: int | None, filter: Filter | None
+    kernel: RealmKernel, at: LogRecord, range: KeyRange, *, after: bytes, limit: int | None, filter: CelFilter | None
 ) -> EntriesPage:
     state = State(kernel, at)
     limit = min(limit or PAGE_ENTRIES_MAX, PAGE_ENTRIES_MAX)
@@ -62,7 +62,7 @@ def read_entries(
     return EntriesPage(found, None)
 
 
-def read_contents(kernel: RealmKernel, at: Logged, keys: list[KeyPath]) -> dict[KeyPath, Content]:
+def read_contents(kernel: RealmKernel, at: LogRecord, keys: list[KeyPath]) -> dict[KeyPath, Content]:
     page = read_entries(kernel, at, KeyRange(keys=frozenset(keys)), after=b"", limit=None, filter=None)
     return {entry.key: entry.content for entry in page.entries}
 
@@ -76,7 +76,9 @@ def _keys(state: State, range: KeyRange, after: bytes) -> Iterator[tuple[bytes, 
     return ((key, values[key]) for key in wanted if key in values)
 
 
-def _read(state: State, bulk: list[tuple[bytes, IndexValue]], filter: Filter | None) -> Iterator[tuple[bytes, Content | None]]:
+def _read(
+    state: State, bulk: list[tuple[bytes, IndexValue]], filter: CelFilter | None
+) -> Iterator[tuple[bytes, Content | None]]:
     """Each key with its content, or None where the filter does not let it pass. What does not pass is not read, unless only
     the content itself tells its type."""
     types = {value.tag: all_content_types().name_of(value.tag) for _, value in bulk}
@@ -94,5 +96,5 @@ def _read(state: State, bulk: list[tuple[bytes, IndexValue]], filter: Filter | N
         yield key, content
 
 
-def _passes(filter: Filter, key: KeyPath, type: str) -> bool:
+def _passes(filter: CelFilter, key: KeyPath, type: str) -> bool:
     return filter.matches({"entry": {**key_value(key), "contentType": nessie_type(type)}})

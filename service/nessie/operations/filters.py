@@ -38,7 +38,7 @@ FIELDS: Mapping[str, frozenset[str]] = {
 }
 
 
-class Filter:
+class CelFilter:
     """What one kind of listing is filtered by. Thread-safe."""
 
     def __init__(self, expression: str, names: frozenset[str]) -> None:
@@ -77,8 +77,8 @@ class Filter:
 
 
 @functools.lru_cache(maxsize=KEPT_FILTERS_MAX)
-def compiled(expression: str, names: frozenset[str]) -> Filter:
-    return Filter(expression, names)
+def compiled(expression: str, names: frozenset[str]) -> CelFilter:
+    return CelFilter(expression, names)
 
 
 COMMIT_NAMES = frozenset({"commit", "operations"})

@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from headwater.persistence.log.log_entry import Logged
+from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.store import RealmKernel
 from headwater.producer.history.lineage import Lineage
 from headwater.schemas.errors import CursorExpired, ObjectNotFound
 from headwater.service.nessie.operations.cel_values import commit_value, operation_values
-from headwater.service.nessie.operations.filters import Filter
+from headwater.service.nessie.operations.filters import CelFilter
 
 PAGE_COMMITS_MAX = 1_000
 COMMITS_SCANNED_MAX = 10_000
@@ -21,18 +21,18 @@ FILTER_SECONDS_MAX = 2.0
 
 
 class HistoryPage(msgspec.Struct, frozen=True):
-    commits: list[Logged]
+    commits: list[LogRecord]
     following: str | None
     """The commit that the next page begins with; None at the end of history, or where it was cut."""
 
 
 def read_history(
-    kernel: RealmKernel, newest: Logged, *, stop: bytes | None, limit: int | None, filter: Filter | None, operations: bool
+    kernel: RealmKernel, newest: LogRecord, *, stop: bytes | None, limit: int | None, filter: CelFilter | None, operations: bool
 ) -> HistoryPage:
     """`stop` is the last commit that is told of. `operations` says whether the filter may look at them."""
     limit = min(limit or PAGE_COMMITS_MAX, PAGE_COMMITS_MAX)
     deadline = time.monotonic() + FILTER_SECONDS_MAX
-    found: list[Logged] = []
+    found: list[LogRecord] = []
     try:
         for scanned, commit in enumerate(Lineage(kernel).backward(newest)):
             full = len(found) == limit or scanned == COMMITS_SCANNED_MAX
@@ -47,7 +47,7 @@ def read_history(
     return HistoryPage(found, None)
 
 
-def _passes(filter: Filter, commit: Logged, operations: bool) -> bool:
+def _passes(filter: CelFilter, commit: LogRecord, operations: bool) -> bool:
     values: dict[str, Any] = {"commit": commit_value(commit) if "commit" in filter.names else {}}
     values["operations"] = operation_values(commit) if operations and "operations" in filter.names else []
     return filter.matches(values, max(1, len(values["operations"])))

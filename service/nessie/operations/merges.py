@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from headwater.persistence.commit.draft import Draft, Plan
-from headwater.persistence.log.log_entry import Logged, parent
+from headwater.persistence.log.log_entry import LogRecord, parent
 from headwater.producer.commits.commit_meta import CommitMeta
-from headwater.producer.merging.apply_changes import Brought, KeyOutcome, MergeRules
+from headwater.producer.merging.apply_changes import AppliedChanges, KeyOutcome, MergeRules
 from headwater.producer.merging.merge import MergePreview, MergeRequest
 from headwater.producer.merging.transplant import TransplantRequest
 from headwater.schemas.entry_ids import EMPTY
@@ -63,11 +63,11 @@ class WatchedTransplant(TransplantRequest):
         self.head, self._seen = draft.head.commit, []
         yield from super().plan(draft)
 
-    def preview(self, draft: Draft) -> list[Brought]:
+    def preview(self, draft: Draft) -> list[AppliedChanges]:
         self.head, self._seen = draft.head.commit, []
         return super().preview(draft)
 
-    def _bring(self, draft: Draft, commit: Logged) -> Brought:
+    def _bring(self, draft: Draft, commit: LogRecord) -> AppliedChanges:
         brought = super()._bring(draft, commit)
         self._seen += brought.outcomes
         return brought

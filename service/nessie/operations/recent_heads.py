@@ -7,7 +7,7 @@ from enum import StrEnum
 import msgspec
 
 from headwater.persistence.index import encode_key
-from headwater.persistence.log.log_entry import Logged, head_before
+from headwater.persistence.log.log_entry import LogRecord, head_before
 from headwater.persistence.reading.pointer_log import PointerLog
 from headwater.persistence.reading.state import State
 from headwater.producer.history.lineage import Lineage
@@ -27,16 +27,16 @@ class Consistency(StrEnum):
     INCONSISTENT = "COMMIT_INCONSISTENT"
 
 
-class Head(msgspec.Struct, frozen=True):
+class RecentHead(msgspec.Struct, frozen=True):
     hash: bytes
     consistency: Consistency
-    logged: Logged | None
+    logged: LogRecord | None
     """None for the empty state, or for a commit that cannot be read."""
 
 
 class RecentHeads(msgspec.Struct, frozen=True):
-    current: Head
-    previous: list[Head]
+    current: RecentHead
+    previous: list[RecentHead]
     log: Consistency
 
 
@@ -52,17 +52,17 @@ def recent_heads(view: CatalogView, reference: Effective, scan_commits: int | No
     )
 
 
-def checked(view: CatalogView, hash: bytes) -> Head:
+def checked(view: CatalogView, hash: bytes) -> RecentHead:
     if hash == EMPTY:
-        return Head(hash, Consistency.CONSISTENT, None)
+        return RecentHead(hash, Consistency.CONSISTENT, None)
     try:
         logged = view.kernel.walk.load(hash)
     except ObjectNotFound:
-        return Head(hash, Consistency.INCONSISTENT, None)
-    return Head(hash, _consistency(view, logged), logged)
+        return RecentHead(hash, Consistency.INCONSISTENT, None)
+    return RecentHead(hash, _consistency(view, logged), logged)
 
 
-def _consistency(view: CatalogView, logged: Logged) -> Consistency:
+def _consistency(view: CatalogView, logged: LogRecord) -> Consistency:
     """By reading what the commit put, through the index of its state."""
     keys = [encode_key(op.key) for op in logged.entry.operations if op.op is not Op.DELETE]
     try:
@@ -74,7 +74,7 @@ def _consistency(view: CatalogView, logged: Logged) -> Consistency:
     return Consistency.CONSISTENT if len(values) == len(set(keys)) else Consistency.CONTENT_INCONSISTENT
 
 
-def _checked_log(view: CatalogView, newest: Logged, scan_commits: int | None) -> Consistency:
+def _checked_log(view: CatalogView, newest: LogRecord, scan_commits: int | None) -> Consistency:
     if not scan_commits:
         return Consistency.NOT_CHECKED
     left = min(scan_commits, COMMITS_SCANNED_MAX)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import msgspec
 
-from headwater.persistence.log.log_entry import Logged
+from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.store import RealmKernel
-from headwater.producer.history.lineage import Lineage, Stretch
+from headwater.producer.history.lineage import AncestorRange, Lineage
 
 
 class Distance(msgspec.Struct, frozen=True):
@@ -19,10 +19,10 @@ class Distance(msgspec.Struct, frozen=True):
     """The commit where the two parted."""
 
 
-class Line(msgspec.Struct, frozen=True):
+class CommitLine(msgspec.Struct, frozen=True):
     """The stretches of a commit's ancestors, newest first, and how many commits each has."""
 
-    stretches: list[Stretch]
+    stretches: list[AncestorRange]
 
     @property
     def total(self) -> int:
@@ -30,12 +30,12 @@ class Line(msgspec.Struct, frozen=True):
         return sum(stretch.newest.entry.seq - stretch.start_seq for stretch in self.stretches)
 
 
-def line_of(kernel: RealmKernel, logged: Logged) -> Line:
+def line_of(kernel: RealmKernel, logged: LogRecord) -> CommitLine:
     """What comes before a cut counts."""
-    return Line(list(Lineage(kernel).stretches(logged, cut_ok=True)))
+    return CommitLine(list(Lineage(kernel).stretches(logged, cut_ok=True)))
 
 
-def distance(kernel: RealmKernel, line: Line, default: Line) -> Distance | None:
+def distance(kernel: RealmKernel, line: CommitLine, default: CommitLine) -> Distance | None:
     """None where they share nothing."""
     behind_before = 0
     theirs = {}
@@ -55,5 +55,5 @@ def distance(kernel: RealmKernel, line: Line, default: Line) -> Distance | None:
     return None
 
 
-def _segment(stretch: Stretch) -> tuple[str, int]:
+def _segment(stretch: AncestorRange) -> tuple[str, int]:
     return stretch.newest.entry.pointer, stretch.start_seq

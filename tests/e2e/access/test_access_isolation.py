@@ -87,8 +87,8 @@ def _state(rig: Rig) -> dict[str, Any]:
         backend, realm = kernel.store.backend, kernel.realm
         names = backend.list_names(realm)
         state[name] = {pointer: row.version for pointer, row in backend.read_pointers(realm, names).items()}
-        state[f"{name} subscriptions"] = [(row.key, row.version) for row in backend.list_rooted(realm, "subscription")]
-        state[f"{name} secrets"] = [row.key for row in backend.list_rooted(realm, "principal-secret")]
+        state[f"{name} subscriptions"] = [(row.key, row.version) for row in backend.list_mutable(realm, "subscription")]
+        state[f"{name} secrets"] = [row.key for row in backend.list_mutable(realm, "principal-secret")]
     state["realms"] = kernel.store.backend.read_pointers("::system::", ["realms"])["realms"].version
     return state
 

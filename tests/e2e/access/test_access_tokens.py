@@ -188,7 +188,7 @@ def test_tokens_outlive_a_restart_and_a_rotation_of_keys_but_not_their_voiding(r
     assert jwt.get_unverified_header(newer)["kid"] != jwt.get_unverified_header(token)["kid"]
     assert [rig.get(POINTERS, one).status_code for one in (token, newer)] == [200, 200]
     with open_store(rig.config.store) as store:
-        (row,) = store.backend.list_rooted(instance, KEYS_TYPE)
+        (row,) = store.backend.list_mutable(instance, KEYS_TYPE)
         assert row.version == 2, "one key made, one rotated in: workers and restarts read this row"
     _keys(rig).rotate(instance, void_old=True)
     assert [rig.get(POINTERS, one).status_code for one in (token, newer)] == [401, 401]
@@ -322,7 +322,7 @@ def test_no_secret_and_no_hash_leaves_by_feed_snapshot_metrics_or_log(rig: Rig, 
     rig.token_answer("alpha", Credentials(client_id="x", client_secret="00000000_not-this-one"))
     rig.get(POINTERS, root + "x")
     kernel = rig.kernel("alpha")
-    rows = [row for kind in (SECRET_TYPE, KEYS_TYPE) for row in kernel.store.backend.list_rooted(kernel.realm, kind)]
+    rows = [row for kind in (SECRET_TYPE, KEYS_TYPE) for row in kernel.store.backend.list_mutable(kernel.realm, kind)]
     assert len(rows) == 4, "two secrets of alice, one of root, one ring of keys"
     told = [caplog.text, rig.get("/metrics").text]
     for pointer in rig.get(POINTERS, root).json()["pointers"]:
@@ -354,5 +354,5 @@ def test_no_row_but_its_own_holds_a_secret_that_management_has_shown(rig: Rig) -
     backend, realm = kernel.store.backend, kernel.realm
     types = {row.type for split in backend.splits(Table.ROOTED, 1) for row in backend.scan(split, realm=realm)}
     assert types > {SECRET_TYPE, KEYS_TYPE}, "the answers must have been kept somewhere"
-    payloads = b"".join(row.payload for kind in types for row in backend.list_rooted(realm, kind))
+    payloads = b"".join(row.payload for kind in types for row in backend.list_mutable(realm, kind))
     assert b"alice" in payloads and all(secret.partition("_")[2].encode() not in payloads for secret in shown)

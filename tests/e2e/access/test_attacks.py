@@ -151,14 +151,14 @@ def test_what_no_store_can_keep_is_refused_like_any_other_stranger(tmp_path: Pat
 @contextmanager
 def _stores_that_refuse_to_look(rig: Rig) -> Iterator[None]:
     """Every database refuses something else; this one refuses what any of them does."""
-    read = rig.store.backend.read_rooted
+    read = rig.store.backend.read_mutable
 
     def refuse(realm: str, type: str, key: str) -> Any:
         if not (realm + key).isascii() or not (realm + key).isprintable():
             raise InvalidInput("Some Database cannot keep one of the values.")
         return read(realm, type, key)
 
-    with mock.patch.object(type(rig.store.backend), "read_rooted", lambda _, *row: refuse(*row)):
+    with mock.patch.object(type(rig.store.backend), "read_mutable", lambda _, *row: refuse(*row)):
         yield
 
 

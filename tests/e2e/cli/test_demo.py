@@ -15,15 +15,15 @@ import pytest
 from headwater.cli.operation import demo
 from headwater.demo import checks
 from headwater.demo.checks import Check
-from headwater.demo.journal import Event, Line, acknowledged, in_flight, read_diary
-from headwater.demo.maintenance import Upkept
-from headwater.demo.run import Plan, run_demo
+from headwater.demo.journal import JournalEvent, JournalLine, acknowledged, in_flight, read_journal
+from headwater.demo.maintenance import MaintenanceResult
+from headwater.demo.run import DemoPlan, run_demo
 from headwater.demo.summary import Summary, summarize
 from headwater.demo.writer_processes import Killed
 from headwater.schemas.change import Change, Kind, Op
 from tests.support.fixtures.cli_runs import headwater
 
-UPKEPT = Upkept(
+UPKEPT = MaintenanceResult(
     store="", days=1, kept_days=1, changes=1, expired=0, streamed=0, without_spark="", before={}, after={}, purged=0,
     seconds=0.1, checks=[],
 )  # fmt: skip
@@ -39,7 +39,7 @@ class Performance(NamedTuple):
 @pytest.fixture(scope="module")
 def performance(tmp_path_factory: pytest.TempPathFactory) -> Performance:
     folder, shown, said = tmp_path_factory.mktemp("demo"), list[Change](), list[str]()
-    happened = run_demo(folder, Plan(writers=3, steps=8, pause_seconds=0.05), shown.append, said.append)
+    happened = run_demo(folder, DemoPlan(writers=3, steps=8, pause_seconds=0.05), shown.append, said.append)
     return Performance(folder, shown, said, summarize(happened))
 
 
@@ -48,7 +48,7 @@ def test_every_promise_is_kept_though_a_writer_is_killed_in_the_middle(performan
     assert summary.all_kept and len(summary.checks) == 9, summary.checks
     assert killed.exit_code == -9 and killed.acknowledged > 0
     assert any("kill -9" in text for text in performance.said)
-    lines = read_diary(performance.folder / "nightly.diary.jsonl")
+    lines = read_journal(performance.folder / "nightly.diary.jsonl")
     assert len(acknowledged(lines)) > killed.acknowledged, "nobody went on for the killed writer"
     assert in_flight(lines) is None
 
@@ -56,7 +56,7 @@ def test_every_promise_is_kept_though_a_writer_is_killed_in_the_middle(performan
 def test_the_writer_is_killed_while_it_waits_for_an_answer(performance: Performance) -> None:
     last = performance.summary.killed.in_flight
     assert last is not None and last.operations >= 20
-    lines = read_diary(performance.folder / "nightly.diary.jsonl")
+    lines = read_journal(performance.folder / "nightly.diary.jsonl")
     assert [line.event for line in lines if line.request_id == last.request_id] == ["tried", "tried", "acknowledged"]
 
 
@@ -90,7 +90,7 @@ def test_the_summary_can_be_had_as_json_and_a_broken_promise_is_exit_code_1(
     broken = msgspec.structs.replace(performance.summary, checks=[Check("a promise", False, "it was broken")])
     monkeypatch.setattr(demo, "run_demo", lambda *_, **__: None)
     monkeypatch.setattr(demo, "summarize", lambda _: broken)
-    monkeypatch.setattr(demo, "keep_up", lambda *_, **__: UPKEPT)
+    monkeypatch.setattr(demo, "run_maintenance", lambda *_, **__: UPKEPT)
     run = headwater("demo", "--json")
     assert run.code == 1 and json.loads(run.out)["all_kept"] is False
     assert headwater("demo").code == 1
@@ -106,16 +106,16 @@ def change(seq: int, request_id: str, operations: int = 0) -> Change:
     return msgspec.convert({**fields, "operations": ops, "objects_added": [], "objects_released": []}, Change)
 
 
-def line(event: Event, request_id: str, seq: int = 0, operations: int = 0) -> Line:
-    return Line(event=event, step=0, request_id=request_id, pointer="p", seq=seq, operations=operations)
+def line(event: JournalEvent, request_id: str, seq: int = 0, operations: int = 0) -> JournalLine:
+    return JournalLine(event=event, step=0, request_id=request_id, pointer="p", seq=seq, operations=operations)
 
 
 def killed(exit_code: int = -9, operations: int = 3) -> Killed:
-    return Killed("nightly", 1, exit_code, 5, line(Event.TRIED, "r", operations=operations))
+    return Killed("nightly", 1, exit_code, 5, line(JournalEvent.TRIED, "r", operations=operations))
 
 
 def test_a_lost_commit_breaks_the_promise() -> None:
-    diaries = {"w": [line(Event.TRIED, "a"), line(Event.ACKNOWLEDGED, "a", seq=1)]}
+    diaries = {"w": [line(JournalEvent.TRIED, "a"), line(JournalEvent.ACKNOWLEDGED, "a", seq=1)]}
     assert checks.nothing_lost(diaries, {"p": [change(1, "a")]}).kept
     assert not checks.nothing_lost(diaries, {"p": [change(1, "b")]}).kept
     assert not checks.nothing_lost(diaries, {}).kept
@@ -149,6 +149,6 @@ def test_a_writer_that_ended_by_itself_was_not_killed() -> None:
 
 def test_a_line_that_is_still_being_written_is_left_out(tmp_path: Path) -> None:
     diary = tmp_path / "diary"
-    diary.write_bytes(msgspec.json.encode(line(Event.TRIED, "a")) + b'\n{"event"')
-    assert in_flight(read_diary(diary)) is not None
-    assert read_diary(tmp_path / "none") == []
+    diary.write_bytes(msgspec.json.encode(line(JournalEvent.TRIED, "a")) + b'\n{"event"')
+    assert in_flight(read_journal(diary)) is not None
+    assert read_journal(tmp_path / "none") == []

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headwater.demo import maintenance_checks
-from headwater.demo.backdated_history import PastClock, write_past
-from headwater.demo.maintenance import Upkept, keep_up
+from headwater.demo.backdated_history import BackdatedClock, write_backdated_history
+from headwater.demo.maintenance import MaintenanceResult, run_maintenance
 from headwater.persistence.store import open_store
 from headwater.schemas.entry_ids import micros_of
 from tests.support.faults.manual_clock import ManualClock
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 DAYS = 45
 
 
-def kept(upkept: Upkept) -> bool:
+def kept(upkept: MaintenanceResult) -> bool:
     return all(check.kept for check in upkept.checks)
 
 
 def test_history_is_streamed_through_spark_expired_and_swept(tmp_path: Path, spark: SparkSession) -> None:
     said: list[str] = []
-    done = keep_up(tmp_path, said.append, days=DAYS)
+    done = run_maintenance(tmp_path, said.append, days=DAYS)
     assert kept(done) and len(done.checks) == 4, done.checks
     assert done.streamed > 100 and done.without_spark == "" and any('format("headwater")' in text for text in said)
     assert done.expired > 30 and done.purged == sum(done.before.values()) - sum(done.after.values()) > 50
@@ -40,18 +40,18 @@ def test_without_java_one_sentence_says_so_and_the_rest_is_the_same(
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     said: list[str] = []
-    done = keep_up(tmp_path, said.append, days=DAYS, use_spark=java == "none")
+    done = run_maintenance(tmp_path, said.append, days=DAYS, use_spark=java == "none")
     assert kept(done) and len(done.checks) == 3 and done.streamed == 0 and done.purged > 50
     told = [text for text in said if "Spark is left out" in text]
     assert len(told) == 1 and ("Java is not on this machine. Install Java 17" in told[0]) == (java == "none")
 
 
 def test_the_past_is_written_where_it_belongs(tmp_path: Path) -> None:
-    clock = PastClock(10, ManualClock())
+    clock = BackdatedClock(10, ManualClock())
     before = clock.now_micros()
     clock.next_day()
     assert clock.now_micros() - before == 86_400_000_000
-    past = write_past(tmp_path, days=DAYS)
+    past = write_backdated_history(tmp_path, days=DAYS)
     with open_store(past.url) as store:
         kernel = store.kernel(past.instance)
         row = store.backend.read_pointer(past.instance, "cat/1/heads/main")

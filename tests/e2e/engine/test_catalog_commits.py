@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.persistence.commit.lane import Answer
+from headwater.persistence.commit.lane import CommitOutcome
 from headwater.persistence.reading.pointer_log import PointerLog
 from headwater.producer.commits.catalog_commit import CatalogCommit
 from headwater.producer.commits.commit_meta import CommitMeta
@@ -251,11 +251,11 @@ def test_commits_of_one_batch_are_each_applied_to_what_the_one_before_leaves(lak
         AssignReference(lake.kernel, lake.refs.resolve(base).logged, META),
         put("t", "s3://4", base_commit=base),
     )
-    assert isinstance(changed, Answer) and isinstance(other, Answer)
+    assert isinstance(changed, CommitOutcome) and isinstance(other, CommitOutcome)
     assert isinstance(same, CommitConflict) and kinds_and_keys(same) == {("VALUE_DIFFERS", ("t",))}
     assert isinstance(strict, CommitConflict) and kinds_and_keys(strict) == {("UNEXPECTED_HASH", ())}
-    assert isinstance(assigned, Answer) and assigned.logged is not None and assigned.logged.entry.kind == "assign"
-    assert isinstance(behind, Answer)
+    assert isinstance(assigned, CommitOutcome) and assigned.logged is not None and assigned.logged.entry.kind == "assign"
+    assert isinstance(behind, CommitOutcome)
     assert lake.kernel.committer.stats.batches - batches <= 2
     assert [entry.value for entry in lake.entries()] == [{"metadata_location": "s3://4"}]
     assert lake.refs.resolve("main~1").commit_id == base
@@ -274,4 +274,4 @@ def test_a_commit_behind_the_delete_of_its_branch_in_one_batch_finds_no_branch(l
     lake.refs.create("dev", meta=META)
     commit = CatalogCommit(lake.kernel, [Put(("x",), IcebergTable("s3://1"))], META)
     deleted, refused = lake.together("dev", DeleteReference(META), commit)
-    assert isinstance(deleted, Answer) and isinstance(refused, ReferenceNotFound)
+    assert isinstance(deleted, CommitOutcome) and isinstance(refused, ReferenceNotFound)

@@ -187,10 +187,10 @@ def forget_answers(store_url: str) -> None:
 
     with headwater.open(store_url) as engine:
         kernel = engine.realm().kernel
-        rows = kernel.store.backend.list_rooted(kernel.realm, IDEMPOTENCY_TYPE)
+        rows = kernel.store.backend.list_mutable(kernel.realm, IDEMPOTENCY_TYPE)
         assert rows
         for row in rows:
-            assert kernel.store.backend.delete_rooted(kernel.realm, row.type, row.key, row.version)
+            assert kernel.store.backend.delete_mutable(kernel.realm, row.type, row.key, row.version)
 
 
 def test_clients_are_told_how_long_a_key_counts(lake: IcebergLake) -> None:

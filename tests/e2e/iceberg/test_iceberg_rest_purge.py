@@ -17,7 +17,7 @@ from headwater.persistence.store import RealmKernel
 from headwater.producer.immediate_tasks import IMMEDIATE_TASKS, ImmediateTask, ImmediateTasks, TaskState
 from headwater.schemas.errors import CommitOutcomeUnknown, MalformedMetadata, TableNotFound
 from headwater.service.iceberg.operations.key_locks import KeyLocks
-from headwater.service.iceberg.operations.lake_branch import Caller, LakeBranch
+from headwater.service.iceberg.operations.lake_branch import CommitAuthor, LakeBranch
 from headwater.service.iceberg.operations.lakes import Lakes
 from headwater.service.iceberg.operations.metadata_files import MetadataFiles
 from headwater.service.iceberg.operations.namespaces import create_namespace
@@ -30,7 +30,7 @@ from headwater.service.storage.locations import Warehouse, local_path
 from tests.support.fixtures.iceberg_lake import table_body
 from tests.support.servers.served import ServedStore
 
-ME = Caller("me")
+ME = CommitAuthor("me")
 KEY = ("db", "t")
 
 
@@ -85,7 +85,7 @@ def test_a_drop_with_purge_leaves_a_task_and_all_files(branch: LakeBranch, catal
 
 
 def test_the_same_request_leaves_one_task(branch: LakeBranch) -> None:
-    caller = Caller("me", "key-1", "digest")
+    caller = CommitAuthor("me", "key-1", "digest")
     drop_table(branch, caller, KEY, purge=True)
     drop_table(branch, caller, KEY, purge=True)
     assert only_task(branch).request_id == "key-1"
@@ -162,9 +162,9 @@ def test_a_task_belongs_to_one_runner_until_its_lease_is_over(branch: LakeBranch
     assert seen == [0]
     assert other.run_realm(branch.kernel) == 0, "the lease of the dead one still holds"
     backend, realm = branch.kernel.store.backend, branch.kernel.realm
-    (lease,) = backend.list_rooted(realm, task_runner.LEASE_TYPE)
+    (lease,) = backend.list_mutable(realm, task_runner.LEASE_TYPE)
     over = msgspec.structs.replace(lease, version=lease.version + 1, expires_at=lease.created_at)
-    assert backend.update_rooted(realm, lease.version, over)
+    assert backend.update_mutable(realm, lease.version, over)
     assert other.run_realm(branch.kernel) == 1
 
 

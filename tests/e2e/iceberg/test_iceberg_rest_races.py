@@ -15,7 +15,7 @@ from headwater.producer.commits.operations import Put
 from headwater.producer.content.content_types import IcebergTable
 from headwater.schemas.errors import CommitOutcomeUnknown, RequirementFailed, StoreUnavailable
 from headwater.service.iceberg.operations.key_locks import KeyLocks
-from headwater.service.iceberg.operations.lake_branch import Caller, LakeBranch
+from headwater.service.iceberg.operations.lake_branch import CommitAuthor, LakeBranch
 from headwater.service.iceberg.operations.metadata_files import MetadataFiles
 from headwater.service.iceberg.operations.namespaces import create_namespace
 from headwater.service.iceberg.operations.table_commits import table_change, update_table
@@ -24,7 +24,7 @@ from headwater.service.storage.files import LocalFiles
 from headwater.service.storage.locations import Warehouse, local_path
 from tests.support.fixtures.iceberg_lake import table_body
 
-ME = Caller("me")
+ME = CommitAuthor("me")
 KEY = ("db", "t")
 
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from headwater.demo.backdated_history import write_past
+from headwater.demo.backdated_history import write_backdated_history
 from headwater.persistence.store import open_store
 from headwater.streaming.runs.runs import Runs
 
@@ -18,7 +18,7 @@ EXAMPLES = re.findall(r"^```sh\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 def test_the_commands_of_the_page_run_and_take_what_is_old(tmp_path: Path) -> None:
     assert EXAMPLES, "the page has no examples"
-    past = write_past(tmp_path, days=60)
+    past = write_backdated_history(tmp_path, days=60)
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     for text in EXAMPLES:
         ran = subprocess.run(

@@ -18,9 +18,9 @@ from headwater.embedded import Headwater
 from headwater.schemas.errors import ChainBroken, CursorExpired, InvalidInput, ReferenceNotFound
 from headwater.streaming.archive.archive import PointerBatch, archive_log, reached_by
 from headwater.streaming.archive.archive_targets import IcebergArchive, ParquetArchive
-from headwater.streaming.archive.replay import Opener, Stretch, change_counts, lineage, states
+from headwater.streaming.archive.replay import Opener, ReplayRange, change_counts, lineage, states
 from headwater.streaming.expire.readers import RegisteredReaders
-from headwater.streaming.sources.log_offsets import LogOffset, Position
+from headwater.streaming.sources.log_offsets import LogOffset, OffsetPosition
 from tests.support.fixtures.spark_lakes import change_of_row, cut_history, fill, logged_changes, put_tables
 
 if TYPE_CHECKING:
@@ -113,14 +113,14 @@ def test_an_iceberg_table_takes_the_archive_too(spark: SparkSession, lake: tuple
     assert archived(target) == logged_changes(engine.realm().kernel)
 
 
-ARCHIVED = LogOffset("r#1", {"p": Position(5, "e5")})
+ARCHIVED = LogOffset("r#1", {"p": OffsetPosition(5, "e5")})
 
 
 def test_a_batch_moves_the_archive_only_without_a_gap() -> None:
-    assert reached_by(ARCHIVED, [PointerBatch("r#1", "p", 6, 9, 4, "e9")]).pointers == {"p": Position(9, "e9")}
-    assert reached_by(ARCHIVED, [PointerBatch("r#1", "p", 4, 7, 4, "e7")]).pointers == {"p": Position(7, "e7")}
+    assert reached_by(ARCHIVED, [PointerBatch("r#1", "p", 6, 9, 4, "e9")]).pointers == {"p": OffsetPosition(9, "e9")}
+    assert reached_by(ARCHIVED, [PointerBatch("r#1", "p", 4, 7, 4, "e7")]).pointers == {"p": OffsetPosition(7, "e7")}
     assert reached_by(ARCHIVED, [PointerBatch("r#1", "p", 2, 5, 4, "e5")]) == ARCHIVED
-    assert reached_by(ARCHIVED, [PointerBatch("r#1", "q", 1, 1, 1, "f1")]).pointers["q"] == Position(1, "f1")
+    assert reached_by(ARCHIVED, [PointerBatch("r#1", "q", 1, 1, 1, "f1")]).pointers["q"] == OffsetPosition(1, "f1")
 
 
 @pytest.mark.parametrize("batch", [PointerBatch("r#1", "p", 7, 9, 3, "e9"), PointerBatch("r#1", "p", 6, 9, 3, "e9")])
@@ -135,15 +135,15 @@ def test_a_lineage_goes_from_base_to_base_and_stops_where_a_segment_has_none() -
         "dev": [Opener(1, "main", 4), Opener(5, "main", 9), Opener(7), Opener(8, "side", 2)],
         "side": [Opener(1, "dev", 3)],
     }
-    assert lineage("dev", 6, openers) == [Stretch(0, "dev", 5, 6), Stretch(1, "main", 1, 9)]
-    assert lineage("dev", 7, openers) == [Stretch(0, "dev", 7, 7)]
+    assert lineage("dev", 6, openers) == [ReplayRange(0, "dev", 5, 6), ReplayRange(1, "main", 1, 9)]
+    assert lineage("dev", 7, openers) == [ReplayRange(0, "dev", 7, 7)]
     assert lineage("dev", 9, openers) == [
-        Stretch(0, "dev", 8, 9),
-        Stretch(1, "side", 1, 2),
-        Stretch(2, "dev", 1, 3),
-        Stretch(3, "main", 1, 4),
+        ReplayRange(0, "dev", 8, 9),
+        ReplayRange(1, "side", 1, 2),
+        ReplayRange(2, "dev", 1, 3),
+        ReplayRange(3, "main", 1, 4),
     ]
-    assert lineage("other", 3, openers) == [Stretch(0, "other", 1, 3)]
+    assert lineage("other", 3, openers) == [ReplayRange(0, "other", 1, 3)]
 
 
 def test_the_commands_archive_and_replay_what_they_say(

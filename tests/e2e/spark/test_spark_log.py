@@ -11,7 +11,7 @@ import pytest
 import headwater
 from headwater.embedded import Headwater
 from headwater.schemas.errors import CursorExpired, InvalidInput
-from headwater.streaming.spark.spark_errors import meant_by, plain_failures
+from headwater.streaming.spark.spark_errors import typed_error, typed_errors
 from headwater.streaming.spark.stream_runner import run_until_caught_up
 from tests.support.fixtures.spark_lakes import change_of_row, cut_history, fill, logged_changes, put_tables
 
@@ -115,10 +115,10 @@ def test_history_that_was_cut_behind_the_checkpoint_ends_the_stream(
 
 
 def test_an_option_that_does_not_exist_is_refused_in_one_line(spark: SparkSession, store: str) -> None:
-    with pytest.raises(InvalidInput) as refused, plain_failures():
+    with pytest.raises(InvalidInput) as refused, typed_errors():
         read(spark, store, pointer=MAIN).count()
     assert "no option 'pointer'" in str(refused.value) and "\n" not in str(refused.value)
 
 
 def test_a_failure_of_spark_itself_is_told_as_such() -> None:
-    assert str(meant_by(RuntimeError("first line\n  at somewhere"))).startswith("the Spark job failed: first line")
+    assert str(typed_error(RuntimeError("first line\n  at somewhere"))).startswith("the Spark job failed: first line")

@@ -19,13 +19,13 @@ from headwater.streaming.expire.readers import RegisteredReaders
 from headwater.streaming.reachability.fence import fence_realm
 from headwater.streaming.reachability.retained_identifiers import Identifiers
 from headwater.streaming.reachability.safeguards import Safeguards
-from headwater.streaming.reachability.segments import Bounds, Position
+from headwater.streaming.reachability.segments import Bounds, SegmentPosition
 from headwater.streaming.retained.retained_batch import PointerShare, pointer_shares, reached
 from headwater.streaming.retained.retained_seed import SetRow, seed, write_rows
 from headwater.streaming.retained.retained_sources import WalkedSource, require_complete
 from headwater.streaming.retained.retained_store import RetainedStore
 from headwater.streaming.sources.kafka_changes import KafkaOptions
-from headwater.streaming.spark.spark_errors import plain_failures
+from headwater.streaming.spark.spark_errors import typed_errors
 from headwater.streaming.spark_jobs.retained_job import RetainedJob, lag
 from headwater.streaming.spark_jobs.retained_rows import StreamedSource, compact, intervals, retained_ids
 from headwater.streaming.spark_jobs.spark_executor import SparkExecutor
@@ -209,7 +209,7 @@ def test_the_set_is_kept_from_kafka_too_and_a_lag_of_the_topic_deletes_nothing(
 
 def test_a_batch_that_tells_another_history_of_what_the_set_knows_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     """A topic that goes on after its store was put back to a backup: entries that the set knows came again, as others."""
-    known = {"p": Position(1, 2, "b")}
+    known = {"p": SegmentPosition(1, 2, "b")}
     state = RetainedStore(tmp_path, INSTANCE).append(None, known, [Bounds("p", 1)], lambda _: 0, fresh=True)
     ddl = "realm_instance string, pointer string, seq bigint, entry_id string, kind string"
     ddl += ", base struct<pointer:string,seq:bigint>"
@@ -218,7 +218,7 @@ def test_a_batch_that_tells_another_history_of_what_the_set_knows_is_refused(spa
         rows = [(INSTANCE, "p", seq, entry_id, "commit", None) for seq, entry_id in enumerate(ids, 1)]
         return pointer_shares(spark.createDataFrame(rows, ddl), state)
 
-    assert reached(state, shares("a", "b", "c")) == {"p": Position(1, 3, "c")}
+    assert reached(state, shares("a", "b", "c")) == {"p": SegmentPosition(1, 3, "c")}
     for others in (("a", "x"), ("a", "x", "y")):
         with pytest.raises(RetainedIncomplete, match="another entry 2"):
             reached(state, shares(*others))
@@ -236,7 +236,7 @@ def test_rows_that_go_while_a_set_is_read_fail_the_read_whatever_the_session_tol
     assert found.count() > 0
     for file in Path(state.folders[0]).glob("*.parquet"):
         file.unlink()
-    with pytest.raises(SparkFailed), plain_failures():
+    with pytest.raises(SparkFailed), typed_errors():
         found.count()
 
 
@@ -245,7 +245,9 @@ def test_an_object_that_came_back_after_its_release_is_kept(spark: SparkSession,
     rows = [SetRow("p", 1, 7, 1, True), SetRow("p", 1, 7, 2, False), SetRow("p", 1, 7, 3, True), SetRow("p", 1, 8, 1, True)]
     rows += [SetRow("p", 1, 8, 2, False)]
     store = RetainedStore(tmp_path, INSTANCE)
-    state = store.append(None, {"p": Position(1, 4, "d")}, [Bounds("p", 1)], lambda to: write_rows(to, iter(rows)), fresh=True)
+    state = store.append(
+        None, {"p": SegmentPosition(1, 4, "d")}, [Bounds("p", 1)], lambda to: write_rows(to, iter(rows)), fresh=True
+    )
     assert {row.id for row in retained_ids(spark, state, {"p": 4}).collect()} == {7}
 
 

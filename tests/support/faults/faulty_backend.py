@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from headwater.persistence.backend import Abilities, Backend, DeleteResult, Durability
-from headwater.persistence.rows import ObjectRow, PointerRow, RootedRow, ScannedRow, Split, Table
+from headwater.persistence.rows import MutableRow, ObjectRow, PointerRow, ScannedRow, Split, Table
 from headwater.schemas.errors import OutcomeUnknown, StoreUnavailable
 
 T = TypeVar("T")
@@ -205,20 +205,20 @@ class FaultyBackend(Backend):
             return super().commit(realm, name, expected_version, row, objects)
         return self._do("commit", lambda: self.inner.commit(realm, name, expected_version, row, objects))
 
-    def insert_rooted(self, realm: str, row: RootedRow) -> bool:
-        return self._do("insert_rooted", lambda: self.inner.insert_rooted(realm, row))
+    def insert_mutable(self, realm: str, row: MutableRow) -> bool:
+        return self._do("insert_mutable", lambda: self.inner.insert_mutable(realm, row))
 
-    def read_rooted(self, realm: str, type: str, key: str) -> RootedRow | None:
-        return self._do("read_rooted", lambda: self.inner.read_rooted(realm, type, key))
+    def read_mutable(self, realm: str, type: str, key: str) -> MutableRow | None:
+        return self._do("read_mutable", lambda: self.inner.read_mutable(realm, type, key))
 
-    def update_rooted(self, realm: str, expected_version: int, row: RootedRow) -> bool:
-        return self._do("update_rooted", lambda: self.inner.update_rooted(realm, expected_version, row))
+    def update_mutable(self, realm: str, expected_version: int, row: MutableRow) -> bool:
+        return self._do("update_mutable", lambda: self.inner.update_mutable(realm, expected_version, row))
 
-    def delete_rooted(self, realm: str, type: str, key: str, expected_version: int) -> bool:
-        return self._do("delete_rooted", lambda: self.inner.delete_rooted(realm, type, key, expected_version))
+    def delete_mutable(self, realm: str, type: str, key: str, expected_version: int) -> bool:
+        return self._do("delete_mutable", lambda: self.inner.delete_mutable(realm, type, key, expected_version))
 
-    def list_rooted(self, realm: str, type: str, *, after: str = "", limit: int = 1_000) -> list[RootedRow]:
-        return self._do("list_rooted", lambda: self.inner.list_rooted(realm, type, after=after, limit=limit))
+    def list_mutable(self, realm: str, type: str, *, after: str = "", limit: int = 1_000) -> list[MutableRow]:
+        return self._do("list_mutable", lambda: self.inner.list_mutable(realm, type, after=after, limit=limit))
 
     def splits(self, table: Table, count: int) -> list[Split]:
         return self.inner.splits(table, count)

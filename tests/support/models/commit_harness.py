@@ -12,12 +12,12 @@ from headwater.persistence.backend import Backend
 from headwater.persistence.backends import open_backend
 from headwater.persistence.clock import Clock, SystemClock
 from headwater.persistence.commit.draft import BaseState, Draft, Plan, PlannedOperation
-from headwater.persistence.commit.lane import Answer, CommitRequest, Lane, LaneStats
+from headwater.persistence.commit.lane import CommitOutcome, CommitRequest, Lane, LaneStats
 from headwater.persistence.commit.replies import FutureReply
 from headwater.persistence.commit.retries import RetryPolicy
 from headwater.persistence.index import IndexRoot, decode_key, walk
 from headwater.persistence.log.log_entry import (
-    Logged,
+    LogRecord,
     change_of,
     head_before,
     objects_added,
@@ -163,15 +163,15 @@ def cut(kernel: RealmKernel, pointer: str, floor: int) -> None:
 # ── the log, read and checked ───────────────────────────────────────────────────────────────────────────────
 
 
-def whole_log(kernel: RealmKernel, pointer: str = MAIN) -> list[Logged]:
+def whole_log(kernel: RealmKernel, pointer: str = MAIN) -> list[LogRecord]:
     return list(PointerLog(kernel, pointer).forward())
 
 
-def checked_log(kernel: RealmKernel, pointer: str = MAIN) -> list[Logged]:
+def checked_log(kernel: RealmKernel, pointer: str = MAIN) -> list[LogRecord]:
     """The log from its floor to one head, both ways; dense, later and later, and each id recomputed from the Change."""
     log = PointerLog(kernel, pointer)
     head = log.head()
-    entries: list[Logged] = []
+    entries: list[LogRecord] = []
     while head.row.floor + len(entries) <= head.seq:
         entries += log.page(head.row.floor - 1 + len(entries), 70, head).entries
     assert list(log.backward(head.seq)) == entries[::-1]
@@ -189,7 +189,7 @@ def checked_log(kernel: RealmKernel, pointer: str = MAIN) -> list[Logged]:
     return entries
 
 
-def check_links(earlier: Logged | None, later: Logged | None) -> None:
+def check_links(earlier: LogRecord | None, later: LogRecord | None) -> None:
     """What an entry says of those before it."""
     assert later is not None
     entry, commits = later.entry, later.entry.kind in COMMITTING_KINDS
@@ -201,11 +201,11 @@ def check_links(earlier: Logged | None, later: Logged | None) -> None:
     assert entry.merge_seq == (entry.seq if entry.kind is Kind.MERGE else merge_seq if commits else 0)
 
 
-def request_ids(entries: Iterable[Logged]) -> list[str]:
+def request_ids(entries: Iterable[LogRecord]) -> list[str]:
     return [logged.entry.request_id for logged in entries]
 
 
-def state_at(kernel: RealmKernel, logged: Logged) -> dict[str, Value]:
+def state_at(kernel: RealmKernel, logged: LogRecord) -> dict[str, Value]:
     """Keys and values, as a reader of the state at that entry gets them."""
     state = State(kernel, logged)
     items = list(state.index.items())
@@ -213,7 +213,7 @@ def state_at(kernel: RealmKernel, logged: Logged) -> dict[str, Value]:
     return {decode_key(key)[0]: contents[value.object_id].value for key, value in items}
 
 
-def folded(entries: Iterable[Logged], before: Mapping[str, Value] | None = None) -> dict[str, Value]:
+def folded(entries: Iterable[LogRecord], before: Mapping[str, Value] | None = None) -> dict[str, Value]:
     """The state that operations alone make, by value; each must know what it replaces."""
     state = dict(before or {})
     for logged in entries:
@@ -227,7 +227,7 @@ def folded(entries: Iterable[Logged], before: Mapping[str, Value] | None = None)
     return state
 
 
-def vector_of(entries: Iterable[Logged], key: str = "vector") -> dict[str, int]:
+def vector_of(entries: Iterable[LogRecord], key: str = "vector") -> dict[str, int]:
     """The last vector, having checked that each entry raised its own author's slot by one and touched no other."""
     vector: dict[str, int] = {}
     for logged in entries:
@@ -241,7 +241,7 @@ def vector_of(entries: Iterable[Logged], key: str = "vector") -> dict[str, int]:
 # ── what a state reaches ────────────────────────────────────────────────────────────────────────────────────
 
 
-def reachable_at(kernel: RealmKernel, logged: Logged) -> set[int]:
+def reachable_at(kernel: RealmKernel, logged: LogRecord) -> set[int]:
     """By walking: the entry, its spilled operations, tail entries, index objects, contents."""
     entry, state = logged.entry, State(kernel, logged)
     found = {logged.object_id, *tail_ids(entry, logged.object_id)}
@@ -253,7 +253,7 @@ def reachable_at(kernel: RealmKernel, logged: Logged) -> set[int]:
 class LiveSets:
     """Live(P, s) by DESIGN's segment rule, from the Changes of all pointers alone."""
 
-    def __init__(self, logs: Mapping[str, Sequence[Logged]]) -> None:
+    def __init__(self, logs: Mapping[str, Sequence[LogRecord]]) -> None:
         self._logs = logs
         self._known: dict[tuple[str, int], frozenset[int]] = {}
 
@@ -273,7 +273,7 @@ class LiveSets:
         return frozenset(live)
 
 
-def everything_about(kernel: RealmKernel, pointers: Iterable[str]) -> Iterator[tuple[str, Logged]]:
+def everything_about(kernel: RealmKernel, pointers: Iterable[str]) -> Iterator[tuple[str, LogRecord]]:
     return itertools.chain.from_iterable(((name, logged) for logged in whole_log(kernel, name)) for name in pointers)
 
 
@@ -302,22 +302,22 @@ class Lanes:
             self._lanes[pointer] = Lane(pointer, self.kernel.committer._context, self.stats)
         return self._lanes[pointer]
 
-    def together(self, pointer: str, *requests: CommitRequest) -> list[Answer | BaseException]:
+    def together(self, pointer: str, *requests: CommitRequest) -> list[CommitOutcome | BaseException]:
         lane = self.lane(pointer)
-        replies: list[FutureReply[Answer]] = [FutureReply() for _ in requests]
+        replies: list[FutureReply[CommitOutcome]] = [FutureReply() for _ in requests]
         for request, reply in zip(requests, replies, strict=True):
             lane.submit(request, reply)
         while lane.run():
             pass
         return [reply.future.exception() or reply.future.result() for reply in replies]
 
-    def commit(self, pointer: str, request: CommitRequest) -> Answer:
+    def commit(self, pointer: str, request: CommitRequest) -> CommitOutcome:
         (answer,) = self.together(pointer, request)
         if isinstance(answer, BaseException):
             raise answer
         return answer
 
-    def landed(self, pointer: str, request: CommitRequest) -> Logged:
+    def landed(self, pointer: str, request: CommitRequest) -> LogRecord:
         logged = self.commit(pointer, request).logged
         assert logged is not None
         return logged

@@ -37,7 +37,7 @@ def one_write_at_a_time(backend: Backend) -> threading.RLock:
 
         return locked
 
-    for name in ("insert_rooted", "update_rooted", "delete_rooted"):
+    for name in ("insert_mutable", "update_mutable", "delete_mutable"):
         setattr(backend, name, guarded(getattr(backend, name)))
     return writing
 

@@ -22,7 +22,7 @@ import yaml
 
 from headwater.dev.kinds import kind_named
 from headwater.dev.server import START_TIMEOUT_SECONDS
-from headwater.dev.state import LOOPBACK, Record, free_ports
+from headwater.dev.state import LOOPBACK, ServerRecord, free_ports
 
 COMPOSE_FILE = Path(__file__).parent.parent.parent.parent / "docker-compose.yml"
 VARIABLE = re.compile(r"\$\{(?P<name>\w+)(?::-(?P<default>[^}]*)|:\?(?P<complaint>[^}]*))?\}")
@@ -65,7 +65,7 @@ class ContainerServer:
         from testcontainers.core.container import DockerContainer
 
         self.name, self.kind = name, kind_named(name)
-        self.record = Record(name, "", "", {"main": free_ports(1)[0]}, secrets.token_urlsafe(24))
+        self.record = ServerRecord(name, "", "", {"main": free_ports(1)[0]}, secrets.token_urlsafe(24))
         variables = {f"{name.upper()}_PORT": str(self.record.ports["main"]), "POSTGRES_PASSWORD": self.record.password}
         service = compose_service(name, variables)
         self.container = DockerContainer(str(service["image"]))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from headwater.persistence.backends.memory.memory_backend import MemoryBackend, MemoryStore
 from headwater.persistence.commit import draft
-from headwater.persistence.log.log_entry import Logged
+from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.reading.state import State, base_state
 from headwater.persistence.rows import Table
 from headwater.persistence.store import RealmKernel
@@ -58,7 +58,7 @@ class History:
         self.lanes = Lanes(self.kernel)
         self.chance = random.Random(seed)
         self.states: dict[tuple[str, int], dict[str, Value]] = {}
-        self.logs: dict[str, list[Logged]] = {}
+        self.logs: dict[str, list[LogRecord]] = {}
         self._number = 0
 
     def step(self, kind: str = "") -> None:
@@ -156,7 +156,7 @@ def test_a_branch_that_is_committed_to_at_once_keeps_the_tail_of_its_base(kernel
 def test_a_pointer_can_be_assigned_to_an_entry_of_the_same_batch(kernel: RealmKernel) -> None:
     class BackToHead(MoveTo, frozen=True, kw_only=True):
         def plan(self, seen: draft.Draft) -> draft.Plan:
-            return draft.Plan(kind=self.kind, author="harness", message="", base=base_state(seen.made[-1]))
+            return draft.Plan(kind=self.kind, author="harness", message="", base=base_state(seen.entries[-1]))
 
     answers = Lanes(kernel).together(
         MAIN, Write(puts={"a": {"v": 1}}), BackToHead(kind=Kind.ASSIGN), Write(puts={"b": {"v": 2}})

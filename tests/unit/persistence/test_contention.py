@@ -6,13 +6,19 @@ from pathlib import Path
 
 import msgspec
 
-from headwater.persistence.commit.contention import MET_TURN_ROUND_TRIPS, STEP_BACK_ROUND_TRIPS, TURN_MAX, TURN_MIN, Turns
+from headwater.persistence.commit.contention import (
+    MET_TURN_ROUND_TRIPS,
+    STEP_BACK_ROUND_TRIPS,
+    TURN_MAX,
+    TURN_MIN,
+    ContentionControl,
+)
 from headwater.persistence.commit.retries import RetryPolicy
 
 ROUND_TRIP = 2_000
 
 
-def run_batches(turns: Turns, now: int, count: int) -> tuple[int, list[int]]:
+def run_batches(turns: ContentionControl, now: int, count: int) -> tuple[int, list[int]]:
     """Back to back, each of one round trip; the batches after which the lane stepped back."""
     pauses = []
     for n in range(count):
@@ -25,14 +31,14 @@ def run_batches(turns: Turns, now: int, count: int) -> tuple[int, list[int]]:
 
 
 def test_a_lane_that_meets_nobody_steps_back_more_and_more_rarely() -> None:
-    _, pauses = run_batches(Turns(), 10**15, 5_000)
+    _, pauses = run_batches(ContentionControl(), 10**15, 5_000)
     turns = [later - earlier for earlier, later in zip([-1, *pauses], pauses, strict=False)]
     assert turns[0] == TURN_MIN * STEP_BACK_ROUND_TRIPS and turns[-1] == TURN_MAX * STEP_BACK_ROUND_TRIPS
     assert turns == sorted(turns)
 
 
 def test_a_lane_that_has_met_others_steps_back_after_a_few_batches_until_they_are_gone() -> None:
-    turns = Turns()
+    turns = ContentionControl()
     now, _ = run_batches(turns, 10**15, 5_000)
     turns.met_others(now)
     now, pauses = run_batches(turns, now, 20)
@@ -42,14 +48,14 @@ def test_a_lane_that_has_met_others_steps_back_after_a_few_batches_until_they_ar
 
 
 def test_a_lane_that_leaves_gaps_by_itself_never_steps_back() -> None:
-    turns, now = Turns(), 10**15
+    turns, now = ContentionControl(), 10**15
     for _ in range(1_000):
         assert turns.landed(now, now + ROUND_TRIP) == 0.0
         now += ROUND_TRIP + 2 * STEP_BACK_ROUND_TRIPS * ROUND_TRIP
 
 
 def test_a_clock_that_is_set_makes_no_pause_negative_or_endless() -> None:
-    turns, now = Turns(), 10**15
+    turns, now = ContentionControl(), 10**15
     for step in (0, -(10**12), 10**12, -1, 0):
         now += step
         assert 0.0 <= turns.landed(now, now - 5) <= 1.0

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from headwater.persistence.backend import Backend
 from headwater.persistence.backends.memory import open_memory
 from headwater.persistence.backends.memory.memory_backend import MemoryBackend, MemoryStore
-from headwater.persistence.ids.id_generator import CLOCK_BACK_MS_MAX, IdSource
+from headwater.persistence.ids.id_generator import CLOCK_BACK_MS_MAX, IdGenerator
 from headwater.persistence.ids.node_leases import LEASE_TYPE, NodeLeases
 from headwater.persistence.ids.snowflake import EPOCH_MS, IDS_PER_MS, NODES, id_parts, id_time_micros
-from headwater.persistence.rows import SYSTEM_REALM, RootedRow
+from headwater.persistence.rows import SYSTEM_REALM, MutableRow
 from headwater.schemas.errors import (
     AllNodesTaken,
     ClockMovedBackwards,
@@ -36,11 +36,11 @@ def leases(backend: Backend, clock: ManualClock, nodes: int = NODES, lease_secon
     return NodeLeases(backend, clock, nodes=nodes, lease_seconds=lease_seconds, host="host", rng=random.Random(1))
 
 
-def source(backend: Backend | None = None, clock: ManualClock | None = None, nodes: int = NODES) -> IdSource:
-    return IdSource(leases(backend or open_memory("memory://"), clock or ManualClock(), nodes))
+def source(backend: Backend | None = None, clock: ManualClock | None = None, nodes: int = NODES) -> IdGenerator:
+    return IdGenerator(leases(backend or open_memory("memory://"), clock or ManualClock(), nodes))
 
 
-def node_of(ids: IdSource) -> int:
+def node_of(ids: IdGenerator) -> int:
     assert ids.lease is not None
     return ids.lease.node
 
@@ -116,7 +116,7 @@ def test_a_clock_that_ids_cannot_hold_is_an_error() -> None:
 
 
 def test_threads_never_get_an_id_twice_and_each_sees_its_own_ascend() -> None:
-    ids = IdSource(NodeLeases(open_memory("memory://")))
+    ids = IdGenerator(NodeLeases(open_memory("memory://")))
     made: list[list[int]] = [[] for _ in range(8)]
 
     def work(mine: list[int]) -> None:
@@ -244,7 +244,7 @@ def test_lessees_with_clocks_of_their_own_never_repeat_an_id(steps: list[tuple[i
     """Four processes share two nodes; each has its own clock that jumps, lags and turns back; some die holding a lease."""
     backend = open_memory("memory://")
     clocks = [ManualClock() for _ in range(4)]
-    sources: list[IdSource | None] = [None] * 4
+    sources: list[IdGenerator | None] = [None] * 4
     newest = [0] * 4
     seen: set[int] = set()
 
@@ -308,11 +308,11 @@ class FaultyMemory(MemoryBackend):
             raise OutcomeUnknown("planned")
         return applied and fault != "landed, said not"
 
-    def insert_rooted(self, realm: str, row: RootedRow) -> bool:
-        return self._faulty(lambda: MemoryBackend.insert_rooted(self, realm, row))
+    def insert_mutable(self, realm: str, row: MutableRow) -> bool:
+        return self._faulty(lambda: MemoryBackend.insert_mutable(self, realm, row))
 
-    def update_rooted(self, realm: str, expected_version: int, row: RootedRow) -> bool:
-        return self._faulty(lambda: MemoryBackend.update_rooted(self, realm, expected_version, row))
+    def update_mutable(self, realm: str, expected_version: int, row: MutableRow) -> bool:
+        return self._faulty(lambda: MemoryBackend.update_mutable(self, realm, expected_version, row))
 
 
 FAULTS = ["unavailable", "not landed", "landed", "landed, said not"]
@@ -338,17 +338,17 @@ def test_a_lease_is_acquired_renewed_and_released_once_whatever_the_store_answer
 
 def test_a_lease_that_a_rival_took_while_ours_was_unanswered_is_not_ours() -> None:
     clock = ManualClock()
-    theirs = RootedRow(type=LEASE_TYPE, key="0000", created_at=1, expires_at=clock.micros + 1_000_000_000)
+    theirs = MutableRow(type=LEASE_TYPE, key="0000", created_at=1, expires_at=clock.micros + 1_000_000_000)
 
     class RivalIsFirst(MemoryBackend):
-        def insert_rooted(self, realm: str, row: RootedRow) -> bool:
-            super().insert_rooted(realm, theirs)
+        def insert_mutable(self, realm: str, row: MutableRow) -> bool:
+            super().insert_mutable(realm, theirs)
             raise OutcomeUnknown("planned")
 
     backend = RivalIsFirst(MemoryStore())
     with pytest.raises(AllNodesTaken):
         source(backend, clock, nodes=1)
-    assert backend.read_rooted(SYSTEM_REALM, LEASE_TYPE, "0000") == theirs
+    assert backend.read_mutable(SYSTEM_REALM, LEASE_TYPE, "0000") == theirs
 
 
 def test_ids_go_on_while_the_store_is_away_and_stop_when_the_lease_ends() -> None:

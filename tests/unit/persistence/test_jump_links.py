@@ -9,8 +9,8 @@ from typing import TypeVar
 import msgspec
 import pytest
 
-from headwater.persistence.log.jump_links import NO_LINK, Link, Spine
-from headwater.persistence.log.log_entry import ENTRY, Entry, Logged, id_of
+from headwater.persistence.log.jump_links import NO_LINK, JumpLink, JumpPath
+from headwater.persistence.log.log_entry import ENTRY, Entry, LogRecord, id_of
 from headwater.persistence.log.log_walk import LogWalk
 from headwater.persistence.objects.object_types import ObjectType
 from headwater.schemas.change import Kind
@@ -33,12 +33,12 @@ def myers_jumps(count: int) -> list[int]:
 
 def spine_jumps(count: int, *, forgets_every: int = 0) -> list[int]:
     """`forgets_every` starts with an empty spine again, as another process does."""
-    links, spine, head = [NO_LINK], Spine(), NO_LINK
+    links, spine, head = [NO_LINK], JumpPath(), NO_LINK
     for seq in range(1, count + 1):
         if forgets_every and seq % forgets_every == 0:
-            spine = Spine()
+            spine = JumpPath()
         jump, spine = spine.next(head, lambda link: links[link.seq])
-        head = Link(seq, seq)
+        head = JumpLink(seq, seq)
         spine = spine.starting_at(head)
         links.append(jump)
     return [link.seq for link in links]
@@ -77,8 +77,8 @@ class SyntheticLog:
             jump_id=self._jumps[seq], jump_seq=self._jumps[seq],
         )  # fmt: skip
 
-    def newest(self) -> Logged:
-        return Logged(id_of(self.entry(self.count), self.count), self.entry(self.count))
+    def newest(self) -> LogRecord:
+        return LogRecord(id_of(self.entry(self.count), self.count), self.entry(self.count))
 
 
 @pytest.mark.parametrize("embeds_every", [1, 2, 5, 24])

@@ -13,7 +13,7 @@ import pytest
 from headwater.persistence.backends.memory.memory_backend import MemoryBackend, MemoryStore
 from headwater.persistence.commit import committer, lane
 from headwater.persistence.commit.draft import Draft, Plan
-from headwater.persistence.commit.lane import Answer
+from headwater.persistence.commit.lane import CommitOutcome
 from headwater.persistence.commit.retries import RetryPolicy
 from headwater.persistence.store import Store
 from headwater.schemas.errors import (
@@ -83,7 +83,7 @@ def test_nothing_to_do_is_told_with_the_head_that_says_so(two_stores: tuple[Stor
     stale, other = (Lanes(store.kernel(REALM)) for store in two_stores)
     stale.commit(MAIN, Write(puts={"a": {"v": 1}, "b": {"v": 1}}))
     moved = other.landed(MAIN, Write(puts={"a": {"v": 2}}))
-    assert stale.commit(MAIN, Write(deletes=("absent",))) == Answer(None, moved.entry.seq, moved.commit)
+    assert stale.commit(MAIN, Write(deletes=("absent",))) == CommitOutcome(None, moved.entry.seq, moved.commit)
 
 
 def test_a_conflict_against_the_held_head_costs_one_strong_read_and_no_write(store: Store, backend: FaultyBackend) -> None:
@@ -106,7 +106,9 @@ def test_what_waits_together_lands_behind_one_cas_and_a_conflict_fails_alone(sto
     requests.insert(20, Write(puts={"a": {"v": 1}}, expected={"vector": None}))  # type: ignore[arg-type]
     answers = lanes.together(MAIN, *requests)
     assert isinstance(answers.pop(20), CommitConflict)
-    assert [answer.logged.entry.seq for answer in answers if isinstance(answer, Answer) and answer.logged] == list(range(2, 52))
+    assert [answer.logged.entry.seq for answer in answers if isinstance(answer, CommitOutcome) and answer.logged] == list(
+        range(2, 52)
+    )
     assert backend.calls["commit"] == 1 and lanes.stats.refused == 1
     assert vector_of(checked_log(store.kernel(REALM))) == {"w": 51}
 
@@ -120,7 +122,7 @@ def test_each_of_a_batch_sees_what_those_before_it_leave(store: Store) -> None:
         Write(puts={"a": {"v": 2}}, expected={"a": None}),
         Write(puts={"a": {"v": 3}}, expected={"a": {"v": 1}}),
     )
-    assert isinstance(put, Answer) and isinstance(delete, Answer) and isinstance(again, Answer)
+    assert isinstance(put, CommitOutcome) and isinstance(delete, CommitOutcome) and isinstance(again, CommitOutcome)
     assert isinstance(conflict, CommitConflict)
     assert state_at(lanes.kernel, whole_log(lanes.kernel)[-1]) == {"a": {"v": 2}}
 
@@ -134,7 +136,7 @@ class Broken(Write, frozen=True, kw_only=True):
 
 def test_a_request_whose_plan_is_broken_fails_alone(store: Store) -> None:
     before, broken, after = Lanes(store.kernel(REALM)).together(MAIN, Bump(writer="w"), Broken(), Bump(writer="w"))
-    assert isinstance(before, Answer) and isinstance(broken, RuntimeError) and isinstance(after, Answer)
+    assert isinstance(before, CommitOutcome) and isinstance(broken, RuntimeError) and isinstance(after, CommitOutcome)
     assert vector_of(checked_log(store.kernel(REALM))) == {"w": 2}
 
 
@@ -162,8 +164,8 @@ def test_a_request_of_several_entries_lands_whole_or_not_at_all(store: Store) ->
     lanes = Lanes(store.kernel(REALM))
     fails, whole = Several(fails=True), Several(request_id_is_callers=True)
     one, refused, several, two = lanes.together(MAIN, Bump(writer="w"), fails, whole, Bump(writer="w"))
-    assert isinstance(one, Answer) and isinstance(refused, CommitConflict) and isinstance(two, Answer)
-    assert isinstance(several, Answer) and several.head_seq == 4
+    assert isinstance(one, CommitOutcome) and isinstance(refused, CommitConflict) and isinstance(two, CommitOutcome)
+    assert isinstance(several, CommitOutcome) and several.head_seq == 4
     entries = checked_log(lanes.kernel)
     assert vector_of(entries) == {"w": 2, "several": 3}
     replayed = Lanes(store_on(store.backend).kernel(REALM)).commit(MAIN, whole)
@@ -224,7 +226,7 @@ def test_lanes_that_never_rest_do_not_keep_others_from_a_thread(store: Store, mo
         resting = threading.Event()
 
         def never_rests(pointer: str) -> None:
-            def again(_: Future[Answer]) -> None:
+            def again(_: Future[CommitOutcome]) -> None:
                 if not resting.is_set():
                     kernel.committer.submit(pointer, Bump(writer="w")).add_done_callback(again)
 
@@ -267,7 +269,7 @@ def test_a_caller_that_goes_away_takes_only_its_own_request_back(store: Store, b
     pause = Pause("commit")
     backend.arm(pause.fault)
 
-    async def callers() -> list[Answer | BaseException]:
+    async def callers() -> list[CommitOutcome | BaseException]:
         first_in = asyncio.ensure_future(kernel.committer.commit_async(MAIN, Bump(writer="in flight")))
         assert await asyncio.to_thread(pause.reached.wait, 10)
         waiting = [asyncio.ensure_future(kernel.committer.commit_async(MAIN, Bump(writer=f"w{n}"))) for n in range(3)]
@@ -279,7 +281,7 @@ def test_a_caller_that_goes_away_takes_only_its_own_request_back(store: Store, b
         return await asyncio.gather(*waiting, return_exceptions=True)
 
     one, cancelled, three = asyncio.run(callers())
-    assert isinstance(one, Answer) and isinstance(cancelled, asyncio.CancelledError) and isinstance(three, Answer)
+    assert isinstance(one, CommitOutcome) and isinstance(cancelled, asyncio.CancelledError) and isinstance(three, CommitOutcome)
     assert vector_of(checked_log(kernel)) == {"in flight": 1, "w0": 1, "w2": 1}
 
 
@@ -308,7 +310,7 @@ def callers_write(value: int = 1) -> Write:
 def test_one_request_id_twice_in_a_batch_is_one_entry(store: Store) -> None:
     lanes, write = Lanes(store.kernel(REALM)), callers_write()
     one, other, two = lanes.together(MAIN, write, Bump(writer="w"), write)
-    assert isinstance(one, Answer) and isinstance(two, Answer) and isinstance(other, Answer)
+    assert isinstance(one, CommitOutcome) and isinstance(two, CommitOutcome) and isinstance(other, CommitOutcome)
     assert two.replayed and not one.replayed and one.logged == two.logged
     assert len(checked_log(lanes.kernel)) == 2
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from headwater.persistence.commit.linger import LOOKS, OWN_WORK_MAX, SHARE_MAX, Gathering
+from headwater.persistence.commit.linger import LOOKS, OWN_WORK_MAX, SHARE_MAX, Linger
 
 
 class Naps:
@@ -24,7 +24,7 @@ class Naps:
 
 def wait(callers: int, store_micros: int, coming: Iterator[int], own_micros: int = 0) -> list[float]:
     clock = Naps()
-    gathering = Gathering(clock)
+    gathering = Linger(clock)
     gathering.landed(callers, own_micros, store_micros)
     gathering.wait(lambda: next(coming))
     return clock.slept_seconds
@@ -57,7 +57,7 @@ def test_nobody_is_waited_for_where_the_lanes_own_work_outweighs_the_store() -> 
 
 def test_a_lane_that_rested_starts_at_once() -> None:
     clock = Naps()
-    gathering = Gathering(clock)
+    gathering = Linger(clock)
     gathering.landed(8, 0, 10_000)
     gathering.rest()
     gathering.wait(lambda: 1)

@@ -20,7 +20,7 @@ import headwater
 from headwater import Delete, IcebergTable, Metrics, Namespace, Put, Spans
 from headwater.embedded import CatalogHandle, Headwater
 from headwater.persistence.commit.committer import Committer
-from headwater.persistence.commit.lane import Answer
+from headwater.persistence.commit.lane import CommitOutcome
 from headwater.persistence.commit.observer import outcome_of
 from headwater.producer.commits.catalog_commit import CatalogCommit
 from headwater.producer.commits.commit_meta import CommitMeta
@@ -203,7 +203,7 @@ def test_a_request_that_the_lane_does_not_take_is_answered_to_observers_too(
 
 
 def test_every_end_of_a_request_has_a_name() -> None:
-    cancelled, broken = Future[Answer](), Future[Answer]()
+    cancelled, broken = Future[CommitOutcome](), Future[CommitOutcome]()
     cancelled.cancel()
     cancelled.set_running_or_notify_cancel()
     broken.set_exception(ValueError("a bug"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import headwater
 from headwater.embedded import _meta
-from headwater.persistence.commit.lane import Answer
+from headwater.persistence.commit.lane import CommitOutcome
 from headwater.persistence.rows import Table
 from headwater.producer.commits.catalog_commit import CatalogCommit
 from headwater.schemas.errors import ObjectNotFound
@@ -33,7 +33,7 @@ def test_a_batch_that_finds_nothing_in_the_cache_reads_in_bulk() -> None:
         branch.commit([put(number, "old") for number in range(TABLES)])
         lanes, backend = cold_lanes(engine, engine.realm("r").kernel.realm)
         answers = lanes.together(branch.pointer, *requests(lanes))
-        assert all(isinstance(answer, Answer) for answer in answers)
+        assert all(isinstance(answer, CommitOutcome) for answer in answers)
         # The head entry, its tail, the index, the contents; without foresight 64 reads more.
         assert backend.calls["fetch_objects"] <= 6
         assert next(branch.changes(after=2)).operations[0].before == {"metadata_location": "old"}
@@ -51,4 +51,4 @@ def test_a_content_that_is_gone_fails_its_own_request_alone() -> None:
         lanes, _ = cold_lanes(engine, kernel.realm)
         answers = lanes.together(branch.pointer, *requests(lanes))
         assert [type(answer) for answer in answers].count(ObjectNotFound) == 1
-        assert sum(isinstance(answer, Answer) for answer in answers) == TABLES - 1
+        assert sum(isinstance(answer, CommitOutcome) for answer in answers) == TABLES - 1

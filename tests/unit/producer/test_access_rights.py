@@ -206,11 +206,11 @@ def test_rows_of_secrets_that_no_record_names_are_forgotten_and_others_stay(kern
     principals.create("alice", meta=META)
     with pytest.raises(RecordExists):
         principals.create("alice", meta=META)  # its row was kept before it was refused
-    rows = kernel.store.backend.list_rooted(kernel.realm, "principal-secret")
+    rows = kernel.store.backend.list_mutable(kernel.realm, "principal-secret")
     assert len(rows) == 3
     assert principals.forget_unreferenced() == 0, "a row may be waiting for its record"
     assert principals.forget_unreferenced(older_than_seconds=-1) == 1
-    assert len(kernel.store.backend.list_rooted(kernel.realm, "principal-secret")) == 2
+    assert len(kernel.store.backend.list_mutable(kernel.realm, "principal-secret")) == 2
 
 
 def test_a_write_over_an_old_version_is_refused(kernel: RealmKernel) -> None:

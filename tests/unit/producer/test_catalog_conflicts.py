@@ -15,13 +15,13 @@ from headwater.persistence.commit.draft import PlannedOperation
 from headwater.persistence.log.log_entry import Content
 from headwater.producer.commits.conflicts import (
     ConflictKind,
-    Found,
+    ConflictResult,
+    HeadContent,
     HeadFacts,
-    Verdict,
     ancestors_of,
     ancestors_to_read,
+    check_conflicts,
     conflict_error,
-    judge,
     namespaces_removed,
     removed_keys,
 )
@@ -55,7 +55,7 @@ def facts_of(state: Mapping[KeyPath, Content], prepared: tuple[Prepared, ...], b
     """What a committer would read, in the same two steps."""
     object_ids = {key: number for number, key in enumerate(sorted(state), start=1)}
     named = {key for operation in prepared for key in (operation.key, operation.source)}
-    found = {key: Found(state[key], object_ids[key], 9) for key in named if key in state}
+    found = {key: HeadContent(state[key], object_ids[key], 9) for key in named if key in state}
     going = removed_keys(prepared)
     left = {}
     for namespace in namespaces_removed(prepared, found):
@@ -65,7 +65,7 @@ def facts_of(state: Mapping[KeyPath, Content], prepared: tuple[Prepared, ...], b
     tags = {key: 1 if state[key].type == "NAMESPACE" else 2 for key in ancestors_to_read(prepared) if key in state}
     of_base = None
     if base is not None:
-        of_base = {key: Found(base[key], 100 + number, 9) for number, key in enumerate(sorted(base)) if key in named}
+        of_base = {key: HeadContent(base[key], 100 + number, 9) for number, key in enumerate(sorted(base)) if key in named}
     return HeadFacts(found=found, ancestor_tags=tags, left_below=left, base=of_base)
 
 
@@ -217,7 +217,7 @@ def test_the_rules_agree_with_a_model_and_every_conflict_kind_fires() -> None:
         operations = random_operations(chance, state)
         base = chance.choice([None, None, dict(state), random_state(chance)])
         prepared = prepare(operations, lambda: FRESH_ID).operations
-        verdict = judge(prepared, facts_of(state, prepared, base))
+        verdict = check_conflicts(prepared, facts_of(state, prepared, base))
         found = {(conflict.kind, conflict.key) for conflict in verdict.conflicts}
         assert found == model_conflicts(state, prepared, base)
         assert len(found) == len(verdict.conflicts)
@@ -231,7 +231,7 @@ def test_the_rules_agree_with_a_model_and_every_conflict_kind_fires() -> None:
     assert set(allowed) == set(Op)
 
 
-def check_outcome(state: State, prepared: tuple[Prepared, ...], verdict: Verdict) -> None:
+def check_outcome(state: State, prepared: tuple[Prepared, ...], verdict: ConflictResult) -> None:
     """Planned operations, applied, leave what the model leaves; every key has its namespaces."""
     final = dict(state)
     for operation in verdict.planned:
@@ -244,13 +244,15 @@ def check_outcome(state: State, prepared: tuple[Prepared, ...], verdict: Verdict
     assert all(final[ancestor].type == "NAMESPACE" for key in final for ancestor in ancestors_of(key))
 
 
-def verdict_of(state: dict[KeyPath, AnyContent], *operations: CatalogOperation, skip_equal_puts: bool = False) -> Verdict:
+def verdict_of(
+    state: dict[KeyPath, AnyContent], *operations: CatalogOperation, skip_equal_puts: bool = False
+) -> ConflictResult:
     held = {key: content(of, bytes([number]) * 16) for number, (key, of) in enumerate(state.items(), start=1)}
     prepared = prepare(operations, lambda: FRESH_ID).operations
-    return judge(prepared, facts_of(held, prepared, None), skip_equal_puts=skip_equal_puts)
+    return check_conflicts(prepared, facts_of(held, prepared, None), skip_equal_puts=skip_equal_puts)
 
 
-def kinds(verdict: Verdict) -> list[tuple[str, KeyPath]]:
+def kinds(verdict: ConflictResult) -> list[tuple[str, KeyPath]]:
     return [(conflict.kind, conflict.key) for conflict in verdict.conflicts]
 
 
@@ -311,7 +313,7 @@ def test_a_put_that_changes_nothing_is_planned_unless_the_caller_wants_it_skippe
 
 def test_only_reads_are_nothing_to_do() -> None:
     verdict = verdict_of(TREE, Unchanged(("a", "t"), IcebergTable("s3://1")), Unchanged(("z",), must_not_exist=True))
-    assert verdict == Verdict([], [])
+    assert verdict == ConflictResult([], [])
 
 
 def test_the_error_carries_all_conflicts_and_tells_the_first() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.persistence.log.log_entry import Entry, Logged, StoredBase, StoredOperation, StoredSource, change_of, id_of
+from headwater.persistence.log.log_entry import Entry, LogRecord, StoredBase, StoredOperation, StoredSource, change_of, id_of
 from headwater.producer.publisher.kafka import fast_avro
 from headwater.producer.publisher.kafka.fast_avro import encode_entry
 from headwater.schemas.avro.avro_codec import from_avro, to_avro
@@ -60,8 +60,8 @@ entries = st.builds(
 )
 
 
-def logged(entry: Entry, object_id: int) -> Logged:
-    return Logged(id_of(entry, object_id), entry)
+def logged(entry: Entry, object_id: int) -> LogRecord:
+    return LogRecord(id_of(entry, object_id), entry)
 
 
 @given(entries, ids)

@@ -8,7 +8,7 @@ import fastavro
 import msgspec
 import pytest
 
-from headwater.persistence.log.log_entry import Entry, Logged, StoredOperation, change_of
+from headwater.persistence.log.log_entry import Entry, LogRecord, StoredOperation, change_of
 from headwater.producer.publisher.kafka.outgoing_records import KafkaRecord, Records
 from headwater.producer.publisher.kafka.topics import RealmTopics, Topic
 from headwater.schemas.avro.avro_codec import CHANGE_SCHEMA, to_avro
@@ -26,7 +26,7 @@ TOPICS = RealmTopics(
 )
 
 
-LOGGED = Logged(
+LOGGED = LogRecord(
     bytes.fromhex(FULL_CHANGE.entry_id),
     Entry(
         pointer=FULL_CHANGE.pointer,

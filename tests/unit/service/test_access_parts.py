@@ -26,7 +26,7 @@ from headwater.service.auth.caller import Caller
 from headwater.service.auth.rights.rate_limits import RateLimits, TokenBuckets
 from headwater.service.auth.rights.realm_rights import RealmRights
 from headwater.service.auth.tokens.signing_keys import LOOK_AGAIN_SECONDS, STRANGERS_BURST, SigningKeys
-from headwater.service.auth_factory import open_access
+from headwater.service.auth_factory import build_access
 from headwater.service.config import ServeConfig
 from headwater.service.operations.realm_feeds import RealmFeeds
 from tests.support.faults.manual_clock import ManualClock
@@ -214,7 +214,7 @@ def test_another_authorizer_is_chosen_by_its_entry_point(store: Store, monkeypat
     monkeypatch.setattr(auth_factory.metadata, "entry_points", installed)
     config = ServeConfig(store="memory://", store_options=StoreOptions(), authorizer="nobody", secret_cost=CHEAP)
     feeds = RealmFeeds(store, encoded_bytes_max=0)
-    access = open_access(config, feeds)
+    access = build_access(config, feeds)
     root = Caller(name="root", realm="r", instance=Realms(store).get("r").instance)
     with pytest.raises(NotPermitted):
         access.check(root, Right.REALM_MANAGE)
@@ -228,6 +228,6 @@ def test_a_plug_in_that_is_not_installed_is_refused_by_name(store: Store, settin
     config = ServeConfig(store="memory://", store_options=StoreOptions(), secret_cost=CHEAP, **options)
     feeds = RealmFeeds(store, encoded_bytes_max=0)
     with pytest.raises(InvalidInput) as refused:
-        open_access(config, feeds)
+        build_access(config, feeds)
     assert refused.value.field == setting and isinstance(refused.value, HeadwaterError)
     feeds.close()

@@ -10,7 +10,7 @@ import pytest
 from headwater.schemas.errors import CatalogNotFound, InvalidInput, RequestTooLarge
 from headwater.service.errors.languages import best_language
 from headwater.service.errors.problems import problem_of
-from headwater.service.errors.translations import catalogues, english_catalogue, error_kinds, read_catalogue, told
+from headwater.service.errors.translations import catalogues, english_catalogue, error_kinds, localize, read_catalogue
 
 
 @pytest.mark.parametrize("language", catalogues())
@@ -29,8 +29,8 @@ def test_every_error_has_a_code_of_its_own() -> None:
 
 def test_english_is_the_errors_own_words() -> None:
     error = CatalogNotFound("there is no catalog 'x'.", field="catalog", remedy="Create it.")
-    assert told(error) == told(error, "fr")
-    assert (told(error).title, told(error).detail) == ("Catalog not found", "there is no catalog 'x'.")
+    assert localize(error) == localize(error, "fr")
+    assert (localize(error).title, localize(error).detail) == ("Catalog not found", "there is no catalog 'x'.")
 
 
 def test_a_problem_in_german_keeps_code_facts_and_the_exact_sentence() -> None:
@@ -43,7 +43,7 @@ def test_a_problem_in_german_keeps_code_facts_and_the_exact_sentence() -> None:
 
 def test_a_sentence_cannot_reach_into_objects() -> None:
     error = InvalidInput("x", field="{field.__class__}")
-    assert told(error, "de").detail == "So kann „{field.__class__}“ nicht gemeint sein."
+    assert localize(error, "de").detail == "So kann „{field.__class__}“ nicht gemeint sein."
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from headwater.schemas.errors import StoreUnavailable
-from headwater.service.iceberg.operations.coalesced_reads import StateReads
+from headwater.service.iceberg.operations.coalesced_reads import CoalescedReads
 
 KEY = ("db", "t")
 
@@ -38,13 +38,13 @@ async def until_begun(branch: Branch) -> None:
     await asyncio.to_thread(branch.begun.acquire)
 
 
-def ask(reads: StateReads, branch: Branch, key: tuple[str, ...] = KEY) -> asyncio.Future[Any]:
+def ask(reads: CoalescedReads, branch: Branch, key: tuple[str, ...] = KEY) -> asyncio.Future[Any]:
     return asyncio.ensure_future(reads.get(branch, key))  # type: ignore[arg-type]
 
 
 def test_a_read_that_began_before_a_question_does_not_answer_it() -> None:
     async def run() -> None:
-        reads, branch = StateReads(), Branch()
+        reads, branch = CoalescedReads(), Branch()
         first = ask(reads, branch)
         await until_begun(branch)
         late = [ask(reads, branch, ("db", str(number))) for number in range(20)]
@@ -62,7 +62,7 @@ def test_a_read_that_began_before_a_question_does_not_answer_it() -> None:
 
 def test_a_fault_reaches_all_who_asked_and_the_next_read_is_a_new_one() -> None:
     async def run() -> None:
-        reads, branch = StateReads(), Branch()
+        reads, branch = CoalescedReads(), Branch()
         branch.fault = StoreUnavailable("as ordered")
         asked = [ask(reads, branch) for _ in range(3)]
         await until_begun(branch)
@@ -79,7 +79,7 @@ def test_a_fault_reaches_all_who_asked_and_the_next_read_is_a_new_one() -> None:
 
 def test_one_who_hangs_up_takes_nothing_from_the_others() -> None:
     async def run() -> None:
-        reads, branch = StateReads(), Branch()
+        reads, branch = CoalescedReads(), Branch()
         gone, stays = ask(reads, branch), ask(reads, branch)
         await until_begun(branch)
         gone.cancel()

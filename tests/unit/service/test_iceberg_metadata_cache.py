@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headwater.schemas.errors import LocationForbidden
-from headwater.service.iceberg.operations.metadata_cache import BYTES_A_BYTE, KeptFiles
+from headwater.service.iceberg.operations.metadata_cache import BYTES_A_BYTE, MetadataCache
 from headwater.service.iceberg.operations.metadata_files import MetadataFile, MetadataFiles
 from headwater.service.storage.files import LocalFiles
 from headwater.service.storage.locations import Warehouse
@@ -18,7 +18,7 @@ def file(name: str, size: int = 100) -> MetadataFile:
 
 
 def test_what_was_not_asked_for_longest_goes_first() -> None:
-    kept: KeptFiles[MetadataFile] = KeptFiles(3 * 100 * BYTES_A_BYTE)
+    kept: MetadataCache[MetadataFile] = MetadataCache(3 * 100 * BYTES_A_BYTE)
     for name in "abc":
         kept.keep(("w", name), file(name))
     assert kept.get(("w", "a")) is not None
@@ -28,7 +28,7 @@ def test_what_was_not_asked_for_longest_goes_first() -> None:
 
 
 def test_what_has_a_newer_version_goes_before_all_others() -> None:
-    kept: KeptFiles[MetadataFile] = KeptFiles(3 * 100 * BYTES_A_BYTE)
+    kept: MetadataCache[MetadataFile] = MetadataCache(3 * 100 * BYTES_A_BYTE)
     for name in "abc":
         kept.keep(("w", name), file(name))
     kept.supersede(("w", "c"))
@@ -37,7 +37,7 @@ def test_what_has_a_newer_version_goes_before_all_others() -> None:
 
 
 def test_one_file_is_kept_though_it_is_too_large_and_forgotten_ones_weigh_nothing() -> None:
-    kept: KeptFiles[MetadataFile] = KeptFiles(10)
+    kept: MetadataCache[MetadataFile] = MetadataCache(10)
     kept.keep(("w", "a"), file("a"))
     kept.keep(("w", "b"), file("b"))
     assert (kept.get(("w", "a")), kept.get(("w", "b")) is not None) == (None, True)
@@ -48,7 +48,7 @@ def test_one_file_is_kept_though_it_is_too_large_and_forgotten_ones_weigh_nothin
 
 def test_what_one_warehouse_has_in_memory_is_not_given_to_another(tmp_path: Path) -> None:
     """⚠ A commit through another door may name any location."""
-    kept: KeptFiles[MetadataFile] = KeptFiles()
+    kept: MetadataCache[MetadataFile] = MetadataCache()
     mine, theirs = (MetadataFiles(Warehouse((tmp_path / name).as_uri()), LocalFiles(), kept) for name in ("mine", "theirs"))
     written = theirs.write(b"{}", (tmp_path / "theirs" / "t").as_uri(), {})
     assert theirs.load(written.location) is written

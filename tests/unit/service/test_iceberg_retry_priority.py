@@ -10,7 +10,7 @@ import pytest
 
 from headwater.schemas.errors import LaneFull, RequirementFailed
 from headwater.service.iceberg import retry_priority as module
-from headwater.service.iceberg.retry_priority import Turns
+from headwater.service.iceberg.retry_priority import WriterQueue
 
 TABLE = ("db", "t")
 
@@ -24,7 +24,7 @@ class Table:
 
     def __init__(self) -> None:
         self.snapshot = 0
-        self.turns = Turns()
+        self.turns = WriterQueue()
 
     async def append(self, writer: int, parent: int) -> int:
         async with self.turns.of(TABLE, writer):

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.persistence.log.log_entry import Entry, Logged
+from headwater.persistence.log.log_entry import Entry, LogRecord
 from headwater.producer.commits.conflicts import ConflictDetail, ConflictKind, conflict_error
 from headwater.producer.history.lineage import empty_state
 from headwater.schemas import errors
 from headwater.schemas.entry_ids import EMPTY
 from headwater.schemas.errors import HeadwaterError, InvalidInput, ReferenceNotFound
 from headwater.service.nessie.content_json import content_json
-from headwater.service.nessie.error_shape import error_answer
+from headwater.service.nessie.error_shape import error_response
 from headwater.service.nessie.key_paths import key_path, old_key_path, parse_key_path
 from headwater.service.nessie.meta_json import EXTRAS, MetaBody, meta_json, read_headers, to_meta
-from headwater.service.nessie.operations.filters import COMMIT_NAMES, ENTRY_NAMES, Filter
+from headwater.service.nessie.operations.filters import COMMIT_NAMES, ENTRY_NAMES, CelFilter
 from headwater.service.nessie.operations.key_ranges import KeyRange
 from headwater.service.nessie.reference_paths import ReferencePath, parse_reference_path, reference_path
 from headwater.service.nessie.routes import ROUTES, find_route
@@ -165,7 +165,7 @@ OPERATIONS = [{"type": "PUT", "name": "t"}]
     ],
 )
 def test_filters_pass_what_they_mean(expression: str, passes: bool) -> None:
-    assert Filter(expression, COMMIT_NAMES).matches({"commit": COMMIT, "operations": OPERATIONS}) is passes
+    assert CelFilter(expression, COMMIT_NAMES).matches({"commit": COMMIT, "operations": OPERATIONS}) is passes
 
 
 @pytest.mark.parametrize(
@@ -183,14 +183,14 @@ def test_filters_pass_what_they_mean(expression: str, passes: bool) -> None:
 )
 def test_filters_that_cannot_be_meant_are_refused_before_anything_is_read(expression: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        Filter(expression, COMMIT_NAMES)
+        CelFilter(expression, COMMIT_NAMES)
     assert refused.value.field == "filter" and refused.value.remedy
 
 
 @pytest.mark.parametrize("expression", ["commit.author", "commit.author > 3", "1 / 0 == 1", "commit.author.matches('(')"])
 def test_filters_that_fail_at_what_they_see_are_refused(expression: str) -> None:
     with pytest.raises(InvalidInput):
-        Filter(expression, COMMIT_NAMES).matches({"commit": COMMIT, "operations": []})
+        CelFilter(expression, COMMIT_NAMES).matches({"commit": COMMIT, "operations": []})
 
 
 @pytest.mark.parametrize(
@@ -211,13 +211,13 @@ def test_filters_that_fail_at_what_they_see_are_refused(expression: str) -> None
 def test_patterns_that_take_long_or_cannot_be_weighed_are_refused_and_not_run(expression: str) -> None:
     begun = time.monotonic()
     with pytest.raises(InvalidInput) as refused:
-        Filter(expression, COMMIT_NAMES).matches({"commit": COMMIT, "operations": OPERATIONS})
+        CelFilter(expression, COMMIT_NAMES).matches({"commit": COMMIT, "operations": OPERATIONS})
     assert refused.value.field == "filter"
     assert time.monotonic() - begun < 5
 
 
 def test_comprehensions_over_long_lists_are_refused_and_not_run() -> None:
-    nested = Filter("operations.all(a, operations.all(b, true))", COMMIT_NAMES)
+    nested = CelFilter("operations.all(a, operations.all(b, true))", COMMIT_NAMES)
     assert nested.matches({"operations": OPERATIONS * 100}, 100)
     begun = time.monotonic()
     with pytest.raises(InvalidInput, match="steps"):
@@ -226,16 +226,16 @@ def test_comprehensions_over_long_lists_are_refused_and_not_run() -> None:
 
 
 def test_a_filter_knows_which_names_it_uses() -> None:
-    assert Filter("commit.author == 'x'", COMMIT_NAMES).names == {"commit"}
-    assert Filter("entry.name == 'x'", ENTRY_NAMES).names == {"entry"}
+    assert CelFilter("commit.author == 'x'", COMMIT_NAMES).names == {"commit"}
+    assert CelFilter("entry.name == 'x'", ENTRY_NAMES).names == {"entry"}
 
 
 # ── who and why, contents, errors ───────────────────────────────────────────────────────────────────────────
 
 
-def logged(**fields: object) -> Logged:
+def logged(**fields: object) -> LogRecord:
     entry: Entry = msgspec.structs.replace(empty_state("cat/1/heads/main").entry, **fields)
-    return Logged(b"\1" * 32, entry)
+    return LogRecord(b"\1" * 32, entry)
 
 
 def test_all_that_a_client_says_of_a_commit_comes_back() -> None:
@@ -290,13 +290,13 @@ def scope(*headers: tuple[bytes, bytes]) -> dict[str, object]:
 
 def test_conflicts_are_told_in_detail_to_clients_that_know_details() -> None:
     conflict = conflict_error([ConflictDetail(ConflictKind.KEY_EXISTS, ("a", "t"), "It is there.")])
-    told = msgspec.json.decode(error_answer(conflict, scope((b"nessie-client-spec", b"2.0"))).body)
+    told = msgspec.json.decode(error_response(conflict, scope((b"nessie-client-spec", b"2.0"))).body)
     assert told["errorCode"] == "REFERENCE_CONFLICT" and told["status"] == 409 and told["reason"] == "Conflict"
     assert told["errorDetails"] == {
         "type": "REFERENCE_CONFLICTS",
         "conflicts": [{"conflictType": "KEY_EXISTS", "key": {"elements": ["a", "t"]}, "message": "It is there."}],
     }
-    assert "errorDetails" not in msgspec.json.decode(error_answer(conflict, scope()).body)
+    assert "errorDetails" not in msgspec.json.decode(error_response(conflict, scope()).body)
 
 
 CODES = {
@@ -308,7 +308,7 @@ CODES = {
 def test_every_error_has_a_code_that_clients_know() -> None:
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, HeadwaterError)]
     for kind in kinds:
-        answer = error_answer(kind("It failed."), scope())
+        answer = error_response(kind("It failed."), scope())
         told = msgspec.json.decode(answer.body)
         assert told["errorCode"] in CODES and told["status"] == answer.status >= 400, kind
 

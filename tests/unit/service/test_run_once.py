@@ -18,10 +18,10 @@ from headwater.schemas.errors import (
     InvalidInput,
     StoreUnavailable,
 )
-from headwater.service.http.responses import Answer, json_answer
+from headwater.service.http.responses import Response, json_response
 from headwater.service.idempotency.expiry import Cleaning, CleaningOptions
 from headwater.service.idempotency.request_key import canonical_body, keyed_request, request_id_of
-from headwater.service.idempotency.run_once import REPLAYED, IdempotencyOptions, Under, once
+from headwater.service.idempotency.run_once import REPLAYED, IdempotencyOptions, IdempotentRun, once
 from tests.support.faults.manual_clock import ManualClock
 
 OPTIONS = IdempotencyOptions(wait_seconds=5)
@@ -44,17 +44,17 @@ def request(key: str | None = "k", body: bytes = b"{}", path: str = "/manage/v1/
     return keyed_request(scope, body, "ann", "/manage/v1/{realm}/catalogs")
 
 
-def refused(error: HeadwaterError) -> Answer:
-    return json_answer({"code": error.code}, error.http_status)
+def refused(error: HeadwaterError) -> Response:
+    return json_response({"code": error.code}, error.http_status)
 
 
 class Handler:
-    def __init__(self, *outcomes: Answer | HeadwaterError) -> None:
+    def __init__(self, *outcomes: Response | HeadwaterError) -> None:
         self.outcomes = list(outcomes)
         self.request_ids: list[str | None] = []
         self.again: list[bool] = []
 
-    def __call__(self, under: Under | None) -> Answer:
+    def __call__(self, under: IdempotentRun | None) -> Response:
         self.request_ids.append(None if under is None else under.request_id)
         self.again.append(under is not None and under.again)
         outcome = self.outcomes.pop(0)
@@ -63,12 +63,12 @@ class Handler:
         return outcome
 
 
-def ask(kernel: RealmKernel, run: Handler, asked: KeyedRequest | None, options: IdempotencyOptions = OPTIONS) -> Answer:
+def ask(kernel: RealmKernel, run: Handler, asked: KeyedRequest | None, options: IdempotencyOptions = OPTIONS) -> Response:
     return once(IdempotencyRows(kernel), asked, run, refused=refused, options=options)
 
 
 def test_the_second_answer_is_the_first_and_says_so(kernel: RealmKernel) -> None:
-    run = Handler(json_answer({"n": 1}, 201))
+    run = Handler(json_response({"n": 1}, 201))
     first = ask(kernel, run, request(body=b'{"a": 1, "b": 2}'))
     again = ask(kernel, run, request(body=b'{"b":2,"a":1}'))
     assert (again.status, again.body) == (first.status, first.body) and again.headers[-1] == REPLAYED
@@ -76,12 +76,12 @@ def test_the_second_answer_is_the_first_and_says_so(kernel: RealmKernel) -> None
 
 
 def test_without_a_key_every_request_runs(kernel: RealmKernel) -> None:
-    run = Handler(json_answer(1), json_answer(2))
+    run = Handler(json_response(1), json_response(2))
     assert [ask(kernel, run, request(None)).body for _ in range(2)] == [b"1", b"2"]
 
 
 def test_the_same_key_with_another_body_or_path_is_refused(kernel: RealmKernel) -> None:
-    run = Handler(json_answer(1))
+    run = Handler(json_response(1))
     ask(kernel, run, request())
     for other in (request(body=b'{"x":1}'), request(path="/manage/v1/r/catalogs2")):
         with pytest.raises(IdempotencyKeyReused):
@@ -93,7 +93,7 @@ def test_a_refusal_that_would_come_again_is_kept_and_one_that_says_later_is_not(
     with pytest.raises(CatalogExists):
         ask(kernel, run, request())
     assert ask(kernel, run, request()).status == 409
-    later = Handler(StoreUnavailable("away."), json_answer("done"))
+    later = Handler(StoreUnavailable("away."), json_response("done"))
     with pytest.raises(StoreUnavailable):
         ask(kernel, later, request("other"))
     assert ask(kernel, later, request("other")).body == b'"done"'
@@ -104,11 +104,11 @@ def test_a_refusal_that_would_come_again_is_kept_and_one_that_says_later_is_not(
 def test_of_many_at_once_one_runs_and_all_get_its_answer(kernel: RealmKernel) -> None:
     started, runs = threading.Event(), []
 
-    def run(under: Under | None) -> Answer:
+    def run(under: IdempotentRun | None) -> Response:
         runs.append(under)
         started.set()
         threading.Event().wait(0.15)
-        return json_answer("one")
+        return json_response("one")
 
     def call(_: int) -> bytes:
         return once(IdempotencyRows(kernel), request(), run, refused=refused, options=OPTIONS).body
@@ -119,11 +119,11 @@ def test_of_many_at_once_one_runs_and_all_get_its_answer(kernel: RealmKernel) ->
 
 
 def test_who_waits_too_long_is_told_to_come_again(kernel: RealmKernel) -> None:
-    def inner(_: Under | None) -> Answer:
+    def inner(_: IdempotentRun | None) -> Response:
         with pytest.raises(IdempotencyKeyBusy) as busy:
             ask(kernel, Handler(), request(), IdempotencyOptions(wait_seconds=0))
         assert busy.value.retriable
-        return json_answer("late")
+        return json_response("late")
 
     assert once(IdempotencyRows(kernel), request(), inner, refused=refused, options=OPTIONS).body == b'"late"'
 
@@ -132,7 +132,7 @@ def test_a_dead_runner_is_taken_over_and_a_large_answer_is_made_again_under_the_
     asked = request()
     assert asked is not None
     IdempotencyRows(kernel).claim(asked, "ann:k", "the dead", running_seconds=0, kept_seconds=60)
-    large = Answer(200, [], b"x" * (BODY_BYTES_MAX + 1))
+    large = Response(200, [], b"x" * (BODY_BYTES_MAX + 1))
     run = Handler(large, large)
     assert ask(kernel, run, asked).body == ask(kernel, run, asked).body
     assert run.request_ids == ["ann:k", "ann:k"]

@@ -14,21 +14,21 @@ from headwater.persistence.rows import ObjectRow
 from headwater.schemas.errors import ExportDamaged, ExportNotWritten, ExportOfOtherVersion, InvalidInput
 from headwater.streaming.transfer.checked_file import checked_file
 from headwater.streaming.transfer.file_format import FrameReader, FrameWriter, Section
-from headwater.streaming.transfer.file_records import Counts, Header, PointerRecord, RootedRecord, Trailer
+from headwater.streaming.transfer.file_records import FileCounts, Header, MutableRecord, PointerRecord, Trailer
 from headwater.streaming.transfer.new_file import destination, new_file
 
 
-def written(objects: int = 3, *, counts: Counts | None = None) -> bytes:
+def written(objects: int = 3, *, counts: FileCounts | None = None) -> bytes:
     file = io.BytesIO()
     writer = FrameWriter(file)
     writer.add(Section.HEADER, Header("shop", "shop#1", False, 5, "memory"))
     writer.add(Section.NAMES, "main")
     for number in range(1, objects + 1):
         writer.add(Section.OBJECTS, ObjectRow(number, "content", 7, bytes([number % 256]) * 50))
-    writer.add(Section.ROOTED, RootedRecord("t", "k", 1, 1, 0, b"x"))
+    writer.add(Section.ROOTED, MutableRecord("t", "k", 1, 1, 0, b"x"))
     writer.add(Section.POINTERS, PointerRecord("main", b"h" * 32, 1, 1, 0, 1, None, 3))
     writer.flush()
-    told = counts or Counts(names=1, objects=objects, rooted=1, pointers=1)
+    told = counts or FileCounts(names=1, objects=objects, rooted=1, pointers=1)
     writer.add(Section.END, Trailer(told, objects, objects, writer.digest))
     writer.flush()
     assert writer.position == len(file.getvalue())
@@ -72,7 +72,7 @@ def test_a_file_with_any_byte_altered_is_refused(tmp_path: Path) -> None:
     [
         written() + b"x",
         written() + written(),
-        written(counts=Counts(names=1, objects=4, rooted=1, pointers=1)),
+        written(counts=FileCounts(names=1, objects=4, rooted=1, pointers=1)),
         b"",
         b"SQLite format 3\0" + b"\0" * 100,
         b"headwater-export \n",

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from headwater.persistence.rows import RootedRow
+from headwater.persistence.rows import MutableRow
 from headwater.persistence.store import Store, open_store
 from headwater.schemas.errors import InvalidInput, MaintenanceStopped, StoreUnavailable
 from headwater.streaming import schedule
@@ -93,15 +93,15 @@ def test_of_many_processes_on_one_cadence_one_begins_each_cycle(store: Store) ->
 
 def test_two_processes_that_find_a_cycle_due_at_the_same_moment_do_not_both_begin_it(store: Store) -> None:
     seen = threading.Barrier(4)
-    read = store.backend.read_rooted
+    read = store.backend.read_mutable
 
-    def together(realm: str, type: str, key: str) -> RootedRow | None:
+    def together(realm: str, type: str, key: str) -> MutableRow | None:
         row = read(realm, type, key)
         if type == TURN_TYPE:
             seen.wait(10)
         return row
 
-    store.backend.read_rooted = together  # type: ignore[method-assign]
+    store.backend.read_mutable = together  # type: ignore[method-assign]
     with ThreadPoolExecutor(4) as pool:
         waits = list(pool.map(lambda _: ScheduleTurns(store.backend, store.clock, HOUR).take(), range(4)))
     assert sorted(wait > 0 for wait in waits) == [False, True, True, True]

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from headwater.schemas.errors import ChainBroken, RetainedIncomplete
-from headwater.streaming.reachability.segments import BaseAt, Histories, Step
+from headwater.streaming.reachability.segments import BaseAt, Histories, SegmentStep
 
 SOAK = os.environ.get("HEADWATER_SOAK") == "1"
 HISTORIES = 20_000 if SOAK else 3_000
@@ -80,7 +80,7 @@ class Model:
         self.floors.setdefault(pointer, 1)
         states.append(frozenset(state))
         seq = len(states)
-        step = Step(
+        step = SegmentStep(
             pointer=pointer, seq=seq, entry_id=f"{pointer}-{seq}", opens=opens, base=base, added=added, released=released
         )
         assert self.histories.apply(step)
@@ -100,7 +100,7 @@ class Model:
             for seq in range(floor + 1, len(states) + 1):
                 before, after = states[seq - 2], states[seq - 1]
                 fresh.apply(
-                    Step(
+                    SegmentStep(
                         pointer=pointer,
                         seq=seq,
                         entry_id=f"{pointer}-{seq}",
@@ -149,9 +149,11 @@ def test_compaction_keeps_no_more_rows_than_live_intervals_need() -> None:
     histories = Histories()
     for seq in range(1, 1_001):
         histories.apply(
-            Step(pointer="main", seq=seq, entry_id=str(seq), opens=False, added=[seq], released=[seq - 1] if seq > 1 else [])
+            SegmentStep(
+                pointer="main", seq=seq, entry_id=str(seq), opens=False, added=[seq], released=[seq - 1] if seq > 1 else []
+            )
         )
-    histories.apply(Step(pointer="dev", seq=1, entry_id="dev", opens=True, base=BaseAt("main", 500), added=[5_000]))
+    histories.apply(SegmentStep(pointer="dev", seq=1, entry_id="dev", opens=True, base=BaseAt("main", 500), added=[5_000]))
     histories.compact({"main": 1_000, "dev": 1})
     assert sum(1 for segments in histories.segments.values() for it in segments for _ in it.intervals()) == 3
     assert histories.retained({"main": 1_000, "dev": 1}) == {1_000, 500, 5_000}
@@ -159,17 +161,17 @@ def test_compaction_keeps_no_more_rows_than_live_intervals_need() -> None:
 
 def test_a_gap_is_refused_and_so_is_another_entry_in_the_place_of_one() -> None:
     histories = Histories()
-    histories.apply(Step(pointer="main", seq=1, entry_id="a", opens=False, added=[1]))
+    histories.apply(SegmentStep(pointer="main", seq=1, entry_id="a", opens=False, added=[1]))
     with pytest.raises(RetainedIncomplete):
-        histories.apply(Step(pointer="main", seq=3, entry_id="c", opens=False, added=[3]))
+        histories.apply(SegmentStep(pointer="main", seq=3, entry_id="c", opens=False, added=[3]))
     with pytest.raises(RetainedIncomplete):
-        histories.apply(Step(pointer="other", seq=2, entry_id="b", opens=False, added=[3]))
+        histories.apply(SegmentStep(pointer="other", seq=2, entry_id="b", opens=False, added=[3]))
     with pytest.raises(ChainBroken):
-        histories.apply(Step(pointer="main", seq=1, entry_id="z", opens=False, added=[1]))
+        histories.apply(SegmentStep(pointer="main", seq=1, entry_id="z", opens=False, added=[1]))
 
 
 def test_a_base_that_is_not_in_the_set_is_incomplete_never_empty() -> None:
     histories = Histories()
-    histories.apply(Step(pointer="dev", seq=1, entry_id="a", opens=True, base=BaseAt("main", 7), added=[1]))
+    histories.apply(SegmentStep(pointer="dev", seq=1, entry_id="a", opens=True, base=BaseAt("main", 7), added=[1]))
     with pytest.raises(RetainedIncomplete):
         histories.retained({"dev": 1})

@@ -16,7 +16,7 @@ from headwater.persistence.reading.head_watch import HeadWatch
 from headwater.persistence.realms.realms import Realms
 from headwater.persistence.records.principal_records import KEYS_TYPE, SECRET_TYPE
 from headwater.persistence.records.subscriptions import SubscriptionRecord, Subscriptions
-from headwater.persistence.rows import RootedRow
+from headwater.persistence.rows import MutableRow
 from headwater.persistence.store import Store
 from headwater.schemas.cursor import encode_cursor
 from headwater.schemas.entry_ids import object_id_of
@@ -79,7 +79,7 @@ def test_a_low_level_export_brings_garbage_and_rooted_rows_too(realm: Maintained
     check_same(realm.store, realm.realm, copied, report, garbage_too=True)
     assert (orphan, 0) in object_rows(copied.backend, report.instance)
     assert Subscriptions(copied.kernel(report.instance)).find("nightly") is not None
-    assert copied.backend.list_rooted(report.instance, "reader") == []
+    assert copied.backend.list_mutable(report.instance, "reader") == []
     copied.clock.sleep(4 * HOUR)
     swept, _ = sweep_store(copied, [report.instance])
     assert not swept.failures and (orphan, 0) not in object_rows(copied.backend, report.instance)
@@ -186,17 +186,17 @@ def test_new_ids_are_waited_for_until_they_are_later_than_those_of_the_file(real
 def test_hashes_of_secrets_go_with_a_realm_only_if_that_is_asked_for(
     realm: Maintained, copied: Store, tmp_path: Path, secrets: bool
 ) -> None:
-    kept = realm.backend.list_rooted(realm.realm, SECRET_TYPE)
+    kept = realm.backend.list_mutable(realm.realm, SECRET_TYPE)
     assert kept, "the first principal has no secret"
     done = export(realm.store, tmp_path, secrets=secrets)
     assert Path(done.file).stat().st_mode & 0o777 == 0o600
     report = load(copied, done.file)
-    assert copied.backend.list_rooted(report.instance, SECRET_TYPE) == (kept if secrets else [])
+    assert copied.backend.list_mutable(report.instance, SECRET_TYPE) == (kept if secrets else [])
 
 
 def test_keys_that_tokens_are_signed_with_never_leave_the_store(realm: Maintained, copied: Store, tmp_path: Path) -> None:
-    key = RootedRow(type=KEYS_TYPE, key="current", version=1, created_at=1, payload=b"private")
-    assert realm.backend.insert_rooted(realm.realm, key)
+    key = MutableRow(type=KEYS_TYPE, key="current", version=1, created_at=1, payload=b"private")
+    assert realm.backend.insert_mutable(realm.realm, key)
     report = load(copied, export(realm.store, tmp_path, low_level=True).file)
-    assert copied.backend.list_rooted(report.instance, KEYS_TYPE) == []
-    assert copied.backend.list_rooted(report.instance, SECRET_TYPE), "the rest of the rooted rows went along"
+    assert copied.backend.list_mutable(report.instance, KEYS_TYPE) == []
+    assert copied.backend.list_mutable(report.instance, SECRET_TYPE), "the rest of the rooted rows went along"
