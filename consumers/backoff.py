@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from headwater.schemas.errors import FeedBehind, HeadwaterError
+from headwater.schemas.errors import CursorAhead, HeadwaterError
 
 FIRST_SECONDS = 0.2
 SECONDS_MAX = 30.0
@@ -37,7 +37,7 @@ class Backoff:
     def after(self, error: HeadwaterError) -> float:
         """Seconds to wait. Raises the error if trying again cannot help, or has not helped often enough."""
         self.failures += 1
-        tries_max = BEHIND_TRIES_MAX if isinstance(error, FeedBehind) and self._tries_max is None else self._tries_max
+        tries_max = BEHIND_TRIES_MAX if isinstance(error, CursorAhead) and self._tries_max is None else self._tries_max
         if not error.retriable or (tries_max is not None and self.failures >= tries_max):
             raise error
         ceiling = min(self._seconds_max, self._first_seconds * 2 ** min(self.failures - 1, 30))

@@ -141,7 +141,7 @@ class Backend(abc.ABC):
         self.write_objects(realm, objects)
         return self.cas_pointer(realm, name, expected_version, row)
 
-    # ── rooted rows: mutable, each write conditional ────────────────────────────────────────────────────────
+    # ── mutable rows: mutable, each write conditional ────────────────────────────────────────────────────────
 
     @abc.abstractmethod
     def insert_mutable(self, realm: str, row: MutableRow) -> bool:

@@ -9,7 +9,7 @@ from headwater.schemas.errors import InvalidName, ObjectTooLarge
 
 
 def check_name(name: str, field: str = "name") -> str:
-    """A pointer name, rooted key or realm instance that every database can keep as a key."""
+    """A pointer name, mutable key or realm instance that every database can keep as a key."""
     if not name or "\0" in name or not _bytes_of(name):
         raise InvalidName(
             f"{name!r} is not a name.", field=field, remedy="Names are text of at least one character, without NUL."

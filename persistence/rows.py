@@ -1,4 +1,4 @@
-"""What a backend keeps, column by column: pointer, object and rooted rows, and what a scan says of them."""
+"""What a backend keeps, column by column: pointer, object and mutable rows, and what a scan says of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ROW_BYTES_MAX = 350_000
 """Hard limit of one row's serialized payload, on every backend: the smallest that any wanted database allows."""
 
 NAME_BYTES_MAX = 1_000
-"""Hard limit of a pointer name, rooted key or realm instance in UTF-8: it must fit a key column of every database."""
+"""Hard limit of a pointer name, mutable key or realm instance in UTF-8: it must fit a key column of every database."""
 
 SYSTEM_REALM = "::system::"
 """Holds node leases, the realm list, publisher leases and maintenance runs."""
@@ -72,7 +72,7 @@ class Table(enum.Enum):
 
     OBJECTS = "objects"
     POINTERS = "pointers"
-    ROOTED = "rooted"
+    MUTABLE = "mutable"
     NAMES = "names"
 
 
@@ -82,9 +82,9 @@ class ScannedRow(msgspec.Struct, frozen=True, array_like=True):
     table: Table
     realm: str
     type: str
-    """Object type or rooted type; empty for pointers and names."""
+    """Object type or mutable type; empty for pointers and names."""
     key: str
-    """Pointer name, rooted key or name; empty for objects."""
+    """Pointer name, mutable key or name; empty for objects."""
     id: int
     """Object id; 0 for the other tables."""
     part: int

@@ -9,7 +9,7 @@ HeadwaterError
 │   ├── LocationForbidden             a file that would lie outside of its catalog's warehouse
 │   ├── MalformedMetadata             a table's or view's metadata, or an update of it, contradicts itself
 │   ├── ExportDamaged                 an exported file is cut off, altered, or none at all
-│   ├── ExportOfOtherVersion          an exported file of a format that this version does not read
+│   ├── ExportVersionMismatch          an exported file of a format that this version does not read
 │   ├── Unsupported           406  known and well-formed, but not done here
 │   ├── Contradiction         422  two parts of one request exclude each other
 │   ├── ObjectTooLarge        413  a strong write over the row limit
@@ -60,7 +60,7 @@ HeadwaterError
 │   ├── CursorExpired                 the history behind the cursor was cut
 │   └── CursorReset                   the cursor is not of this pointer's history
 ├── FeedUnreachable           503  retriable: no answer came from the server or broker, or its connection fell silent
-├── FeedBehind                503  retriable: the cursor is beyond the newest entry that is known here
+├── CursorAhead                503  retriable: the cursor is beyond the newest entry that is known here
 ├── ForeignOrigin             403  a page from elsewhere in a browser calls a server that asks for no token
 ├── NotAuthenticated          401  no token, or one that proves nothing here
 ├── NotPermitted              403  known, but without the right; says which, never whether the thing exists
@@ -171,8 +171,8 @@ class ExportDamaged(InvalidInput):
     code = "EXPORT_DAMAGED"
 
 
-class ExportOfOtherVersion(InvalidInput):
-    code = "EXPORT_OF_OTHER_VERSION"
+class ExportVersionMismatch(InvalidInput):
+    code = "EXPORT_VERSION_MISMATCH"
 
 
 class MalformedMetadata(InvalidInput):
@@ -412,8 +412,8 @@ class FeedUnreachable(HeadwaterError):
     grpc_status = "UNAVAILABLE"
 
 
-class FeedBehind(HeadwaterError):
-    code = "FEED_BEHIND"
+class CursorAhead(HeadwaterError):
+    code = "CURSOR_AHEAD"
     retriable = True
     http_status = 503
     grpc_status = "UNAVAILABLE"

@@ -1,6 +1,6 @@
 """A key enters; the right to work under it leaves, for one process at a time in the whole store, until it ends or dies.
 
-Leases are rooted rows of `::system::`, moved by CAS and renewed on a thread of their own. ⚠ Whoever slept past the end of its
+Leases are mutable rows of `::system::`, moved by CAS and renewed on a thread of their own. ⚠ Whoever slept past the end of its
 lease asks the store before it goes on: meanwhile another one may have taken it.
 """
 
@@ -28,7 +28,7 @@ class LeaseRecord(msgspec.Struct, frozen=True, array_like=True):
     """Empty where it was given back."""
 
 
-OBJECT_TYPES.register(ObjectType(LEASE_TYPE, LeaseRecord, Life.ROOTED))
+OBJECT_TYPES.register(ObjectType(LEASE_TYPE, LeaseRecord, Life.MUTABLE))
 
 
 class SeenLease(msgspec.Struct, frozen=True, kw_only=True):

@@ -29,7 +29,7 @@ class Life(enum.Enum):
     """Kept while it can be reached from a pointer; swept afterwards."""
     OWNED = "owned"
     """Lives and is swept with the object that names it."""
-    ROOTED = "rooted"
+    MUTABLE = "mutable"
     """Has its own expiry; sweeps never touch it."""
 
 

@@ -15,9 +15,9 @@ from headwater.persistence.rows import PointerRow
 from headwater.persistence.store import RealmKernel
 from headwater.schemas.entry_ids import EMPTY, micros_of, object_id_of, parse_id
 from headwater.schemas.errors import (
+    CursorAhead,
     CursorExpired,
     CursorReset,
-    FeedBehind,
     InvalidInput,
     ObjectNotFound,
     PointerNotFound,
@@ -86,7 +86,7 @@ class PointerLog:
         if seq > head.seq:
             newest = self.head()
             if seq > newest.seq:
-                raise FeedBehind(
+                raise CursorAhead(
                     f"{self.pointer}: {seq} is beyond the newest entry {newest.seq}.",
                     field="after",
                     oldest=newest.row.floor,

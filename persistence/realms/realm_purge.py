@@ -10,7 +10,7 @@ from headwater.persistence.backend import Backend
 from headwater.persistence.rows import ScannedRow, Table
 from headwater.schemas.errors import StoreUnavailable
 
-TABLES_IN_ORDER = (Table.OBJECTS, Table.ROOTED, Table.POINTERS, Table.NAMES)
+TABLES_IN_ORDER = (Table.OBJECTS, Table.MUTABLE, Table.POINTERS, Table.NAMES)
 """Names last: they may name what is not there, never the reverse."""
 DELETE_BATCH_ROWS = 1_000
 ROUNDS_MAX = 5

@@ -1,6 +1,6 @@
 """Requests under a caller's key enter; each leaves as one to run, one to wait for, or one whose answer is known already.
 
-A keyed request is a rooted row of its realm instance. It is claimed before anything is done, with the request id under which
+A keyed request is a mutable row of its realm instance. It is claimed before anything is done, with the request id under which
 its commits are logged, and finished with its answer. ⚠ Whoever dies in between leaves the claim: the next one to bring the key
 takes it over under the same request id, so that what is in the log already is found there and not done again.
 """
@@ -59,7 +59,7 @@ class RequestRecord(msgspec.Struct, frozen=True, array_like=True):
     answer: StoredResponse | None = None
 
 
-OBJECT_TYPES.register(ObjectType(IDEMPOTENCY_TYPE, RequestRecord, Life.ROOTED))
+OBJECT_TYPES.register(ObjectType(IDEMPOTENCY_TYPE, RequestRecord, Life.MUTABLE))
 
 
 class Claim(msgspec.Struct, frozen=True):

@@ -1,7 +1,7 @@
 """A name enters; the record of a principal leaves, and the secret that is shown once and kept only as a hash, apart from it.
 
 ⚠ Records are in the log, and the log goes to readers, Kafka and archives. So the record holds only the ids of secrets; hashes
-lie in rooted rows that no feed or snapshot ever reads, and an export only if it is told to. The record decides which count.
+lie in mutable rows that no feed or snapshot ever reads, and an export only if it is told to. The record decides which count.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class SecretRecord(msgspec.Struct, frozen=True, array_like=True):
     hash: str
 
 
-OBJECT_TYPES.register(ObjectType(SECRET_TYPE, SecretRecord, Life.ROOTED))
+OBJECT_TYPES.register(ObjectType(SECRET_TYPE, SecretRecord, Life.MUTABLE))
 
 
 class NewSecret(NamedTuple):

@@ -1,6 +1,6 @@
 """Positions of a named reader enter; they leave again after restarts, moved by one reader at a time, and as pins on history.
 
-A subscription is a rooted row of its realm instance: every write is a CAS on the version that was read, so of two readers on
+A subscription is a mutable row of its realm instance: every write is a CAS on the version that was read, so of two readers on
 one name the second is told that the first has moved on. Moving it is no log entry.
 """
 
@@ -37,7 +37,7 @@ class SubscriptionRecord(msgspec.Struct, frozen=True, array_like=True):
     """Request id of the write, where its caller brought a key along: then it is known again."""
 
 
-OBJECT_TYPES.register(ObjectType(SUBSCRIPTION_TYPE, SubscriptionRecord, Life.ROOTED))
+OBJECT_TYPES.register(ObjectType(SUBSCRIPTION_TYPE, SubscriptionRecord, Life.MUTABLE))
 
 
 class Subscription(msgspec.Struct, frozen=True, kw_only=True):

@@ -99,7 +99,7 @@ def check_namespaces(draft: Draft, brought: AppliedChanges) -> AppliedChanges:
     facts = HeadFacts(found={}, ancestor_tags={key: tags[key] for key in arriving - removed if key in tags}, left_below=left)
     conflicts = namespace_conflicts(prepared, facts)
     return AppliedChanges(
-        brought.operations, [*brought.outcomes, *(KeyOutcome(one.key, MergeDecision.CLASH, one) for one in conflicts)]
+        brought.operations, [*brought.outcomes, *(KeyOutcome(one.key, MergeDecision.CONFLICT, one) for one in conflicts)]
     )
 
 
@@ -132,9 +132,9 @@ def _operation(key: KeyPath, merged: MergedKey, target: Content | None, value: I
 
 def _conflict(change: KeyChange, target: Content | None, verdict: MergeDecision) -> ConflictDetail | None:
     shown = ".".join(change.key)
-    if verdict is MergeDecision.SURPRISE:
+    if verdict is MergeDecision.UNEXPECTED:
         return ConflictDetail(ConflictKind.VALUE_DIFFERS, change.key, f"'{shown}' is not what the merge expected there.")
-    if verdict is not MergeDecision.CLASH:
+    if verdict is not MergeDecision.CONFLICT:
         return None
     if target is None:
         return ConflictDetail(

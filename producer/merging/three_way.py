@@ -36,9 +36,9 @@ class MergeDecision(StrEnum):
     KEEP = "keep"
     """The target already is as it shall be."""
     TAKE = "take"
-    CLASH = "clash"
+    CONFLICT = "conflict"
     """Both sides changed the key, to different contents."""
-    SURPRISE = "surprise"
+    UNEXPECTED = "unexpected"
     """The target does not hold what the rule expected."""
 
 
@@ -50,13 +50,13 @@ class MergedKey(msgspec.Struct, frozen=True):
 
 def merge_key(base: Content | None, source: Content | None, target: Content | None, rule: KeyRule) -> MergedKey:
     if rule.expected is not UNSET and rule.expected != target:
-        return MergedKey(MergeDecision.SURPRISE)
+        return MergedKey(MergeDecision.UNEXPECTED)
     if rule.behavior is Behavior.DROP:
         return MergedKey(MergeDecision.KEEP)
     if rule.resolved is not UNSET:
         wanted = rule.resolved
     elif rule.behavior is Behavior.NORMAL and target not in (base, source):
-        return MergedKey(MergeDecision.CLASH)
+        return MergedKey(MergeDecision.CONFLICT)
     else:
         wanted = source
     return MergedKey(MergeDecision.KEEP) if wanted == target else MergedKey(MergeDecision.TAKE, wanted)

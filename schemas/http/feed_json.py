@@ -79,7 +79,7 @@ class ParameterProblem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """RFC 9457. Tell errors apart by `code`: CURSOR_EXPIRED, CURSOR_RESET and FEED_BEHIND are three answers."""
+    """RFC 9457. Tell errors apart by `code`: CURSOR_EXPIRED, CURSOR_RESET and CURSOR_AHEAD are three answers."""
 
     type: str
     title: str

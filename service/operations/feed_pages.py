@@ -19,7 +19,7 @@ from headwater.persistence.reading.pointer_log import LogHead, PointerLog
 from headwater.persistence.store import RealmKernel
 from headwater.schemas.change import Change
 from headwater.schemas.cursor import Cursor, Position, decode_cursor, is_cursor
-from headwater.schemas.errors import CursorGone, CursorReset, FeedBehind, HeadwaterError, InvalidInput
+from headwater.schemas.errors import CursorAhead, CursorGone, CursorReset, HeadwaterError, InvalidInput
 from headwater.schemas.filters import NO_FILTER, Filter
 from headwater.service.operations.encoded_entries import EncodedEntries, EncodedEntry, encoded_part
 
@@ -229,7 +229,7 @@ def _naming(pointer: str) -> Iterator[None]:
     """A feed of many pointers says which one cannot go on."""
     try:
         yield
-    except (CursorGone, FeedBehind) as error:
+    except (CursorGone, CursorAhead) as error:
         error.facts["pointer"] = pointer
         raise
 

@@ -1,7 +1,7 @@
 """Tasks that commits have left enter, of every realm that is served; they leave one step further, or as they were.
 
-Each worker runs one. ⚠ A task belongs to one runner at a time, by a lease that is a rooted row moved by CAS; a runner that dies
-loses it when its time is over, and another one goes on from the state that is recorded. Every step can be done twice.
+Each worker runs one. ⚠ A task belongs to one runner at a time, by a lease that is a mutable row moved by CAS; a runner that
+dies loses it when its time is over, and another one goes on from the state that is recorded. Every step can be done twice.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class TaskLease(msgspec.Struct, frozen=True, array_like=True):
     holder: str
 
 
-OBJECT_TYPES.register(ObjectType(LEASE_TYPE, TaskLease, Life.ROOTED))
+OBJECT_TYPES.register(ObjectType(LEASE_TYPE, TaskLease, Life.MUTABLE))
 
 
 class TaskRunner:

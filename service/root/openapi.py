@@ -35,7 +35,7 @@ _TITLES = {
     408: "The body did not come in time.",
     413: "The body is too large.",
     429: "Too many requests; Retry-After says when to come again.",
-    503: "Come again: code FEED_BEHIND, STORE_UNAVAILABLE, NOT_SERVING and the like.",
+    503: "Come again: code CURSOR_AHEAD, STORE_UNAVAILABLE, NOT_SERVING and the like.",
 }
 _PATH_TEXTS = {
     "realm": ("Name of a realm.", {"type": "string", "minLength": 1, "maxLength": 128}),

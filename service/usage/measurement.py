@@ -96,7 +96,7 @@ def _size(backend: Backend, row: ScannedRow) -> int | None:
     if row.table is Table.OBJECTS:
         parts = backend.fetch_objects(row.realm, [row.id]).get(row.id, [])
         return next((len(part.payload) for part in parts if part.part == row.part), None)
-    if row.table is Table.ROOTED:
-        rooted = backend.read_mutable(row.realm, row.type, row.key)
-        return None if rooted is None else len(rooted.payload)
+    if row.table is Table.MUTABLE:
+        mutable = backend.read_mutable(row.realm, row.type, row.key)
+        return None if mutable is None else len(mutable.payload)
     return KEY_ROW_BYTES + len(row.key.encode())

@@ -31,7 +31,7 @@ class UsageRecord(msgspec.Struct, frozen=True, array_like=True):
     types: list[UsageOfType]
 
 
-OBJECT_TYPES.register(ObjectType(USAGE_TYPE, UsageRecord, Life.ROOTED))
+OBJECT_TYPES.register(ObjectType(USAGE_TYPE, UsageRecord, Life.MUTABLE))
 
 
 def write_usage(store: Store, instance: str, record: UsageRecord) -> None:

@@ -1,7 +1,7 @@
 """Positions of a job that reads all pointers of a realm enter; they leave as pins: history is kept for it, up to a maximum age.
 
 `retained` and `archive` register here. A registered reader has a position in every pointer: one that it has not seen yet is
-pinned from its first entry. Rows are rooted, a few thousand positions each, so that no number of pointers is too large.
+pinned from its first entry. Rows are mutable, a few thousand positions each, so that no number of pointers is too large.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ReaderRecord(msgspec.Struct, frozen=True, array_like=True):
     updated_at: int
 
 
-OBJECT_TYPES.register(ObjectType(READER_TYPE, ReaderRecord, Life.ROOTED))
+OBJECT_TYPES.register(ObjectType(READER_TYPE, ReaderRecord, Life.MUTABLE))
 
 
 class RegisteredReader(msgspec.Struct, frozen=True, kw_only=True):

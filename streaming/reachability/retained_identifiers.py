@@ -2,7 +2,7 @@
 
 Plug-ins are entry points: of the group `headwater.realm_identifiers` (called once for each realm) and of
 `headwater.object_identifiers` (called for each identified object of their type, which may lead to more). Each says which object
-types it decides about. ⚠ A type that no identifier covers is never purged, nor is one that nobody registered, nor a rooted one.
+types it decides about. ⚠ A type that no identifier covers is never purged, nor an unregistered one, nor a mutable one.
 """
 
 from __future__ import annotations
@@ -196,13 +196,13 @@ class Identifiers:
             self._by_type.setdefault(identifier.type, []).append(identifier)
         self._types = types or all_object_types()
 
-    def purgeable_types(self, *, spare_rooted: bool = True) -> frozenset[str]:
-        """⚠ Known, not rooted, and decided about by somebody. (`spare_rooted` is for tests that show its need.)"""
+    def purgeable_types(self, *, spare_mutable: bool = True) -> frozenset[str]:
+        """⚠ Known, not mutable, and decided about by somebody. (`spare_mutable` is for tests that show its need.)"""
         covered = {name for it in self._of_realms for name in it.covers}
         covered |= {name for group in self._by_type.values() for it in group for name in it.covers}
         found = ((name, self._types.find(name)) for name in covered)
         return frozenset(
-            name for name, known in found if known is not None and not (spare_rooted and known.life is Life.ROOTED)
+            name for name, known in found if known is not None and not (spare_mutable and known.life is Life.MUTABLE)
         )
 
     def signature(self) -> list[str]:

@@ -12,7 +12,7 @@ class Safeguards(msgspec.Struct, frozen=True, kw_only=True):
     grace: bool = True
     fence: bool = True
     follow_base: bool = True
-    spare_rooted: bool = True
+    spare_mutable: bool = True
     one_salt: bool = True
     probe: bool = True
     floors_first: bool = True

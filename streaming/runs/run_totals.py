@@ -1,6 +1,6 @@
 """Runs that ended enter; sums over all runs of the store leave, and when each operation last went well.
 
-The records of single runs are dropped after a while, so sums of them would run backwards. One rooted row of `::system::` holds
+The records of single runs are dropped after a while, so sums of them would run backwards. One mutable row of `::system::` holds
 the sums, moved by CAS: every process adds to it, and every server shows the same numbers.
 """
 

@@ -1,6 +1,6 @@
 """A maintenance operation enters; the right to run leaves, one at a time in the whole store, and a record of what it did.
 
-Records are rooted rows of `::system::`, moved by CAS. The run asks `check` before every batch it deletes. A run that died is
+Records are mutable rows of `::system::`, moved by CAS. The run asks `check` before every batch it deletes. A run that died is
 followed by the next one when its lease has ended; one that seems to live is superseded only by name. What a run has done is
 added to the totals when it ends.
 """

@@ -24,7 +24,7 @@ class TurnRecord(msgspec.Struct, frozen=True, array_like=True):
     """Microseconds."""
 
 
-OBJECT_TYPES.register(ObjectType(TURN_TYPE, TurnRecord, Life.ROOTED))
+OBJECT_TYPES.register(ObjectType(TURN_TYPE, TurnRecord, Life.MUTABLE))
 
 
 class ScheduleTurns:

@@ -38,7 +38,7 @@ SCANNED_ARROW = pa.schema(
 
 class RowsOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     store: Text
-    table: Literal["objects", "pointers", "rooted", "names"] = "objects"
+    table: Literal["objects", "pointers", "mutable", "names"] = "objects"
     realm: str = ""
     """A realm's name or instance; rows of all realms if left out."""
     splits: Annotated[int, Meta(ge=1, le=100_000)] = 8

@@ -200,7 +200,7 @@ class Sweep:
         return total
 
     def _to_sweep(self, marked: MarkedRealm) -> RealmToSweep:
-        types = self._identifiers.purgeable_types(spare_rooted=self._safeguards.spare_rooted)
+        types = self._identifiers.purgeable_types(spare_mutable=self._safeguards.spare_mutable)
         covers = marked.found.covers
         return RealmToSweep(
             created_before=marked.fenced.time - self._grace_micros(), types=types if covers is None else types & covers

@@ -46,7 +46,7 @@ def checked_file(path: Path, on_records: Callable[[int], None] = lambda _: None)
     found = FileCounts(
         names=counted[Section.NAMES],
         objects=counted[Section.OBJECTS],
-        rooted=counted[Section.ROOTED],
+        mutable=counted[Section.MUTABLE],
         pointers=counted[Section.POINTERS],
     )
     if header is None or trailer is None or trailer.counts != found:

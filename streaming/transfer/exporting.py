@@ -29,7 +29,7 @@ from headwater.streaming.transfer.file_records import FileCounts, Header, Mutabl
 from headwater.streaming.transfer.new_file import destination, new_file
 
 OBJECTS_PER_FETCH = 100
-ROOTED_PER_PAGE = 500
+MUTABLE_ROWS_PER_PAGE = 500
 SPLITS = 8
 
 Progress = Callable[[str, int], None]
@@ -37,7 +37,7 @@ Progress = Callable[[str, int], None]
 
 class ExportOptions(msgspec.Struct, frozen=True, kw_only=True):
     low_level: bool = False
-    """All rows of the realm as they are, garbage and rooted rows included; but no keys that tokens are signed with."""
+    """All rows of the realm as they are, garbage and mutable rows included; but no keys that tokens are signed with."""
     secrets: bool = False
     """Hashes of principals' secrets too; low-level exports have them in any case."""
 
@@ -133,11 +133,11 @@ class _Export:
         for name in names:
             self._writer.add(Section.NAMES, name)
         objects = self._objects(kept)
-        rooted = self._mutable_rows()
+        mutable = self._mutable_rows()
         for name in sorted(rows):
             self._writer.add(Section.POINTERS, PointerRecord.of(name, rows[name]))
         self._writer.flush()
-        counts = FileCounts(names=len(names), objects=objects, rooted=rooted, pointers=len(rows))
+        counts = FileCounts(names=len(names), objects=objects, mutable=mutable, pointers=len(rows))
         trailer = Trailer(counts, reached, self._newest_id, self._writer.digest)
         self._writer.add(Section.END, trailer)
         self._writer.flush()
@@ -187,23 +187,23 @@ class _Export:
                 yield row.id
             last = row.id  # parts of one object come together
 
-    # ── rooted rows ─────────────────────────────────────────────────────────────────────────────────────────
+    # ── mutable rows ─────────────────────────────────────────────────────────────────────────────────────────
 
     def _mutable_rows(self) -> int:
         if self._options.low_level:
-            types = sorted({row.type for row in self._scanned(Table.ROOTED)} - {KEYS_TYPE})
+            types = sorted({row.type for row in self._scanned(Table.MUTABLE)} - {KEYS_TYPE})
         else:
             types = [SECRET_TYPE] if self._options.secrets else []
         written = 0
         for type in types:
             for row in self._mutable_rows_of(type):
-                self._writer.add(Section.ROOTED, MutableRecord.of(row))
+                self._writer.add(Section.MUTABLE, MutableRecord.of(row))
                 written += 1
         return written
 
     def _mutable_rows_of(self, type: str) -> Iterator[MutableRow]:
         after = ""
-        while page := self._backend.list_mutable(self._realm.instance, type, after=after, limit=ROOTED_PER_PAGE):
+        while page := self._backend.list_mutable(self._realm.instance, type, after=after, limit=MUTABLE_ROWS_PER_PAGE):
             yield from page
             after = page[-1].key
 

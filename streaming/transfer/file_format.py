@@ -1,10 +1,10 @@
 """Records enter, an exported file leaves, and the way back proves that no byte of it is missing or changed. Bounded memory.
 
-    headwater-export 1\n      the first line: what this is, and its version
+    headwater-export 2\n      the first line: what this is, and its version
     frame …                   section (1 byte), length (4), CRC-32 of the body (4), body: zlib over msgpack records
     the last frame            the trailer: how many records of each kind, and SHA-256 of all bytes before this frame
 
-Sections come in this order: H header (one), N names, O object rows, R rooted rows, P pointer rows, E trailer (one).
+Sections come in this order: H header (one), N names, O object rows, R mutable rows, P pointer rows, E trailer (one).
 Numbers are big-endian. A frame holds about a megabyte of records, never half a record. Behind the trailer there is nothing.
 """
 
@@ -20,11 +20,11 @@ from typing import Any, BinaryIO
 import msgspec
 
 from headwater.persistence.rows import ObjectRow
-from headwater.schemas.errors import ExportDamaged, ExportOfOtherVersion
+from headwater.schemas.errors import ExportDamaged, ExportVersionMismatch
 from headwater.streaming.transfer.file_records import Header, MutableRecord, PointerRecord, Record, Trailer
 
 MAGIC = b"headwater-export "
-VERSION = 1
+VERSION = 2
 FRAME_BYTES = 1_000_000
 """A frame is closed when its records are this long."""
 FRAME_BYTES_MAX = 16_000_000
@@ -40,7 +40,7 @@ class Section(enum.Enum):
     HEADER = b"H"
     NAMES = b"N"
     OBJECTS = b"O"
-    ROOTED = b"R"
+    MUTABLE = b"R"
     POINTERS = b"P"
     END = b"E"
 
@@ -50,7 +50,7 @@ _TYPES: dict[Section, Any] = {
     Section.HEADER: Header,
     Section.NAMES: str,
     Section.OBJECTS: ObjectRow,
-    Section.ROOTED: MutableRecord,
+    Section.MUTABLE: MutableRecord,
     Section.POINTERS: PointerRecord,
     Section.END: Trailer,
 }
@@ -159,7 +159,7 @@ class FrameReader:
                 "this is no file of `headwater maintain export`.", field="file", remedy="Name a file that it has written."
             )
         if int(version) != VERSION:
-            raise ExportOfOtherVersion(
+            raise ExportVersionMismatch(
                 f"the file is of format {int(version)}; this version reads {VERSION}.",
                 field="file",
                 remedy="Import it with the version that wrote it, or export it again with this one.",

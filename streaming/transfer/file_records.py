@@ -15,7 +15,7 @@ class Header(msgspec.Struct, frozen=True, array_like=True):
     instance: str
     """Where it comes from; the realm that it is loaded into has an instance of its own."""
     low_level: bool
-    """All rows as they were, garbage and rooted ones too; else what the pointers reach."""
+    """All rows as they were, garbage and mutable ones too; else what the pointers reach."""
     cut_at: int
     """Microseconds."""
     backend: str
@@ -26,12 +26,12 @@ class FileCounts(msgspec.Struct, frozen=True, kw_only=True):
 
     names: int = 0
     objects: int = 0
-    rooted: int = 0
+    mutable: int = 0
     pointers: int = 0
 
     @property
     def total(self) -> int:
-        return self.names + self.objects + self.rooted + self.pointers
+        return self.names + self.objects + self.mutable + self.pointers
 
 
 class Trailer(msgspec.Struct, frozen=True, array_like=True):

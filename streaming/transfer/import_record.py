@@ -1,4 +1,4 @@
-"""What a realm was imported from enters and leaves: a rooted row of it, so that a load goes on only with its own file."""
+"""What a realm was imported from enters and leaves: a mutable row of it, so that a load goes on only with its own file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ImportRecord(msgspec.Struct, frozen=True, array_like=True):
     cut_at: int
 
 
-OBJECT_TYPES.register(ObjectType(IMPORT_TYPE, ImportRecord, Life.ROOTED))
+OBJECT_TYPES.register(ObjectType(IMPORT_TYPE, ImportRecord, Life.MUTABLE))
 
 
 def read_import(backend: Backend, realm: str) -> ImportRecord | None:

@@ -21,7 +21,7 @@ from headwater.streaming.transfer.file_records import FileCounts, MutableRecord,
 from headwater.streaming.transfer.import_record import IMPORT_TYPE
 
 LEFT_OUT = frozenset({READER_TYPE, IMPORT_TYPE})
-"""Rooted rows that belong to the instance that they come from: what its jobs have read, and where it came from itself."""
+"""Mutable rows that belong to the instance that they come from: what its jobs have read, and where it came from itself."""
 WRITE_TRIES_MAX = 5
 SPLITS = 8
 
@@ -45,9 +45,9 @@ class Load:
                         _again_if_unclear(partial(self._backend.add_name, self._realm, name))
                 case Section.OBJECTS:
                     _again_if_unclear(partial(self._backend.write_objects, self._realm, records))
-                case Section.ROOTED:
-                    for rooted in _loaded(records):
-                        self._insert(rooted)
+                case Section.MUTABLE:
+                    for row in _loaded(records):
+                        self._insert(row)
                 case Section.POINTERS:
                     for pointer in records:
                         self._reserve(pointer)
@@ -60,15 +60,15 @@ class Load:
         pointers: dict[str, PointerRow] = {}
         names = set(self._names())
         counted = FileCounts()
-        rooted_count = 0
+        mutable_count = 0
         for section, records in self._file.frames():
             match section:
                 case Section.NAMES:
                     self._same("name", {name: name for name in records}, {name: name for name in records if name in names})
                 case Section.OBJECTS:
                     self._same_objects(records)
-                case Section.ROOTED:
-                    rooted_count += len(_loaded(records))
+                case Section.MUTABLE:
+                    mutable_count += len(_loaded(records))
                     self._same_mutable(_loaded(records))
                 case Section.POINTERS:
                     pointers |= self._same_pointers(records)
@@ -81,7 +81,7 @@ class Load:
             Table.OBJECTS: counted.objects,
             Table.NAMES: counted.names,
             Table.POINTERS: counted.pointers,
-            Table.ROOTED: rooted_count + 1,  # the record of the import itself
+            Table.MUTABLE: mutable_count + 1,  # the record of the import itself
         }
         for table, count in expected.items():
             self._same(f"count of {table.value}", {"": count}, {"": self._rows_of(table)})
@@ -89,9 +89,9 @@ class Load:
 
     # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _insert(self, rooted: MutableRecord) -> None:
+    def _insert(self, row: MutableRecord) -> None:
         with suppress(OutcomeUnknown):  # what is there is compared in the end
-            self._backend.insert_mutable(self._realm, rooted.row())
+            self._backend.insert_mutable(self._realm, row.row())
 
     def _reserve(self, pointer: PointerRecord) -> None:
         with suppress(OutcomeUnknown):
@@ -107,7 +107,7 @@ class Load:
     def _same_mutable(self, records: Sequence[MutableRecord]) -> None:
         wanted = {(it.type, it.key): it.row() for it in records}
         found: dict[Any, MutableRow | None] = {key: self._backend.read_mutable(self._realm, *key) for key in wanted}
-        self._same("rooted row", wanted, found)
+        self._same("mutable row", wanted, found)
 
     def _same_pointers(self, records: Sequence[PointerRecord]) -> dict[str, PointerRow]:
         wanted = {it.name: it.fresh_row() for it in records}

@@ -1,4 +1,4 @@
-"""Identities on every backend: secrets, keys of tokens and denials are rooted rows; roles and grants are commits."""
+"""Identities on every backend: secrets, keys of tokens and denials are mutable rows; roles and grants are commits."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def put(backend: Backend, realm: str, table: Table, n: int, later_micros: int = 
             row = pointer(1)
             new = msgspec.structs.replace(row, created_at=row.created_at + later_micros)
             assert backend.reserve_pointer(realm, str(n), new)
-        case Table.ROOTED:
+        case Table.MUTABLE:
             lease = mutable(str(n))
             assert backend.insert_mutable(realm, msgspec.structs.replace(lease, created_at=lease.created_at + later_micros))
         case Table.NAMES:
@@ -33,7 +33,7 @@ def rewrite(backend: Backend, realm: str, table: Table, n: int) -> None:
             backend.write_objects(realm, [an_object(n)])
         case Table.POINTERS:
             assert backend.cas_pointer(realm, str(n), 1, pointer(2))
-        case Table.ROOTED:
+        case Table.MUTABLE:
             assert backend.update_mutable(realm, 1, mutable(str(n), 2))
         case Table.NAMES:
             backend.add_name(realm, str(n))
@@ -45,7 +45,7 @@ def is_there(backend: Backend, realm: str, table: Table, n: int) -> bool:
             return n in backend.fetch_objects(realm, [n])
         case Table.POINTERS:
             return backend.read_pointer(realm, str(n)) is not None
-        case Table.ROOTED:
+        case Table.MUTABLE:
             return backend.read_mutable(realm, "lease", str(n)) is not None
         case Table.NAMES:
             return str(n) in backend.list_names(realm)

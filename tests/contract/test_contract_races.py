@@ -76,7 +76,7 @@ def test_of_sixteen_reservations_of_one_name_at_most_one_is_told_that_it_won(
             assert None in answers, "all were refused, yet one is there"
 
 
-def test_no_update_of_a_rooted_row_is_lost(backend: Backend, other_backend: Backend, realm: str, scale: Scale) -> None:
+def test_no_update_of_a_mutable_row_is_lost(backend: Backend, other_backend: Backend, realm: str, scale: Scale) -> None:
     """A counter in the payload, raised by four threads: a lost update would leave it too low."""
     assert backend.insert_mutable(realm, mutable("counter", 1, payload=b"{}"))
     raises_each = max(3, scale.rounds // 2)

@@ -33,7 +33,7 @@ def fill(backend: Backend, realm: str) -> None:
 EXPECTED = {
     Table.OBJECTS: [("note", "", 1, 0), ("note", "", 2, 0), ("note", "", 2, 1)],
     Table.POINTERS: [("", "main", 0, 0), ("", "ärger", 0, 0)],
-    Table.ROOTED: [("lease", "k", 0, 0), ("run", "k", 0, 0)],
+    Table.MUTABLE: [("lease", "k", 0, 0), ("run", "k", 0, 0)],
     Table.NAMES: [("", "main", 0, 0), ("", "ärger", 0, 0)],
 }
 
@@ -51,7 +51,7 @@ def test_a_scan_says_what_each_row_is(backend: Backend, realm: str, other_realm:
             assert created == {an_object(1).created_at, an_object(2).created_at}
         case Table.POINTERS:
             assert created == {pointer().created_at}
-        case Table.ROOTED:
+        case Table.MUTABLE:
             assert created == {mutable("k").created_at}
         case Table.NAMES:
             assert all(isinstance(at, int) for at in created)
@@ -98,12 +98,12 @@ def test_four_splits_are_all_really_used(new_store: Callable[[], str], realm: st
     assert len(used) >= 4, [len(share) for share in shares]
 
 
-@pytest.mark.parametrize("table", [Table.POINTERS, Table.ROOTED, Table.NAMES])
+@pytest.mark.parametrize("table", [Table.POINTERS, Table.MUTABLE, Table.NAMES])
 def test_splits_of_the_other_tables_are_used_too(backend: Backend, realm: str, scale: Scale, table: Table) -> None:
     names = [f"cat/1/heads/branch-{n:05d}" for n in range(scale.conditional)]
     write: dict[Table, Callable[[str], object]] = {
         Table.POINTERS: lambda name: backend.reserve_pointer(realm, name, pointer()),
-        Table.ROOTED: lambda name: backend.insert_mutable(realm, mutable(name)),
+        Table.MUTABLE: lambda name: backend.insert_mutable(realm, mutable(name)),
         Table.NAMES: lambda name: backend.add_name(realm, name),
     }
     in_threads([partial(lambda share: [write[table](name) for name in share], names[n::4]) for n in range(4)])

@@ -36,7 +36,7 @@ def test_every_row_is_counted_and_its_bytes_are_estimated(store: Store, realm: s
     usage = read_usage(kernel)
     counted = {(one.table, one.type): one.rows for one in usage.types}
     assert counted[Table.POINTERS.value, ""] == counted[Table.NAMES.value, ""] == 3
-    assert counted[Table.OBJECTS.value, "entry"] == 3 and counted[Table.ROOTED.value, "idempotency"] == 1
+    assert counted[Table.OBJECTS.value, "entry"] == 3 and counted[Table.MUTABLE.value, "idempotency"] == 1
     assert usage.measured and usage.rows == sum(counted.values()) and all(one.bytes > 0 for one in usage.types)
     lines = [sample for family in UsageCollector(store).collect() for sample in family.samples]
     assert any(line.labels == {"realm": kernel.realm_name, "table": "objects", "type": "entry"} for line in lines)

@@ -84,7 +84,7 @@ def writers(backend: Backend, kill: int) -> dict[str, Writer]:
         assert backend.reserve_pointer(REALM, name, pointer(1))
     return {
         "moves": Writer(move, 2),
-        "rooted": Writer(insert, 1),
+        "mutable": Writer(insert, 1),
         "commits": Writer(commit, 2),
         "names": Writer(lambda n: backend.add_name(REALM, f"name-{kill}-{n:06}"), 1),
         "objects": Writer(lambda n: backend.write_objects(f"objects-{kill}@1", [an_object(n)]), 1),
@@ -126,7 +126,7 @@ def check_all_there(reader: Backend, work: dict[str, Writer], kill: int) -> None
     for n in range(2, committed.version + 1):
         assert len(reader.fetch_objects(REALM, range(n * 1_000, n * 1_000 + 20))) == 20, "objects come before the pointer"
     there = {row.key for row in reader.list_mutable(REALM, "lease", limit=WRITES_MAX)}
-    assert {f"{kill}-{n:06}" for n in range(1, work["rooted"].acknowledged + 1)} <= there
+    assert {f"{kill}-{n:06}" for n in range(1, work["mutable"].acknowledged + 1)} <= there
     names = set(reader.list_names(REALM, prefix=f"name-{kill}-", limit=WRITES_MAX))
     assert {f"name-{kill}-{n:06}" for n in range(1, work["names"].acknowledged + 1)} <= names
     ids = {row.id for row in scan_all(reader, Table.OBJECTS, f"objects-{kill}@1")}

@@ -94,13 +94,13 @@ def test_a_store_without_schema_says_so_at_every_call(url: str) -> None:
     backend.close()
 
 
-@pytest.mark.parametrize(("version", "remedy"), [(2, "Upgrade"), (0, "export")])
+@pytest.mark.parametrize(("version", "remedy"), [(3, "Upgrade"), (0, "export")])
 def test_a_store_of_another_version_is_refused_with_both_versions(
     url: str, backend: Backend, version: int, remedy: str
 ) -> None:
     execute(url, f"UPDATE headwater_schema SET version = {version}")
     for touch in (backend.check_schema, backend.create_schema):
-        with pytest.raises(StoreVersionMismatch, match=f"version {version}.*version 1.*{remedy}"):
+        with pytest.raises(StoreVersionMismatch, match=f"version {version}.*version 2.*{remedy}"):
             touch()
 
 

@@ -21,7 +21,7 @@ from headwater.persistence.rows import ScannedRow, Table
 from headwater.schemas.errors import StoreNotCreated, StoreRefused, StoreUnavailable
 from tests.support.faults.manual_clock import ManualClock
 from tests.support.fixtures.contract_rows import an_object, pointer, scan_all
-from tests.support.fixtures.contract_rows import mutable as a_rooted
+from tests.support.fixtures.contract_rows import mutable as a_mutable
 from tests.support.servers.servers import FreshUrl
 
 
@@ -112,7 +112,7 @@ def test_a_clock_that_is_far_off_is_a_weakness(backend: CassandraBackend, later:
     assert "clock is +5400 s off" in warning
 
 
-# ── rooted names ────────────────────────────────────────────────────────────────────────────────────────────
+# ── mutable names ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def names_kept(backend: CassandraBackend, realm: str) -> set[str]:
@@ -123,7 +123,7 @@ def test_a_name_outlives_its_row_for_a_while_and_is_then_removed_by_who_lists(
     backend: CassandraBackend, later: CassandraBackend, realm: str
 ) -> None:
     for key in ("gone", "stays"):
-        assert backend.insert_mutable(realm, a_rooted(key))
+        assert backend.insert_mutable(realm, a_mutable(key))
     assert backend.delete_mutable(realm, "lease", "gone", 1)
     assert [row.key for row in backend.list_mutable(realm, "lease")] == ["stays"]
     assert names_kept(backend, realm) == {"gone", "stays"}, "too young to be removed: its row may be on its way back"
@@ -135,7 +135,7 @@ def test_a_row_that_comes_back_while_its_old_name_is_removed_is_listed(
     backend: CassandraBackend, later: CassandraBackend, realm: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The insert comes between the serial read that finds no row and the removal of the name."""
-    assert backend.insert_mutable(realm, a_rooted("k"))
+    assert backend.insert_mutable(realm, a_mutable("k"))
     assert backend.delete_mutable(realm, "lease", "k", 1)
     read_many = mutable_rows._read_many
     came_back: list[bool] = []
@@ -143,7 +143,7 @@ def test_a_row_that_comes_back_while_its_old_name_is_removed_is_listed(
     def come_back_after_the_read(calls: Calls, *arguments: object, **options: object) -> object:
         found = read_many(calls, *arguments, **options)  # type: ignore[arg-type]
         if options.get("serially"):
-            came_back.append(backend.insert_mutable(realm, a_rooted("k", payload=b"back")))
+            came_back.append(backend.insert_mutable(realm, a_mutable("k", payload=b"back")))
         return found
 
     monkeypatch.setattr(mutable_rows, "_read_many", come_back_after_the_read)
@@ -170,7 +170,7 @@ def test_an_insert_that_took_too_long_names_its_row_again(
         return send_lwt(cql, values)
 
     calls.lwt = stand_still  # type: ignore[method-assign]
-    assert later.insert_mutable(realm, a_rooted("k"))
+    assert later.insert_mutable(realm, a_mutable("k"))
     assert [row.key for row in backend.list_mutable(realm, "lease")] == ["k"]
 
 
@@ -178,8 +178,8 @@ def test_names_go_with_the_rows_that_a_purge_deletes_once_they_are_old(
     backend: CassandraBackend, later: CassandraBackend, realm: str
 ) -> None:
     for key in ("old", "young"):
-        assert backend.insert_mutable(realm, a_rooted(key))
-    rows = {row.key: row for row in scan_all(backend, Table.ROOTED, realm)}
+        assert backend.insert_mutable(realm, a_mutable(key))
+    rows = {row.key: row for row in scan_all(backend, Table.MUTABLE, realm)}
     assert later.delete_scanned([rows["old"]]).deleted == 1
     assert backend.delete_scanned([rows["young"]]).deleted == 1
     assert names_kept(backend, realm) == {"young"}

@@ -95,19 +95,19 @@ WRITES = {
         KEY.encode(),
         lambda backend, realm: backend.read_pointer(realm, KEY) is None,
     ),
-    "insert a rooted row": Write(
+    "insert a mutable row": Write(
         lambda backend, realm: None,
         lambda backend, realm: backend.insert_mutable(realm, mutable("k", payload=LOST)),
         LOST,
         lambda backend, realm: backend.read_mutable(realm, "lease", "k") == mutable("k", payload=LOST),
     ),
-    "update a rooted row": Write(
+    "update a mutable row": Write(
         lambda backend, realm: backend.insert_mutable(realm, mutable("k")),
         lambda backend, realm: backend.update_mutable(realm, 1, mutable("k", 2, payload=LOST)),
         LOST,
         lambda backend, realm: backend.read_mutable(realm, "lease", "k") == mutable("k", 2, payload=LOST),
     ),
-    "delete a rooted row": Write(
+    "delete a mutable row": Write(
         lambda backend, realm: backend.insert_mutable(realm, mutable(KEY)),
         lambda backend, realm: backend.delete_mutable(realm, "lease", KEY, 1),
         KEY.encode(),

@@ -121,7 +121,7 @@ def test_a_lost_reservation_is_unknown(
 
 
 @BOTH
-def test_a_lost_update_of_a_rooted_row_is_unknown(
+def test_a_lost_update_of_a_mutable_row_is_unknown(
     proxy: TcpProxy, proxied: Backend, direct: Backend, realm: str, outcome: Outcome
 ) -> None:
     first = MutableRow(type="lease", key="k", created_at=CREATED_AT)

@@ -134,42 +134,42 @@ class BackendMachine(RuleBasedStateMachine):
                 expected.setdefault(key[3], []).append(row)
         assert self.backend.fetch_objects(self.realms[realm], ids) == expected
 
-    # ── rooted rows ─────────────────────────────────────────────────────────────────────────────────────────
+    # ── mutable rows ─────────────────────────────────────────────────────────────────────────────────────────
 
     @rule(realm=REALMS, type=TYPES, key=NAMES, payload=PAYLOADS, expires_at=st.integers(0, 2**63 - 1))
     def insert_mutable(self, realm: int, type: str, key: str, payload: bytes, expires_at: int) -> None:
         model_key = (self.realms[realm], type, key, 0, 0)
         row = MutableRow(type=type, key=key, created_at=next(_serial), expires_at=expires_at, payload=payload)
-        assert self.backend.insert_mutable(self.realms[realm], row) == (model_key not in self.model[Table.ROOTED])
-        if model_key not in self.model[Table.ROOTED]:
-            self._keep(Table.ROOTED, model_key, row)
+        assert self.backend.insert_mutable(self.realms[realm], row) == (model_key not in self.model[Table.MUTABLE])
+        if model_key not in self.model[Table.MUTABLE]:
+            self._keep(Table.MUTABLE, model_key, row)
 
     @rule(realm=REALMS, type=TYPES, key=NAMES, payload=PAYLOADS, wrong_by=WRONG_BY)
     def update_mutable(self, realm: int, type: str, key: str, payload: bytes, wrong_by: int) -> None:
         model_key = (self.realms[realm], type, key, 0, 0)
-        there = self._row(Table.ROOTED, model_key)
+        there = self._row(Table.MUTABLE, model_key)
         version = there.version if there else 1
         created_at = there.created_at if there else 1
         row = MutableRow(type=type, key=key, version=version + 1, created_at=created_at, payload=payload)
         applies = there is not None and wrong_by == 0
         assert self.backend.update_mutable(self.realms[realm], version + wrong_by, row) == applies
         if applies:
-            self._keep(Table.ROOTED, model_key, row)
+            self._keep(Table.MUTABLE, model_key, row)
 
     @rule(realm=REALMS, type=TYPES, key=NAMES, wrong_by=WRONG_BY)
     def delete_mutable(self, realm: int, type: str, key: str, wrong_by: int) -> None:
         model_key = (self.realms[realm], type, key, 0, 0)
-        there = self._row(Table.ROOTED, model_key)
+        there = self._row(Table.MUTABLE, model_key)
         version = there.version if there else 1
         applies = there is not None and wrong_by == 0
         assert self.backend.delete_mutable(self.realms[realm], type, key, version + wrong_by) == applies
         if applies:
-            del self.model[Table.ROOTED][model_key]
+            del self.model[Table.MUTABLE][model_key]
 
     @rule(realm=REALMS, type=TYPES, after=st.just("") | NAMES, limit=st.integers(1, 9))
     def list_mutable(self, realm: int, type: str, after: str, limit: int) -> None:
-        keys = sorted(key for key in self.model[Table.ROOTED] if key[:2] == (self.realms[realm], type) and key[2] > after)
-        expected = [self.model[Table.ROOTED][key][0] for key in keys[:limit]]
+        keys = sorted(key for key in self.model[Table.MUTABLE] if key[:2] == (self.realms[realm], type) and key[2] > after)
+        expected = [self.model[Table.MUTABLE][key][0] for key in keys[:limit]]
         assert self.backend.list_mutable(self.realms[realm], type, after=after, limit=limit) == expected
 
     # ── maintenance ─────────────────────────────────────────────────────────────────────────────────────────
@@ -221,7 +221,7 @@ class BackendMachine(RuleBasedStateMachine):
 
 
 def _key(row: ScannedRow) -> tuple[str, str, str, int, int]:
-    return (row.realm, row.type if row.table is Table.ROOTED else "", row.key, row.id, row.part)
+    return (row.realm, row.type if row.table is Table.MUTABLE else "", row.key, row.id, row.part)
 
 
 def test_a_backend_answers_as_a_dictionary_would(backend: Backend, scale: Scale) -> None:

@@ -15,7 +15,7 @@ from headwater.wiring.stores import opened_store
 @click.command("export")
 @click.argument("realm")
 @click.option("--to", "to", metavar="PATH", required=True, help="A new file, or a folder to put one into.")
-@click.option("--low-level", is_flag=True, help="All rows of the realm as they are, garbage and rooted rows too.")
+@click.option("--low-level", is_flag=True, help="All rows of the realm as they are, garbage and mutable rows too.")
 @click.option("--secrets", is_flag=True, help="Also the hashes of principals' secrets; --low-level has them in any case.")
 @supersede
 @as_json
@@ -38,8 +38,8 @@ def export_command(
         print_json(report)
         return
     counts = report.counts
-    columns = ["realm", "pointers", "object rows", "reached", "rooted rows", "bytes"]
-    print_table(columns, [(report.realm, counts.pointers, counts.objects, report.reached, counts.rooted, report.bytes)])
+    columns = ["realm", "pointers", "object rows", "reached", "mutable rows", "bytes"]
+    print_table(columns, [(report.realm, counts.pointers, counts.objects, report.reached, counts.mutable, report.bytes)])
     click.echo(f"{report.instance} is in {report.file}, sha256 {report.sha256}")
 
 
@@ -69,9 +69,9 @@ def import_command(
         print_json(report)
         return
     counts = report.counts
-    columns = ["from", "pointers", "entries", "object rows", "reached", "rooted rows"]
+    columns = ["from", "pointers", "entries", "object rows", "reached", "mutable rows"]
     print_table(
-        columns, [(report.from_instance, counts.pointers, report.entries, counts.objects, report.reached, counts.rooted)]
+        columns, [(report.from_instance, counts.pointers, report.entries, counts.objects, report.reached, counts.mutable)]
     )
     click.echo("the file is whole" if dry_run else f"{report.realm} is {report.status}, as {report.instance}")
 

@@ -1,7 +1,8 @@
 """A `cassandra://` URL enters; a backend over Cassandra leaves. Mutable rows take LWT for every write, immutable rows never.
 
 url.py (what was asked) → cluster.py (sessions, consistency) → calls.py (sent, retried, fanned out; failures.py names what
-went wrong) → pointers.py, moves.py, names.py, objects.py, rooted.py, scans.py (one kind of row each) → store.py (the SPI).
+went wrong) → pointers.py, moves.py, names.py, objects.py, mutable_rows.py, scans.py (one kind of row
+each) → store.py (the SPI).
 """
 
 from __future__ import annotations

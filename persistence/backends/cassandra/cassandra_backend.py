@@ -98,7 +98,7 @@ class CassandraBackend(Backend):
         if hint is not None:
             self._moves.acknowledged(realm, name, hint[0])
 
-    # ── rooted rows ─────────────────────────────────────────────────────────────────────────────────────────
+    # ── mutable rows ─────────────────────────────────────────────────────────────────────────────────────────
 
     def insert_mutable(self, realm: str, row: MutableRow) -> bool:
         check_name(realm, "realm")

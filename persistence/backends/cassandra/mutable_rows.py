@@ -1,4 +1,4 @@
-"""Rooted rows enter and leave by LWT, each in its own partition; their names lie apart, so that a type can be listed.
+"""Mutable rows enter and leave by LWT, each in its own partition; their names lie apart, so that a type can be listed.
 
 A name is written before its row, so the names may list what is not there, never the reverse. Nobody removes a name with its
 row: the row may be on its way back. Whoever lists removes names that have no row, but only those written longer ago than any
@@ -20,18 +20,18 @@ NAME_GRACE_MICROS = 600_000_000
 """Above the longest insert (some 40 s with all retries) and the largest difference between clients' clocks."""
 LIST_PAGE = 1_000
 
-_ADD_NAME = "INSERT INTO {ks}.rooted_names (realm, type, bucket, key, created_at) VALUES (?, ?, ?, ?, ?)"
-_LIST_NAMES = """SELECT key, WRITETIME(created_at) FROM {ks}.rooted_names
+_ADD_NAME = "INSERT INTO {ks}.mutable_row_names (realm, type, bucket, key, created_at) VALUES (?, ?, ?, ?, ?)"
+_LIST_NAMES = """SELECT key, WRITETIME(created_at) FROM {ks}.mutable_row_names
                  WHERE realm = ? AND type = ? AND bucket = ? AND key > ?"""
-_READ_NAME = "SELECT WRITETIME(created_at) FROM {ks}.rooted_names WHERE realm = ? AND type = ? AND bucket = ? AND key = ?"
-_REMOVE_NAME = "DELETE FROM {ks}.rooted_names USING TIMESTAMP ? WHERE realm = ? AND type = ? AND bucket = ? AND key = ?"
+_READ_NAME = "SELECT WRITETIME(created_at) FROM {ks}.mutable_row_names WHERE realm = ? AND type = ? AND bucket = ? AND key = ?"
+_REMOVE_NAME = "DELETE FROM {ks}.mutable_row_names USING TIMESTAMP ? WHERE realm = ? AND type = ? AND bucket = ? AND key = ?"
 
-_READ = "SELECT version, created_at, expires_at, payload FROM {ks}.rooted WHERE realm = ? AND type = ? AND key = ?"
-_INSERT = """INSERT INTO {ks}.rooted (realm, type, key, version, created_at, expires_at, payload, stamp)
+_READ = "SELECT version, created_at, expires_at, payload FROM {ks}.mutable_rows WHERE realm = ? AND type = ? AND key = ?"
+_INSERT = """INSERT INTO {ks}.mutable_rows (realm, type, key, version, created_at, expires_at, payload, stamp)
              VALUES (?, ?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS"""
-_UPDATE = """UPDATE {ks}.rooted SET version = ?, created_at = ?, expires_at = ?, payload = ?, stamp = ?
+_UPDATE = """UPDATE {ks}.mutable_rows SET version = ?, created_at = ?, expires_at = ?, payload = ?, stamp = ?
              WHERE realm = ? AND type = ? AND key = ? IF version = ?"""
-_DELETE = "DELETE FROM {ks}.rooted WHERE realm = ? AND type = ? AND key = ? IF version = ?"
+_DELETE = "DELETE FROM {ks}.mutable_rows WHERE realm = ? AND type = ? AND key = ? IF version = ?"
 
 
 class Name(NamedTuple):

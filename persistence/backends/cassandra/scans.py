@@ -31,14 +31,14 @@ SPLITS_MAX = 4_096
 _KEYS = {
     Table.OBJECTS: "realm, shard",
     Table.POINTERS: "realm, name",
-    Table.ROOTED: "realm, type, key",
+    Table.MUTABLE: "realm, type, key",
     Table.NAMES: "realm, bucket",
 }
 # In the order of ScannedRow's fields behind `table`. The payload is never read: all cells of a row have one writetime.
 _COLUMNS = {
     Table.OBJECTS: "realm, type, id, part, created_at, WRITETIME(created_at)",
     Table.POINTERS: "realm, name, created_at, stamp",
-    Table.ROOTED: "realm, type, key, created_at, stamp",
+    Table.MUTABLE: "realm, type, key, created_at, stamp",
     Table.NAMES: "realm, name, created_at, WRITETIME(created_at)",
 }
 _OBJECT_REVISIONS = """SELECT id, part, WRITETIME(created_at) FROM {ks}.objects
@@ -47,7 +47,8 @@ _DELETE_OBJECT = "DELETE FROM {ks}.objects USING TIMESTAMP ? WHERE realm = ? AND
 _NAME_REVISION = "SELECT WRITETIME(created_at) FROM {ks}.names WHERE realm = ? AND bucket = ? AND name = ?"
 _DELETE_NAME = "DELETE FROM {ks}.names USING TIMESTAMP ? WHERE realm = ? AND bucket = ? AND name = ?"
 _DELETE_POINTER = "DELETE FROM {ks}.pointers WHERE realm = ? AND name = ? IF stamp = ?"
-_DELETE_ROOTED = "DELETE FROM {ks}.rooted WHERE realm = ? AND type = ? AND key = ? IF stamp = ?"
+_TABLES = {Table.OBJECTS: "objects", Table.POINTERS: "pointers", Table.MUTABLE: "mutable_rows", Table.NAMES: "names"}
+_DELETE_MUTABLE = "DELETE FROM {ks}.mutable_rows WHERE realm = ? AND type = ? AND key = ? IF stamp = ?"
 
 
 def splits(table: Table, count: int) -> list[Split]:
@@ -58,7 +59,7 @@ def splits(table: Table, count: int) -> list[Split]:
 
 def scan(calls: Calls, split: Split, realm: str | None) -> Iterator[ScannedRow]:
     key = _KEYS[split.table]
-    cql = f"SELECT {_COLUMNS[split.table]} FROM {{ks}}.{split.table.value} WHERE token({key}) > ? AND token({key}) <= ?"  # noqa: S608
+    cql = f"SELECT {_COLUMNS[split.table]} FROM {{ks}}.{_TABLES[split.table]} WHERE token({key}) > ? AND token({key}) <= ?"  # noqa: S608
     for page in calls.pages(calls.read(cql, (int(split.lower), int(split.upper)))):
         for row in page.rows:
             if realm is None or row[0] == realm:
@@ -70,7 +71,7 @@ def _scanned(table: Table, row: Row) -> ScannedRow:
         case Table.OBJECTS:
             realm, type, id, part, created_at, revision = row
             return ScannedRow(table, realm, type, "", id, part, created_at, revision)
-        case Table.ROOTED:
+        case Table.MUTABLE:
             realm, type, key, created_at, revision = row
             return ScannedRow(table, realm, type, key, 0, 0, created_at, revision)
         case Table.POINTERS | Table.NAMES:
@@ -87,7 +88,7 @@ def delete_scanned(calls: Calls, rows: Sequence[ScannedRow]) -> DeleteResult:
         else:
             gone = [row for row in of_table if _delete_mutable(calls, row)]
             deleted += len(gone)
-            for (realm, type), keys in _by_type(row for row in gone if table is Table.ROOTED).items():
+            for (realm, type), keys in _by_type(row for row in gone if table is Table.MUTABLE).items():
                 remove_names_of_deleted(calls, realm, type, keys)
     return DeleteResult(deleted=deleted, spared=len(rows) - deleted)
 
@@ -95,7 +96,7 @@ def delete_scanned(calls: Calls, rows: Sequence[ScannedRow]) -> DeleteResult:
 def _delete_mutable(calls: Calls, row: ScannedRow) -> bool:
     if row.table is Table.POINTERS:
         return calls.lwt(_DELETE_POINTER, (row.realm, row.key, row.revision))
-    return calls.lwt(_DELETE_ROOTED, (row.realm, row.type, row.key, row.revision))
+    return calls.lwt(_DELETE_MUTABLE, (row.realm, row.type, row.key, row.revision))
 
 
 def _delete_immutable(calls: Calls, table: Table, rows: Sequence[ScannedRow]) -> int:

@@ -1,9 +1,9 @@
 """A connected keyspace enters; it leaves with every table of this version, or with an error that says what it is instead.
 
-Two kinds of table. Mutable (`pointers`, `rooted`, `headwater_schema`): every write and delete is an LWT, whose timestamps
+Two kinds of table. Mutable (`pointers`, `mutable_rows`, `headwater_schema`): every write and delete is an LWT, whose timestamps
 come from Paxos ballots; a plain write among them would be ordered by another clock and could vanish. Each write gives the
 row a new random `stamp`, by which a scan's delete tells it from one that was deleted and made anew with the same version.
-Immutable (`objects`, `names`, `rooted_names`, `moved`): no write is an LWT, timestamps are the client's, deletes carry the
+Immutable (`objects`, `names`, `mutable_row_names`, `moved`): no write is an LWT, timestamps are the client's, deletes carry the
 scanned writetime.
 """
 
@@ -16,7 +16,7 @@ from headwater.persistence.backends.cassandra.calls import Call, Calls, Row
 from headwater.persistence.backends.cassandra.cassandra_errors import RequestKind
 from headwater.schemas.errors import OutcomeUnknown, StoreNotCreated, StoreRefused, StoreUnavailable, StoreVersionMismatch
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 MOVED_TTL_SECONDS = 3_600
 CREATE_LOCK_SECONDS = 120
 CREATE_POLL_SECONDS = 0.25
@@ -27,7 +27,7 @@ TABLES = (
          head blob, seq bigint, floor bigint, fence bigint, version bigint, anchor blob, created_at bigint,
          stamp bigint,
          PRIMARY KEY ((realm, name)))""",
-    """CREATE TABLE IF NOT EXISTS {ks}.rooted (
+    """CREATE TABLE IF NOT EXISTS {ks}.mutable_rows (
          realm text, type text, key text,
          version bigint, created_at bigint, expires_at bigint, payload blob, stamp bigint,
          PRIMARY KEY ((realm, type, key)))""",
@@ -38,7 +38,7 @@ TABLES = (
     """CREATE TABLE IF NOT EXISTS {ks}.names (
          realm text, bucket int, name text, created_at bigint,
          PRIMARY KEY ((realm, bucket), name))""",
-    """CREATE TABLE IF NOT EXISTS {ks}.rooted_names (
+    """CREATE TABLE IF NOT EXISTS {ks}.mutable_row_names (
          realm text, type text, bucket int, key text, created_at bigint,
          PRIMARY KEY ((realm, type, bucket), key))""",
     f"""CREATE TABLE IF NOT EXISTS {{ks}}.moved (

@@ -156,37 +156,37 @@ class MemoryBackend(Backend):
             self._put_pointer(key, row)
             return True
 
-    # ── rooted rows ─────────────────────────────────────────────────────────────────────────────────────────
+    # ── mutable rows ─────────────────────────────────────────────────────────────────────────────────────────
 
     def insert_mutable(self, realm: str, row: MutableRow) -> bool:
         check_name(realm, "realm")
         check_mutable_row(row)
         key = RowKey(realm, row.type, row.key)
         with self.store.lock:
-            if self.store.rooted.get(key) is not None:
+            if self.store.mutable_rows.get(key) is not None:
                 return False
-            self.store.rooted.put(key, row, self.store.next_revision())
+            self.store.mutable_rows.put(key, row, self.store.next_revision())
             bisect.insort(self.store.sorted_keys[realm, row.type], row.key)
             return True
 
     def read_mutable(self, realm: str, type: str, key: str) -> MutableRow | None:
         with self.store.lock:
-            return self.store.rooted.get(RowKey(realm, type, key))
+            return self.store.mutable_rows.get(RowKey(realm, type, key))
 
     def update_mutable(self, realm: str, expected_version: int, row: MutableRow) -> bool:
         check_mutable_row(row)
         key = RowKey(realm, row.type, row.key)
         with self.store.lock:
-            kept = self.store.rooted.get(key)
+            kept = self.store.mutable_rows.get(key)
             if kept is None or kept.version != expected_version:
                 return False
-            self.store.rooted.put(key, row, self.store.next_revision())
+            self.store.mutable_rows.put(key, row, self.store.next_revision())
             return True
 
     def delete_mutable(self, realm: str, type: str, key: str, expected_version: int) -> bool:
         row_key = RowKey(realm, type, key)
         with self.store.lock:
-            kept = self.store.rooted.get(row_key)
+            kept = self.store.mutable_rows.get(row_key)
             if kept is None or kept.version != expected_version:
                 return False
             self._remove_mutable(row_key)
@@ -196,11 +196,11 @@ class MemoryBackend(Backend):
         with self.store.lock:
             keys = self.store.sorted_keys[realm, type]
             start = bisect.bisect_right(keys, after)
-            rows = (self.store.rooted.get(RowKey(realm, type, key)) for key in keys[start : start + limit])
+            rows = (self.store.mutable_rows.get(RowKey(realm, type, key)) for key in keys[start : start + limit])
             return [row for row in rows if row is not None]
 
     def _remove_mutable(self, key: RowKey) -> None:
-        self.store.rooted.remove(key)
+        self.store.mutable_rows.remove(key)
         _remove_sorted(self.store.sorted_keys[key.realm, key.type], key.key)
 
     # ── maintenance ─────────────────────────────────────────────────────────────────────────────────────────
@@ -237,7 +237,7 @@ class MemoryBackend(Backend):
         return DeleteResult(deleted=deleted, spared=len(rows) - deleted)
 
     def _delete_if_unchanged(self, row: ScannedRow) -> bool:
-        key = RowKey(row.realm, row.type if row.table is Table.ROOTED else "", row.key, row.id)
+        key = RowKey(row.realm, row.type if row.table is Table.MUTABLE else "", row.key, row.id)
         with self.store.lock:
             kept = self._table(row.table).parts(key).get(row.part)
             if kept is None or kept.revision != row.revision:
@@ -249,7 +249,7 @@ class MemoryBackend(Backend):
         match table:
             case Table.POINTERS:
                 self._remove_pointer(key)
-            case Table.ROOTED:
+            case Table.MUTABLE:
                 self._remove_mutable(key)
             case Table.NAMES:
                 self.store.names.remove(key)
@@ -263,8 +263,8 @@ class MemoryBackend(Backend):
                 return self.store.pointers
             case Table.OBJECTS:
                 return self.store.objects
-            case Table.ROOTED:
-                return self.store.rooted
+            case Table.MUTABLE:
+                return self.store.mutable_rows
             case Table.NAMES:
                 return self.store.names
 

@@ -63,7 +63,7 @@ class MemoryStore:
         self.writes = 0
         self.pointers: RowTable[PointerRow] = RowTable()
         self.objects: RowTable[ObjectRow] = RowTable()
-        self.rooted: RowTable[MutableRow] = RowTable()
+        self.mutable_rows: RowTable[MutableRow] = RowTable()
         self.names: RowTable[int] = RowTable()
         """With the time when each was added."""
         self.sorted_names: defaultdict[str, list[str]] = defaultdict(list)

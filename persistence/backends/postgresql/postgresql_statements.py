@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from headwater.persistence.backends.sql.keys import KEY_COLUMNS
 from headwater.persistence.backends.sql.statements import OBJECT_COLUMNS, POINTER_COLUMNS, Statements
-from headwater.persistence.backends.sql.tables import TABLES, names, objects, pointers, rooted
+from headwater.persistence.backends.sql.tables import TABLES, mutable_rows, names, objects, pointers
 from headwater.persistence.rows import Table
 
 WRITTEN_COLUMNS = ("id", "part", "type", "parts", "created_at", "payload")
@@ -77,4 +77,4 @@ def delete_realm_statement(table: Table) -> str:
 
 def rows_of_a_block(table: Table) -> int:
     """A low guess, so that a sample rather has too many rows than too few."""
-    return {objects: 3, pointers: 20, rooted: 4, names: 60}[TABLES[table]]
+    return {objects: 3, pointers: 20, mutable_rows: 4, names: 60}[TABLES[table]]

@@ -26,18 +26,18 @@ LARGE_REALM_SAMPLES_EACH = 4
 _LOWEST: dict[Table, Key] = {
     Table.OBJECTS: ("", -(2**63), 0),
     Table.POINTERS: ("", ""),
-    Table.ROOTED: ("", "", ""),
+    Table.MUTABLE: ("", "", ""),
     Table.NAMES: ("", ""),
 }
 
 _ObjectKey = tuple[str, int, int]
 _NameKey = tuple[str, str]
-_RootedKey = tuple[str, str, str]
+_MutableKey = tuple[str, str, str]
 
 _DECODERS: dict[Table, msgspec.json.Decoder[Any]] = {
     Table.OBJECTS: msgspec.json.Decoder(list[tuple[_ObjectKey | None, _ObjectKey | None]]),
     Table.POINTERS: msgspec.json.Decoder(list[tuple[_NameKey | None, _NameKey | None]]),
-    Table.ROOTED: msgspec.json.Decoder(list[tuple[_RootedKey | None, _RootedKey | None]]),
+    Table.MUTABLE: msgspec.json.Decoder(list[tuple[_MutableKey | None, _MutableKey | None]]),
     Table.NAMES: msgspec.json.Decoder(list[tuple[_NameKey | None, _NameKey | None]]),
 }
 

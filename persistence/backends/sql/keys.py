@@ -14,7 +14,7 @@ Key = tuple[Any, ...]
 KEY_COLUMNS: dict[Table, tuple[str, ...]] = {
     Table.OBJECTS: ("realm", "id", "part"),
     Table.POINTERS: ("realm", "name"),
-    Table.ROOTED: ("realm", "type", "key"),
+    Table.MUTABLE: ("realm", "type", "key"),
     Table.NAMES: ("realm", "name"),
 }
 
@@ -35,7 +35,7 @@ def scanned_row(table: Table, row: Key) -> ScannedRow:
         case Table.OBJECTS:
             realm, id, part, type, created_at, revision = row
             return ScannedRow(table, realm, type, "", id, part, created_at, revision)
-        case Table.ROOTED:
+        case Table.MUTABLE:
             realm, type, key, created_at, revision = row
             return ScannedRow(table, realm, type, key, 0, 0, created_at, revision)
         case Table.POINTERS:
@@ -52,7 +52,7 @@ def revision_key(row: ScannedRow) -> Key:
     match row.table:
         case Table.OBJECTS:
             return (row.realm, row.id, row.part, row.revision)
-        case Table.ROOTED:
+        case Table.MUTABLE:
             return (row.realm, row.type, row.key, row.revision)
         case _:
             return (row.realm, row.key, row.revision)

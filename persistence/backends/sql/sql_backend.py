@@ -106,7 +106,7 @@ class SqlBackend(Backend):
         # In code point order all names with the prefix come first, from `prefix` or `after` on.
         return [name for (name,) in found if name.startswith(prefix)]
 
-    # ── rooted rows ─────────────────────────────────────────────────────────────────────────────────────────
+    # ── mutable rows ─────────────────────────────────────────────────────────────────────────────────────────
 
     def insert_mutable(self, realm: str, row: MutableRow) -> bool:
         check_name(realm, "realm")
@@ -161,7 +161,7 @@ class SqlBackend(Backend):
 
     def delete_realms(self, realms: Sequence[str]) -> None:
         # Names last: they may name what is not there, never the reverse.
-        for table in (Table.POINTERS, Table.OBJECTS, Table.ROOTED, Table.NAMES):
+        for table in (Table.POINTERS, Table.OBJECTS, Table.MUTABLE, Table.NAMES):
             for realm in realms:
                 while self._delete_realm_batch(table, realm, REALM_DELETE_BATCH_ROWS):
                     pass

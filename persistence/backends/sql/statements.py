@@ -17,11 +17,11 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.expression import ClauseElement
 
 from headwater.persistence.backends.sql.keys import KEY_COLUMNS, scanned_columns
-from headwater.persistence.backends.sql.tables import MOVE_COLLATION, TABLES, names, objects, pointers, rooted, schema
+from headwater.persistence.backends.sql.tables import MOVE_COLLATION, TABLES, mutable_rows, names, objects, pointers, schema
 from headwater.persistence.rows import Table
 
 POINTER_COLUMNS = ("head", "seq", "floor", "fence", "version", "anchor_id", "anchor_time", "created_at")
-ROOTED_COLUMNS = ("type", "key", "version", "created_at", "expires_at", "payload")
+MUTABLE_COLUMNS = ("type", "key", "version", "created_at", "expires_at", "payload")
 OBJECT_COLUMNS = ("id", "type", "created_at", "payload", "part", "parts")
 
 _ONE: ColumnElement[int] = literal_column("1")
@@ -116,23 +116,27 @@ class Statements:
 
     def _compile_mutable(self) -> None:
         this_one = (
-            rooted.c.realm == bindparam("realm_"),
-            rooted.c.type == bindparam("type_"),
-            rooted.c.key == bindparam("key_"),
+            mutable_rows.c.realm == bindparam("realm_"),
+            mutable_rows.c.type == bindparam("type_"),
+            mutable_rows.c.key == bindparam("key_"),
         )
-        at_version = (*this_one, rooted.c.version == bindparam("expected_version"))
-        columns = [rooted.c[name] for name in ROOTED_COLUMNS]
+        at_version = (*this_one, mutable_rows.c.version == bindparam("expected_version"))
+        columns = [mutable_rows.c[name] for name in MUTABLE_COLUMNS]
         mutable = ("version", "created_at", "expires_at", "payload")
-        self.insert_mutable = self.compiled(self._insert(rooted).on_conflict_do_nothing())
+        self.insert_mutable = self.compiled(self._insert(mutable_rows).on_conflict_do_nothing())
         self.read_mutable = self.compiled(select(*columns).where(*this_one))
         new_values: dict[str, Any] = {name: bindparam(name) for name in mutable}
-        new_values["revision"] = self._next_revision(rooted, bindparam("revision", type_=BigInteger))
-        self.update_mutable = self.compiled(update(rooted).where(*at_version).values(new_values))
-        self.delete_mutable = self.compiled(delete(rooted).where(*at_version))
+        new_values["revision"] = self._next_revision(mutable_rows, bindparam("revision", type_=BigInteger))
+        self.update_mutable = self.compiled(update(mutable_rows).where(*at_version).values(new_values))
+        self.delete_mutable = self.compiled(delete(mutable_rows).where(*at_version))
         self.list_mutable = self.compiled(
             select(*columns)
-            .where(rooted.c.realm == bindparam("realm"), rooted.c.type == bindparam("type"), rooted.c.key > bindparam("after"))
-            .order_by(rooted.c.key)
+            .where(
+                mutable_rows.c.realm == bindparam("realm"),
+                mutable_rows.c.type == bindparam("type"),
+                mutable_rows.c.key > bindparam("after"),
+            )
+            .order_by(mutable_rows.c.key)
             .limit(bindparam("limit"))
         )
 

@@ -13,7 +13,7 @@ from sqlalchemy.schema import CreateTable
 
 from headwater.persistence import rows
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """What this version writes. It changes with any change below."""
 
 _TEXT = Text().with_variant(Text(collation="C"), "postgresql")
@@ -73,8 +73,8 @@ objects = Table(
     Column("payload", LargeBinary, nullable=False),
 )
 
-rooted = Table(
-    "headwater_rooted",
+mutable_rows = Table(
+    "headwater_mutable_rows",
     metadata,
     Column("realm", _TEXT, primary_key=True),
     Column("type", _TEXT, primary_key=True),
@@ -89,7 +89,7 @@ rooted = Table(
 TABLES: dict[rows.Table, Table] = {
     rows.Table.OBJECTS: objects,
     rows.Table.POINTERS: pointers,
-    rows.Table.ROOTED: rooted,
+    rows.Table.MUTABLE: mutable_rows,
     rows.Table.NAMES: names,
 }
 

@@ -1,4 +1,4 @@
-"""A shard that had to stop enters; a rooted row of `::system::` and a line in the log leave, until the shard goes on."""
+"""A shard that had to stop enters; a mutable row of `::system::` and a line in the log leave, until the shard goes on."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class DenialRecord(msgspec.Struct, frozen=True, array_like=True):
     """How many others came meanwhile that have no row."""
 
 
-OBJECT_TYPES.register(ObjectType(DENIAL_TYPE, DenialRecord, Life.ROOTED))
+OBJECT_TYPES.register(ObjectType(DENIAL_TYPE, DenialRecord, Life.MUTABLE))
 
 
 class _Same(NamedTuple):

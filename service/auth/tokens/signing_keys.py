@@ -1,6 +1,6 @@
 """A realm instance enters; the keys that its tokens are signed with leave: made once, kept in the store, rotated.
 
-They lie in one rooted row of the realm instance, so every worker and every restart agree, and no feed or export reads them. A
+They lie in one mutable row of the realm instance, so every worker and every restart agree, and no feed or export reads them. A
 new key is added by CAS; the one before it stays until the last token that it signed has ended.
 """
 
@@ -51,7 +51,7 @@ class SigningKeyRing(msgspec.Struct, frozen=True, array_like=True):
     keys: tuple[SigningKey, ...] = ()
 
 
-OBJECT_TYPES.register(ObjectType(KEYS_TYPE, SigningKeyRing, Life.ROOTED))
+OBJECT_TYPES.register(ObjectType(KEYS_TYPE, SigningKeyRing, Life.MUTABLE))
 
 
 class _Known(msgspec.Struct, frozen=True):

@@ -352,7 +352,7 @@ def test_no_row_but_its_own_holds_a_secret_that_management_has_shown(rig: Rig) -
         assert again.status_code == answer.status_code and shown[-1] not in again.text
     kernel = rig.kernel("alpha")
     backend, realm = kernel.store.backend, kernel.realm
-    types = {row.type for split in backend.splits(Table.ROOTED, 1) for row in backend.scan(split, realm=realm)}
+    types = {row.type for split in backend.splits(Table.MUTABLE, 1) for row in backend.scan(split, realm=realm)}
     assert types > {SECRET_TYPE, KEYS_TYPE}, "the answers must have been kept somewhere"
     payloads = b"".join(row.payload for kind in types for row in backend.list_mutable(realm, kind))
     assert b"alice" in payloads and all(secret.partition("_")[2].encode() not in payloads for secret in shown)

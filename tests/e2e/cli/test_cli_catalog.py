@@ -296,7 +296,7 @@ def location(run: Run, key: str) -> str:
 def test_a_dry_run_shows_every_key_and_writes_nothing(run: Run, parted: None, nothing_changes: Watched) -> None:
     with nothing_changes():
         preview = run("merge", "dev", "--dry-run", "--json").json
-        assert {".".join(one["key"]): one["verdict"] for one in preview["keys"]} == {"db.a": "clash", "db.new": "take"}
+        assert {".".join(one["key"]): one["verdict"] for one in preview["keys"]} == {"db.a": "conflict", "db.new": "take"}
         assert not preview["already_merged"] and len(preview["base"]) == 64
         assert "changed on both sides" in " ".join(run("merge", "dev", "--dry-run").out.split())
 

@@ -218,7 +218,7 @@ def test_creating_a_store_twice_keeps_what_is_in_it(url: str) -> None:
 
 def test_a_store_shows_backend_version_and_durability(url: str) -> None:
     shown = headwater("--store", url, "store", "show", "--json").json
-    assert (shown["backend"], shown["schema_version"], shown["durability"]["level"]) == ("sqlite", 1, "durable")
+    assert (shown["backend"], shown["schema_version"], shown["durability"]["level"]) == ("sqlite", 2, "durable")
     assert shown["durability"]["settings"]["synchronous"] == "FULL"
     table = headwater("--store", url, "store", "show")
     assert table.err == "" and "FULL" in table.out

@@ -17,8 +17,8 @@ from headwater.schemas.change import Change
 from headwater.schemas.errors import (
     CatalogNotFound,
     CommitConflict,
+    CursorAhead,
     CursorReset,
-    FeedBehind,
     InvalidInput,
     RealmNotFound,
     ReferenceNotFound,
@@ -208,7 +208,7 @@ def test_realms_that_are_not_there_are_said(shared_feed: FeedServer) -> None:
 
 def test_a_cursor_beyond_the_head_is_behind_and_not_expired(branch: AnyBranch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headwater.consumers.backoff.BEHIND_TRIES_MAX", 2)
-    with pytest.raises(FeedBehind):
+    with pytest.raises(CursorAhead):
         list(branch.changes(1_000))
 
 

@@ -27,7 +27,7 @@ from headwater.persistence.rows import Anchor, PointerRow, Table
 from headwater.persistence.store import Store, StoreOptions
 from headwater.schemas.change import KeyPath, Value
 from headwater.schemas.cursor import Position, encode_cursor
-from headwater.schemas.errors import CursorExpired, CursorReset, FeedBehind, InvalidInput, RealmNotActive
+from headwater.schemas.errors import CursorAhead, CursorExpired, CursorReset, InvalidInput, RealmNotActive
 from tests.support.faults.faulty_backend import FaultyBackend
 from tests.support.fixtures.contract_stores import fresh_url
 
@@ -97,7 +97,7 @@ def test_the_cursor_is_looked_up_when_changes_is_called(lake: CatalogHandle) -> 
     later = main.changes("latest")
     put(main, "after")
     assert [change.operations[0].key for change in later] == [("after",)]
-    with pytest.raises(FeedBehind):
+    with pytest.raises(CursorAhead):
         main.changes(99)
 
 

@@ -128,7 +128,7 @@ def test_a_dry_run_writes_nothing_and_tells_the_same(lake: CatalogHandle) -> Non
     put(lake.create_branch("dev"), "a", "b", to="dev")
     put(main, "a", to="main")
     preview = lake.preview_merge("dev")
-    assert {outcome.key[0]: outcome.verdict for outcome in preview.brought.outcomes} == {"a": "clash", "b": "take"}
+    assert {outcome.key[0]: outcome.verdict for outcome in preview.brought.outcomes} == {"a": "conflict", "b": "take"}
     assert preview.base is not None and main.info().seq == 3
 
 

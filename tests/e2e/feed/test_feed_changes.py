@@ -227,7 +227,7 @@ def test_expired_reset_and_behind_are_three_answers(branch: FeedBranch, new_bran
     reset = branch.refused(after=elsewhere)
     assert (reset.status_code, reset.json()["code"]) == (410, "CURSOR_RESET")
     behind = branch.refused(after=7)
-    assert (behind.status_code, behind.json()["code"], behind.headers["retry-after"]) == (503, "FEED_BEHIND", "1")
+    assert (behind.status_code, behind.json()["code"], behind.headers["retry-after"]) == (503, "CURSOR_AHEAD", "1")
 
 
 def test_a_cut_that_races_slow_readers_gives_410_and_never_a_hole(branch: FeedBranch) -> None:

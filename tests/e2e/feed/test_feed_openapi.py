@@ -128,4 +128,4 @@ def test_no_request_whatever_it_is_made_of_is_a_500(
         answer = httpx.request(method, target, params=query, content=body, timeout=30)
     except (httpx.InvalidURL, UnicodeEncodeError):
         return
-    assert answer.status_code < 500 or answer.json()["code"] == "FEED_BEHIND", answer.text
+    assert answer.status_code < 500 or answer.json()["code"] == "CURSOR_AHEAD", answer.text

@@ -92,7 +92,7 @@ def test_a_cursor_acknowledges_too_but_never_backwards_nor_beyond(branch: FeedBr
     back = acknowledge(branch, name, {"version": moved["version"], "cursor": cursors[0]})
     assert (back.status_code, back.json()["field"]) == (400, "positions")
     beyond = {"version": moved["version"], "positions": {branch.pointer: {"seq": 9}}}
-    assert acknowledge(branch, name, beyond).json()["code"] == "FEED_BEHIND"
+    assert acknowledge(branch, name, beyond).json()["code"] == "CURSOR_AHEAD"
     other = {"version": moved["version"], "positions": {branch.pointer: {"seq": 2, "entry_id": "0" * 64}}}
     assert acknowledge(branch, name, other).json()["code"] == "CURSOR_RESET"
     for body in ({"version": moved["version"]}, {**beyond, "cursor": cursors[1]}):

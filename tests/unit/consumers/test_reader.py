@@ -15,9 +15,9 @@ from headwater.schemas.change import Change
 from headwater.schemas.cursor import Cursor, Position, decode_cursor, encode_cursor
 from headwater.schemas.errors import (
     ChainBroken,
+    CursorAhead,
     CursorExpired,
     CursorReset,
-    FeedBehind,
     FeedUnreachable,
     HeadwaterError,
 )
@@ -147,8 +147,8 @@ def test_a_dead_cursor_is_raised_and_not_tried_again(error: HeadwaterError, use_
 
 @both
 def test_a_server_that_stays_behind_the_cursor_is_given_up(use_async: bool) -> None:
-    transport = Scripted({number: FeedBehind("restored from a backup") for number in range(1, 100)})
-    with pytest.raises(FeedBehind):
+    transport = Scripted({number: CursorAhead("restored from a backup") for number in range(1, 100)})
+    with pytest.raises(CursorAhead):
         read_all(transport, use_async=use_async)
     assert len(transport.asked) == BEHIND_TRIES_MAX
 

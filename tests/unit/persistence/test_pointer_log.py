@@ -12,7 +12,7 @@ from headwater.persistence.reading.pointer_log import PointerLog
 from headwater.persistence.rows import Anchor
 from headwater.persistence.store import RealmKernel
 from headwater.schemas.entry_ids import EMPTY
-from headwater.schemas.errors import CursorExpired, CursorReset, FeedBehind
+from headwater.schemas.errors import CursorAhead, CursorExpired, CursorReset
 from tests.support.models.commit_harness import MAIN, REALM, Bump, Lanes, cut, move_row, new_store
 
 FLOOR, NEWEST = 40, 60
@@ -62,7 +62,7 @@ def test_reading_backward_ends_at_the_floor_wherever_it_begins(kernel: RealmKern
     assert list(log.backward()) == entries[FLOOR - 1 :][::-1]
     assert list(log.backward(FLOOR)) == [entries[FLOOR - 1]]
     assert list(log.backward(FLOOR - 1)) == []
-    with pytest.raises(FeedBehind):
+    with pytest.raises(CursorAhead):
         list(log.backward(NEWEST + 1))
 
 

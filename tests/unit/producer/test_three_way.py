@@ -26,7 +26,7 @@ def test_normal_takes_the_sources_change_unless_both_changed_differently(
     elif target == base:
         assert merged == MergedKey(MergeDecision.TAKE, source)
     else:
-        assert merged.verdict is MergeDecision.CLASH
+        assert merged.verdict is MergeDecision.CONFLICT
 
 
 @pytest.mark.parametrize(("base", "source", "target"), EVERY_CASE)
@@ -47,7 +47,7 @@ def test_an_expectation_that_does_not_hold_is_a_conflict_under_any_behavior(
 ) -> None:
     for behavior in Behavior:
         verdict = merge_key(base, source, target, KeyRule(behavior=behavior, expected=expected)).verdict
-        assert (verdict is MergeDecision.SURPRISE) == (expected != target)
+        assert (verdict is MergeDecision.UNEXPECTED) == (expected != target)
 
 
 @pytest.mark.parametrize("resolved", SIDES)
@@ -59,4 +59,4 @@ def test_a_resolved_content_replaces_the_clash(resolved: Content | None) -> None
 def test_no_expectation_is_not_the_expectation_of_absence() -> None:
     assert KeyRule().expected is UNSET
     assert merge_key(A, B, A, KeyRule()).verdict is MergeDecision.TAKE
-    assert merge_key(A, B, A, KeyRule(expected=None)).verdict is MergeDecision.SURPRISE
+    assert merge_key(A, B, A, KeyRule(expected=None)).verdict is MergeDecision.UNEXPECTED

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from headwater.persistence.rows import ObjectRow
-from headwater.schemas.errors import ExportDamaged, ExportNotWritten, ExportOfOtherVersion, InvalidInput
+from headwater.schemas.errors import ExportDamaged, ExportNotWritten, ExportVersionMismatch, InvalidInput
 from headwater.streaming.transfer.checked_file import checked_file
 from headwater.streaming.transfer.file_format import FrameReader, FrameWriter, Section
 from headwater.streaming.transfer.file_records import FileCounts, Header, MutableRecord, PointerRecord, Trailer
@@ -25,10 +25,10 @@ def written(objects: int = 3, *, counts: FileCounts | None = None) -> bytes:
     writer.add(Section.NAMES, "main")
     for number in range(1, objects + 1):
         writer.add(Section.OBJECTS, ObjectRow(number, "content", 7, bytes([number % 256]) * 50))
-    writer.add(Section.ROOTED, MutableRecord("t", "k", 1, 1, 0, b"x"))
+    writer.add(Section.MUTABLE, MutableRecord("t", "k", 1, 1, 0, b"x"))
     writer.add(Section.POINTERS, PointerRecord("main", b"h" * 32, 1, 1, 0, 1, None, 3))
     writer.flush()
-    told = counts or FileCounts(names=1, objects=objects, rooted=1, pointers=1)
+    told = counts or FileCounts(names=1, objects=objects, mutable=1, pointers=1)
     writer.add(Section.END, Trailer(told, objects, objects, writer.digest))
     writer.flush()
     assert writer.position == len(file.getvalue())
@@ -63,7 +63,7 @@ def test_a_file_with_any_byte_altered_is_refused(tmp_path: Path) -> None:
         for flip in (1, 0x20, 0xFF):
             altered = bytearray(whole)
             altered[place] ^= flip
-            with pytest.raises((ExportDamaged, ExportOfOtherVersion)):
+            with pytest.raises((ExportDamaged, ExportVersionMismatch)):
                 checked(bytes(altered), tmp_path)
 
 
@@ -72,12 +72,12 @@ def test_a_file_with_any_byte_altered_is_refused(tmp_path: Path) -> None:
     [
         written() + b"x",
         written() + written(),
-        written(counts=FileCounts(names=1, objects=4, rooted=1, pointers=1)),
+        written(counts=FileCounts(names=1, objects=4, mutable=1, pointers=1)),
         b"",
         b"SQLite format 3\0" + b"\0" * 100,
         b"headwater-export \n",
-        b"headwater-export 1",
-        b"headwater-export 1\nE" + struct.pack(">II", 2**31, 0),
+        b"headwater-export 2",
+        b"headwater-export 2\nE" + struct.pack(">II", 2**31, 0),
     ],
     ids=["appended", "twice", "counts", "empty", "a database", "no version", "first line", "a frame of 2 GB"],
 )
@@ -88,14 +88,14 @@ def test_what_is_no_export_is_refused_and_says_so(data: bytes, tmp_path: Path) -
 
 
 def test_another_version_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ExportOfOtherVersion, match="format 2") as refused:
-        checked(written().replace(b"headwater-export 1", b"headwater-export 2"), tmp_path)
-    assert refused.value.facts["version"] == 2
+    with pytest.raises(ExportVersionMismatch, match="format 3") as refused:
+        checked(written().replace(b"headwater-export 2", b"headwater-export 3"), tmp_path)
+    assert refused.value.facts["version"] == 3
 
 
 def test_a_frame_that_would_unpack_to_a_giant_is_refused_before_it_does(tmp_path: Path) -> None:
     body = zlib.compress(b"\0" * 100_000_000, 1)
-    data = b"headwater-export 1\n" + b"H" + struct.pack(">II", len(body), zlib.crc32(body)) + body
+    data = b"headwater-export 2\n" + b"H" + struct.pack(">II", len(body), zlib.crc32(body)) + body
     tracemalloc.start()
     try:
         with pytest.raises(ExportDamaged):

@@ -227,12 +227,12 @@ def test_a_set_that_knows_logs_alone_purges_nothing_else(realm: Maintained) -> N
     assert {owned, orphan} <= realm.ids() and lost not in realm.ids()
 
 
-def test_a_rooted_type_is_never_swept_and_would_be_without_the_safeguard(realm: Maintained) -> None:
-    types, _, orphan = with_memos(realm, Life.ROOTED)
+def test_a_mutable_type_is_never_swept_and_would_be_without_the_safeguard(realm: Maintained) -> None:
+    types, _, orphan = with_memos(realm, Life.MUTABLE)
     known = Identifiers(of_objects=[MemoIdentifier()], types=types)
     realm.sweep(identifiers=known)
     assert orphan in realm.ids()
-    realm.sweep(identifiers=known, safeguards=Safeguards(spare_rooted=False))
+    realm.sweep(identifiers=known, safeguards=Safeguards(spare_mutable=False))
     assert orphan not in realm.ids()
 
 

@@ -72,7 +72,7 @@ def extra_parts(store: Store, instance: str) -> int:
     return sum(part > 0 for _, part in object_rows(store.backend, instance))
 
 
-def test_a_low_level_export_brings_garbage_and_rooted_rows_too(realm: Maintained, copied: Store, tmp_path: Path) -> None:
+def test_a_low_level_export_brings_garbage_and_mutable_rows_too(realm: Maintained, copied: Store, tmp_path: Path) -> None:
     orphan = realm.orphan()
     Subscriptions(realm.kernel).create("nightly", SubscriptionRecord({}))
     report = load(copied, export(realm.store, tmp_path, low_level=True).file)
@@ -199,4 +199,4 @@ def test_keys_that_tokens_are_signed_with_never_leave_the_store(realm: Maintaine
     assert realm.backend.insert_mutable(realm.realm, key)
     report = load(copied, export(realm.store, tmp_path, low_level=True).file)
     assert copied.backend.list_mutable(report.instance, KEYS_TYPE) == []
-    assert copied.backend.list_mutable(report.instance, SECRET_TYPE), "the rest of the rooted rows went along"
+    assert copied.backend.list_mutable(report.instance, SECRET_TYPE), "the rest of the mutable rows went along"

@@ -15,7 +15,7 @@ texts = st.text(st.characters(min_codepoint=1, exclude_categories=["Cs"]), min_s
 few_texts = st.sampled_from(["a", "a\x01", "a\x02", "ab", "b", "é", "z~1", "\U0010ffff"])
 realms = few_texts | texts
 object_keys = st.tuples(realms, st.integers(1, 50), st.integers(0, 2))
-rooted_keys = st.tuples(realms, few_texts, texts)
+mutable_keys = st.tuples(realms, few_texts, texts)
 
 
 def holders(splits: list[Split], key: Key, realm: str | None) -> int:
@@ -35,9 +35,9 @@ def test_every_object_lies_in_exactly_one_split(sampled: list[Key], count: int, 
         assert holders(splits, key, key[0] + "x") == 0
 
 
-@given(st.lists(rooted_keys, max_size=100), st.integers(1, 6), st.lists(rooted_keys, max_size=30))
-def test_every_rooted_row_lies_in_exactly_one_split(sampled: list[Key], count: int, written_later: list[Key]) -> None:
-    splits = splits_between(Table.ROOTED, sampled, count)
+@given(st.lists(mutable_keys, max_size=100), st.integers(1, 6), st.lists(mutable_keys, max_size=30))
+def test_every_mutable_row_lies_in_exactly_one_split(sampled: list[Key], count: int, written_later: list[Key]) -> None:
+    splits = splits_between(Table.MUTABLE, sampled, count)
     for key in (*sampled, *written_later):
         assert holders(splits, key, None) == 1
         assert holders(splits, key, key[0]) == 1

@@ -82,7 +82,7 @@ def test_the_database_of_another_program_is_refused_and_left_alone(tmp_path: Pat
         assert other.execute("SELECT name FROM sqlite_master").fetchall() == [("cookies",)]
 
 
-@pytest.mark.parametrize(("version", "remedy"), [(2, "Upgrade"), (0, "export")])
+@pytest.mark.parametrize(("version", "remedy"), [(3, "Upgrade"), (0, "export")])
 def test_a_store_of_another_version_is_refused_with_both_versions(tmp_path: Path, version: int, remedy: str) -> None:
     backend = open_sqlite(url_of(tmp_path / "store.db"))
     backend.create_schema()
@@ -90,7 +90,7 @@ def test_a_store_of_another_version_is_refused_with_both_versions(tmp_path: Path
         other.execute("UPDATE headwater_schema SET version = ?", (version,))
         other.commit()
     for touch in (backend.check_schema, backend.create_schema):
-        with pytest.raises(StoreVersionMismatch, match=f"version {version}.*version 1.*{remedy}"):
+        with pytest.raises(StoreVersionMismatch, match=f"version {version}.*version 2.*{remedy}"):
             touch()
     backend.close()
 

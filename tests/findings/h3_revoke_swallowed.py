@@ -1,0 +1,43 @@
+"""A DELETE of a grant under a key used before for its PUT is answered 200, changed=true, and the grant stays.
+
+Run from the project's root: .venv/bin/python tests/findings/h3_revoke_swallowed.py  (internal names are those of the version it was found in.)
+"""
+
+import asyncio
+import logging
+
+import httpx
+
+logging.disable(logging.CRITICAL)
+from starlette.routing import Router
+
+from headwater.persistence.store import StoreOptions
+from headwater.service.app import close_service, open_service
+from headwater.service.config import ServeConfig
+from headwater.service.feed.feed_endpoint import FeedEndpoint
+from headwater.service.idempotency.run_once import IdempotencyOptions
+from headwater.service.manage.manage_endpoint import manage_routes
+
+svc, store = open_service(
+    ServeConfig(store="memory://", store_options=StoreOptions(), dev=True, idempotency=IdempotencyOptions(kept_seconds=1.0))
+)
+door = FeedEndpoint(svc, Router([*manage_routes(svc)]))
+
+
+async def main():
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app=door, client=("127.0.0.1", 1)), base_url="http://127.0.0.1:8181"
+    ) as c:
+        u = "/manage/v1/default/principal-roles"
+        r = await c.post(u, json={"name": "r1"})
+        r = await c.put(u + "/r1/grants/realm.manage", headers={"Idempotency-Key": "change-1"})
+        print("grant", r.status_code, r.json()["meta"]["replayed"])
+        await asyncio.sleep(1.2)  # kept_seconds (24 h by default) is over
+        r = await c.delete(u + "/r1/grants/realm.manage", headers={"Idempotency-Key": "change-1"})
+        print("revoke, same key after its time:", r.status_code, r.text[:220])
+        r = await c.get(u + "/r1/grants")
+        print("grants now:", r.json())
+
+
+asyncio.run(main())
+close_service(svc, store)

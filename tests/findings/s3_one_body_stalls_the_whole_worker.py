@@ -1,0 +1,166 @@
+"""One request of a principal without any right keeps a worker's event loop busy for seconds: nobody else is answered, /livez neither.
+
+Bodies of up to 16 MiB are decoded into Python objects on the event loop, before any right is asked for: to compare requests of
+one Idempotency-Key (`canonical_body`, which also sorts and encodes all of it again), and to read the operations of a commit.
+Five million small lists took 2.3 s on a quiet machine and 10 s on a busy one. Without a rate limit, which is the default, one
+connection keeps the worker from answering at all. A thread alone does not mend it: the decoder holds the interpreter meanwhile.
+
+Run from the project's root: .venv/bin/python tests/findings/s3_one_body_stalls_the_whole_worker.py  (exits 1 while the defect is there, 0 when it is closed.)
+"""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import httpx
+
+HEADWATER = os.path.join(os.getcwd(), ".venv", "bin", "headwater")
+SCHEMA = {"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "a", "required": False, "type": "long"}]}
+
+
+class Lake:
+    """`headwater serve` on a free loopback port, with a store of its own: realm `default`, catalog `lake` on local files."""
+
+    def __init__(self, **settings):
+        self.folder = tempfile.mkdtemp(prefix="headwater-finding-")
+        self.store, self.root_folder = f"sqlite:///{self.folder}/lake.db", f"{self.folder}/lake"
+        os.makedirs(self.root_folder)
+        self.environ = {**os.environ, **{f"HEADWATER_{name.upper()}": value for name, value in settings.items()}}
+        self.command("store", "create")
+        made = json.loads(self.command("realm", "create", "default", "--init", "--json"))
+        self.command("catalog", "create", "lake", "--storage-root", f"file://{self.root_folder}")
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.http = httpx.Client(base_url=self.url, timeout=100)
+        self.start()
+        self.root = self.sign_in(made)
+
+    def start(self):
+        self.log = open(f"{self.folder}/serve.log", "ab")
+        arguments = [HEADWATER, "--store", self.store, "serve", "--port", str(self.port)]
+        self.process = subprocess.Popen(arguments, stdout=self.log, stderr=self.log, env=self.environ)
+        for _ in range(600):
+            try:
+                if self.http.get("/readyz").status_code == 200:
+                    return
+            except httpx.HTTPError:
+                pass
+            if self.process.poll() is not None:
+                raise SystemExit(f"the server did not start: {open(self.log.name).read()[-500:]}")
+            time.sleep(0.1)
+
+    def stop(self):
+        self.process.terminate()
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def command(self, *arguments):
+        run = [HEADWATER, "--store", self.store, *arguments]
+        return subprocess.run(run, check=True, capture_output=True, text=True, env=self.environ).stdout
+
+    def sign_in(self, made, realm="default"):
+        form = {"grant_type": "client_credentials", "client_id": made["client_id"], "client_secret": made["client_secret"]}
+        answer = self.http.post(f"/manage/v1/{realm}/oauth/tokens", data=form)
+        return {"authorization": f"Bearer {answer.raise_for_status().json()['access_token']}"}
+
+    def manage(self, method, path, body=None, who=None, realm="default", **more):
+        answer = self.http.request(method, f"/manage/v1/{realm}{path}", json=body, headers=who or self.root, **more)
+        return answer if who is not None else answer.raise_for_status()
+
+    def principal(self, name, *grants, catalog="lake"):
+        """With a role that is granted (right, path or None) in the catalog; its Authorization header."""
+        made = self.manage("POST", "/principals", {"name": name}).json()["credentials"]
+        self.manage("POST", "/principal-roles", {"name": f"{name}-role"})
+        self.manage("PUT", f"/principal-roles/{name}-role/members/{name}")
+        self.manage("POST", f"/catalogs/{catalog}/roles", {"name": f"{name}-role"})
+        self.manage("PUT", f"/catalogs/{catalog}/roles/{name}-role/members/{name}-role")
+        for right, path in grants:
+            where = {"path": path} if path else None
+            self.manage("PUT", f"/catalogs/{catalog}/roles/{name}-role/grants/{right}", params=where)
+        return self.sign_in(made)
+
+    def iceberg(self, method, path, body=None, who=None, catalog="lake"):
+        return self.http.request(method, f"/iceberg/v1/{catalog}{path}", json=body, headers=who or self.root)
+
+    def namespace(self, *names):
+        for name in names:
+            self.iceberg("POST", "/namespaces", {"namespace": [name]}).raise_for_status()
+
+    def table(self, namespace, name, **more):
+        body = {"name": name, "schema": SCHEMA, **more}
+        return self.iceberg("POST", f"/namespaces/{namespace}/tables", body).raise_for_status().json()
+
+
+def end(faults):
+    for fault in faults:
+        print("DEFECT:", fault)
+    print("closed" if not faults else f"{len(faults)} found")
+    sys.exit(1 if faults else 0)
+
+
+def longest_wait(during):
+    """Of /livez, while something is done."""
+    waits, done = [0.0], threading.Event()
+
+    def ask():
+        with httpx.Client(base_url=lake.url, timeout=100) as client:
+            while not done.is_set():
+                at = time.perf_counter()
+                client.get("/livez")
+                waits.append(time.perf_counter() - at)
+                time.sleep(0.02)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    time.sleep(0.2)
+    answered = during()
+    done.set()
+    asking.join()
+    return max(waits), answered
+
+
+with Lake() as lake:
+    nobody = lake.principal("nobody")
+    quiet, _ = longest_wait(lambda: time.sleep(2))
+    print(f"quiet: /livez waited up to {quiet:.2f} s")
+    limit = max(0.25, 10 * quiet)
+    many = (16 * 1024 * 1024 - 100) // 3
+    tries = {
+        "PUT subscription with an Idempotency-Key": (
+            "PUT",
+            "/feed/v1/default/subscriptions/x",
+            {"idempotency-key": "k"},
+            b"[" + b"[]," * (many - 1) + b"[]]",
+        ),
+        "POST commit": (
+            "POST",
+            "/feed/v1/default/commit",
+            {},
+            b'{"catalog":"lake","operations":[' + b"{}," * (many - 30) + b"{}]}",
+        ),
+    }
+    faults = []
+    for name, (method, path, headers, body) in tries.items():
+        send = lambda: lake.http.request(method, path, headers={**nobody, **headers}, content=body)
+        waited, answer = longest_wait(send)
+        print(f"{name}, {len(body)} bytes: {answer.status_code}; /livez waited {waited:.2f} s")
+        if waited > limit:
+            faults.append(f"{name} of a principal without rights stopped the worker for {waited:.1f} s")
+end(faults)

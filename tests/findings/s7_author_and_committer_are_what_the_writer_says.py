@@ -1,0 +1,161 @@
+"""A writer signs commits with somebody else's name: as author through the Nessie API, as committer through the feed.
+
+Through the Nessie API the first of the client's `authors` becomes the entry's author, and who really wrote stands only in a header
+that readers with limited rights do not get. Through the feed a header named `nessie` is taken for Nessie's own and tells the
+committer, which the specification leaves to the server. Change counts by author and every audit of a branch rest on these names;
+docs/access.md says for the feed's commits that the author is the token's principal.
+
+Run from the project's root: .venv/bin/python tests/findings/s7_author_and_committer_are_what_the_writer_says.py  (exits 1 while the defect is there, 0 when it is closed.)
+"""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+import httpx
+
+HEADWATER = os.path.join(os.getcwd(), ".venv", "bin", "headwater")
+SCHEMA = {"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "a", "required": False, "type": "long"}]}
+
+
+class Lake:
+    """`headwater serve` on a free loopback port, with a store of its own: realm `default`, catalog `lake` on local files."""
+
+    def __init__(self, **settings):
+        self.folder = tempfile.mkdtemp(prefix="headwater-finding-")
+        self.store, self.root_folder = f"sqlite:///{self.folder}/lake.db", f"{self.folder}/lake"
+        os.makedirs(self.root_folder)
+        self.environ = {**os.environ, **{f"HEADWATER_{name.upper()}": value for name, value in settings.items()}}
+        self.command("store", "create")
+        made = json.loads(self.command("realm", "create", "default", "--init", "--json"))
+        self.command("catalog", "create", "lake", "--storage-root", f"file://{self.root_folder}")
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.http = httpx.Client(base_url=self.url, timeout=100)
+        self.start()
+        self.root = self.sign_in(made)
+
+    def start(self):
+        self.log = open(f"{self.folder}/serve.log", "ab")
+        arguments = [HEADWATER, "--store", self.store, "serve", "--port", str(self.port)]
+        self.process = subprocess.Popen(arguments, stdout=self.log, stderr=self.log, env=self.environ)
+        for _ in range(600):
+            try:
+                if self.http.get("/readyz").status_code == 200:
+                    return
+            except httpx.HTTPError:
+                pass
+            if self.process.poll() is not None:
+                raise SystemExit(f"the server did not start: {open(self.log.name).read()[-500:]}")
+            time.sleep(0.1)
+
+    def stop(self):
+        self.process.terminate()
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def command(self, *arguments):
+        run = [HEADWATER, "--store", self.store, *arguments]
+        return subprocess.run(run, check=True, capture_output=True, text=True, env=self.environ).stdout
+
+    def sign_in(self, made, realm="default"):
+        form = {"grant_type": "client_credentials", "client_id": made["client_id"], "client_secret": made["client_secret"]}
+        answer = self.http.post(f"/manage/v1/{realm}/oauth/tokens", data=form)
+        return {"authorization": f"Bearer {answer.raise_for_status().json()['access_token']}"}
+
+    def manage(self, method, path, body=None, who=None, realm="default", **more):
+        answer = self.http.request(method, f"/manage/v1/{realm}{path}", json=body, headers=who or self.root, **more)
+        return answer if who is not None else answer.raise_for_status()
+
+    def principal(self, name, *grants, catalog="lake"):
+        """With a role that is granted (right, path or None) in the catalog; its Authorization header."""
+        made = self.manage("POST", "/principals", {"name": name}).json()["credentials"]
+        self.manage("POST", "/principal-roles", {"name": f"{name}-role"})
+        self.manage("PUT", f"/principal-roles/{name}-role/members/{name}")
+        self.manage("POST", f"/catalogs/{catalog}/roles", {"name": f"{name}-role"})
+        self.manage("PUT", f"/catalogs/{catalog}/roles/{name}-role/members/{name}-role")
+        for right, path in grants:
+            where = {"path": path} if path else None
+            self.manage("PUT", f"/catalogs/{catalog}/roles/{name}-role/grants/{right}", params=where)
+        return self.sign_in(made)
+
+    def iceberg(self, method, path, body=None, who=None, catalog="lake"):
+        return self.http.request(method, f"/iceberg/v1/{catalog}{path}", json=body, headers=who or self.root)
+
+    def namespace(self, *names):
+        for name in names:
+            self.iceberg("POST", "/namespaces", {"namespace": [name]}).raise_for_status()
+
+    def table(self, namespace, name, **more):
+        body = {"name": name, "schema": SCHEMA, **more}
+        return self.iceberg("POST", f"/namespaces/{namespace}/tables", body).raise_for_status().json()
+
+
+def end(faults):
+    for fault in faults:
+        print("DEFECT:", fault)
+    print("closed" if not faults else f"{len(faults)} found")
+    sys.exit(1 if faults else 0)
+
+
+with Lake() as lake:
+    lake.namespace("shop", "other")
+    ann = lake.principal("ann", ("commit.write", "shop"), ("commit.write", "other"))
+    reader = lake.principal("reader", ("feed.read", "shop"))
+    faults = []
+
+    def table(name):
+        return {
+            "type": "ICEBERG_TABLE",
+            "metadataLocation": name,
+            "snapshotId": 1,
+            "schemaId": 0,
+            "specId": 0,
+            "sortOrderId": 0,
+        }
+
+    operations = [
+        {"type": "PUT", "key": {"elements": [namespace, "t"]}, "content": table("file:///x")} for namespace in ("shop", "other")
+    ]
+    body = {"commitMeta": {"message": "m", "authors": ["root"]}, "operations": operations}
+    answer = lake.http.post("/api/v2/trees/main/history/commit", headers=ann, json=body).raise_for_status()
+    path = f"/feed/v1/default/commits/{answer.json()['targetBranch']['hash']}"
+    change, seen = (lake.http.get(path, headers=who).json() for who in (lake.root, reader))
+    print(
+        "ann's commit in the feed:",
+        change["author"],
+        change["headers"],
+        "| as a limited reader sees it:",
+        seen["author"],
+        seen["headers"],
+    )
+    if change["author"] == "root":
+        faults.append("the feed says that root wrote what ann wrote")
+    if seen["author"] == "root" and "ann" not in json.dumps(seen["headers"]):
+        faults.append("and nothing tells a limited reader that it was ann")
+
+    put = {"op": "put", "key": ["shop", "u"], "type": "ICEBERG_TABLE", "content": {"metadata_location": "file:///y"}}
+    body = {"catalog": "lake", "operations": [put], "headers": {"nessie": json.dumps({"committer": "root"})}}
+    lake.http.post("/feed/v1/default/commit", headers=ann, json=body).raise_for_status()
+    history = lake.http.get("/api/v2/trees/main/history", params={"max-records": 1}, headers=lake.root).json()
+    committer = history["logEntries"][0]["commitMeta"]["committer"]
+    print("committer of ann's next commit in Nessie's history:", committer)
+    if committer == "root":
+        faults.append("Nessie's history says that root committed what ann committed")
+end(faults)
