@@ -26,7 +26,7 @@ demo: $(READY)
 	@$(BIN)/headwater demo
 
 test: $(READY)
-	@$(BIN)/pytest
+	@$(BIN)/pytest --numprocesses 2 --no-loadscope-reorder
 
 lint: $(READY)
 	@$(BIN)/ruff check .

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
 
+from tests.support.running.folder_times import FolderTimes
+from tests.support.running.scheduling import FileScheduling, order_for_workers
+from tests.support.running.test_run import begin_run, end_run
 from tests.support.servers.servers import (
     FreshUrl,
     create_cassandra_keyspace,
@@ -20,13 +24,35 @@ from tests.support.servers.servers import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-hypothesis.settings.register_profile("without_deadlines", deadline=None)
-hypothesis.settings.load_profile("without_deadlines")  # how long an example takes says more of the machine than of the code
+# How long an example takes says more of the machine than of the code. `make test` tries the same examples every time, so that a
+# red run can be repeated; `make soak` tries new ones.
+hypothesis.settings.register_profile("test", deadline=None, derandomize=True, database=None)
+hypothesis.settings.register_profile("soak", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("soak" if os.environ.get("HEADWATER_SOAK") else "test")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    begin_run()
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(FolderTimes())
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    end_run()
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FileScheduling:
+    return FileScheduling(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    order_for_workers(items, is_worker=hasattr(config, "workerinput"))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """On a machine without the jars, they arrive while the first tests run."""
-    if len({item.path for item in session.items}) > 1 and not session.config.option.collectonly:
+    runs_here = not session.config.option.collectonly and session.config.getoption("dist", "no") == "no"
+    if runs_here and len({item.path for item in session.items}) > 1:
         fetch_jars_meanwhile()
 
 

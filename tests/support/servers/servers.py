@@ -20,8 +20,10 @@ from urllib.parse import urlsplit, urlunsplit
 
 from headwater.dev.jars import fetch_jars
 from headwater.dev.server import Server, running
+from headwater.dev.state import locked
 from headwater.schemas.errors import HeadwaterError
 from headwater.settings import load_settings
+from tests.support.running.test_run import run_folder, run_owner
 from tests.support.servers.containers import docker_answers, running_container
 
 FreshUrl = Callable[[], str]
@@ -68,8 +70,19 @@ def shared_server_url(name: str) -> Iterator[str]:
         if server.state == "running":
             yield server.url
             return
-    with fresh_server(name) as own:
-        yield own.url
+    if docker_answers():
+        with running_container(name) as container:
+            yield container.url
+        return
+    yield _server_of_the_run(name).url
+
+
+def _server_of_the_run(name: str) -> Server:
+    """Started by the first process of the run that asks for it; it ends with the run."""
+    server = Server(name, run_folder() / f"shared-{name}", owner=run_owner())
+    with locked(server.dev_dir) as lock:
+        server.start(lock)
+    return server
 
 
 def fetch_jars_meanwhile() -> None:
