@@ -100,6 +100,7 @@ def small_objects(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.timeout(600)
 @pytest.mark.usefixtures("small_objects")
+@pytest.mark.spark
 @pytest.mark.parametrize("combination", ALL if SOAK else SHORT, ids="-".join)
 def test_realms_in_use_keep_exactly_what_policy_keeps(
     combination: Combination, request: pytest.FixtureRequest, tmp_path: Path

@@ -47,4 +47,4 @@ def _rank(item: pytest.Item) -> tuple[bool, int]:
 
 
 def _needs_spark(item: pytest.Item) -> bool:
-    return SPARK in getattr(item, "fixturenames", ())
+    return SPARK in getattr(item, "fixturenames", ()) or item.get_closest_marker(SPARK) is not None
