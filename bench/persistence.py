@@ -44,32 +44,36 @@ def _measure(backend: Backend, seconds: float) -> Iterator[tuple[str, float, str
 
 def _cas(backend: Backend, name: str) -> Callable[[], int]:
     backend.add_name(REALM, name)
-    backend.reserve_pointer(REALM, name, PointerRow(created_at=1))
-    versions = itertools.count(1)
+    row = PointerRow(created_at=1)
+    backend.reserve_pointer(REALM, name, row)
 
     def move() -> int:
-        version = next(versions)
-        row = PointerRow(head=secrets.token_bytes(32), seq=version, version=version + 1, created_at=1)
-        if not backend.cas_pointer(REALM, name, version, row):
-            raise AssertionError(f"a CAS that nobody contended for was lost at version {version}")
+        nonlocal row
+        row, before = _next(row), row
+        if not backend.cas_pointer(REALM, name, before, row):
+            raise AssertionError(f"a CAS that nobody contended for was lost at version {before.version}")
         return 1
 
     return move
 
 
 def _commit(backend: Backend, ids: Iterator[int]) -> Callable[[], int]:
-    backend.reserve_pointer(REALM, "commits", PointerRow(created_at=1))
-    versions = itertools.count(1)
+    row = PointerRow(created_at=1)
+    backend.reserve_pointer(REALM, "commits", row)
 
     def commit() -> int:
-        version = next(versions)
-        row = PointerRow(head=secrets.token_bytes(32), seq=version, version=version + 1, created_at=1)
+        nonlocal row
+        row, before = _next(row), row
         objects = [_object(next(ids)) for _ in range(COMMIT_OBJECTS)]
-        if not backend.commit(REALM, "commits", version, row, objects):
-            raise AssertionError(f"a commit that nobody contended for was lost at version {version}")
+        if not backend.commit(REALM, "commits", before, row, objects):
+            raise AssertionError(f"a commit that nobody contended for was lost at version {before.version}")
         return 1
 
     return commit
+
+
+def _next(row: PointerRow) -> PointerRow:
+    return PointerRow(head=secrets.token_bytes(32), seq=row.version, version=row.version + 1, created_at=1)
 
 
 def _write(backend: Backend, ids: Iterator[int], written: list[int]) -> Callable[[], int]:

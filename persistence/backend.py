@@ -72,6 +72,11 @@ class Backend(abc.ABC):
     @abc.abstractmethod
     def durability(self) -> Durability: ...
 
+    def data_identity(self) -> str:
+        """What changes when another copy of the data takes the place of this one (a backup that is put back, a standby that
+        takes over), read from the database; empty where it cannot tell. Not a secret, and compared for equality alone."""
+        return ""
+
     @abc.abstractmethod
     def close(self) -> None: ...
 
@@ -92,13 +97,14 @@ class Backend(abc.ABC):
         return {name: row for name, row in found if row is not None}
 
     @abc.abstractmethod
-    def cas_pointer(self, realm: str, name: str, expected_version: int, row: PointerRow) -> bool:
-        """Replace the row if its version is `expected_version`; False if it is not (which proves nothing about an
-        earlier, unanswered attempt)."""
+    def cas_pointer(self, realm: str, name: str, expected: PointerRow, row: PointerRow) -> bool:
+        """Replace the row if its version *and its head* are those of `expected`; False if they are not (which proves nothing
+        about an earlier, unanswered attempt). ⚠ A version alone may come again: a store that was restored, or that failed
+        over without its last commits, counts on from an older one."""
 
     @abc.abstractmethod
-    def delete_pointer(self, realm: str, name: str, expected_version: int) -> bool:
-        """Remove the row if its version is `expected_version`; only purges do this."""
+    def delete_pointer(self, realm: str, name: str, expected: PointerRow) -> bool:
+        """Remove the row if its version and head are those of `expected`; only purges do this."""
 
     @abc.abstractmethod
     def pointers_moved_since(self, realm: str, since_micros: int) -> Iterator[str]:
@@ -135,11 +141,11 @@ class Backend(abc.ABC):
 
     # ── the step that commits ───────────────────────────────────────────────────────────────────────────────
 
-    def commit(self, realm: str, name: str, expected_version: int, row: PointerRow, objects: Sequence[ObjectRow]) -> bool:
-        """Write the objects and move the pointer. The default does it in two durable steps; a backend with
-        transactions does it in one. Sending the identical call again is always allowed."""
+    def commit(self, realm: str, name: str, expected: PointerRow, row: PointerRow, objects: Sequence[ObjectRow]) -> bool:
+        """Write the objects and move the pointer, as `cas_pointer` does. The default takes two durable steps; a backend with
+        transactions one. Sending the identical call again is always allowed."""
         self.write_objects(realm, objects)
-        return self.cas_pointer(realm, name, expected_version, row)
+        return self.cas_pointer(realm, name, expected, row)
 
     # ── mutable rows: mutable, each write conditional ────────────────────────────────────────────────────────
 

@@ -27,7 +27,7 @@ class Anchor(msgspec.Struct, frozen=True, array_like=True):
 
 
 class PointerRow(msgspec.Struct, frozen=True, kw_only=True):
-    """The one mutable row that a commit moves. Every write of it is a CAS on `version`; only head moves are log entries."""
+    """The one mutable row that a commit moves. Every write is a CAS on version and head; only head moves are log entries."""
 
     head: bytes = b""
     """Entry id of the newest log entry; empty while the pointer is only reserved."""

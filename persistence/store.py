@@ -18,13 +18,14 @@ from headwater.persistence.commit.draft import Draft
 from headwater.persistence.commit.lane import LaneContext
 from headwater.persistence.commit.observer import Observer
 from headwater.persistence.commit.retries import RetryPolicy
+from headwater.persistence.coordination.restore_watch import RestoreWatch
 from headwater.persistence.ids.id_generator import IdGenerator
 from headwater.persistence.ids.node_leases import LEASE_SECONDS, NodeLeases
-from headwater.persistence.log.log_walk import LogWalk
+from headwater.persistence.log.log_walk import LogWalk, has_entry
 from headwater.persistence.objects.cache import ObjectCache
 from headwater.persistence.objects.object_types import all_object_types
 from headwater.persistence.objects.realm_objects import Decoded, RealmObjects
-from headwater.persistence.rows import SYSTEM_REALM
+from headwater.persistence.rows import SYSTEM_REALM, PointerRow
 from headwater.schemas.errors import NodeLeaseLost, StoreNotDurable
 
 
@@ -59,6 +60,7 @@ class RealmKernel:
                 clock=store.clock,
                 policy=store.options.retries,
                 chance=random.Random(),  # noqa: S311 - spreads retries, keeps no secret
+                restores=store.restores,
                 moved=self._tell,
             )
         )
@@ -73,6 +75,8 @@ class RealmKernel:
         self._listeners.append(listener)
 
     def _tell(self, pointer: str, draft: Draft) -> None:
+        if draft.head.row is not None:
+            self.store.restores.landed(self.realm, pointer, draft.head.row)
         for listener in self._listeners:
             listener(pointer, draft)
 
@@ -89,6 +93,8 @@ class Store:
         self._kernels: dict[str, RealmKernel] = {}
         self._ids: IdGenerator | None = None
         self._lock = threading.Lock()
+        self.restores = RestoreWatch(backend, clock, self._in_log)
+        self.restores.on_restored(self._forget)
         for observer in observers:
             observer.opened(self)
 
@@ -114,22 +120,43 @@ class Store:
         return ObservedCommitter(context, self._observers)
 
     @property
+    def incarnation(self) -> str:
+        """A random id of the store's data. A restore changes it: if it differs from the one that was noted beside a position,
+        commits may be gone, so compare entry ids before going on. As of the last check, at most a second ago while this
+        process works; `restores.on_restored` tells of a change."""
+        return self.restores.incarnation.id
+
+    @property
     def system(self) -> RealmKernel:
         return self.kernel(SYSTEM_REALM)
 
     def take(self, count: int) -> list[int]:
         """New object ids. The node is leased with the first of them: who only reads takes none."""
+        self.restores.check_if_due()
         ids = self._ids
         if ids is None:
             with self._lock:
                 if self._ids is None:
-                    leases = NodeLeases(self.backend, self.clock, lease_seconds=self.options.node_lease_seconds)
+                    leases = NodeLeases(
+                        self.backend, self.clock, lease_seconds=self.options.node_lease_seconds, ids_from=self.restores.ids_from
+                    )
                     self._ids = IdGenerator(leases)
                 ids = self._ids
         try:
             return ids.take(count)
         except NodeLeaseLost:  # it ran out while nobody asked for ids, and another has the node by now
             return ids.take(count)
+
+    def _in_log(self, realm: str, row: PointerRow, known: PointerRow) -> bool:
+        if not known.head:
+            return True
+        return bool(row.head) and has_entry(self.kernel(realm).walk, row, known.seq, known.head)
+
+    def _forget(self) -> None:
+        """After a restore: ids may have been given to other objects, and the node to another process."""
+        self.cache.clear()
+        if self._ids is not None:
+            self._ids.renounce()
 
     def close(self) -> None:
         for kernel in self._kernels.values():
@@ -161,7 +188,9 @@ def open_store(
             backend.create_schema()
         backend.check_schema()
         _check_durability(backend, options)
-        return Store(backend, options, clock or SystemClock(), observers)
+        store = Store(backend, options, clock or SystemClock(), observers)
+        _ = store.incarnation  # known from here on, so that a restore is noticed
+        return store
     except BaseException:
         backend.close()
         raise

@@ -67,6 +67,7 @@ HeadwaterError
 ├── TooManyRequests           429  retriable: over a limit; says after how many seconds to come back
 ├── NotServing                503  retriable: the server is starting or stopping
 ├── StoreUnavailable          503  retriable: the store was not reached, nothing was changed
+│   └── StoreRestored                 another copy of the data lies underneath than before
 ├── CommitRetriesExhausted    503  retriable: others kept winning, or the store kept failing; nothing was changed
 ├── LaneFull                  503  retriable: too many commits wait for this pointer already
 ├── OutcomeUnknown            503  the store may or may not have applied the write; ask, never assume
@@ -455,6 +456,10 @@ class StoreUnavailable(HeadwaterError):
     retriable = True
     http_status = 503
     grpc_status = "UNAVAILABLE"
+
+
+class StoreRestored(StoreUnavailable):
+    code = "STORE_RESTORED"
 
 
 class CommitRetriesExhausted(HeadwaterError):

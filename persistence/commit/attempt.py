@@ -1,7 +1,7 @@
 """A draft enters; whether it is now the pointer's history leaves: landed, lost, or not to be known.
 
 ⚠ The order is the protocol: own row (new name: names, reserve, then the realm's fence) → the plan, which reads the source's
-floor where one is branched from → objects created at or after the fence → CAS on the version that was read.
+floor where one is branched from → objects created at or after the fence → CAS on the version and head that were read.
 ⚠ "Not applied" alone proves nothing, for a driver may have sent the CAS twice: an attempt is lost only when the row has moved
 on and the entry at its first seq is not ours. Until then the identical CAS is sent again.
 """
@@ -20,7 +20,7 @@ from headwater.persistence.coordination.realm_fence import read_realm_fence
 from headwater.persistence.log.log_walk import LogWalk
 from headwater.persistence.objects.realm_objects import RealmObjects
 from headwater.persistence.rows import FENCE_CLOSED, ObjectRow, PointerRow
-from headwater.schemas.errors import OutcomeUnknown, RealmNotActive, StoreUnavailable
+from headwater.schemas.errors import OutcomeUnknown, RealmNotActive, StoreRestored, StoreUnavailable
 
 
 class AttemptStats(msgspec.Struct):
@@ -57,7 +57,7 @@ class Attempt:
         rows = self._objects.strong_rows(draft.new_objects, created_at)
         self._write_spilled(draft, created_at)
         moved = _moved(row, draft, fence)
-        if not self._lands(draft, row.version, moved, rows):
+        if not self._lands(draft, row, moved, rows):
             self._stats.lost += 1
             return None
         self._objects.written(draft.new_objects, [[encoded] for encoded in rows])
@@ -81,31 +81,34 @@ class Attempt:
         except OutcomeUnknown:
             return  # whether it is there is read next
 
-    def _lands(self, draft: Draft, version: int, moved: PointerRow, rows: Sequence[ObjectRow]) -> bool:
+    def _lands(self, draft: Draft, expected: PointerRow, moved: PointerRow, rows: Sequence[ObjectRow]) -> bool:
         def cas() -> bool:
             self._stats.cas_sent += 1
-            return self._backend.commit(self._realm, draft.pointer, version, moved, rows)
+            return self._backend.commit(self._realm, draft.pointer, expected, moved, rows)
 
         try:
             if cas():
                 return True
         except OutcomeUnknown:
             self._stats.unknown += 1
-        return self._decide(draft, version, cas)
+        return self._decide(draft, expected, cas)
 
-    def _decide(self, draft: Draft, version: int, resend: Callable[[], bool]) -> bool:
+    def _decide(self, draft: Draft, expected: PointerRow, resend: Callable[[], bool]) -> bool:
+        restored = False
         deadline = self._clock.now_micros() + int(self._policy.decide_seconds_max * 1_000_000)
         pause_seconds, slept_seconds = self._policy.delay_seconds_first, 0.0
         while True:
             try:
                 row = self._backend.read_pointer(self._realm, draft.pointer, decide=True)
-                if row is None or row.version != version:
+                if restored or row is None or (row.version, row.head) != (expected.version, expected.head):
                     return row is not None and self._is_ours(row, draft)
                 self._stats.cas_resent += 1
                 if resend():
                     return True
                 why = "the store neither applied nor refused the commit."
             except (OutcomeUnknown, StoreUnavailable) as unclear:
+                # What the draft rests on may be gone: it is planned again, and found by its request id if it is there.
+                restored = restored or isinstance(unclear, StoreRestored)
                 why = f"the store did not say whether the commit landed: {unclear}"
             except Exception as fault:  # access revoked, history swept meanwhile …: no proof that it did not land
                 raise OutcomeUnknown(f"it could not be found out whether the commit landed: {fault}") from fault

@@ -26,9 +26,10 @@ from headwater.persistence.commit.linger import Linger
 from headwater.persistence.commit.prefetch import Prefetch
 from headwater.persistence.commit.replies import Reply
 from headwater.persistence.commit.retries import RetryPolicy
+from headwater.persistence.coordination.restore_watch import RestoreWatch
 from headwater.persistence.log.head import Head, load_head
 from headwater.persistence.log.log_entry import LogRecord
-from headwater.persistence.log.log_walk import LogWalk
+from headwater.persistence.log.log_walk import LogWalk, has_entry
 from headwater.persistence.objects.realm_objects import RealmObjects
 from headwater.persistence.rows import FENCE_CLOSED
 from headwater.schemas.errors import (
@@ -38,6 +39,7 @@ from headwater.schemas.errors import (
     InvalidInput,
     LaneFull,
     OutcomeUnknown,
+    StoreRestored,
     StoreUnavailable,
 )
 
@@ -96,6 +98,7 @@ class LaneContext(msgspec.Struct, frozen=True):
     clock: Clock
     policy: RetryPolicy
     chance: random.Random
+    restores: RestoreWatch
     moved: Callable[[str, Draft], None] | None = None
     """Told of every batch that landed, before anyone is answered."""
     lookback_entries: int = 1_000
@@ -123,6 +126,9 @@ class Lane:
         self._looked_to: int | None = None
         """Newest seq whose request id was looked at; it stays when the head is forgotten, so that no entry is passed over."""
         self._looked_back = False
+        self._epoch = context.restores.epoch
+        self._stored_seq, self._stored_id = 0, b""
+        """The newest entry that was read from the store or has landed there."""
         self._contention = ContentionControl()
         self._linger = Linger(context.clock)
         self._prefetch = Prefetch(context.objects)
@@ -175,11 +181,14 @@ class Lane:
     # ── one batch ───────────────────────────────────────────────────────────────────────────────────────────
 
     def _commit(self, batch: list[PendingRequest]) -> None:
+        self._context.restores.check_if_due()
         tries = RetryBudget(self._context, since=batch[0].since)
         head, fresh, reserved = self._head_to_begin_with(batch), False, False
         while True:
             fault: StoreUnavailable | None = None
             try:
+                if self._forgets():
+                    head = None
                 if head is None:
                     head, fresh = self._read_head(batch), True
                 if head.row is not None and head.row.fence == FENCE_CLOSED:
@@ -204,6 +213,8 @@ class Lane:
                     return None
             except StoreUnavailable as unavailable:
                 fault = unavailable
+                if isinstance(unavailable, StoreRestored):
+                    self._context.restores.went_back(unavailable.message)
             except OutcomeUnknown as unclear:  # of a step before the one that commits: nothing has landed
                 fault = StoreUnavailable(f"{self.pointer}: nothing was committed: {unclear.message}")
             head, reserved = None, False
@@ -256,7 +267,10 @@ class Lane:
     def _lands(
         self, batch: list[PendingRequest], answers: Sequence[CommitOutcome | Exception], draft: Draft, began: int
     ) -> bool:
-        """Whether everybody has been answered: as landed, or as unknown."""
+        """Whether everybody has been answered: as landed, or as unknown. ⚠ What was planned before a restore was noticed may
+        rest on objects that are gone."""
+        if self._context.restores.epoch != self._epoch:
+            return False
         started = self._context.clock.now_micros()
         try:
             row = self._attempt().run(draft)
@@ -284,13 +298,39 @@ class Lane:
 
     def _read_head(self, batch: list[PendingRequest]) -> Head:
         """Strongly, and remember what others have committed since the last look."""
-        row = self._context.backend.read_pointer(self._context.realm, self.pointer)
-        head = load_head(self._context.objects, row)
+        head = self._load_head()
+        if not self._goes_on(head):
+            self._context.restores.went_back(f"{self.pointer} lacks entry {self._stored_seq}, which had landed")
+            self._forgets()
+            head = self._load_head()
+        self._stored_seq, self._stored_id = head.seq, head.entry_id
         if self._looked_to is not None and head.seq > self._looked_to:
             self._contention.met_others(self._context.clock.now_micros())
         self._look_back(head, deep=self._must_look_back(batch))
         self._held = head
         return head
+
+    def _load_head(self) -> Head:
+        context = self._context
+        return load_head(context.objects, context.backend.read_pointer(context.realm, self.pointer))
+
+    def _goes_on(self, head: Head) -> bool:
+        """Whether the newest entry that this lane knows to be stored is in the log that ends in `head`."""
+        if head.seq <= self._stored_seq:
+            return head.seq == self._stored_seq and head.entry_id == self._stored_id
+        if head.row is None or not self._stored_seq:
+            return True
+        return has_entry(LogWalk(self._context.objects), head.row, self._stored_seq, self._stored_id)
+
+    def _forgets(self) -> bool:
+        """Whether the store was restored since this lane looked last: then nothing that it holds counts any more."""
+        epoch = self._context.restores.epoch
+        if self._epoch == epoch:
+            return False
+        self._epoch, self._held, self._looked_to, self._looked_back = epoch, None, None, False
+        self._stored_seq, self._stored_id = 0, b""
+        self._remembered.clear()
+        return True
 
     def _is_newest(self, head: Head) -> bool:
         row = self._context.backend.read_pointer(self._context.realm, self.pointer)
@@ -327,6 +367,7 @@ class Lane:
 
     def _landed(self, batch: list[PendingRequest], answers: Sequence[CommitOutcome | Exception], draft: Draft) -> None:
         self._held = draft.head
+        self._stored_seq, self._stored_id = draft.head.seq, draft.head.entry_id
         self.stats.batches += 1
         self.stats.commits += len(draft.entries)
         for logged in draft.entries:

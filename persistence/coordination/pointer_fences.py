@@ -61,7 +61,7 @@ def _fence(backend: Backend, held: RealmFence, name: str, row: PointerRow | None
             return None
         wanted = msgspec.structs.replace(row, fence=held.fence, version=row.version + 1)
         try:
-            if backend.cas_pointer(held.realm, name, row.version, wanted):
+            if backend.cas_pointer(held.realm, name, row, wanted):
                 return wanted
         except OutcomeUnknown:
             clock.sleep(_ASK_SECONDS)

@@ -101,6 +101,11 @@ class IdGenerator:
             except (StoreUnavailable, OutcomeUnknown):
                 return  # a courtesy only: the lease ends by itself
 
+    def renounce(self) -> None:
+        """The store was restored and may have leased this node to another process: the next id is made under a new lease."""
+        with self._lock:
+            self._lease, self._next = None, IDS_PER_MS
+
     # ── under the lock ──────────────────────────────────────────────────────────────────────────────────────
 
     def _block(self, count: int) -> range:

@@ -11,8 +11,18 @@ import msgspec
 
 from headwater.persistence.log.log_entry import ENTRY, SPILLED_OPERATIONS, Entry, LogRecord, id_of
 from headwater.persistence.objects.realm_objects import RealmObjects
+from headwater.persistence.rows import PointerRow
 from headwater.schemas.entry_ids import object_id_of
 from headwater.schemas.errors import ChainBroken, ObjectNotFound
+
+
+def has_entry(walk: LogWalk, row: PointerRow, seq: int, entry_id: bytes) -> bool:
+    """Whether that entry is in the log of the row's head. Below the floor only the anchor tells; below that, nothing does."""
+    if seq > row.seq:
+        return False
+    if seq >= row.floor:
+        return walk.at(walk.load(row.head), seq).entry_id == entry_id
+    return seq != row.floor - 1 or row.anchor is None or row.anchor.entry_id == entry_id
 
 
 class LogWalk:

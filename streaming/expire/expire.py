@@ -185,7 +185,7 @@ def raise_floor(
             return
         wanted = msgspec.structs.replace(now, floor=floor, anchor=anchor, version=now.version + 1)
         try:
-            if kernel.store.backend.cas_pointer(kernel.realm, pointer, now.version, wanted):
+            if kernel.store.backend.cas_pointer(kernel.realm, pointer, now, wanted):
                 return
         except OutcomeUnknown:
             clock.sleep(0.02)

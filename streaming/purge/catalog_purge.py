@@ -111,7 +111,7 @@ class CatalogPurge:
 
     def _remove(self, catalog_id: int, rows: Sequence[tuple[str, PointerRow]]) -> str:
         for name, row in rows:
-            if not self._backend.delete_pointer(self._kernel.realm, name, row.version):
+            if not self._backend.delete_pointer(self._kernel.realm, name, row):
                 return f"{name} was moved meanwhile"
         prefix = catalog_prefix(catalog_id)
         for split in self._backend.splits(Table.NAMES, 1):

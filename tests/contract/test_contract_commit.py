@@ -16,7 +16,7 @@ from tests.support.fixtures.contract_stores import Scale
 def test_a_commit_writes_the_objects_and_moves_the_pointer(backend: Backend, other_backend: Backend, realm: str) -> None:
     backend.reserve_pointer(realm, "main", pointer(1))
     rows = [an_object(n, b"%d" % n) for n in range(1, 8)]
-    assert backend.commit(realm, "main", 1, pointer(2), rows) is True
+    assert backend.commit(realm, "main", pointer(1), pointer(2), rows) is True
     assert other_backend.read_pointer(realm, "main") == pointer(2)
     assert other_backend.fetch_objects(realm, range(1, 8)) == {row.id: [row] for row in rows}
 
@@ -25,9 +25,9 @@ def test_a_lost_commit_does_not_move_the_pointer_and_leaves_no_object_where_that
     backend: Backend, realm: str
 ) -> None:
     backend.reserve_pointer(realm, "main", pointer(1))
-    assert backend.cas_pointer(realm, "main", 1, pointer(2))
-    assert backend.commit(realm, "main", 1, pointer(2, head=b"\x07" * 32), [an_object(1)]) is False
-    assert backend.commit(realm, "absent", 1, pointer(2), [an_object(1)]) is False
+    assert backend.cas_pointer(realm, "main", pointer(1), pointer(2))
+    assert backend.commit(realm, "main", pointer(1), pointer(2, head=b"\x07" * 32), [an_object(1)]) is False
+    assert backend.commit(realm, "absent", pointer(1), pointer(2), [an_object(1)]) is False
     assert backend.read_pointer(realm, "main") == pointer(2)
     assert backend.read_pointer(realm, "absent") is None
     if backend.abilities.commits_in_one_transaction:
@@ -36,8 +36,8 @@ def test_a_lost_commit_does_not_move_the_pointer_and_leaves_no_object_where_that
 
 def test_the_identical_commit_again_changes_nothing(backend: Backend, realm: str) -> None:
     backend.reserve_pointer(realm, "main", pointer(1))
-    assert backend.commit(realm, "main", 1, pointer(2), [an_object(1)]) is True
-    assert backend.commit(realm, "main", 1, pointer(2), [an_object(1)]) is False
+    assert backend.commit(realm, "main", pointer(1), pointer(2), [an_object(1)]) is True
+    assert backend.commit(realm, "main", pointer(1), pointer(2), [an_object(1)]) is False
     assert backend.read_pointer(realm, "main") == pointer(2)
     assert backend.fetch_objects(realm, [1]) == {1: [an_object(1)]}
 
@@ -45,7 +45,7 @@ def test_the_identical_commit_again_changes_nothing(backend: Backend, realm: str
 def test_a_commit_with_too_large_an_object_has_no_effect(backend: Backend, realm: str) -> None:
     backend.reserve_pointer(realm, "main", pointer(1))
     with pytest.raises(ObjectTooLarge):
-        backend.commit(realm, "main", 1, pointer(2), [an_object(1), an_object(2, bytes(ROW_BYTES_MAX + 1))])
+        backend.commit(realm, "main", pointer(1), pointer(2), [an_object(1), an_object(2, bytes(ROW_BYTES_MAX + 1))])
     assert backend.read_pointer(realm, "main") == pointer(1)
     assert backend.fetch_objects(realm, [1, 2]) == {}
 
@@ -75,7 +75,7 @@ def test_who_sees_the_pointer_moved_sees_the_objects(
             if version > commits and len(set(seen)) > 3:
                 break
             rows = [an_object(version * 10), an_object(version * 10 + 1)]
-            assert backend.commit(realm, "main", version - 1, pointer(version), rows)
+            assert backend.commit(realm, "main", pointer(version - 1), pointer(version), rows)
     finally:
         done.set()
         reader.join()

@@ -32,7 +32,7 @@ def rewrite(backend: Backend, realm: str, table: Table, n: int) -> None:
         case Table.OBJECTS:
             backend.write_objects(realm, [an_object(n)])
         case Table.POINTERS:
-            assert backend.cas_pointer(realm, str(n), 1, pointer(2))
+            assert backend.cas_pointer(realm, str(n), pointer(1), pointer(2))
         case Table.MUTABLE:
             assert backend.update_mutable(realm, 1, mutable(str(n), 2))
         case Table.NAMES:
@@ -114,7 +114,7 @@ def test_a_pointer_that_was_deleted_by_scan_can_be_reserved_and_is_found_as_move
     backend.add_name(realm, "1")
     put(backend, realm, Table.POINTERS, 1)
     backend.delete_scanned(list(scanned(backend, realm, Table.POINTERS).values()))
-    assert not backend.cas_pointer(realm, "1", 1, pointer(2))
+    assert not backend.cas_pointer(realm, "1", pointer(1), pointer(2))
     put(backend, realm, Table.POINTERS, 1, later_micros=1)
     assert set(backend.pointers_moved_since(realm, 0)) == {"1"}
 

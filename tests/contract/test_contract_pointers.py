@@ -10,14 +10,14 @@ import pytest
 from headwater.persistence.backend import Backend
 from headwater.persistence.rows import FENCE_CLOSED, NAME_BYTES_MAX, PointerRow
 from headwater.schemas.errors import InvalidName
-from tests.support.fixtures.contract_rows import pointer
+from tests.support.fixtures.contract_rows import an_object, pointer
 
 
 def test_a_pointer_that_was_never_reserved_is_not_there(backend: Backend, realm: str) -> None:
     assert backend.read_pointer(realm, "main") is None
     assert backend.read_pointer(realm, "main", decide=True) is None
-    assert not backend.cas_pointer(realm, "main", 1, pointer(2))
-    assert not backend.delete_pointer(realm, "main", 1)
+    assert not backend.cas_pointer(realm, "main", pointer(1), pointer(2))
+    assert not backend.delete_pointer(realm, "main", pointer(1))
     assert backend.read_pointer(realm, "main") is None
 
 
@@ -43,24 +43,24 @@ def test_every_column_survives_reserve_and_cas(backend: Backend, realm: str, row
     assert backend.reserve_pointer(realm, "reserved", row)
     assert backend.read_pointer(realm, "reserved") == row
     assert backend.reserve_pointer(realm, "moved", pointer(7))
-    assert backend.cas_pointer(realm, "moved", 7, row)
+    assert backend.cas_pointer(realm, "moved", pointer(7), row)
     assert backend.read_pointer(realm, "moved") == row
 
 
 def test_a_cas_is_applied_on_the_expected_version_only(backend: Backend, other_backend: Backend, realm: str) -> None:
     backend.reserve_pointer(realm, "main", pointer(1))
-    assert backend.cas_pointer(realm, "main", 1, pointer(2)) is True
-    assert other_backend.cas_pointer(realm, "main", 1, pointer(2, head=b"\x09" * 32)) is False
-    assert other_backend.cas_pointer(realm, "main", 3, pointer(4)) is False
+    assert backend.cas_pointer(realm, "main", pointer(1), pointer(2)) is True
+    assert other_backend.cas_pointer(realm, "main", pointer(1), pointer(2, head=b"\x09" * 32)) is False
+    assert other_backend.cas_pointer(realm, "main", pointer(3), pointer(4)) is False
     assert other_backend.read_pointer(realm, "main") == pointer(2)
-    assert other_backend.cas_pointer(realm, "main", 2, pointer(3)) is True
+    assert other_backend.cas_pointer(realm, "main", pointer(2), pointer(3)) is True
     assert backend.read_pointer(realm, "main") == pointer(3)
 
 
 def test_the_identical_cas_again_is_allowed_and_not_applied_twice(backend: Backend, realm: str) -> None:
     backend.reserve_pointer(realm, "main", pointer(1))
-    assert backend.cas_pointer(realm, "main", 1, pointer(2)) is True
-    assert backend.cas_pointer(realm, "main", 1, pointer(2)) is False
+    assert backend.cas_pointer(realm, "main", pointer(1), pointer(2)) is True
+    assert backend.cas_pointer(realm, "main", pointer(1), pointer(2)) is False
     assert backend.read_pointer(realm, "main") == pointer(2)
 
 
@@ -69,7 +69,7 @@ def test_many_pointers_are_read_at_once_without_those_that_are_absent(
 ) -> None:
     for n in range(5):
         backend.reserve_pointer(realm, f"p{n}", pointer(n + 1))
-    assert backend.cas_pointer(realm, "p3", 4, pointer(9))
+    assert backend.cas_pointer(realm, "p3", pointer(4), pointer(9))
     names = [f"p{n}" for n in range(7)] + ["p1"]
     expected = {f"p{n}": pointer(9 if n == 3 else n + 1) for n in range(5)}
     assert other_backend.read_pointers(realm, names) == expected
@@ -78,13 +78,13 @@ def test_many_pointers_are_read_at_once_without_those_that_are_absent(
 
 def test_a_pointer_is_deleted_on_the_expected_version_only_and_may_be_reserved_again(backend: Backend, realm: str) -> None:
     backend.reserve_pointer(realm, "main", pointer(1))
-    backend.cas_pointer(realm, "main", 1, pointer(2))
-    assert backend.delete_pointer(realm, "main", 1) is False
+    backend.cas_pointer(realm, "main", pointer(1), pointer(2))
+    assert backend.delete_pointer(realm, "main", pointer(1)) is False
     assert backend.read_pointer(realm, "main") == pointer(2)
-    assert backend.delete_pointer(realm, "main", 2) is True
+    assert backend.delete_pointer(realm, "main", pointer(2)) is True
     assert backend.read_pointer(realm, "main") is None
     assert backend.read_pointer(realm, "main", decide=True) is None
-    assert backend.delete_pointer(realm, "main", 2) is False
+    assert backend.delete_pointer(realm, "main", pointer(2)) is False
     assert backend.reserve_pointer(realm, "main", pointer(1)) is True
     assert backend.read_pointer(realm, "main") == pointer(1)
 
@@ -93,9 +93,9 @@ def test_realms_do_not_see_each_others_pointers(backend: Backend, realm: str, ot
     assert backend.reserve_pointer(realm, "main", pointer(1))
     assert backend.read_pointer(other_realm, "main") is None
     assert backend.reserve_pointer(other_realm, "main", pointer(5))
-    assert backend.cas_pointer(realm, "main", 1, pointer(2))
+    assert backend.cas_pointer(realm, "main", pointer(1), pointer(2))
     assert backend.read_pointer(other_realm, "main") == pointer(5)
-    assert backend.delete_pointer(other_realm, "main", 5)
+    assert backend.delete_pointer(other_realm, "main", pointer(5))
     assert backend.read_pointer(realm, "main") == pointer(2)
 
 
@@ -154,8 +154,8 @@ def test_a_pointer_that_was_written_after_a_time_is_named(backend: Backend, othe
     for n in range(5):
         reserve(backend, realm, f"p{n}")
     before = now_micros()
-    assert backend.cas_pointer(realm, "p1", 1, pointer(2))
-    assert backend.commit(realm, "p2", 1, pointer(2), [])
+    assert backend.cas_pointer(realm, "p1", pointer(1), pointer(2))
+    assert backend.commit(realm, "p2", pointer(1), pointer(2), [])
     reserve(backend, realm, "new")
     assert {"p1", "p2", "new"} <= set(other_backend.pointers_moved_since(realm, before))
     for long_ago in (before - 60_000_000, before - 86_400_000_000, 0):
@@ -172,5 +172,26 @@ def test_every_move_of_many_is_named_while_others_go_on(backend: Backend, realm:
     reserve(backend, realm, "hot")
     for version in range(1, 13):
         before = now_micros()
-        assert backend.cas_pointer(realm, "hot", version, pointer(version + 1))
+        assert backend.cas_pointer(realm, "hot", pointer(version), pointer(version + 1))
         assert "hot" in set(backend.pointers_moved_since(realm, before))
+
+
+def test_a_version_that_came_again_with_another_head_is_not_the_one_that_was_read(backend: Backend, realm: str) -> None:
+    """A store that was restored counts on from an older version: others come to the very number that somebody remembers."""
+    ours, theirs = pointer(3, head=b"\x0a" * 32), pointer(3, head=b"\x0b" * 32)
+    assert backend.reserve_pointer(realm, "main", theirs)
+    assert not backend.cas_pointer(realm, "main", ours, pointer(4))
+    assert not backend.commit(realm, "main", ours, pointer(4), [])
+    assert not backend.commit(realm, "main", ours, pointer(4), [an_object(1)])
+    assert not backend.delete_pointer(realm, "main", ours)
+    assert backend.read_pointer(realm, "main") == theirs
+    if backend.abilities.commits_in_one_transaction:
+        assert backend.fetch_objects(realm, [1]) == {}
+    assert backend.cas_pointer(realm, "main", theirs, pointer(4))
+
+
+def test_a_pointer_that_is_only_reserved_is_moved_by_its_empty_head(backend: Backend, realm: str) -> None:
+    reserved = PointerRow(created_at=1)
+    assert backend.reserve_pointer(realm, "main", reserved)
+    assert not backend.cas_pointer(realm, "main", PointerRow(head=b"\x01" * 32, created_at=1), pointer(2))
+    assert backend.cas_pointer(realm, "main", reserved, pointer(2))

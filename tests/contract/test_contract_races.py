@@ -22,23 +22,26 @@ def contenders(version: int) -> list[PointerRow]:
 def test_of_sixteen_writers_racing_one_cas_exactly_one_wins(
     backend: Backend, other_backend: Backend, realm: str, scale: Scale
 ) -> None:
-    backend.reserve_pointer(realm, "main", pointer(1))
+    there = pointer(1)
+    backend.reserve_pointer(realm, "main", there)
     for version in range(1, scale.rounds + 1):
         rows = contenders(version + 1)
         doors = [backend, other_backend]
-        won = in_threads([partial(cas_resolved, doors[n % 2], realm, "main", version, row) for n, row in enumerate(rows)])
+        won = in_threads([partial(cas_resolved, doors[n % 2], realm, "main", there, row) for n, row in enumerate(rows)])
         assert won.count(True) == 1
-        assert backend.read_pointer(realm, "main") == rows[won.index(True)]
+        there = rows[won.index(True)]
+        assert backend.read_pointer(realm, "main") == there
 
 
 def test_of_sixteen_commits_racing_exactly_one_lands_with_its_objects(backend: Backend, realm: str, scale: Scale) -> None:
-    backend.reserve_pointer(realm, "main", pointer(1))
+    before = pointer(1)
+    backend.reserve_pointer(realm, "main", before)
     for version in range(1, max(2, scale.rounds // 2) + 1):
         rows = contenders(version + 1)
 
-        def commit(n: int, version: int = version, rows: list[PointerRow] = rows) -> bool | None:
+        def commit(n: int, version: int = version, rows: list[PointerRow] = rows, before: PointerRow = before) -> bool | None:
             try:
-                return backend.commit(realm, "main", version, rows[n], [an_object(version * 100 + n)])
+                return backend.commit(realm, "main", before, rows[n], [an_object(version * 100 + n)])
             except (OutcomeUnknown, StoreUnavailable):
                 return None
 
@@ -52,6 +55,7 @@ def test_of_sixteen_commits_racing_exactly_one_lands_with_its_objects(backend: B
         assert version * 100 + rows.index(there) in found
         if backend.abilities.commits_in_one_transaction:
             assert found == {version * 100 + rows.index(there)}
+        before = there
 
 
 def test_of_sixteen_reservations_of_one_name_at_most_one_is_told_that_it_won(
@@ -116,7 +120,7 @@ def test_a_read_deciding_or_not_sees_what_was_acknowledged_before_it_began(
             row = patiently(lambda: backend.read_pointer(realm, "main"))
             assert row is not None
             try:
-                won = backend.cas_pointer(realm, "main", row.version, pointer(row.version + 1, head=bytes([who]) * 32))
+                won = backend.cas_pointer(realm, "main", row, pointer(row.version + 1, head=bytes([who]) * 32))
             except (OutcomeUnknown, StoreUnavailable):
                 continue
             if won:

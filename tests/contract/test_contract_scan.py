@@ -185,13 +185,13 @@ def test_pointers_there_throughout_are_seen_exactly_once_while_they_move(
 
     def move(round_number: int) -> None:
         name = names[round_number * 7 % len(names)]
-        assert other_backend.cas_pointer(realm, name, versions[name], pointer(versions[name] + 1))
+        assert other_backend.cas_pointer(realm, name, pointer(versions[name]), pointer(versions[name] + 1))
         versions[name] += 1
 
     def come_and_go(round_number: int) -> None:
         name = f"passing-{round_number % 5}"
         assert patiently(lambda: other_backend.reserve_pointer(realm, name, pointer(1)))
-        assert other_backend.delete_pointer(realm, name, 1)
+        assert other_backend.delete_pointer(realm, name, pointer(1))
 
     with Writers([move, come_and_go]) as writers:
         scans = 0

@@ -70,14 +70,15 @@ class Writer:
 
 def writers(backend: Backend, kill: int) -> dict[str, Writer]:
     def move(n: int) -> None:
-        assert backend.cas_pointer(REALM, f"moved-{kill}", n - 1, pointer(n, seq=n))
+        assert backend.cas_pointer(REALM, f"moved-{kill}", pointer(n - 1), pointer(n, seq=n))
 
     def insert(n: int) -> None:
         assert backend.insert_mutable(REALM, mutable(f"{kill}-{n:06}"))
 
     def commit(n: int) -> None:
         ids = range(n * 1_000, n * 1_000 + 20)
-        assert backend.commit(REALM, f"committed-{kill}", n - 1, pointer(n), [an_object(id, b"%d" % kill) for id in ids])
+        objects = [an_object(id, b"%d" % kill) for id in ids]
+        assert backend.commit(REALM, f"committed-{kill}", pointer(n - 1), pointer(n), objects)
 
     for name in (f"moved-{kill}", f"committed-{kill}"):
         backend.add_name(REALM, name)
@@ -137,14 +138,14 @@ def check_all_there(reader: Backend, work: dict[str, Writer], kill: int) -> None
 def test_a_write_to_a_frozen_server_is_unknown_and_may_land_when_it_thaws(server: TestServer, backend: Backend) -> None:
     """The request waits in the frozen server's socket: a read that saw nothing of it would prove nothing."""
     assert backend.reserve_pointer(REALM, "frozen", pointer(1))
-    assert backend.cas_pointer(REALM, "frozen", 1, pointer(2)), "prepares the statement and writes the hint"
+    assert backend.cas_pointer(REALM, "frozen", pointer(1), pointer(2)), "prepares the statement and writes the hint"
     ours = pointer(3, head=b"ours" * 8)
     os.kill(server.pid, signal.SIGSTOP)
     try:
         with pytest.raises(OutcomeUnknown, match="OperationTimedOut"):
-            backend.cas_pointer(REALM, "frozen", 2, ours)
+            backend.cas_pointer(REALM, "frozen", pointer(2), ours)
     finally:
         os.kill(server.pid, signal.SIGCONT)
-    patiently(lambda: backend.cas_pointer(REALM, "frozen", 2, ours))
+    patiently(lambda: backend.cas_pointer(REALM, "frozen", pointer(2), ours))
     assert backend.read_pointer(REALM, "frozen", decide=True) == ours, "whichever of the two sendings it was"
-    assert not backend.cas_pointer(REALM, "frozen", 2, pointer(3, head=b"them" * 8)), "of two on one version, one wins"
+    assert not backend.cas_pointer(REALM, "frozen", pointer(2), pointer(3, head=b"them" * 8)), "of two on one version, one wins"

@@ -60,7 +60,7 @@ def test_an_idle_connection_outlives_no_restart_but_costs_no_unknown_outcome(ser
     assert backend.reserve_pointer(REALM, "idle", pointer_at(0, 1))
     server.kill9()
     server.restart()
-    assert backend.cas_pointer(REALM, "idle", 1, pointer_at(0, 2))
+    assert backend.cas_pointer(REALM, "idle", pointer_at(0, 1), pointer_at(0, 2))
 
 
 def test_the_server_promises_what_a_kill_cannot_show(backend: Backend) -> None:

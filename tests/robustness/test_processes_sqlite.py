@@ -29,7 +29,7 @@ while won < moves:
     row = backend.read_pointer("shared@1", "main")
     time.sleep(0.002)  # long enough for another to come in between
     after = PointerRow(version=row.version + 1, head=bytes([who]) * 32, created_at=1)
-    if backend.commit("shared@1", "main", row.version, after, [ObjectRow(row.version * 100 + who, "note", 1, b"x")]):
+    if backend.commit("shared@1", "main", row, after, [ObjectRow(row.version * 100 + who, "note", 1, b"x")]):
         won += 1
     else:
         lost += 1

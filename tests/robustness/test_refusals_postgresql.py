@@ -136,7 +136,7 @@ def test_a_statement_that_takes_too_long_is_given_up_and_changes_nothing(url: st
     with psycopg.connect(url) as holder:
         holder.execute("SELECT FROM headwater_pointers FOR UPDATE")
         with pytest.raises(StoreUnavailable, match="statement timeout"):
-            hasty.cas_pointer(REALM, "main", 1, PointerRow(version=2, created_at=1))
+            hasty.cas_pointer(REALM, "main", PointerRow(created_at=1), PointerRow(version=2, created_at=1))
     assert backend.read_pointer(REALM, "main", decide=True) == PointerRow(created_at=1)
     hasty.close()
 

@@ -72,7 +72,7 @@ def test_a_store_may_be_made_for_one_datacenter(fresh_cassandra: FreshUrl) -> No
         local.durability()
     local.create_schema()
     assert local.reserve_pointer("realm@1", "main", pointer(1))
-    assert local.cas_pointer("realm@1", "main", 1, pointer(2))
+    assert local.cas_pointer("realm@1", "main", pointer(1), pointer(2))
     assert local.read_pointer("realm@1", "main") == pointer(2)
     assert "NetworkTopologyStrategy, datacenter1: 1" in local.durability().settings["replication"]
     local.close()
@@ -205,7 +205,7 @@ def test_a_hint_is_written_before_the_pointer_and_once_per_window(
 ) -> None:
     window = backend._moves._window_now()
     monkeypatch.setattr(backend._moves, "_window_now", lambda: window)
-    assert not backend.cas_pointer(realm, "refused", 1, pointer(2)), "there is no such pointer"
+    assert not backend.cas_pointer(realm, "refused", pointer(1), pointer(2)), "there is no such pointer"
     assert list(backend.pointers_moved_since(realm, time.time_ns() // 1_000)) == ["refused"], "named all the same, before"
     assert backend._moves.hint_call(realm, "refused") is None
     monkeypatch.setattr(backend._moves, "_window_now", lambda: window + 1)

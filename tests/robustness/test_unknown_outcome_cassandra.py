@@ -79,19 +79,19 @@ WRITES = {
     ),
     "move a pointer": Write(
         lambda backend, realm: backend.reserve_pointer(realm, "main", pointer(1)),
-        lambda backend, realm: backend.cas_pointer(realm, "main", 1, pointer(2, HEAD)),
+        lambda backend, realm: backend.cas_pointer(realm, "main", pointer(1), pointer(2, HEAD)),
         HEAD,
         lambda backend, realm: backend.read_pointer(realm, "main", decide=True) == pointer(2, HEAD),
     ),
     "commit": Write(
         lambda backend, realm: backend.reserve_pointer(realm, "main", pointer(1)),
-        lambda backend, realm: backend.commit(realm, "main", 1, pointer(2, HEAD), [an_object(1)]),
+        lambda backend, realm: backend.commit(realm, "main", pointer(1), pointer(2, HEAD), [an_object(1)]),
         HEAD,
         lambda backend, realm: backend.read_pointer(realm, "main", decide=True) == pointer(2, HEAD),
     ),
     "delete a pointer": Write(
         lambda backend, realm: backend.reserve_pointer(realm, KEY, pointer(1)),
-        lambda backend, realm: backend.delete_pointer(realm, KEY, 1),
+        lambda backend, realm: backend.delete_pointer(realm, KEY, pointer(1)),
         KEY.encode(),
         lambda backend, realm: backend.read_pointer(realm, KEY) is None,
     ),
@@ -138,7 +138,7 @@ def test_silence_until_the_client_gives_up_is_unknown_too(
     hasty.reserve_pointer(realm, "main", pointer(1))
     fault = proxy.arm(Fault(HEAD, outcome, hold_open=True))
     with pytest.raises(OutcomeUnknown, match="OperationTimedOut"):
-        hasty.cas_pointer(realm, "main", 1, pointer(2, HEAD))
+        hasty.cas_pointer(realm, "main", pointer(1), pointer(2, HEAD))
     assert fault.fired
     assert fault.wait_settled()
     landed = direct.read_pointer(realm, "main", decide=True)
@@ -154,7 +154,7 @@ def test_the_identical_write_sent_again_resolves_it(
     proxied.reserve_pointer(realm, "main", pointer(1))
     fault = proxy.arm(Fault(HEAD, outcome))
     ours = pointer(2, HEAD)
-    assert cas_resolved(proxied, realm, "main", 1, ours) is True
+    assert cas_resolved(proxied, realm, "main", pointer(1), ours) is True
     assert fault.fired
     assert direct.read_pointer(realm, "main") == ours
 
@@ -167,11 +167,11 @@ def test_a_write_that_landed_and_was_overtaken_is_not_taken_for_lost_by_its_answ
     fault = proxy.arm(Fault(HEAD, Outcome.LANDED))
     ours: PointerRow = pointer(2, HEAD)
     with pytest.raises(OutcomeUnknown):
-        proxied.cas_pointer(realm, "main", 1, ours)
+        proxied.cas_pointer(realm, "main", pointer(1), ours)
     assert fault.fired
     assert direct.read_pointer(realm, "main") == ours
-    assert direct.cas_pointer(realm, "main", 2, pointer(3))
-    assert direct.cas_pointer(realm, "main", 1, ours) is False
+    assert direct.cas_pointer(realm, "main", pointer(2), pointer(3))
+    assert direct.cas_pointer(realm, "main", pointer(1), ours) is False
     assert direct.read_pointer(realm, "main", decide=True) == pointer(3)
 
 
@@ -200,6 +200,6 @@ def test_a_server_that_is_gone_before_the_write_is_sent_leaves_no_doubt(proxy: T
     answers: list[type[Exception]] = []
     for _ in range(2):
         with pytest.raises((StoreUnavailable, OutcomeUnknown)) as refused:
-            proxied.cas_pointer(realm, "main", 1, pointer(2))
+            proxied.cas_pointer(realm, "main", pointer(1), pointer(2))
         answers.append(refused.type)
     assert answers[-1] is StoreUnavailable, "the driver knows by now that nobody is there, so nothing was sent"

@@ -105,7 +105,7 @@ def test_a_lost_commit_is_unknown_and_a_deciding_read_tells_its_fate(
 def test_a_lost_cas_is_unknown(proxy: TcpProxy, proxied: Backend, direct: Backend, realm: str, outcome: Outcome) -> None:
     assert direct.reserve_pointer(realm, "main", pointer(1))
     marker = secrets.token_bytes(32)
-    lose(proxy, marker, outcome, lambda: proxied.cas_pointer(realm, "main", 1, pointer(2, marker)))
+    lose(proxy, marker, outcome, lambda: proxied.cas_pointer(realm, "main", pointer(1), pointer(2, marker)))
     found = proxied.read_pointer(realm, "main", decide=True)
     assert found is not None
     assert (found.version == 2) is (outcome is Outcome.LANDED)
@@ -153,7 +153,7 @@ def test_silence_is_unknown_too_once_the_answer_is_overdue(
     marker = secrets.token_bytes(32)
     fault = proxy.arm(Fault(marker, outcome, hold_open=True))
     with pytest.raises(OutcomeUnknown, match="no answer"):
-        backend.commit(realm, "main", 1, pointer(2, marker), [ObjectRow(1, "note", CREATED_AT, b"x")])
+        backend.commit(realm, "main", pointer(1), pointer(2, marker), [ObjectRow(1, "note", CREATED_AT, b"x")])
     assert fault.fired and fault.wait_settled()
     found = backend.read_pointer(realm, "main", decide=True)
     assert found is not None
@@ -172,7 +172,7 @@ def test_a_connection_that_was_cut_while_idle_costs_nothing(proxy: TcpProxy, pro
     assert proxied.reserve_pointer(realm, "main", pointer(1))
     assert proxy.cut_all() == 1
     time.sleep(0.1)
-    assert proxied.cas_pointer(realm, "main", 1, pointer(2))
+    assert proxied.cas_pointer(realm, "main", pointer(1), pointer(2))
     assert proxy.connections_total == 2
 
 
@@ -190,9 +190,9 @@ def test_a_statement_that_the_server_gave_up_was_surely_not_applied(store_url: s
     with psycopg.connect(store_url) as holder:
         holder.execute("SELECT FROM headwater_pointers WHERE realm = %s FOR UPDATE", (realm,))
         with pytest.raises(StoreUnavailable, match="lock timeout"):
-            backend.cas_pointer(realm, "main", 1, pointer(2))
+            backend.cas_pointer(realm, "main", pointer(1), pointer(2))
     assert direct.read_pointer(realm, "main", decide=True) == direct.read_pointer(realm, "main")
-    assert backend.cas_pointer(realm, "main", 1, pointer(2))
+    assert backend.cas_pointer(realm, "main", pointer(1), pointer(2))
     backend.close()
 
 
@@ -204,7 +204,7 @@ def test_a_session_that_the_server_ends_in_the_middle_is_unknown(store_url: str,
 
     def write() -> None:
         try:
-            backend.cas_pointer(realm, "main", 1, pointer(2))
+            backend.cas_pointer(realm, "main", pointer(1), pointer(2))
         except OutcomeUnknown as error:
             raised.append(error)
 

@@ -88,12 +88,17 @@ class BackendMachine(RuleBasedStateMachine):
         if applies:
             del self.model[Table.POINTERS][self.realms[realm], "", name, 0, 0]
 
-    def _next_pointer(self, realm: int, name: str, wrong_by: int) -> tuple[int, PointerRow, bool]:
-        """Expected version, row to write, and whether that must be applied."""
+    def _next_pointer(self, realm: int, name: str, wrong_by: int) -> tuple[PointerRow, PointerRow, bool]:
+        """Expected row, row to write, and whether that must be applied; half of what is wrong is the head alone."""
         there = self._row(Table.POINTERS, (self.realms[realm], "", name, 0, 0))
         version = there.version if there else 1
         row = PointerRow(head=secrets.token_bytes(32), version=version + 1, created_at=there.created_at if there else 1)
-        return version + wrong_by, row, there is not None and wrong_by == 0
+        expected = there or PointerRow(head=b"absent", created_at=1)
+        if wrong_by > 0:
+            expected = msgspec.structs.replace(expected, head=secrets.token_bytes(32))
+        elif wrong_by < 0:
+            expected = msgspec.structs.replace(expected, version=version + wrong_by)
+        return expected, row, there is not None and wrong_by == 0
 
     @rule(realm=REALMS, names=st.lists(NAMES, max_size=4))
     def read_pointers(self, realm: int, names: list[str]) -> None:

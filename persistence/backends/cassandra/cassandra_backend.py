@@ -57,12 +57,12 @@ class CassandraBackend(Backend):
     def read_pointers(self, realm: str, names: Sequence[str]) -> dict[str, PointerRow]:
         return pointers.read_pointers(self._calls, realm, names)
 
-    def cas_pointer(self, realm: str, name: str, expected_version: int, row: PointerRow) -> bool:
+    def cas_pointer(self, realm: str, name: str, expected: PointerRow, row: PointerRow) -> bool:
         self._moves.hint(realm, name)
-        return pointers.cas_pointer(self._calls, realm, name, expected_version, row)
+        return pointers.cas_pointer(self._calls, realm, name, expected, row)
 
-    def delete_pointer(self, realm: str, name: str, expected_version: int) -> bool:
-        return pointers.delete_pointer(self._calls, realm, name, expected_version)
+    def delete_pointer(self, realm: str, name: str, expected: PointerRow) -> bool:
+        return pointers.delete_pointer(self._calls, realm, name, expected)
 
     def pointers_moved_since(self, realm: str, since_micros: int) -> Iterator[str]:
         return self._moves.since(realm, since_micros)
@@ -85,10 +85,10 @@ class CassandraBackend(Backend):
     def fetch_objects(self, realm: str, ids: Sequence[int]) -> dict[int, list[ObjectRow]]:
         return objects.fetch_objects(self._calls, realm, ids)
 
-    def commit(self, realm: str, name: str, expected_version: int, row: PointerRow, objects: Sequence[ObjectRow]) -> bool:
+    def commit(self, realm: str, name: str, expected: PointerRow, row: PointerRow, objects: Sequence[ObjectRow]) -> bool:
         """Objects and the hint side by side, all of them acknowledged, then the LWT."""
         self._write_with_hint(realm, name, objects)
-        return self.cas_pointer(realm, name, expected_version, row)
+        return self.cas_pointer(realm, name, expected, row)
 
     def _write_with_hint(self, realm: str, name: str, rows: Sequence[ObjectRow]) -> None:
         check_objects(rows)

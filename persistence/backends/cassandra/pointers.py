@@ -23,8 +23,8 @@ _COLUMNS = "head, seq, floor, fence, version, anchor, created_at"
 _RESERVE = f"INSERT INTO {{ks}}.pointers (realm, name, {_COLUMNS}, stamp) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS"  # noqa: S608
 _READ = f"SELECT {_COLUMNS} FROM {{ks}}.pointers WHERE realm = ? AND name = ?"  # noqa: S608
 _CAS = """UPDATE {ks}.pointers SET head = ?, seq = ?, floor = ?, fence = ?, version = ?, anchor = ?, created_at = ?, stamp = ?
-          WHERE realm = ? AND name = ? IF version = ?"""
-_DELETE = "DELETE FROM {ks}.pointers WHERE realm = ? AND name = ? IF version = ?"
+          WHERE realm = ? AND name = ? IF version = ? AND head = ?"""
+_DELETE = "DELETE FROM {ks}.pointers WHERE realm = ? AND name = ? IF version = ? AND head = ?"
 
 _ANCHOR_TIME = struct.Struct(">q")
 
@@ -44,12 +44,12 @@ def read_pointers(calls: Calls, realm: str, names: Sequence[str]) -> dict[str, P
     return {name: _from_columns(page.rows[0]) for name, page in zip(wanted, pages, strict=True) if page.rows}
 
 
-def cas_pointer(calls: Calls, realm: str, name: str, expected_version: int, row: PointerRow) -> bool:
-    return calls.lwt(_CAS, (*_to_columns(row), new_stamp(), realm, name, expected_version))
+def cas_pointer(calls: Calls, realm: str, name: str, expected: PointerRow, row: PointerRow) -> bool:
+    return calls.lwt(_CAS, (*_to_columns(row), new_stamp(), realm, name, expected.version, expected.head))
 
 
-def delete_pointer(calls: Calls, realm: str, name: str, expected_version: int) -> bool:
-    return calls.lwt(_DELETE, (realm, name, expected_version))
+def delete_pointer(calls: Calls, realm: str, name: str, expected: PointerRow) -> bool:
+    return calls.lwt(_DELETE, (realm, name, expected.version, expected.head))
 
 
 def _to_columns(row: PointerRow) -> Row:

@@ -76,14 +76,14 @@ class MemoryBackend(Backend):
         with self.store.lock:
             return self.store.pointers.get(RowKey(realm, "", name))
 
-    def cas_pointer(self, realm: str, name: str, expected_version: int, row: PointerRow) -> bool:
-        return self.commit(realm, name, expected_version, row, ())
+    def cas_pointer(self, realm: str, name: str, expected: PointerRow, row: PointerRow) -> bool:
+        return self.commit(realm, name, expected, row, ())
 
-    def delete_pointer(self, realm: str, name: str, expected_version: int) -> bool:
+    def delete_pointer(self, realm: str, name: str, expected: PointerRow) -> bool:
         key = RowKey(realm, "", name)
         with self.store.lock:
             kept = self.store.pointers.get(key)
-            if kept is None or kept.version != expected_version:
+            if kept is None or (kept.version, kept.head) != (expected.version, expected.head):
                 return False
             self._remove_pointer(key)
             return True
@@ -145,12 +145,12 @@ class MemoryBackend(Backend):
                     found[object_id] = [parts[part].row for part in sorted(parts)]
         return found
 
-    def commit(self, realm: str, name: str, expected_version: int, row: PointerRow, objects: Sequence[ObjectRow]) -> bool:
+    def commit(self, realm: str, name: str, expected: PointerRow, row: PointerRow, objects: Sequence[ObjectRow]) -> bool:
         check_objects(objects)
         key = RowKey(realm, "", name)
         with self.store.lock:
             kept = self.store.pointers.get(key)
-            if kept is None or kept.version != expected_version:
+            if kept is None or (kept.version, kept.head) != (expected.version, expected.head):
                 return False
             self.write_objects(realm, objects)
             self._put_pointer(key, row)

@@ -103,11 +103,11 @@ class PostgresqlBackend(SqlBackend):
             found |= grouped_by_id(ObjectRow(*row) for row in rows)
         return found
 
-    def commit(self, realm: str, name: str, expected_version: int, row: PointerRow, objects: Sequence[ObjectRow]) -> bool:
+    def commit(self, realm: str, name: str, expected: PointerRow, row: PointerRow, objects: Sequence[ObjectRow]) -> bool:
         if not objects:
-            return self.cas_pointer(realm, name, expected_version, row)
+            return self.cas_pointer(realm, name, expected, row)
         values = self._object_values(realm, checked_objects(realm, objects))
-        pointer = self._cas_values(realm, name, expected_version, row)
+        pointer = self._cas_values(realm, name, expected, row)
         with self._connections.connection(writing=True) as connection:
             moved = connection.execute(self._commit, (*pointer, *values), binary=True).fetchone()
         if moved == (1,):

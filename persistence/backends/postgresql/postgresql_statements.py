@@ -48,7 +48,7 @@ DURABILITY = "SELECT name, setting FROM pg_settings WHERE name IN ('fsync', 'syn
 
 
 def commit_statement(statements: Statements) -> str:
-    """Move the pointer and, only if it was at the expected version, write the objects. Parameters: those of `cas_pointer`,
+    """Move the pointer and, only if it was as expected, write the objects. Parameters: those of `cas_pointer`,
     then those of WRITE_OBJECTS. The answer is the number of pointers moved."""
     return f"""WITH moved AS ({statements.cas_pointer.sql} RETURNING 1),
  written AS ({_INSERT} WHERE EXISTS (SELECT FROM moved) {_REVISED})

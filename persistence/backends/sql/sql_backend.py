@@ -83,11 +83,11 @@ class SqlBackend(Backend):
         found = self._read_decided(realm, name) if decide else self._read(self._statements.read_pointer, (realm, name))
         return pointer_row(found[0]) if found else None
 
-    def cas_pointer(self, realm: str, name: str, expected_version: int, row: PointerRow) -> bool:
-        return self._write(self._statements.cas_pointer, self._cas_values(realm, name, expected_version, row)) == 1
+    def cas_pointer(self, realm: str, name: str, expected: PointerRow, row: PointerRow) -> bool:
+        return self._write(self._statements.cas_pointer, self._cas_values(realm, name, expected, row)) == 1
 
-    def delete_pointer(self, realm: str, name: str, expected_version: int) -> bool:
-        return self._write(self._statements.delete_pointer, (realm, name, expected_version)) == 1
+    def delete_pointer(self, realm: str, name: str, expected: PointerRow) -> bool:
+        return self._write(self._statements.delete_pointer, (realm, name, expected.version, expected.head)) == 1
 
     def pointers_moved_since(self, realm: str, since_micros: int) -> Iterator[str]:
         for (name,) in self._read(self._statements.moved_pointers, (realm, _moved_at(since_micros))):
@@ -168,11 +168,11 @@ class SqlBackend(Backend):
 
     # ── shared steps ────────────────────────────────────────────────────────────────────────────────────────
 
-    def _cas_values(self, realm: str, name: str, expected_version: int, row: PointerRow) -> Row:
+    def _cas_values(self, realm: str, name: str, expected: PointerRow, row: PointerRow) -> Row:
         anchor_id, anchor_time = (row.anchor.entry_id, row.anchor.time_micros) if row.anchor else (None, None)
         new = (row.head, row.seq, row.floor, row.fence, row.version, anchor_id, anchor_time, row.created_at)
         now = self._clock.now_micros()
-        return (*new, _moved_at(now), now, realm, name, expected_version)
+        return (*new, _moved_at(now), now, realm, name, expected.version, expected.head)
 
     def _page(self, table: Table, start: Key, end: Key | None, *, after: bool) -> list[Row]:
         columns = KEY_COLUMNS[table]

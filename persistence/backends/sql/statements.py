@@ -84,7 +84,8 @@ class Statements:
 
     def _compile_pointers(self) -> None:
         this_one = (pointers.c.realm == bindparam("realm_"), pointers.c.name == bindparam("name_"))
-        at_version = (*this_one, pointers.c.version == bindparam("expected_version"))
+        same_version = pointers.c.version == bindparam("expected_version")
+        as_expected = (*this_one, same_version, pointers.c.head == bindparam("expected_head"))
         read = select(*[pointers.c[name] for name in POINTER_COLUMNS]).where(*this_one)
         new_values: dict[str, Any] = {name: bindparam(name) for name in POINTER_COLUMNS}
         self.reserve_pointer = self.compiled(self._insert(pointers).on_conflict_do_nothing())
@@ -92,8 +93,8 @@ class Statements:
         self.read_pointer_locked = self.compiled(read.with_for_update())
         new_values["moved_at"] = self._greatest(pointers.c.moved_at, bindparam("moved_at", type_=BigInteger))
         new_values["revision"] = self._next_revision(pointers, bindparam("revision", type_=BigInteger))
-        self.cas_pointer = self.compiled(update(pointers).where(*at_version).values(new_values))
-        self.delete_pointer = self.compiled(delete(pointers).where(*at_version))
+        self.cas_pointer = self.compiled(update(pointers).where(*as_expected).values(new_values))
+        self.delete_pointer = self.compiled(delete(pointers).where(*as_expected))
         on_sqlite = self.dialect.name == "sqlite"
         realm = pointers.c.realm if on_sqlite else pointers.c.realm.collate(MOVE_COLLATION)
         since = pointers.c.moved_at >= bindparam("since")

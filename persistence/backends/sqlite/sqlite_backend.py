@@ -84,9 +84,9 @@ class SqliteBackend(SqlBackend):
             found |= grouped_by_id(self._fetch(realm, ids[first : first + FETCH_IDS_MAX]))
         return found
 
-    def commit(self, realm: str, name: str, expected_version: int, row: PointerRow, objects: Sequence[ObjectRow]) -> bool:
+    def commit(self, realm: str, name: str, expected: PointerRow, row: PointerRow, objects: Sequence[ObjectRow]) -> bool:
         """The pointer first: if it has moved, nothing else is written."""
-        pointer = self._cas_values(realm, name, expected_version, row)
+        pointer = self._cas_values(realm, name, expected, row)
         values = self._object_values(realm, objects)
         move = self._statements.cas_pointer.sql
 

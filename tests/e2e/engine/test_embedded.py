@@ -344,7 +344,7 @@ class Cutter:
         doomed = {logged.object_id for logged in walk.backward(below, floor - row.floor)} if sweep else set()
         anchor = Anchor(below.entry_id, below.entry.time)
         cut = msgspec.structs.replace(row, floor=floor, anchor=anchor, version=row.version + 1)
-        assert backend.cas_pointer(realm, self._pointer, row.version, cut)
+        assert backend.cas_pointer(realm, self._pointer, row, cut)
         rows = [row for split in backend.splits(Table.OBJECTS, 1) for row in backend.scan(split, realm=realm)]
         backend.delete_scanned([row for row in rows if row.id in doomed])
 

@@ -293,7 +293,7 @@ def test_a_sweep_between_the_look_at_the_floor_and_the_cas_is_noticed(lake: Lake
             swept.set()
             lake.raise_floor(main, 4)
             fenced = msgspec.structs.replace(own, fence=lake.store.clock.now_micros(), version=own.version + 1)
-            assert backend.cas_pointer(realm, late, own.version, fenced)
+            assert backend.cas_pointer(realm, late, own, fenced)
         return row
 
     monkeypatch.setattr(backend, "read_pointer", read_then_sweep)

@@ -164,7 +164,7 @@ def raise_floor(kernel: RealmKernel, pointer: str, floor: int) -> None:
     below = kernel.walk.at(kernel.walk.load(row.head), floor - 1)
     anchor = Anchor(below.entry_id, below.entry.time)
     cut = msgspec.structs.replace(row, floor=floor, anchor=anchor, version=row.version + 1)
-    assert backend.cas_pointer(kernel.realm, pointer, row.version, cut)
+    assert backend.cas_pointer(kernel.realm, pointer, row, cut)
 
 
 @pytest.mark.parametrize("transport", ["poll", "sse", "async poll", "async sse"])

@@ -166,6 +166,9 @@ class FaultyBackend(Backend):
     def durability(self) -> Durability:
         return self.inner.durability()
 
+    def data_identity(self) -> str:
+        return self.inner.data_identity()
+
     def close(self) -> None:
         self.inner.close()
 
@@ -179,11 +182,11 @@ class FaultyBackend(Backend):
     def read_pointers(self, realm: str, names: Sequence[str]) -> dict[str, PointerRow]:
         return self._do("read_pointers", lambda: self.inner.read_pointers(realm, names))
 
-    def cas_pointer(self, realm: str, name: str, expected_version: int, row: PointerRow) -> bool:
-        return self._do("cas_pointer", lambda: self.inner.cas_pointer(realm, name, expected_version, row))
+    def cas_pointer(self, realm: str, name: str, expected: PointerRow, row: PointerRow) -> bool:
+        return self._do("cas_pointer", lambda: self.inner.cas_pointer(realm, name, expected, row))
 
-    def delete_pointer(self, realm: str, name: str, expected_version: int) -> bool:
-        return self._do("delete_pointer", lambda: self.inner.delete_pointer(realm, name, expected_version))
+    def delete_pointer(self, realm: str, name: str, expected: PointerRow) -> bool:
+        return self._do("delete_pointer", lambda: self.inner.delete_pointer(realm, name, expected))
 
     def pointers_moved_since(self, realm: str, since_micros: int) -> Iterator[str]:
         return self._do("pointers_moved_since", lambda: self.inner.pointers_moved_since(realm, since_micros))
@@ -200,10 +203,10 @@ class FaultyBackend(Backend):
     def fetch_objects(self, realm: str, ids: Sequence[int]) -> dict[int, list[ObjectRow]]:
         return self._do("fetch_objects", lambda: self.inner.fetch_objects(realm, ids))
 
-    def commit(self, realm: str, name: str, expected_version: int, row: PointerRow, objects: Sequence[ObjectRow]) -> bool:
+    def commit(self, realm: str, name: str, expected: PointerRow, row: PointerRow, objects: Sequence[ObjectRow]) -> bool:
         if self.in_two_steps:
-            return super().commit(realm, name, expected_version, row, objects)
-        return self._do("commit", lambda: self.inner.commit(realm, name, expected_version, row, objects))
+            return super().commit(realm, name, expected, row, objects)
+        return self._do("commit", lambda: self.inner.commit(realm, name, expected, row, objects))
 
     def insert_mutable(self, realm: str, row: MutableRow) -> bool:
         return self._do("insert_mutable", lambda: self.inner.insert_mutable(realm, row))

@@ -146,7 +146,7 @@ def move_row(backend: Backend, pointer: str, change: Callable[[PointerRow], Poin
         row = backend.read_pointer(realm, pointer)
         assert row is not None
         wanted = msgspec.structs.replace(change(row), version=row.version + 1)
-        if backend.cas_pointer(realm, pointer, row.version, wanted):
+        if backend.cas_pointer(realm, pointer, row, wanted):
             return wanted
 
 

@@ -49,11 +49,11 @@ class PausingBackend:
         self.paused = threading.Event()
         self.go_on = threading.Event()
 
-    def commit(self, realm: str, name: str, expected_version: int, row: Any, objects: Any) -> bool:
+    def commit(self, realm: str, name: str, expected: Any, row: Any, objects: Any) -> bool:
         """In two steps, as a database without transactions does it: the pause comes between objects and pointer."""
         self._inner.write_objects(realm, objects)
         self._pause("commit", name)
-        return bool(self._inner.cas_pointer(realm, name, expected_version, row))
+        return bool(self._inner.cas_pointer(realm, name, expected, row))
 
     def __getattr__(self, attribute: str) -> Any:
         found = getattr(self._inner, attribute)

@@ -43,7 +43,8 @@ def write_until_it_fails(backend: Backend, realm: str, writer: int, acknowledge:
         version = found.version
         while True:
             version += 1
-            done = backend.commit(realm, f"w{writer}", version - 1, pointer_at(writer, version), objects_at(writer, version))
+            before, row = pointer_at(writer, version - 1), pointer_at(writer, version)
+            done = backend.commit(realm, f"w{writer}", before, row, objects_at(writer, version))
             assert done, "the only writer of a pointer lost a race"
             acknowledge(writer, version)
     except HeadwaterError as error:

@@ -69,7 +69,7 @@ backend = open_backend("toy://anywhere")
 backend.create_schema()
 backend.check_schema()
 moved = backend.reserve_pointer("r@1", "main", PointerRow(created_at=1)) and backend.cas_pointer(
-    "r@1", "main", 1, PointerRow(created_at=1, version=2))
+    "r@1", "main", PointerRow(created_at=1), PointerRow(created_at=1, version=2))
 parrot = all_object_types().find("toy.parrot")
 objects = RealmObjects(backend, "r@1", types=all_object_types())
 objects.write_strong([NewObject(parrot, 1, parrot.struct("hello"))], created_at=1)

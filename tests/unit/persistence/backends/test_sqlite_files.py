@@ -117,10 +117,10 @@ def test_a_file_locked_for_longer_than_the_timeout_is_unavailable(tmp_path: Path
     with closing(sqlite3.connect(tmp_path / "store.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreUnavailable, match="locked"):
-            backend.cas_pointer(REALM, "main", 1, pointer(2))
+            backend.cas_pointer(REALM, "main", pointer(1), pointer(2))
         assert backend.read_pointer(REALM, "main") == pointer(1), "readers do not wait for writers"
         other.execute("ROLLBACK")
-    assert backend.cas_pointer(REALM, "main", 1, pointer(2))
+    assert backend.cas_pointer(REALM, "main", pointer(1), pointer(2))
     backend.close()
 
 
@@ -159,7 +159,7 @@ def test_a_commit_that_meets_the_end_of_the_disk_is_never_reported_as_done(tmp_p
     assert found.version >= 1 + committed
     there = backend.fetch_objects(REALM, list(range(1, 100)))
     assert set(there) == set(range(1, found.version))
-    assert backend.cas_pointer(REALM, "main", found.version, pointer(found.version + 1))
+    assert backend.cas_pointer(REALM, "main", found, pointer(found.version + 1))
     backend.close()
 
 
@@ -173,9 +173,9 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, resource.RLIM_INFINITY))
 version = 1
 for _ in range(12):
-    row = PointerRow(version=version + 1, created_at=1)
+    before, row = PointerRow(version=version, created_at=1), PointerRow(version=version + 1, created_at=1)
     try:
-        print(backend.commit("default@1", "main", version, row, [ObjectRow(version, "note", 1, b"x" * 300_000)]))
+        print(backend.commit("default@1", "main", before, row, [ObjectRow(version, "note", 1, b"x" * 300_000)]))
         version += 1
     except HeadwaterError as error:
         print(type(error).__name__)

@@ -1,0 +1,31 @@
+"""A store's incarnation: written once, the same for everybody, replaced once however many notice a restore."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from headwater.persistence.backend import Backend
+from headwater.persistence.clock import SystemClock
+from headwater.persistence.coordination.incarnation import ensure_incarnation, read_incarnation, replace_incarnation
+from tests.support.fixtures.contract_rows import in_threads
+
+
+def test_all_who_open_a_store_find_one_incarnation(backend: Backend, other_backend: Backend) -> None:
+    found = in_threads([partial(ensure_incarnation, one, SystemClock()) for one in (backend, other_backend) * 4])
+    assert len({one.id for one in found}) == 1
+    assert read_incarnation(other_backend) == found[0]
+    assert len(found[0].id) == 32
+
+
+def test_of_many_who_notice_a_restore_one_writes_the_new_incarnation(backend: Backend, other_backend: Backend) -> None:
+    before = ensure_incarnation(backend, SystemClock())
+    notice = [partial(replace_incarnation, one, SystemClock(), before, "restored") for one in (backend, other_backend) * 4]
+    after = in_threads(notice)
+    assert {one.id for one in after} == {read_incarnation(backend).id}  # type: ignore[union-attr]
+    assert after[0].id != before.id
+    assert after[0].number == before.number + 1
+    assert after[0].since >= before.since
+
+
+def test_what_the_database_says_of_its_copy_stays_while_nothing_is_replaced(backend: Backend, other_backend: Backend) -> None:
+    assert backend.data_identity() == other_backend.data_identity() == backend.data_identity()
