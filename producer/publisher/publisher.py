@@ -20,8 +20,9 @@ from headwater.producer.publisher.assignment.shard_leases import LeaseRenewer, L
 from headwater.producer.publisher.kafka.kafka_clients import make_admin
 from headwater.producer.publisher.kafka.outgoing_records import Records
 from headwater.producer.publisher.kafka.progress import ProgressReader
+from headwater.producer.publisher.kafka.realm_topics import RealmTopics
 from headwater.producer.publisher.kafka.schema_registry import SchemaRegistry
-from headwater.producer.publisher.kafka.topics import RealmTopics, Topics
+from headwater.producer.publisher.kafka.topics import Topics
 from headwater.producer.publisher.options import PublisherOptions
 from headwater.producer.publisher.publish_once import OneRun, shares
 from headwater.producer.publisher.shards.fault_points import At, no_fault

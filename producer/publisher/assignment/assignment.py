@@ -14,7 +14,8 @@ from headwater.persistence.store import Store
 from headwater.producer.publisher.assignment.alarms import Alarms
 from headwater.producer.publisher.assignment.generations import Generation, Generations
 from headwater.producer.publisher.assignment.shard_leases import Leases
-from headwater.producer.publisher.kafka.topics import RealmTopics, Topics
+from headwater.producer.publisher.kafka.realm_topics import RealmTopics
+from headwater.producer.publisher.kafka.topics import Topics
 from headwater.producer.publisher.options import PublisherOptions
 from headwater.schemas.errors import HeadwaterError, PublisherStopped, RealmNotActive
 

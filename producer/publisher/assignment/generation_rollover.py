@@ -16,8 +16,8 @@ from headwater.producer.publisher.assignment.generations import Generation, Gene
 from headwater.producer.publisher.assignment.shard_leases import Lease, LeaseRenewer, Leases
 from headwater.producer.publisher.kafka.outgoing_records import KafkaRecord, Records
 from headwater.producer.publisher.kafka.progress import ProgressReader, Recovered, behind
+from headwater.producer.publisher.kafka.realm_topics import RealmTopics
 from headwater.producer.publisher.kafka.sender import Sender
-from headwater.producer.publisher.kafka.topics import RealmTopics
 from headwater.producer.publisher.options import PublisherOptions
 from headwater.schemas.kafka_records import Progress
 from headwater.schemas.topics import partition_of, transactional_id

@@ -13,7 +13,7 @@ import msgspec
 from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock
 from headwater.persistence.rows import SYSTEM_REALM, MutableRow
-from headwater.producer.publisher.kafka.topics import RealmTopics
+from headwater.producer.publisher.kafka.realm_topics import RealmTopics
 from headwater.schemas.errors import NotFound, StoreUnavailable
 
 GENERATION_TYPE = "publisher-generation"

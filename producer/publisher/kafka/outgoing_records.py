@@ -10,7 +10,7 @@ import msgspec
 
 from headwater.persistence.log.log_entry import LogRecord
 from headwater.producer.publisher.kafka.fast_avro import encode_entry
-from headwater.producer.publisher.kafka.topics import RealmTopics
+from headwater.producer.publisher.kafka.realm_topics import RealmTopics
 from headwater.schemas.avro.avro_codec import to_avro
 from headwater.schemas.change import Change
 from headwater.schemas.kafka_records import (

@@ -6,30 +6,17 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType  # type: ignore[attr-defined]
 
 from headwater.producer.publisher.kafka.kafka_clients import translated
+from headwater.producer.publisher.kafka.realm_topics import RealmTopics, Topic
 from headwater.producer.publisher.options import PublisherOptions
 from headwater.schemas.errors import KafkaUnavailable, TopicUnusable
 from headwater.schemas.topics import commits_topic, progress_topic, tables_topic
 
 ADMIN_TIMEOUT_SECONDS = 10.0
 GONE_LOOK_SECONDS = 0.05
-
-
-class Topic(msgspec.Struct, frozen=True, kw_only=True):
-    """What tells a topic from another one of the same name."""
-
-    name: str
-    id: str
-    partitions: int
-
-
-class RealmTopics(msgspec.Struct, frozen=True, kw_only=True):
-    commits: Topic
-    progress: Topic
 
 
 class Topics:

@@ -16,7 +16,7 @@ from headwater.producer.publisher.assignment.alarms import Alarms
 from headwater.producer.publisher.assignment.fair_share import fair_share
 from headwater.producer.publisher.assignment.generations import Generation, Generations
 from headwater.producer.publisher.assignment.shard_leases import LEASE_TYPE, Leases
-from headwater.producer.publisher.kafka.topics import RealmTopics, Topic
+from headwater.producer.publisher.kafka.realm_topics import RealmTopics, Topic
 from headwater.producer.publisher.shards.shard_pins import ShardPins, publisher_pins
 from headwater.producer.publisher.shards.shard_states import MOVES, ShardState, check_move
 from headwater.schemas.errors import LogDiverged, NotFound

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headwater.producer.publisher.kafka.outgoing_records import KafkaRecord, Records
-from headwater.producer.publisher.kafka.topics import RealmTopics, Topic
+from headwater.producer.publisher.kafka.realm_topics import RealmTopics, Topic
 from headwater.schemas.asyncapi import MESSAGES, asyncapi_document
 from headwater.schemas.kafka_records import RecordType
 from headwater.schemas.topics import commits_topic, progress_topic

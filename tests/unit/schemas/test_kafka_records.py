@@ -10,7 +10,7 @@ import pytest
 
 from headwater.persistence.log.log_entry import Entry, LogRecord, StoredOperation, change_of
 from headwater.producer.publisher.kafka.outgoing_records import KafkaRecord, Records
-from headwater.producer.publisher.kafka.topics import RealmTopics, Topic
+from headwater.producer.publisher.kafka.realm_topics import RealmTopics, Topic
 from headwater.schemas.avro.avro_codec import CHANGE_SCHEMA, to_avro
 from headwater.schemas.change import Op
 from headwater.schemas.entry_ids import micros_of

@@ -15,7 +15,7 @@ from headwater.embedded import Headwater
 from headwater.persistence.log.log_entry import change_of
 from headwater.persistence.reading.pointer_log import PointerLog
 from headwater.producer.publisher.kafka.outgoing_records import KafkaRecord, Records
-from headwater.producer.publisher.kafka.topics import RealmTopics, Topic
+from headwater.producer.publisher.kafka.realm_topics import RealmTopics, Topic
 from headwater.schemas.avro.avro_codec import CHANGE_SCHEMA
 from headwater.schemas.errors import ChainBroken, CursorExpired, InvalidInput, KafkaUnavailable
 from headwater.streaming.sources.change_rows import arrow_batch, row_of_entry
