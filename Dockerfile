@@ -2,7 +2,11 @@
 FROM python:3.11.13-slim
 WORKDIR /src
 COPY . .
-RUN pip install --no-cache-dir ".[postgres,cassandra,kafka,service]" && rm -rf /src/* \
+# uv checks every download against the hashes in requirements.txt.
+RUN pip install --no-cache-dir --root-user-action=ignore uv==0.13.7 \
+    && uv pip install --system --no-cache --compile-bytecode --constraint requirements.txt --build-constraint requirements.txt \
+       ".[postgres,cassandra,kafka,service,nessie,otel]" \
+    && pip uninstall --yes --root-user-action=ignore uv && rm -rf /src/* \
     && useradd --create-home headwater && install -d -o headwater /var/lib/headwater
 USER headwater
 WORKDIR /var/lib/headwater

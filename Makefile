@@ -15,9 +15,12 @@ setup: $(READY)
 $(READY): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
 	  { echo "headwater needs Python 3.11 or newer: install it, or name it with 'make PYTHON=/path/to/python3.11'." >&2; exit 2; }
-	@echo "Setting up $(VENV) …"
+	@echo "Setting up $(VENV): an environment …"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==0.13.7
+	@echo "Setting up $(VENV): $$(grep -c '==' requirements.txt) packages, a minute when they are downloaded …"
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.txt
+	@echo "Setting up $(VENV): compiling them …"
 	@$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements.txt
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
 	@touch $@
