@@ -83,4 +83,7 @@ def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'headwater' has no attribute {name!r}")
     module, _, attribute = _HOMES[name].partition(":")
-    return getattr(importlib.import_module(module), attribute or name)
+    from headwater.schemas.extras import needs_extra
+
+    with needs_extra(f"headwater.{name}"):
+        return getattr(importlib.import_module(module), attribute or name)

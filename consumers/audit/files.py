@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 from headwater.schemas.change import Change
-from headwater.schemas.errors import InvalidInput, MissingDependency
+from headwater.schemas.errors import InvalidInput
+from headwater.schemas.extras import needs_extra
 
 BATCH_CHANGES = 1_000
 _decode = msgspec.json.Decoder(Change).decode
@@ -88,9 +89,7 @@ def _read_parquet(path: Path) -> Iterator[Change]:
 
 
 def _arrow() -> tuple[Any, Any]:
-    try:
+    with needs_extra("Parquet, unlike .jsonl,"):
         import pyarrow
         from pyarrow import parquet
-    except ImportError as error:
-        raise MissingDependency("Parquet needs pyarrow.", remedy="Install headwater[spark], or use .jsonl.") from error
     return pyarrow, parquet

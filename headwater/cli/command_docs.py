@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import rich_click as click
 
-from headwater.cli.main import headwater
+from headwater.cli.main import COMMANDS, headwater, load_command
 
 INTRODUCTION = """# Commands
 
@@ -22,10 +22,9 @@ def commands_markdown() -> str:
     """The whole page."""
     root = click.Context(headwater, info_name="headwater")
     sections = [INTRODUCTION]
-    for name in headwater.list_commands(root):
-        command = headwater.get_command(root, name)
-        if command is not None:
-            sections += _sections(command, click.Context(command, info_name=name, parent=root), level=2)
+    for name in COMMANDS:
+        command = load_command(name)
+        sections += _sections(command, click.Context(command, info_name=name, parent=root), level=2)
     return "\n\n".join(sections) + "\n"
 
 

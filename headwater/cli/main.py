@@ -10,64 +10,65 @@ import rich_click as click
 from headwater import __version__
 from headwater.cli.output import fail, fail_line, fail_usage
 from headwater.schemas.errors import HeadwaterError
+from headwater.schemas.extras import needs_extra
 from headwater.settings import load_settings
 
 EXIT_ABORTED = 1
 EXIT_INTERRUPTED = 130
 
-COMMANDS: dict[str, str] = {
-    "demo": "Show it: several writers, one follower, one kill -9, and nothing is lost.",
-    "serve": "Serve the feed over HTTP: changes, streams, snapshots, subscriptions, commits.",
-    "publish": "Publish every change to Kafka, once and in order.",
-    "subscribe": "Print changes of a server, of Kafka or of the store, checked.",
-    "catalog": "Create, list, update and drop the catalogs of a realm.",
-    "commit": "Commit operations to a branch, all or none.",
-    "log": "Show the commits of a branch, newest first.",
-    "changes": "Show every change behind a cursor, oldest first, and follow.",
-    "snapshot": "Show all keys and contents at a branch, tag or commit.",
-    "diff": "Show the keys at which two references differ.",
-    "branch": "Create, list, show, assign and delete branches.",
-    "tag": "Create, list, show, assign and delete tags.",
-    "merge": "Bring what one branch changed into another, as one commit.",
-    "transplant": "Bring single commits over to a branch.",
-    "webhook": "Send changes to an address, signed, and again until they are taken.",
-    "audit": "Verify, replay, compare and export history.",
-    "maintain": "Expire history, sweep what nothing reaches, purge realms, archive and replay.",
-    "dev": "Run real Kafka, Cassandra, PostgreSQL and schema registry on this machine.",
-    "principal": "Create, list, rotate and delete the principals of a realm.",
-    "role": "Create roles, and give them to principals.",
-    "grant": "Grant rights to roles, and revoke them.",
-    "policy": "Keep policies, and map them to what they apply to.",
-    "realm": "Create, initialize, open, close, purge and delete realms.",
-    "store": "Create a store, or show what it promises.",
-    "settings": "Show every setting, its value and its meaning.",
+COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": ("operation", "Run several writers and a follower, kill one with -9, and check that nothing is lost."),
+    "serve": ("operation", "Serve the feed over HTTP: changes, streams, snapshots, subscriptions, commits."),
+    "publish": ("feed", "Publish every change to Kafka, once and in order."),
+    "subscribe": ("feed", "Print changes of a server, of Kafka or of the store, checked."),
+    "catalog": ("catalogs", "Create, list, update and drop the catalogs of a realm."),
+    "commit": ("catalogs", "Commit operations to a branch, all or none."),
+    "log": ("catalogs", "Show the commits of a branch, newest first."),
+    "changes": ("catalogs", "Show every change after a cursor, oldest first, and follow."),
+    "snapshot": ("catalogs", "Show all keys and contents at a branch, tag or commit."),
+    "diff": ("catalogs", "Show the keys at which two references differ."),
+    "branch": ("catalogs", "Create, list, show, assign and delete branches."),
+    "tag": ("catalogs", "Create, list, show, assign and delete tags."),
+    "merge": ("catalogs", "Merge one branch into another, as one commit."),
+    "transplant": ("catalogs", "Copy single commits to a branch."),
+    "webhook": ("feed", "Post signed changes to a URL, and retry until they are accepted."),
+    "audit": ("feed", "Verify, replay, compare and export history."),
+    "maintain": ("maintenance", "Expire history, sweep unreachable data, purge realms, archive and replay."),
+    "dev": ("operation", "Run real Kafka, Cassandra, PostgreSQL and schema registry on this machine."),
+    "principal": ("access", "Create, list, rotate and delete the principals of a realm."),
+    "role": ("access", "Create roles, and give them to principals."),
+    "grant": ("access", "Grant rights to roles, and revoke them."),
+    "policy": ("access", "Create policies, and map them to what they apply to."),
+    "realm": ("operation", "Create, initialize, open, close, purge and delete realms."),
+    "store": ("operation", "Create a store, or show what it promises."),
+    "settings": ("operation", "Show every setting, its value and its meaning."),
 }
-"""Sub-command → one line of help; its code is `headwater.cli.<folder>.<name>:command`."""
-
-_COMMANDS_BY_FOLDER = {
-    "catalogs": "catalog commit log changes snapshot diff branch tag merge transplant",
-    "access": "principal role grant policy",
-    "feed": "publish subscribe webhook audit",
-    "maintenance": "maintain",
-    "operation": "demo serve dev realm store settings",
-}
-FOLDERS = {name: folder for folder, names in _COMMANDS_BY_FOLDER.items() for name in names.split()}
+"""Sub-command → its folder and its line in the list; its code is `headwater.cli.<folder>.<name>:command`."""
 
 
 class LazyCommands(click.RichGroup):
-    """Starting the command must not import every database driver."""
+    """Lists commands from `COMMANDS` and imports only the one that is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """For lists: name and one line of help, without importing the command."""
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"headwater.cli.{FOLDERS[cmd_name]}.{cmd_name}")
-        command: click.Command = module.command
-        command.name = cmd_name
-        command.short_help = command.short_help or COMMANDS[cmd_name]
-        return command
+        return click.RichCommand(name=cmd_name, help=COMMANDS[cmd_name][1])
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, load_command(name) if name and command else command, rest
+
+
+def load_command(name: str) -> click.Command:
+    """The command itself, with its options and sub-commands."""
+    folder, _ = COMMANDS[name]
+    command: click.Command = importlib.import_module(f"headwater.cli.{folder}.{name}").command
+    command.name = name
+    return command
 
 
 @click.group(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -88,9 +89,10 @@ def headwater(ctx: click.Context, store: str | None, config: str | None, assignm
 
 
 def main() -> None:
-    """Whatever the caller got wrong is one line on stderr and exit code 2."""
+    """An error of the caller, or a package that is not installed, is one line on stderr and exit code 2."""
     try:
-        code = headwater(prog_name="headwater", standalone_mode=False)
+        with needs_extra("this command"):
+            code = headwater(prog_name="headwater", standalone_mode=False)
     except HeadwaterError as error:
         fail(error)
     except click.UsageError as error:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import rich_click as click
 
-from headwater.embedded import CatalogHandle, Headwater, RealmHandle
 from headwater.settings import Settings
 from headwater.wiring.stores import opened_store
+
+if TYPE_CHECKING:
+    from headwater.embedded import CatalogHandle, RealmHandle
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,6 +29,8 @@ def in_catalog(function: F) -> F:
 
 @contextmanager
 def realm_of(settings: Settings, realm: str) -> Iterator[RealmHandle]:
+    from headwater.embedded import Headwater
+
     with opened_store(settings) as store:
         engine = Headwater(store)
         try:

@@ -141,7 +141,7 @@ def _ivy_jar() -> Path:
     found = sorted(Path(next(iter(spec.submodule_search_locations or ()), "")).glob("jars/ivy-*.jar")) if spec else []
     if not found:
         raise MissingDependency(
-            "PySpark, whose Ivy fetches the servers' jars, is not installed.", remedy="pip install 'headwater[spark]'."
+            "PySpark, whose Ivy fetches the servers' jars, is not installed.", remedy="Run `pip install 'headwater[spark]'`."
         )
     return found[-1]
 

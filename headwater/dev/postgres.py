@@ -15,6 +15,7 @@ from urllib.parse import quote
 from headwater.dev.kind import Report
 from headwater.dev.state import LOOPBACK, ServerRecord, made_whole, write_private
 from headwater.schemas.errors import MissingDependency, ServerFailed
+from headwater.schemas.extras import needs_extra
 
 UNPRIVILEGED = 65534
 """PostgreSQL refuses to run as root; root lends it this user (nobody)."""
@@ -113,10 +114,8 @@ def _works_in(process: Path, data: Path) -> bool:
 
 
 def _driver() -> ModuleType:
-    try:
+    with needs_extra("a local PostgreSQL", "postgres"):
         import psycopg
-    except ImportError as error:
-        raise MissingDependency("psycopg is not installed.", remedy="pip install 'headwater[postgres]'.") from error
     return psycopg
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from headwater.persistence.store import Store
-from headwater.producer.publisher import factory
 from headwater.producer.publisher.options import PublisherOptions
 from headwater.schemas.errors import InvalidInput
 from headwater.settings import Settings
 
 if TYPE_CHECKING:
+    from headwater.persistence.store import Store
     from headwater.producer.publisher.publisher import Publisher
 
 _PASSED_ON = {
@@ -65,4 +64,6 @@ def client_settings(settings: Settings) -> dict[str, str]:
 
 def start_publisher(store: Store, settings: Settings, bootstrap: str | None = None, *, realms: Sequence[str] = ()) -> Publisher:
     """In the background of this process, until its `close()`, which comes before the store's. `status()` tells how it goes."""
+    from headwater.producer.publisher import factory
+
     return factory.start_publisher(store, publisher_options(settings, bootstrap), realms=realms)

@@ -5,17 +5,22 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
 from rich.console import Console
 from rich.text import Text
 
-from headwater.persistence.commit.retries import RetryPolicy
-from headwater.persistence.store import Store, StoreOptions, WeakDurability, open_store
 from headwater.settings import Settings
+
+if TYPE_CHECKING:
+    from headwater.persistence.store import Store, StoreOptions
 
 
 def store_options(settings: Settings) -> StoreOptions:
+    from headwater.persistence.commit.retries import RetryPolicy
+    from headwater.persistence.store import StoreOptions
+
     return StoreOptions(
         cache_bytes=settings.cache_bytes,
         node_lease_seconds=settings.node_lease_seconds,
@@ -31,7 +36,9 @@ def store_options(settings: Settings) -> StoreOptions:
 
 @contextmanager
 def opened_store(settings: Settings, *, create: bool = False) -> Iterator[Store]:
-    """Closed again at the end. Its schema must be there, unless it is to be created."""
+    """Closes the store at the end. Its schema must exist, unless it is to be created."""
+    from headwater.persistence.store import WeakDurability, open_store
+
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", WeakDurability)
         store = open_store(settings.store, store_options(settings), create=create)

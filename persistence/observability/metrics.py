@@ -9,15 +9,12 @@ from concurrent.futures import Future
 from headwater.persistence.commit.lane import CommitOutcome, CommitRequest, LaneStats
 from headwater.persistence.commit.observer import Answered, kind_of, outcome_of
 from headwater.persistence.store import Store
-from headwater.schemas.errors import CommitConflict, MissingDependency
+from headwater.schemas.errors import CommitConflict
+from headwater.schemas.extras import needs_extra
 
-try:
+with needs_extra("collecting metrics"):
     from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-except ImportError as error:
-    raise MissingDependency(
-        f"metrics need a package that is not installed: {error}.", remedy="Run `pip install 'headwater[service]'`."
-    ) from error
 
 SECONDS_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0)
 ENTRIES_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256)

@@ -7,17 +7,13 @@ from typing import TYPE_CHECKING
 
 from headwater.persistence.commit.lane import CommitOutcome, CommitRequest
 from headwater.persistence.commit.observer import Answered, kind_of, outcome_of
-from headwater.schemas.errors import MissingDependency
+from headwater.schemas.extras import needs_extra
 
 if TYPE_CHECKING:
     from headwater.persistence.store import Store
 
-try:
+with needs_extra("tracing"):
     from opentelemetry import trace
-except ImportError as error:
-    raise MissingDependency(
-        f"tracing needs a package that is not installed: {error}.", remedy="Run `pip install 'headwater[service]'`."
-    ) from error
 
 
 class Spans:

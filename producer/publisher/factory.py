@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from headwater.persistence.store import Store
 from headwater.producer.publisher.options import PublisherOptions
-from headwater.schemas.errors import MissingDependency
+from headwater.schemas.extras import needs_extra
 
 if TYPE_CHECKING:
     from headwater.producer.publisher.publisher import Publisher
     from headwater.producer.publisher.shards.fault_points import At
 
 
-@contextmanager
-def needs_kafka() -> Iterator[None]:
-    """Around imports that only the extra brings."""
-    try:
-        yield
-    except ImportError as error:
-        raise MissingDependency(
-            f"publishing needs {error.name}.", remedy="Install the extra: pip install 'headwater[kafka]'."
-        ) from error
-
-
 def make_publisher(store: Store, options: PublisherOptions, *, realms: Sequence[str] = (), at: At | None = None) -> Publisher:
     """Not started: `run()` on this thread, `start()` on one of its own, or `publish_once()`."""
-    with needs_kafka():
+    with needs_extra("publishing", "kafka"):
         from headwater.producer.publisher.publisher import Publisher
         from headwater.producer.publisher.shards.fault_points import no_fault
     return Publisher(store, options, realms=realms, at=at or no_fault)

@@ -13,9 +13,9 @@ from headwater.persistence.store import Store
 from headwater.producer.publisher.assignment.alarms import Alarms
 from headwater.producer.publisher.assignment.generations import Generations
 from headwater.producer.publisher.assignment.shard_leases import Leases
-from headwater.producer.publisher.factory import needs_kafka
 from headwater.producer.publisher.options import PublisherOptions
 from headwater.schemas.errors import InvalidInput
+from headwater.schemas.extras import needs_extra
 
 if TYPE_CHECKING:
     from headwater.producer.publisher.kafka.topics import Topics
@@ -52,7 +52,7 @@ class PublishedTopics:
                 field="kafka_bootstrap",
                 remedy="Set kafka_bootstrap to host:port, or leave the topics with --keep-topics.",
             )
-        with needs_kafka():
+        with needs_extra("deleting topics", "kafka"):
             from headwater.producer.publisher.kafka.kafka_clients import make_admin
             from headwater.producer.publisher.kafka.topics import Topics
         return Topics(make_admin(self._options), self._options)

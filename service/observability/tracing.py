@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from headwater.schemas.errors import InvalidInput, MissingDependency
+from headwater.schemas.errors import InvalidInput
+from headwater.schemas.extras import needs_extra
 from headwater.service.http.responses import Scope
 
 if TYPE_CHECKING:
@@ -20,6 +20,10 @@ class Tracing:
     """Spans of requests, children of the caller's where it sends `traceparent`."""
 
     def __init__(self, where: str) -> None:
+        with needs_extra("tracing"):
+            self._start(where)
+
+    def _start(self, where: str) -> None:
         from opentelemetry import propagate, trace
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider
@@ -54,12 +58,6 @@ def _exporter(where: str) -> SpanExporter:
         return ConsoleSpanExporter(out=sys.stderr)
     if where != "otlp":
         raise InvalidInput(f"{where!r} is no place for traces.", field="traces", remedy="Use 'otlp' or 'stderr'.")
-    try:
-        exporters = importlib.import_module("opentelemetry.exporter.otlp.proto.http.trace_exporter")
-    except ImportError as error:
-        raise MissingDependency(
-            "sending traces needs a package that is not installed.",
-            remedy="Run `pip install opentelemetry-exporter-otlp-proto-http`.",
-        ) from error
-    exporter: SpanExporter = exporters.OTLPSpanExporter()
-    return exporter
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+    return OTLPSpanExporter()

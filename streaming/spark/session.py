@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from headwater.schemas.errors import HeadwaterError, InvalidInput, MissingDependency
+from headwater.schemas.extras import needs_extra
 from headwater.streaming.spark.package_zip import write_package_zip
 from headwater.streaming.tcp_probe import is_reachable
 
@@ -159,10 +160,8 @@ def _package_zip() -> str:
 
 
 def _spark_session_class() -> type[SparkSession]:
-    try:
+    with needs_extra("a Spark job", "spark"):
         from pyspark.sql import SparkSession
-    except ImportError as error:
-        raise MissingDependency("PySpark is not installed.", remedy="pip install 'headwater[spark]'.") from error
     return SparkSession
 
 

@@ -8,22 +8,17 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
-import httpx
-
 from headwater.cli.feed.server_token import server_token
-from headwater.client.remote import RemoteRealm, connect
-from headwater.client.server_calls import check_server_url
-from headwater.consumers.clients.feed_http import FeedTarget
-from headwater.consumers.clients.http_poll import AsyncHttpPoll
-from headwater.consumers.clients.local_transport import LocalTransport
-from headwater.consumers.clients.reader import Reader
-from headwater.consumers.kafka.kafka_source import KafkaSource
-from headwater.embedded import RealmHandle
 from headwater.schemas.change import Change
-from headwater.schemas.errors import MissingDependency
+from headwater.schemas.extras import needs_extra
 
 if TYPE_CHECKING:
+    from headwater.client.remote import RemoteRealm
+    from headwater.consumers.clients.http_poll import AsyncHttpPoll
+    from headwater.consumers.clients.reader import Reader
     from headwater.consumers.kafka.kafka_reader import KafkaReader
+    from headwater.consumers.kafka.kafka_source import KafkaSource
+    from headwater.embedded import RealmHandle
 
 ACKNOWLEDGE_SECONDS = 1.0
 
@@ -35,11 +30,16 @@ def quiet_kafka() -> None:
 
 @contextmanager
 def connected(server: str, realm: str) -> Iterator[RemoteRealm]:
+    with needs_extra("reading a server"):
+        from headwater.client.remote import connect
     with connect(server, token=server_token()) as remote:
         yield remote.realm(realm)
 
 
 def store_reader(realm: RealmHandle, pointers: Sequence[str], after: str) -> Reader:
+    from headwater.consumers.clients.local_transport import LocalTransport
+    from headwater.consumers.clients.reader import Reader
+
     transport = LocalTransport(realm.feed, pointers)
     return Reader(transport, after, log=transport)
 
@@ -48,16 +48,25 @@ def store_reader(realm: RealmHandle, pointers: Sequence[str], after: str) -> Rea
 async def kafka_reader(source: KafkaSource, server: str | None) -> AsyncIterator[KafkaReader]:
     """Gaps and Changes that were too large for Kafka are read from the server, where one is given."""
     quiet_kafka()
-    try:
+    with needs_extra("reading Kafka", "kafka"):
         from headwater.consumers.kafka.kafka_reader import KafkaReader
-    except ImportError as error:
-        raise MissingDependency(f"reading Kafka needs {error.name}.", remedy="Install headwater[kafka].") from error
+    async with _server_log(server, source.realm) as log, KafkaReader(source, log=log) as reader:
+        yield reader
+
+
+@asynccontextmanager
+async def _server_log(server: str | None, realm: str) -> AsyncIterator[AsyncHttpPoll | None]:
+    if server is None:
+        yield None
+        return
+    with needs_extra("reading a server"):
+        import httpx
+
+        from headwater.client.server_calls import check_server_url
+        from headwater.consumers.clients.feed_http import FeedTarget
+        from headwater.consumers.clients.http_poll import AsyncHttpPoll
     async with httpx.AsyncClient() as client:
-        log = None
-        if server is not None:
-            log = AsyncHttpPoll(client, FeedTarget(server=check_server_url(server), realm=source.realm, token=server_token()))
-        async with KafkaReader(source, log=log) as reader:
-            yield reader
+        yield AsyncHttpPoll(client, FeedTarget(server=check_server_url(server), realm=realm, token=server_token()))
 
 
 async def kafka_changes(source: KafkaSource, *, follow: bool, server: str | None) -> AsyncGenerator[Change, None]:

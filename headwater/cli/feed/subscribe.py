@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import aclosing
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import msgspec
 import rich_click as click
@@ -15,12 +16,14 @@ from headwater.cli.catalogs.changes_output import print_changes
 from headwater.cli.feed.feed_sources import connected, kafka_changes, store_reader
 from headwater.cli.output import as_json
 from headwater.cli.target import in_catalog, realm_of
-from headwater.client.remote import RemoteRealm
-from headwater.consumers.clients.reader import Reader
 from headwater.consumers.kafka.kafka_source import KafkaSource
 from headwater.schemas.change import Change
 from headwater.schemas.errors import InvalidInput, SubscriptionNotFound
 from headwater.settings import Settings
+
+if TYPE_CHECKING:
+    from headwater.client.remote import RemoteRealm
+    from headwater.consumers.clients.reader import Reader
 
 
 @click.command()

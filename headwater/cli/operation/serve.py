@@ -8,7 +8,7 @@ import rich_click as click
 from headwater.cli.maintenance.maintain_output import Amount
 from headwater.cli.operation.serve_access import access_settings
 from headwater.cli.operation.serve_background import background_settings
-from headwater.schemas.errors import MissingDependency
+from headwater.schemas.extras import needs_extra
 from headwater.settings import Settings
 from headwater.wiring.maintenance_process import maintenance_beside
 from headwater.wiring.publishing import publisher_options
@@ -61,16 +61,12 @@ def command(
 
     Stop it with Ctrl-C or SIGTERM: it finishes what it has accepted, and readers of streams are told where to go on.
     """
-    try:
+    with needs_extra("serving", "service"):
         from headwater.service.auth_factory import check_access
         from headwater.service.config import ServeConfig, check_config
         from headwater.service.server import serve
         from headwater.service.storage.storage_options import storage_options
         from headwater.service.storage.storage_roots import storage_roots
-    except ImportError as error:
-        raise MissingDependency(
-            f"serving needs a package that is not installed: {error}.", remedy="Run `pip install 'headwater[service]'`."
-        ) from error
     config = check_config(
         ServeConfig(
             store=store_url or settings.store,

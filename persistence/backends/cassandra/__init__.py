@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headwater.schemas.errors import MissingDependency
+from headwater.schemas.extras import needs_extra
 
 if TYPE_CHECKING:
     from headwater.persistence.backends.cassandra.cassandra_backend import CassandraBackend
@@ -17,12 +17,8 @@ if TYPE_CHECKING:
 
 def open_cassandra(url: str) -> CassandraBackend:
     """Connect; the schema is neither created nor checked here."""
-    try:
+    with needs_extra("a Cassandra store", "cassandra"):
         import cassandra.cluster  # noqa: F401  the driver is an extra: the embedded default needs none of it
-    except ImportError as error:
-        raise MissingDependency(
-            "the driver for Cassandra is not installed.", field="store", remedy="Run `pip install 'headwater[cassandra]'`."
-        ) from error
     from headwater.persistence.backends.cassandra.cassandra_backend import CassandraBackend
 
     return CassandraBackend.open(url)

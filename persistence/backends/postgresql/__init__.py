@@ -7,23 +7,20 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 import msgspec
 
 from headwater.persistence.backend import Backend
-from headwater.schemas.errors import InvalidStoreUrl, MissingDependency
+from headwater.schemas.errors import InvalidStoreUrl
+from headwater.schemas.extras import needs_extra
 
 FORM = "Write postgresql://user:password@host:5432/database, with special characters percent-encoded."
 
 
 def open_postgresql(url: str) -> Backend:
     """What libpq understands in a URL is passed on; the fields of `PostgresqlOptions` may stand there too."""
-    try:
+    with needs_extra("a PostgreSQL store", "postgres"):
         from psycopg import ProgrammingError
         from psycopg.conninfo import conninfo_to_dict
 
         from headwater.persistence.backends.postgresql.postgresql_backend import PostgresqlBackend
         from headwater.persistence.backends.postgresql.postgresql_connections import PostgresqlOptions
-    except ImportError as error:
-        raise MissingDependency(
-            f"PostgreSQL needs a package that is not installed: {error}.", remedy="Run `pip install 'headwater[postgres]'`."
-        ) from error
     try:
         parts = urlsplit(url)
         query = parse_qsl(parts.query, keep_blank_values=True)

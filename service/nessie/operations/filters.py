@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from headwater.schemas.errors import InvalidInput
+from headwater.schemas.extras import needs_extra
 from headwater.service.nessie.operations.filter_cost import cost_of, without_literals
 
 EXPRESSION_CHARACTERS_MAX = 2_000
@@ -44,8 +45,8 @@ class CelFilter:
     def __init__(self, expression: str, names: frozenset[str]) -> None:
         if len(expression) > EXPRESSION_CHARACTERS_MAX:
             raise _refused(f"the filter has {len(expression)} characters; at most {EXPRESSION_CHARACTERS_MAX} are taken")
-        import cel  # with the first filter: it brings a command line along, and takes a fifth of a second
-
+        with needs_extra("a filter", "nessie"):
+            import cel  # with the first filter: it brings a command line along, and takes a fifth of a second
         try:
             self._program = cel.compile(expression)
             used: Collection[str] = self._program.variables()

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
-import sys
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -57,18 +54,6 @@ def test_every_test_that_a_document_names_exists(document: str) -> None:
         assert re.search(rf"\b(?:def|class) {test}\b|^{test} = ", (ROOT / file).read_text(), re.MULTILINE), (
             f"{file} has no {test}"
         )
-
-
-def test_the_wheel_holds_the_package_and_nothing_else(tmp_path: Path) -> None:
-    subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-    )
-    names = zipfile.ZipFile(next(tmp_path.glob("*.whl"))).namelist()
-    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"headwater"}
-    assert "headwater/persistence/backend.py" in names
 
 
 def test_requirements_are_pinned_by_hash_and_name_no_host() -> None:
