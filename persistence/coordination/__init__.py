@@ -1,1 +1,1 @@
-"""How processes agree through mutable rows: fences and work leases. Read realm_fence, pointer_fences, work_leases."""
+"""How processes agree through rows. Read cas_rows, realm_fence, pointer_writes, pointer_fences, work_leases."""

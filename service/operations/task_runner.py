@@ -13,11 +13,12 @@ from collections.abc import Callable
 
 import msgspec
 
+from headwater.persistence.coordination.cas_rows import cas_row, next_row
 from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
 from headwater.persistence.rows import MutableRow
 from headwater.persistence.store import RealmKernel
 from headwater.producer.immediate_tasks import ImmediateTask, ImmediateTasks, TaskState
-from headwater.schemas.errors import HeadwaterError, MalformedMetadata, OutcomeUnknown
+from headwater.schemas.errors import HeadwaterError, MalformedMetadata
 
 LEASE_TYPE = "task-lease"
 LEASE_SECONDS = 30.0
@@ -125,23 +126,9 @@ class TaskRunner:
         there = backend.read_mutable(kernel.realm, LEASE_TYPE, id)
         if there is not None and there.expires_at > now:
             return None
-        row = MutableRow(
-            type=LEASE_TYPE,
-            key=id,
-            version=1 if there is None else there.version + 1,
-            created_at=now if there is None else there.created_at,
-            expires_at=now + round(LEASE_SECONDS * 1_000_000),
-            payload=msgspec.msgpack.encode(TaskLease(self._holder)),
-        )
-        try:
-            won = (
-                backend.insert_mutable(kernel.realm, row)
-                if there is None
-                else backend.update_mutable(kernel.realm, there.version, row)
-            )
-        except OutcomeUnknown:
-            won = backend.read_mutable(kernel.realm, LEASE_TYPE, id) == row
-        return row if won else None
+        expires_at = now + round(LEASE_SECONDS * 1_000_000)
+        row = next_row(LEASE_TYPE, id, there, msgspec.msgpack.encode(TaskLease(self._holder)), now, expires_at=expires_at)
+        return row if cas_row(backend, kernel.realm, there, row) else None
 
     def _give_back(self, kernel: RealmKernel, lease: MutableRow) -> None:
         try:

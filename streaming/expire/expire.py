@@ -10,25 +10,18 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from headwater.persistence.clock import Clock
+from headwater.persistence.coordination.pointer_writes import write_pointer
 from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.log.log_walk import LogWalk
 from headwater.persistence.records.subscriptions import Pin
 from headwater.persistence.rows import Anchor, PointerRow
 from headwater.persistence.store import RealmKernel, Store
-from headwater.schemas.errors import (
-    CommitRetriesExhausted,
-    HeadwaterError,
-    MaintenanceStopped,
-    MaintenanceSuperseded,
-    ObjectNotFound,
-    OutcomeUnknown,
-)
+from headwater.schemas.errors import HeadwaterError, MaintenanceStopped, MaintenanceSuperseded, ObjectNotFound
 from headwater.streaming.expire.pins import PinSource, all_pins
 from headwater.streaming.expire.retention import Retention, retention_of
 from headwater.streaming.runs.runs import Run
 
 NAMES_PER_PAGE = 1_000
-CAS_TRIES_MAX = 1_000
 FAILURES_KEPT = 100
 MICROS = 1_000_000
 
@@ -117,7 +110,7 @@ class Expiry:
                 anchor = anchor_below(self._kernel, head, wanted)
                 if not dry_run:
                     self._before_each()
-                    raise_floor(self._kernel, pointer, row, head, wanted, anchor, self._clock)
+                    raise_floor(self._kernel, pointer, row, head, wanted, anchor, self._clock, self._before_each)
             except (MaintenanceSuperseded, MaintenanceStopped):
                 raise
             except HeadwaterError as error:  # others go on; this one rises next time
@@ -176,23 +169,33 @@ def anchor_below(kernel: RealmKernel, head: LogRecord, floor: int) -> Anchor:
 
 
 def raise_floor(
-    kernel: RealmKernel, pointer: str, row: PointerRow, head: LogRecord, floor: int, anchor: Anchor, clock: Clock
+    kernel: RealmKernel,
+    pointer: str,
+    row: PointerRow,
+    head: LogRecord,
+    floor: int,
+    anchor: Anchor,
+    clock: Clock,
+    prove: Callable[[], None] = lambda: None,
 ) -> None:
-    """By CAS, again while commits come in between; a floor that is there already is left alone."""
-    now: PointerRow | None = row
-    for _ in range(CAS_TRIES_MAX):
-        if now is None or now.floor >= floor:
-            return
-        wanted = msgspec.structs.replace(now, floor=floor, anchor=anchor, version=now.version + 1)
-        try:
-            if kernel.store.backend.cas_pointer(kernel.realm, pointer, now, wanted):
-                return
-        except OutcomeUnknown:
-            clock.sleep(0.02)
-        now = kernel.store.backend.read_pointer(kernel.realm, pointer, decide=True)
-        if now is not None and now.seq < head.entry.seq:
-            raise ObjectNotFound(f"{pointer} has gone back behind entry {head.entry.seq}.", field="pointer")
-    raise CommitRetriesExhausted(f"{pointer!r} was overtaken {CAS_TRIES_MAX} times.", field="pointer", remedy="Try again.")
+    """By CAS, again while commits come in between; a floor that is there already is left alone. ⚠ `prove` raises if another
+    run has taken over since `row` was read: what that run pins it has written into every row, so the CAS fails."""
+
+    def raised(now: PointerRow) -> PointerRow | None:
+        if now.floor >= floor:
+            return None
+        if not _leads_to(kernel, now, head):
+            raise ObjectNotFound(f"{pointer} is no longer on the history of entry {head.entry.seq}.", field="pointer")
+        return msgspec.structs.replace(now, floor=floor, anchor=anchor)
+
+    write_pointer(kernel.store.backend, kernel.realm, pointer, row, raised, prove, clock)
+
+
+def _leads_to(kernel: RealmKernel, row: PointerRow, head: LogRecord) -> bool:
+    """⚠ A store that was put back to a backup may have another entry of that seq: the anchor would be of the lost history."""
+    if row.head == head.entry_id:
+        return True
+    return row.seq > head.entry.seq and kernel.walk.at(kernel.walk.load(row.head), head.entry.seq).entry_id == head.entry_id
 
 
 def _rows(kernel: RealmKernel) -> Iterator[tuple[str, PointerRow]]:

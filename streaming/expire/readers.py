@@ -6,22 +6,22 @@ pinned from its first entry. Rows are mutable, a few thousand positions each, so
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
 from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock
+from headwater.persistence.coordination.cas_rows import change_row
 from headwater.persistence.limits import check_name
 from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
 from headwater.persistence.rows import MutableRow
-from headwater.schemas.errors import Conflict, OutcomeUnknown
+from headwater.schemas.errors import Conflict
 
 READER_TYPE = "reader"
 POINTERS_PER_ROW = 2_000
 PIN_SECONDS = 7 * 86_400
 ROWS_PER_PAGE = 1_000
-WRITE_TRIES_MAX = 10
 MICROS = 1_000_000
 
 
@@ -52,18 +52,27 @@ class RegisteredReaders:
         self._realm = realm
         self._clock = clock
 
-    def save(self, name: str, positions: Mapping[str, int], *, pin_seconds: int = PIN_SECONDS) -> None:
-        """⚠ Only what is stored durably elsewhere may be saved here: history up to it may go."""
+    def save(
+        self,
+        name: str,
+        positions: Mapping[str, int],
+        *,
+        pin_seconds: int = PIN_SECONDS,
+        may_write: Callable[[], None] = lambda: None,
+    ) -> None:
+        """⚠ Only what is stored durably elsewhere may be saved here: history up to it may go. `may_write` raises if the right
+        to speak for the reader was lost: then its successor has saved where it stands, or will."""
         check_name(name, "reader")
         now = self._clock.now_micros()
         pointers = sorted(positions)
         shares = [pointers[at : at + POINTERS_PER_ROW] for at in range(0, len(pointers), POINTERS_PER_ROW)] or [[]]
         for number, share in enumerate(shares):
             record = ReaderRecord({pointer: positions[pointer] for pointer in share}, pin_seconds, now)
-            self._write(f"{name}/{number:06d}", msgspec.msgpack.encode(record))
+            self._write(f"{name}/{number:06d}", msgspec.msgpack.encode(record), may_write)
         for row in self._rows():
             owner, _, number_text = row.key.rpartition("/")
             if owner == name and int(number_text) >= len(shares):
+                may_write()
                 self._backend.delete_mutable(self._realm, READER_TYPE, row.key, row.version)
 
     def forget(self, name: str) -> None:
@@ -78,31 +87,14 @@ class RegisteredReaders:
             record = msgspec.msgpack.decode(row.payload, type=ReaderRecord)
             until = record.updated_at + record.pin_seconds * MICROS
             known = found.get(name)
-            positions = record.positions if known is None else known.positions | record.positions
+            positions = record.positions if known is None else _lower(known.positions, record.positions)
             until = until if known is None else max(until, known.pinned_until)
             found[name] = RegisteredReader(name=name, positions=positions, pinned_until=until)
         return list(found.values())
 
-    def _write(self, key: str, payload: bytes) -> None:
-        for _ in range(WRITE_TRIES_MAX):
-            before = self._backend.read_mutable(self._realm, READER_TYPE, key)
-            row = MutableRow(
-                type=READER_TYPE,
-                key=key,
-                version=1 if before is None else before.version + 1,
-                created_at=self._clock.now_micros() if before is None else before.created_at,
-                payload=payload,
-            )
-            try:
-                if before is None:
-                    written = self._backend.insert_mutable(self._realm, row)
-                else:
-                    written = self._backend.update_mutable(self._realm, before.version, row)
-            except OutcomeUnknown:
-                written = self._backend.read_mutable(self._realm, READER_TYPE, key) == row
-            if written:
-                return
-        raise Conflict(f"another process keeps writing the reader {key!r}.", field="reader", remedy="Run one of them.")
+    def _write(self, key: str, payload: bytes, may_write: Callable[[], None]) -> None:
+        if not change_row(self._backend, self._realm, READER_TYPE, key, lambda _: payload, self._clock, may_write=may_write):
+            raise Conflict(f"another process keeps writing the reader {key!r}.", field="reader", remedy="Run one of them.")
 
     def _rows(self) -> Iterator[MutableRow]:
         after = ""
@@ -111,3 +103,9 @@ class RegisteredReaders:
             after = page[-1].key
             if len(page) < ROWS_PER_PAGE:
                 return
+
+
+def _lower(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    """⚠ While several rows are written a pointer may stand in two of them: the lower position holds."""
+    both = {pointer: min(seq, other[pointer]) for pointer, seq in one.items() if pointer in other}
+    return {**one, **other, **both}

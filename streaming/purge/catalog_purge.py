@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -38,11 +38,20 @@ class PurgedCatalog(msgspec.Struct, frozen=True, kw_only=True):
 class CatalogPurge:
     """Of one realm."""
 
-    def __init__(self, kernel: RealmKernel, *, age_seconds: int = CATALOG_AGE_SECONDS, author: str = "maintenance") -> None:
+    def __init__(
+        self,
+        kernel: RealmKernel,
+        *,
+        age_seconds: int = CATALOG_AGE_SECONDS,
+        author: str = "maintenance",
+        before_each: Callable[[], None] = lambda: None,
+    ) -> None:
+        """⚠ `before_each` is asked before each row goes, and raises if another run has taken over."""
         self._kernel = kernel
         self._backend = kernel.store.backend
         self._age_seconds = age_seconds
         self._author = author
+        self._before_each = before_each
 
     def run(self, *, dry_run: bool = False) -> list[PurgedCatalog]:
         now = self._kernel.store.clock.now_micros()
@@ -111,9 +120,11 @@ class CatalogPurge:
 
     def _remove(self, catalog_id: int, rows: Sequence[tuple[str, PointerRow]]) -> str:
         for name, row in rows:
+            self._before_each()
             if not self._backend.delete_pointer(self._kernel.realm, name, row):
                 return f"{name} was moved meanwhile"
         prefix = catalog_prefix(catalog_id)
+        self._before_each()
         for split in self._backend.splits(Table.NAMES, 1):
             found = [row for row in self._backend.scan(split, realm=self._kernel.realm) if row.key.startswith(prefix)]
             self._backend.delete_scanned(found)

@@ -17,7 +17,7 @@ from headwater.persistence.realms.realm_records import Realm
 from headwater.persistence.realms.realm_states import RealmStatus
 from headwater.persistence.realms.realms import Realms
 from headwater.persistence.store import Store
-from headwater.schemas.errors import HeadwaterError
+from headwater.schemas.errors import HeadwaterError, MaintenanceStopped, MaintenanceSuperseded
 from headwater.streaming.purge.catalog_purge import CATALOG_AGE_SECONDS, CatalogPurge, PurgedCatalog
 from headwater.streaming.purge.external_resources import ExternalResources
 from headwater.streaming.runs.realm_sets import all_realms, realm_sets, realms_to_purge
@@ -68,7 +68,10 @@ def purge_all(
     for realm in realm_sets(store).retain if catalogs else []:
         run.check()
         try:
-            dropped += CatalogPurge(store.kernel(realm.instance), age_seconds=catalog_age_seconds).run()
+            kernel = store.kernel(realm.instance)
+            dropped += CatalogPurge(kernel, age_seconds=catalog_age_seconds, before_each=run.check).run()
+        except (MaintenanceStopped, MaintenanceSuperseded):
+            raise
         except HeadwaterError as error:
             failures.append(f"catalogs of {realm.name}: {error}")
     run.record.failures = failures[:FAILURES_KEPT]

@@ -12,7 +12,7 @@ import msgspec
 
 from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock
-from headwater.persistence.coordination.work_leases import put_mutable
+from headwater.persistence.coordination.cas_rows import change_row
 from headwater.persistence.rows import ROW_BYTES_MAX, SYSTEM_REALM, MutableRow
 from headwater.schemas.entry_ids import micros_of
 from headwater.streaming.runs.run_counts import Counts, CountsByRealm, folded
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 TOTALS_TYPE = "maintenance-totals"
 TOTALS_KEY = "totals"
-WRITE_TRIES_MAX = 20
 REALMS_TOLD_APART_MAX = 500
 MICROS = 1_000_000
 
@@ -52,25 +51,20 @@ class RunTotals:
         self._clock = clock
 
     def read(self) -> Totals:
-        row = self._backend.read_mutable(SYSTEM_REALM, TOTALS_TYPE, TOTALS_KEY)
-        return Totals() if row is None else msgspec.msgpack.decode(row.payload, type=Totals)
+        return _totals(self._backend.read_mutable(SYSTEM_REALM, TOTALS_TYPE, TOTALS_KEY))
 
     def add(self, record: RunRecord) -> None:
         """Best effort: what was maintained counts, whether it was counted or not. Dry runs have done nothing."""
         if record.dry_run:
             return
-        for _ in range(WRITE_TRIES_MAX):
-            before = self._backend.read_mutable(SYSTEM_REALM, TOTALS_TYPE, TOTALS_KEY)
-            totals = Totals() if before is None else msgspec.msgpack.decode(before.payload, type=Totals)
-            row = MutableRow(
-                type=TOTALS_TYPE,
-                key=TOTALS_KEY,
-                version=1 if before is None else before.version + 1,
-                created_at=self._clock.now_micros() if before is None else before.created_at,
-                payload=_fitting(added(totals, record)),
-            )
-            if put_mutable(self._backend, before, row):
-                return
+        change_row(
+            self._backend,
+            SYSTEM_REALM,
+            TOTALS_TYPE,
+            TOTALS_KEY,
+            lambda before: _fitting(added(_totals(before), record)),
+            self._clock,
+        )
 
 
 def added(totals: Totals, record: RunRecord) -> Totals:
@@ -88,6 +82,10 @@ def added(totals: Totals, record: RunRecord) -> Totals:
             into.counts.setdefault(realm, {}).setdefault(name, Counts()).add(counts)
     totals.kept_since = {**totals.kept_since, **record.kept_since}
     return totals
+
+
+def _totals(row: MutableRow | None) -> Totals:
+    return Totals() if row is None else msgspec.msgpack.decode(row.payload, type=Totals)
 
 
 def _fitting(totals: Totals) -> bytes:

@@ -1,8 +1,8 @@
 """A maintenance operation enters; the right to run leaves, one at a time in the whole store, and a record of what it did.
 
-Records are mutable rows of `::system::`, moved by CAS. The run asks `check` before every batch it deletes. A run that died is
-followed by the next one when its lease has ended; one that seems to live is superseded only by name. What a run has done is
-added to the totals when it ends.
+Records are mutable rows of `::system::`, moved by CAS. The run asks `check` before every row it changes and every batch it
+deletes; the store answers, so that a run that was superseded stops there. A run that died is followed by the next one when its
+lease has ended; one that seems to live is superseded only by name. What a run has done is added to the totals when it ends.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ import msgspec
 
 from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock
-from headwater.persistence.coordination.work_leases import LEASE_SECONDS, HeldLease, SeenLease, WorkLeases, put_mutable
-from headwater.persistence.rows import ROW_BYTES_MAX, SYSTEM_REALM, MutableRow
+from headwater.persistence.coordination.cas_rows import change_row
+from headwater.persistence.coordination.work_leases import LEASE_SECONDS, HeldLease, SeenLease, WorkLeases
+from headwater.persistence.rows import ROW_BYTES_MAX, SYSTEM_REALM
 from headwater.schemas.entry_ids import time_text
 from headwater.schemas.errors import InvalidInput, MaintenanceRunning, MaintenanceStopped, MaintenanceSuperseded
 from headwater.streaming.runs.run_counts import Counts as Counts
@@ -30,7 +31,6 @@ from headwater.streaming.runs.run_totals import RunTotals
 RUN_TYPE = "maintenance-run"
 LEASE_KEY = "run"
 RUNS_KEPT = 50
-WRITE_TRIES_MAX = 20
 REALMS_TOLD_APART_MAX = 500
 """In one record, or fewer if it would not fit a row."""
 
@@ -87,7 +87,7 @@ class Run:
         self._is_stopping = is_stopping
 
     def check(self) -> None:
-        """⚠ Before anything is deleted."""
+        """⚠ Before anything is changed or deleted: asks the store whether this run still holds its lease."""
         if self.lease.is_lost():
             raise MaintenanceSuperseded(
                 f"run {self.record.id} was superseded.", remedy="`headwater maintain runs` shows by whom."
@@ -204,17 +204,7 @@ class Runs:
     def save(self, record: RunRecord) -> None:
         """Progress too: the counts so far."""
         payload = _fitting(record)
-        for _ in range(WRITE_TRIES_MAX):
-            before = self._backend.read_mutable(SYSTEM_REALM, RUN_TYPE, record.id)
-            row = MutableRow(
-                type=RUN_TYPE,
-                key=record.id,
-                version=1 if before is None else before.version + 1,
-                created_at=self._clock.now_micros() if before is None else before.created_at,
-                payload=payload,
-            )
-            if put_mutable(self._backend, before, row):
-                return
+        change_row(self._backend, SYSTEM_REALM, RUN_TYPE, record.id, lambda _: payload, self._clock)
 
     def _drop_old(self) -> None:
         rows = self._backend.list_mutable(SYSTEM_REALM, RUN_TYPE, limit=1_000)

@@ -10,7 +10,7 @@ import msgspec
 
 from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock
-from headwater.persistence.coordination.work_leases import put_mutable
+from headwater.persistence.coordination.cas_rows import cas_row, next_row
 from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
 from headwater.persistence.rows import SYSTEM_REALM, MutableRow
 
@@ -55,11 +55,5 @@ class ScheduleTurns:
         return row, 0 if row is None else msgspec.msgpack.decode(row.payload, type=TurnRecord).due_at
 
     def _write(self, before: MutableRow | None, due_at: int) -> bool:
-        row = MutableRow(
-            type=TURN_TYPE,
-            key=TURN_KEY,
-            version=1 if before is None else before.version + 1,
-            created_at=self._clock.now_micros() if before is None else before.created_at,
-            payload=msgspec.msgpack.encode(TurnRecord(due_at)),
-        )
-        return put_mutable(self._backend, before, row)
+        row = next_row(TURN_TYPE, TURN_KEY, before, msgspec.msgpack.encode(TurnRecord(due_at)), self._clock.now_micros())
+        return cas_row(self._backend, SYSTEM_REALM, before, row)

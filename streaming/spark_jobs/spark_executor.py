@@ -13,6 +13,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import functions as sql
@@ -118,8 +119,8 @@ class SparkExecutor:
     # ── the sweep ───────────────────────────────────────────────────────────────────────────────────────────
 
     def sweep(self, work: SweepWork) -> None:
-        """Limits hold over all tasks together. A run that was superseded is cancelled within a second: what its tasks still
-        delete was found unreachable, and never comes back."""
+        """Limits hold over all tasks together. A run that was superseded is cancelled within a second, and none of its tasks
+        begins another batch."""
         kept = self._all_kept()
         plan = plan_for_one_of(work.plan, self._cores())
         splits = list(work.splits)
@@ -148,11 +149,8 @@ def joined(scanned: DataFrame, kept: DataFrame) -> DataFrame:
 
 
 def plan_for_one_of(plan: SweepPlan, tasks: int) -> SweepPlan:
-    return SweepPlan(
-        realms=plan.realms,
-        dry_run=plan.dry_run,
-        rows_per_second=plan.rows_per_second / tasks,
-        deletes_per_second=plan.deletes_per_second / tasks,
+    return msgspec.structs.replace(
+        plan, rows_per_second=plan.rows_per_second / tasks, deletes_per_second=plan.deletes_per_second / tasks
     )
 
 

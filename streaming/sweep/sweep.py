@@ -182,6 +182,7 @@ class Sweep:
             dry_run=self._options.dry_run,
             rows_per_second=self._options.rows_per_second,
             deletes_per_second=self._options.deletes_per_second,
+            claim=run.lease.claim,
         )
         total = SplitResult()
         saved_at = time.monotonic()

@@ -13,6 +13,7 @@ from itertools import groupby
 import msgspec
 
 from headwater.persistence.backend import Backend
+from headwater.persistence.coordination.work_leases import LeaseClaim
 from headwater.persistence.rows import ScannedRow, Split
 from headwater.schemas.errors import HeadwaterError, MaintenanceRefused
 from headwater.streaming.retained.retained_filter import RetainedFilter, kept_of
@@ -40,6 +41,8 @@ class SweepPlan(msgspec.Struct, frozen=True, kw_only=True):
     rows_per_second: float = 0.0
     """Scanned; 0 is no limit. Of one task."""
     deletes_per_second: float = 0.0
+    claim: LeaseClaim | None = None
+    """⚠ Of the run: each batch is deleted only while it holds, wherever the worker is."""
 
 
 class Garbage(msgspec.Struct, frozen=True, array_like=True):
@@ -98,7 +101,10 @@ class RateLimit:
 
 
 class Removal:
-    """Rows that nothing reaches enter, each batch is deleted and counted. Goes on over single failures."""
+    """Rows that nothing reaches enter, each batch is deleted and counted. Goes on over single failures.
+
+    ⚠ The run's lease is asked for in the store before each batch. A batch that is under way when the run is superseded still
+    goes: it was found unreachable, and what is unreachable never comes back."""
 
     def __init__(
         self,
@@ -106,12 +112,13 @@ class Removal:
         plan: SweepPlan,
         *,
         deleting: RateLimit | None = None,
-        before_delete: Callable[[], None] = lambda: None,
+        before_delete: Callable[[], None] | None = None,
     ) -> None:
+        """`before_delete` raises if the sweep must not go on; a worker elsewhere asks for the run's lease by itself."""
         self._backend = backend
         self._plan = plan
         self._deleting = deleting or RateLimit(plan.deletes_per_second)
-        self._before_delete = before_delete
+        self._before_delete = before_delete or self._require_claim
 
     def remove(self, rows: Sequence[ScannedRow], result: SplitResult) -> None:
         """What could not be deleted is counted as failed and is there for the next run."""
@@ -126,12 +133,29 @@ class Removal:
                 result.of(row.realm, row.type).would_purge += 1
             return
         self._deleting.wait(len(batch))
-        self._before_delete()
-        if self._delete_together(batch, result):
+        if not self._may_delete(batch, result) or self._delete_together(batch, result):
             return
         for row in batch:  # one of them cannot be deleted: find out which
             if not self._delete_together([row], result):
                 result.of(row.realm, row.type).failed += 1
+
+    def _require_claim(self) -> None:
+        if self._plan.claim is not None:
+            self._plan.claim.require(self._backend)
+
+    def _may_delete(self, batch: Sequence[ScannedRow], result: SplitResult) -> bool:
+        """`MaintenanceSuperseded` ends the sweep; a store that does not answer spares the batch."""
+        try:
+            self._before_delete()
+        except MaintenanceRefused:
+            raise
+        except HeadwaterError as error:
+            for row in batch:
+                result.of(row.realm, row.type).failed += 1
+            if len(result.failures) < FAILURES_TOLD:
+                result.failures.append(f"the lease of the run could not be read: {error}")
+            return False
+        return True
 
     def _delete_together(self, rows: Sequence[ScannedRow], result: SplitResult) -> bool:
         error: HeadwaterError | None = None
@@ -169,7 +193,7 @@ class SplitSweep:
         *,
         scanning: RateLimit | None = None,
         deleting: RateLimit | None = None,
-        before_delete: Callable[[], None] = lambda: None,
+        before_delete: Callable[[], None] | None = None,
         on_rows: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._backend = backend

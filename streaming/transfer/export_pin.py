@@ -1,8 +1,8 @@
 """A realm enters; while it is being exported nothing of what the cut reaches goes, though commits and maintenance go on.
 
-⚠ The pin is set under the lease of maintenance runs: no expiry that has looked for pins before, and no sweep that has read
-floors before, is still at work. From then on no floor rises; and whatever is reachable between the floors and the heads of
-the cut stays so. The pin of a process that died ends by itself.
+⚠ The pin is set under the lease of maintenance runs, and then every pointer row is written as it is: an expiry that looked
+for pins before has lost its lease, and a floor that it had prepared loses its CAS. From then on no floor rises; and whatever is
+reachable between the floors and the heads of the cut stays so. The pin of a process that died ends by itself.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
+from headwater.persistence.coordination.pointer_writes import touch_pointers
 from headwater.persistence.store import Store
 from headwater.schemas.errors import HeadwaterError
 from headwater.streaming.expire.readers import RegisteredReaders
@@ -28,6 +29,7 @@ def export_pin(store: Store, realm: str, *, supersede: str | None = None) -> Ite
     name = f"export-{secrets.token_hex(4)}"
     with Runs(store.backend, store.clock).run("export", supersede=supersede):
         readers.save(name, {}, pin_seconds=PIN_SECONDS)  # no position at all: every floor stays where it is
+        touch_pointers(store.backend, realm, store.clock)
     renewed_at = store.clock.now_micros()
 
     def renew() -> None:

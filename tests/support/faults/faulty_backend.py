@@ -230,7 +230,7 @@ class FaultyBackend(Backend):
         return self.inner.scan(split, realm=realm)
 
     def delete_scanned(self, rows: Sequence[ScannedRow]) -> DeleteResult:
-        return self.inner.delete_scanned(rows)
+        return self._do("delete_scanned", lambda: self.inner.delete_scanned(rows))
 
     def delete_realms(self, realms: Sequence[str]) -> None:
         self.inner.delete_realms(realms)

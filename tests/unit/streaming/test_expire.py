@@ -241,7 +241,6 @@ def test_an_expiry_that_is_superseded_raises_no_more_floors(realm: Maintained) -
         if len(risen) == 1 and pointer.expired:
             with runs.run("export", supersede=run.record.id):
                 pass
-            run.renew()  # as its keeper does every twenty seconds
 
     with pytest.raises(MaintenanceSuperseded), runs.run("expire") as run:
         expire_realms(realm.store, run, [realm.kernel.realm], parse_retention("*=1n"), on_pointer=taken_over)
