@@ -237,7 +237,7 @@ class CatalogHandle:
 
 
 class ReferenceHandle:
-    """A branch or tag. What it holds is read anew with every call."""
+    """A branch or tag. What it holds is read again with every call."""
 
     def __init__(self, catalog: CatalogHandle, reference: Reference) -> None:
         self.name = reference.name

@@ -38,7 +38,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         int, Meta(ge=1, description="How often a commit is tried when other processes keep committing first")
     ] = 200
     commit_retry_seconds: Annotated[
-        float, Meta(gt=0, description="How long a commit is tried, in seconds, before its caller is told to come back")
+        float, Meta(gt=0, description="How long a commit is tried, in seconds, before the request fails as retriable")
     ] = 15.0
     commit_decide_seconds: Annotated[
         float,
@@ -58,7 +58,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         str, Meta(description="How a server reaches table metadata, blank between: s3.endpoint=http://… s3.region=eu-west-1")
     ] = ""
     storage_client_options: Annotated[
-        str, Meta(description="What Iceberg clients are told with a table, blank between: s3.region=eu-west-1")
+        str, Meta(description="Options sent to Iceberg clients with a table, separated by blanks: s3.region=eu-west-1")
     ] = ""
     storage_roots: Annotated[
         str,
@@ -68,7 +68,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         ),
     ] = ""
     storage_client_secrets: Annotated[
-        bool, Meta(description="Whether storage_client_options may hold keys, which whoever may load a table is then told")
+        bool,
+        Meta(
+            description="Whether storage_client_options may hold keys, which every client that may load a table can then read"
+        ),
     ] = False
     nessie_catalog: Annotated[str, Meta(description="The catalog that a server's /api/v2 is of")] = "lake"
     stream_heartbeat_seconds: Annotated[

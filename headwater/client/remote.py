@@ -172,7 +172,7 @@ class RemoteCatalog:
 
 
 class RemoteReference:
-    """A branch or tag. What it holds is read anew with every call."""
+    """A branch or tag. What it holds is read again with every call."""
 
     def __init__(self, catalog: RemoteCatalog, reference: Reference) -> None:
         self.name = reference.name

@@ -53,7 +53,7 @@ class RemoteSubscription:
         return self._calls.call("GET", self._path, SubscriptionInfo)
 
     def rewind(self, after: str | int, pointers: Sequence[str] = ()) -> SubscriptionInfo:
-        """Set positions anew, back or forth."""
+        """Reset positions, back or forth."""
         return self._write("POST", "/rewind", Rewind(version=self.info().version, after=str(after), pointers=list(pointers)))
 
     def delete(self) -> None:

@@ -21,7 +21,7 @@ ENTRIES_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 COUNTED: dict[str, tuple[str, Callable[[LaneStats], int]]] = {
     "headwater_commits": ("Entries that landed in a log.", lambda stats: stats.commits),
-    "headwater_batches": ("Batches that landed, each behind one CAS.", lambda stats: stats.batches),
+    "headwater_batches": ("Batches committed, one CAS each.", lambda stats: stats.batches),
     "headwater_commit_retries": ("Attempts that had to be made again.", lambda stats: stats.retries),
     "headwater_cas_sent": ("Compare-and-swaps sent to the store.", lambda stats: stats.cas_sent),
     "headwater_cas_resent": ("Of them, identical ones sent again to find out.", lambda stats: stats.cas_resent),
@@ -48,7 +48,7 @@ class Metrics:
             "headwater_commit_seconds", "From request to answer.", labels, buckets=SECONDS_BUCKETS, registry=registry
         )
         self._entries = Histogram(
-            "headwater_batch_entries", "Entries behind one CAS.", ["realm"], buckets=ENTRIES_BUCKETS, registry=registry
+            "headwater_batch_entries", "Entries per CAS.", ["realm"], buckets=ENTRIES_BUCKETS, registry=registry
         )
         registry.register(self)
 

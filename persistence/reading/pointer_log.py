@@ -193,7 +193,7 @@ class PointerLog:
 
     def expired(self, seq: int | None, head: LogHead) -> CursorExpired:
         return CursorExpired(
-            f"{self.pointer}: the history behind the cursor was cut; the oldest entry is {head.row.floor}.",
+            f"{self.pointer}: the history after the cursor has expired; the oldest entry is {head.row.floor}.",
             field="after",
             remedy="Take a snapshot and follow from its entry.",
             oldest=head.row.floor,

@@ -166,7 +166,7 @@ def _check_expectation(operation: RecordOperation, found: Record | None) -> None
         raise RecordChanged(
             f"{_path(operation.key)} was changed by another one meanwhile.",
             field="key",
-            remedy="Read it and decide anew.",
+            remedy="Read it again and retry.",
             key=key,
         )
 

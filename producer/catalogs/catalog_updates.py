@@ -154,7 +154,7 @@ def _require_empty(kernel: RealmKernel, catalog: Catalog, field: str) -> None:
 def _check_version(read: CatalogRead, version: str | None) -> None:
     if version is not None and version != version_of(read):
         raise RecordChanged(
-            f"{read.catalog.name!r} was changed by another one meanwhile.", field="version", remedy="Read it and decide anew."
+            f"{read.catalog.name!r} was changed by another one meanwhile.", field="version", remedy="Read it again and retry."
         )
 
 

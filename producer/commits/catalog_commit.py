@@ -113,7 +113,7 @@ class CatalogCommit:
                 return conflicts, None
             return conflicts, self._base_facts(self._base_commit)
         except (CursorExpired, ObjectNotFound):
-            conflicts.append(unexpected_hash(f"the history behind {self._base_commit.hex()} was cut."))
+            conflicts.append(unexpected_hash(f"the history after {self._base_commit.hex()} has expired."))
             return conflicts, None
 
     def _descends(self, draft: Draft, base: bytes) -> bool:

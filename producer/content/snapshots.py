@@ -98,7 +98,7 @@ class Snapshots:
             raise _expired("the state that the token is of") from None
         named = parse_reference_pointer(logged.entry.pointer)
         if named is None or named.catalog_id != self._catalog_id:
-            raise InvalidInput("the token is of another catalog.", field="page_token", remedy="Begin without a token.")
+            raise InvalidInput("the token is of another catalog.", field="page_token", remedy="Start again without a token.")
         return logged, position.after
 
 

@@ -72,9 +72,9 @@ class CommitLog:
             logged = self._kernel.walk.load(position.entry_id)
         except ObjectNotFound:
             raise CursorExpired(
-                "the history behind the page token was cut.", field="page_token", remedy="Begin without a token."
+                "the history after the page token has expired.", field="page_token", remedy="Start again without a token."
             ) from None
         named = parse_reference_pointer(logged.entry.pointer)
         if named is None or named.catalog_id != self._catalog_id:
-            raise InvalidInput("the token is of another catalog.", field="page_token", remedy="Begin without a token.")
+            raise InvalidInput("the token is of another catalog.", field="page_token", remedy="Start again without a token.")
         return logged

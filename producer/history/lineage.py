@@ -170,7 +170,7 @@ class Lineage:
 
     def expired(self, logged: LogRecord, floor: int) -> CursorExpired:
         return CursorExpired(
-            f"{logged.entry.pointer}: the history before entry {floor} was cut.",
+            f"{logged.entry.pointer}: the history before entry {floor} has expired.",
             field="reference",
             remedy=f"Name a commit of entry {floor} or later.",
             oldest=floor,
@@ -186,7 +186,7 @@ class Lineage:
             if cut_ok:
                 return None
             raise CursorExpired(
-                f"{start.entry.pointer}: the history of its base {start.commit.hex()} was cut.",
+                f"{start.entry.pointer}: the history of its base {start.commit.hex()} has expired.",
                 field="reference",
                 remedy="Name a later commit.",
             ) from None

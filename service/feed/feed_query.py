@@ -90,7 +90,7 @@ def _levels(prefix: str | None) -> KeyPath:
         raise InvalidInput(
             f"prefix: {prefix[:80]!r} has empty levels or too many.",
             field="prefix",
-            remedy=f"Use 1 to {LEVELS_MAX} names, parted by '.' or by %1F.",
+            remedy=f"Use 1 to {LEVELS_MAX} names, separated by '.' or by %1F.",
             parameters=[{"name": "prefix", "detail": "it has empty levels or too many."}],
         )
     return levels

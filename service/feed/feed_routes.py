@@ -63,7 +63,7 @@ FEED_ROUTES = (
     FeedRoute(
         "GET",
         CHANGES_ROUTE,
-        "A page of Changes behind a cursor, oldest first; 304 with If-None-Match when nothing is new.",
+        "A page of Changes after a cursor, oldest first; 304 with If-None-Match when nothing is new.",
         Right.FEED_READ,
         parameters=parameters.CHANGES,
         answer=FeedPage,
@@ -159,7 +159,7 @@ FEED_ROUTES = (
     FeedRoute(
         "POST",
         f"{_SUBSCRIPTION}/rewind",
-        "Set positions anew, back or forth.",
+        "Reset positions, back or forth.",
         Right.SUBSCRIPTION_MANAGE,
         feed_handlers.rewind,
         body=Rewind,

@@ -150,7 +150,7 @@ _FILTERS = (
     Parameter(name="kind", many=True, choices=tuple(str(kind) for kind in Kind), description="Only these kinds."),
     Parameter(name="op", many=True, choices=tuple(str(op) for op in Op), description="Only Changes with such operations."),
     Parameter(name="type", many=True, description="Only Changes of such contents, e.g. ICEBERG_TABLE; deletions too."),
-    Parameter(name="prefix", description="Only keys at or below, level by level: `db.sales`, or levels parted by %1F."),
+    Parameter(name="prefix", description="Only keys at or below, level by level: `db.sales`, or levels separated by %1F."),
     Parameter(name="content_id", many=True, length_max=36, description="Only Changes of these contents."),
 )
 _LIMIT = Parameter(

@@ -15,7 +15,7 @@ def expected_version(scope: Scope) -> str | None:
         return None
     text = raw.decode("latin-1").strip()
     if len(text) < 2 or len(text) > ETAG_CHARACTERS_MAX or not (text[0] == text[-1] == '"') or '"' in text[1:-1]:
-        raise InvalidInput("it is not one ETag in quotes.", field="If-Match", remedy='Send the ETag as it was told: "…".')
+        raise InvalidInput("it is not one ETag in quotes.", field="If-Match", remedy='Send the ETag exactly as received: "…".')
     return text[1:-1]
 
 

@@ -171,7 +171,7 @@ ROUTES = (
     ManageRoute(
         "GET",
         _NAMESPACE,
-        "One namespace; levels parted by %1F.",
+        "One namespace; levels separated by %1F.",
         get_namespace,
         Right.NAMESPACE_READ,
         over=Over.NAMESPACE,

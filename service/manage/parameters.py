@@ -20,7 +20,7 @@ DELETE_CATALOG = (
 )
 NAMESPACES = (
     _BRANCH,
-    Parameter(name="parent", description="List below this path; levels parted by %1F."),
+    Parameter(name="parent", description="List below this path; levels separated by %1F."),
     _flag("recursive", "false", "All below, not just the next level."),
     _TOKEN,
     _LIMIT,
@@ -33,9 +33,11 @@ REFERENCES = (
     _TOKEN,
     _LIMIT,
 )
-GRANT_PATH = (Parameter(name="path", description="At and below this path; levels parted by %1F. The whole catalog without."),)
+GRANT_PATH = (
+    Parameter(name="path", description="At and below this path; levels separated by %1F. The whole catalog without."),
+)
 DELETE_POLICY = (_flag("detach_all", "false", "Its mappings go too."),)
 TARGET = (
     Parameter(name="catalog", length_max=256, description="Name of a catalog; the whole realm without."),
-    Parameter(name="path", description="What is at this path of it; levels parted by %1F."),
+    Parameter(name="path", description="What is at this path of it; levels separated by %1F."),
 )

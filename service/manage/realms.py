@@ -123,7 +123,7 @@ def _realms(call: ManageCall) -> Realms:
 
 def _check_version(call: ManageCall, realm: Realm) -> None:
     if call.version is not None and call.version != _version(realm):
-        raise RecordChanged(f"{realm.name!r} was moved meanwhile.", field="version", remedy="Read it and decide anew.")
+        raise RecordChanged(f"{realm.name!r} was moved meanwhile.", field="version", remedy="Read it again and retry.")
 
 
 def _version(realm: Realm) -> str:

@@ -137,7 +137,7 @@ async def _body(scope: Scope, receive: Receive, bytes_max: int) -> bytes:
         raise InvalidInput(f"the body is not gzip: {error}.", field="body", remedy="Send it as it is.") from None
     if unpacking.unconsumed_tail or not unpacking.eof:
         raise RequestTooLarge(
-            f"the body unfolds to more than {bytes_max} bytes, or is cut.",
+            f"the body decompresses to more than {bytes_max} bytes, or is cut.",
             field="body",
             remedy=f"Send at most {bytes_max} bytes.",
             bytes_max=bytes_max,

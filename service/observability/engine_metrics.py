@@ -54,7 +54,7 @@ class EngineCollector(Collector):
             total += count
             buckets.append((bound, float(total)))
         return HistogramMetricFamily(
-            "headwater_batch_entries", "Entries behind one CAS.", buckets=buckets, sum_value=self._counts.entries
+            "headwater_batch_entries", "Entries per CAS.", buckets=buckets, sum_value=self._counts.entries
         )
 
 

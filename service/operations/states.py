@@ -54,7 +54,7 @@ class States:
     def next(self, token: str, limit: int, may_see: MaySee | None = None) -> StatePage:
         position = read_token(token, StateToken)
         if position.realm != self._kernel.realm:
-            raise InvalidInput("the token is of another realm.", field="token", remedy="Begin without a token.")
+            raise InvalidInput("the token is of another realm.", field="token", remedy="Start again without a token.")
         log = PointerLog(self._kernel, position.pointer)
         return self._page(log, log.head(), position.seq, position.after, limit, position.entry_id, may_see)
 

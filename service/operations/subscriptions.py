@@ -89,7 +89,7 @@ class Subscribing:
         return self._info(self._rows.write(read, record))
 
     def rewind(self, name: str, body: Rewind, request_id: str = "") -> SubscriptionInfo:
-        """Set positions anew, back or forth."""
+        """Reset positions, back or forth."""
         if (done := self._done_by(name, request_id)) is not None:
             return done
         read = self._expect(name, body.version)

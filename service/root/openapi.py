@@ -41,7 +41,7 @@ _PATH_TEXTS = {
     "realm": ("Name of a realm.", {"type": "string", "minLength": 1, "maxLength": 128}),
     "id": ("64 hex digits.", {"type": "string", "pattern": "^[0-9a-f]{64}$"}),
     "catalog": ("Name of a catalog.", {"type": "string", "minLength": 1, "maxLength": 256}),
-    "namespace": ("Path of a namespace, levels parted by %1F.", {"type": "string", "minLength": 1, "maxLength": 1000}),
+    "namespace": ("Path of a namespace, levels separated by %1F.", {"type": "string", "minLength": 1, "maxLength": 1000}),
     "type": ("What it is.", {"type": "string", "enum": ["branch", "tag"]}),
     "reference": ("Name of a branch or tag; percent-encode a slash.", {"type": "string", "minLength": 1, "maxLength": 256}),
     "principal": ("Name of a principal.", {"type": "string", "minLength": 1, "maxLength": 128}),
@@ -204,7 +204,7 @@ def _header_parameters(route: FeedRoute) -> list[dict[str, Any]]:
     if route.method in _MUTATING:
         found.append(_header("Idempotency-Key", "The same key does it once, however often it is sent."))
     if 412 in route.also:
-        found.append(_header("If-Match", "An ETag that was told before: only if that version is the newest."))
+        found.append(_header("If-Match", "An ETag from an earlier response: succeeds only if that version is the newest."))
     return found
 
 

@@ -33,7 +33,7 @@ def storage_options(server: str, clients: str, *, tell_secrets: bool) -> Storage
     secret = next((name for name in told if is_secret(name)), None)
     if secret is not None and not tell_secrets:
         raise InvalidInput(
-            f"{secret} is a secret, and every client that may load a table would be told it.",
+            f"{secret} is a secret, and every client that may load a table could read it.",
             field="storage_client_options",
             remedy="Leave it out, or set storage_client_secrets=true.",
         )

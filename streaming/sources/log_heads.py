@@ -62,7 +62,9 @@ class LogHeads:
     def _given(self, offset: LogOffset) -> LogOffset:
         if offset.realm != self.realm:
             raise CursorReset(
-                f"the position is of realm {offset.realm}, the log of {self.realm}.", field="after", remedy="Begin anew."
+                f"the position is of realm {offset.realm}, the log of {self.realm}.",
+                field="after",
+                remedy="Start again without a cursor.",
             )
         return offset
 
@@ -136,7 +138,11 @@ class LogHeads:
             return
         now = realm_instance(self._store, self.options.realm)
         if now != self.realm:
-            raise CursorReset(f"realm {self.realm} was deleted and made again as {now}.", field="realm", remedy="Begin anew.")
+            raise CursorReset(
+                f"realm {self.realm} was deleted and made again as {now}.",
+                field="realm",
+                remedy="Start again without a cursor.",
+            )
         self._realm_checked_at = time.monotonic()
 
     def _all(self) -> dict[str, PointerRow]:

@@ -80,7 +80,7 @@ def ranges_between(start: LogOffset, end: LogOffset) -> list[LogRange]:
         raise CursorReset(
             f"the position is of realm {start.realm}, the log of {end.realm}: the realm was deleted and made again.",
             field="realm",
-            remedy="Begin anew, with a new checkpoint.",
+            remedy="Start again with a new checkpoint.",
         )
     found = [LogRange(name, start.pointers.get(name, OffsetPosition(0)), last) for name, last in sorted(end.pointers.items())]
     return [one for one in found if one.count > 0]

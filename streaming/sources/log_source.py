@@ -121,7 +121,7 @@ class LogStreamReader(DataSourceStreamReader):
             raise CursorReset(
                 f"the checkpoint is of realm {begin.realm}, the log of {self._heads.realm}: it was deleted and made again.",
                 field="realm",
-                remedy="Begin anew, with a new checkpoint.",
+                remedy="Start again with a new checkpoint.",
             )
         self._planned = stop
         ranges = ranges_between(begin, stop)
@@ -174,7 +174,7 @@ def _replaced(share: LogPartition, head: LogHead) -> CursorReset:
     return CursorReset(
         f"{share.pointer}: the entries that were planned are not in this history; it was replaced under the reader.",
         field="after",
-        remedy="Begin anew, with a new checkpoint.",
+        remedy="Start again with a new checkpoint.",
         oldest=head.row.floor,
         head=head.seq,
     )

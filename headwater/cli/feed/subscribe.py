@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @click.option("--branch", default="main", show_default=True, help="The branch to read, if no pointer is named.")
 @in_catalog
 @click.option("--after", help="A commit id, a seq, a cursor, a time, earliest or latest; earliest, if left out.")
-@click.option("--from-commit", metavar="ID", help="Begin behind this commit; the same as --after, and the way for Kafka.")
+@click.option("--from-commit", metavar="ID", help="Start after this commit; the same as --after, and the only way for Kafka.")
 @click.option("--follow", is_flag=True, help="Wait for more.")
 @click.option("--limit", type=click.IntRange(1), help="Stop after so many.")
 @click.option("--stream", is_flag=True, help="Of a server: over server-sent events instead of polls.")

@@ -19,7 +19,7 @@ from headwater.schemas.errors import InvalidInput
 to_url = click.option("--url", required=True, metavar="URL", help="The address to call, e.g. https://example.com/hook.")
 secret_from = click.option(
     "--secret-env", default="HEADWATER_WEBHOOK_SECRET", show_default=True, metavar="NAME",
-    help="The variable that holds the secret to sign with; several, parted by commas, while it is changed.",
+    help="The variable that holds the secret to sign with; several, separated by commas, while it is being rotated.",
 )  # fmt: skip
 private = click.option("--allow-private", is_flag=True, help="Call private, loopback and link-local addresses too.")
 tries = click.option("--tries", default=TRIES_MAX, show_default=True, type=click.IntRange(1, 100), help="How often at most.")

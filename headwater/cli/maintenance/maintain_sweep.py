@@ -161,7 +161,7 @@ def _what_is_wrong(report: Any) -> str:
 @click.command("retained")
 @in_realms
 @click.option("--follow", is_flag=True, help="Go on until it is interrupted.")
-@click.option("--reseed", is_flag=True, help="Forget the set and begin anew by walking.")
+@click.option("--reseed", is_flag=True, help="Discard the set and seed it again by walking.")
 @click.option("--batch", type=click.IntRange(1), default=100_000, show_default=True, help="Changes at once.")
 @click.option("--kafka", is_flag=True, help="Read the realm's topic (setting kafka_bootstrap), not the store's log.")
 @as_json

@@ -128,7 +128,7 @@ def _happened(summary: Summary) -> Iterator[tuple[str, str]]:
     yield "writers", f"{summary.writers} processes on one {STORE_FILE}, and one follower"
     yield "changes", f"{summary.changes} on {summary.branches} branches: {kinds}"
     yield "operations", f"{summary.operations}; {summary.tables} tables are on main now"
-    yield "conflicts", f"{summary.conflicts} commits came too late, were told so, read again and repeated"
+    yield "conflicts", f"{summary.conflicts} commits lost a race, were refused as conflicts, read again and were repeated"
     yield "kill -9", _fate(summary)
     yield "follower", f"half of all changes were shown within {summary.follower_delay_seconds * 1_000:.0f} ms of their commit"
 

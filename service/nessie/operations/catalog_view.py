@@ -80,7 +80,9 @@ class CatalogView:
         entry = stored_entry(self.kernel, entry_id)
         named = None if entry is None else parse_reference_pointer(entry.pointer)
         if named is None or named.catalog_id != self.catalog.id:
-            raise ReferenceNotFound("the state that was read from is gone.", field="page-token", remedy="Begin anew.")
+            raise ReferenceNotFound(
+                "the state that was read from is gone.", field="page-token", remedy="Start again without a token."
+            )
         return self.kernel.walk.load(entry_id)
 
     def committed(self, logged: LogRecord) -> LogRecord | None:
