@@ -10,6 +10,7 @@ from __future__ import annotations
 import abc
 import enum
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -43,6 +44,18 @@ class Durability(msgspec.Struct, frozen=True, kw_only=True):
     settings: dict[str, str]
     """The settings that were read, as the server spells them (synchronous, fsync, commitlog_sync …)."""
     warnings: list[str] = []
+
+
+MoveToken: TypeAlias = tuple[Any, ...]
+"""What a backend knows of a realm's moves; it means something to the backend that gave it alone, and is never stored."""
+
+
+class Moves(msgspec.Struct, frozen=True):
+    """The pointers that may have moved, and what to ask with next."""
+
+    token: MoveToken
+    versions: dict[str, int | None] = {}
+    """By name, the version of the row; None where the database would have to read it."""
 
 
 class DeleteResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,10 +120,11 @@ class Backend(abc.ABC):
         """Remove the row if its version and head are those of `expected`; only purges do this."""
 
     @abc.abstractmethod
-    def pointers_moved_since(self, realm: str, since_micros: int) -> Iterator[str]:
-        """Names of pointers whose row may have been written at or after that time, at a cost that grows with the moves
-        and not with the pointers. It may name too many, and never misses one whose write was sent after
-        `since_micros` by the writer's clock: callers subtract clock skew and the longest write."""
+    def moves_since(self, realm: str, token: MoveToken | None) -> Moves:
+        """Pointers whose rows were written since the token was given, at a cost that grows with the moves and not with the
+        pointers. Without a token it names none: read the pointers afterwards, then ask with the token that came.
+        ⚠ It may name too many, and never misses one: a write that a read would not have seen when the token was given is
+        named by the first call after it became visible, however long it took and whatever any clock says."""
 
     def listen(self, wake: Callable[[], None]) -> Callable[[], None] | None:
         """Have `wake` called, on some thread, soon after pointers moved in any process; returns what stops it. Only a hint:

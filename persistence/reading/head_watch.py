@@ -11,17 +11,17 @@ import asyncio
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 
 from headwater.persistence.commit.draft import Draft
 from headwater.persistence.log.log_entry import LogRecord
+from headwater.persistence.reading.moved_pointers import MovedPointers
 from headwater.persistence.reading.pointer_log import LogHead, PointerLog
 from headwater.persistence.rows import PointerRow
 from headwater.persistence.store import RealmKernel
 from headwater.schemas.errors import HeadwaterError, StoreUnavailable
 
-LATE_SECONDS = 5.0
-"""How much later than its time stamp a move may become visible: clock skew between writers and the longest single write."""
 STALE_POLLS = 20
 """After so many intervals without a successful poll, known heads no longer count as new."""
 
@@ -40,7 +40,9 @@ class HeadWatch:
         self._waiters: dict[str, set[Wake]] = {}
         self._lock = threading.Lock()
         self._closing = threading.Event()
-        self._asked_until = 0
+        self._moved = MovedPointers(kernel)
+        self._being_read: Counter[str] = Counter()
+        """⚠ A move that comes while a head is read, and before it is known, must be learned as well."""
         self._polled_at = 0.0
         self._thread: threading.Thread | None = None
         self._nudged = threading.Event()
@@ -53,8 +55,15 @@ class HeadWatch:
         known = self._heads.get(pointer)
         if known is not None and self._is_fresh():
             return known
-        head = PointerLog(self._kernel, pointer).head()
-        self._learn(pointer, head.row, head.newest)
+        with self._lock:
+            self._being_read[pointer] += 1
+        try:
+            head = PointerLog(self._kernel, pointer).head()
+            self._learn(pointer, head.row, head.newest)
+        finally:
+            with self._lock:
+                self._being_read[pointer] -= 1
+                self._being_read += Counter()  # forgets what is at 0
         return head
 
     def known(self, pointer: str) -> LogHead | None:
@@ -147,8 +156,8 @@ class HeadWatch:
             return
         with self._lock:
             if self._thread is None and not self._closing.is_set():
-                self._asked_until = self._kernel.store.clock.now_micros()
                 self._polled_at = time.monotonic()
+                self._moved.start()
                 self._thread = threading.Thread(target=self._poll_until_closed, name="head-watch", daemon=True)
                 self._thread.start()
                 self._stop_listening = self._kernel.store.backend.listen(self._nudged.set)
@@ -159,6 +168,7 @@ class HeadWatch:
             self._nudged.clear()
             if self._closing.is_set():
                 return
+            began = time.monotonic()
             try:
                 self._poll()
             except StoreUnavailable:  # known heads grow stale, and are read strongly until it is over
@@ -166,14 +176,16 @@ class HeadWatch:
             except HeadwaterError:  # one bad pointer must not end the watch of all: heads count as old until it is mended
                 _log.exception("looking for moved pointers failed")
                 continue
-            self._polled_at = time.monotonic()
+            self._polled_at = began
 
     def _poll(self) -> None:
-        store, realm = self._kernel.store, self._kernel.realm
-        now = store.clock.now_micros()
-        since = self._asked_until - int(LATE_SECONDS * 1_000_000)
-        moved = [name for name in store.backend.pointers_moved_since(realm, since) if name in self._heads]
-        for name, row in store.backend.read_pointers(realm, moved).items():
-            if row.version > self._heads[name].row.version and row.head:
+        for name, row in self._moved.read_moved(self._is_news).items():
+            known = self._heads.get(name)
+            if row.head and (known is None or row.version > known.row.version):
                 self._learn(name, row, self._kernel.walk.load(row.head))
-        self._asked_until = now
+
+    def _is_news(self, name: str, version: int | None) -> bool:
+        known = self._heads.get(name)
+        if known is None:
+            return name in self._being_read
+        return version is None or version > known.row.version

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 
-from headwater.persistence.reading.head_watch import LATE_SECONDS
+from headwater.persistence.reading.moved_pointers import MovedPointers
 from headwater.persistence.reading.pointer_log import PointerLog
 from headwater.persistence.rows import PointerRow
 from headwater.persistence.store import RealmKernel
@@ -28,7 +28,7 @@ class LogHeads:
         self._store = opened_store(options.store)
         self.realm = realm_instance(self._store, options.realm)
         self._rows: dict[str, PointerRow] | None = None
-        self._asked_until = 0
+        self._moved = MovedPointers(self.kernel)
         self._asked_at = 0.0
         self._realm_checked_at = time.monotonic()
 
@@ -118,13 +118,15 @@ class LogHeads:
         self._wait_for_next_look()
         self._check_realm()
         if self._rows is None:
+            self._moved.start()
             self._rows = self._all()
             return
-        now = self._store.clock.now_micros()
-        since = self._asked_until - int(LATE_SECONDS * 1_000_000)
-        moved = {name for name in self._store.backend.pointers_moved_since(self.realm, since) if self.options.selects(name)}
-        self._rows |= self._read(sorted(moved))
-        self._asked_until = now
+        moved = self._moved.read_moved(self._is_news)
+        self._rows |= {name: row for name, row in moved.items() if row.head}
+
+    def _is_news(self, name: str, version: int | None) -> bool:
+        known = (self._rows or {}).get(name)
+        return self.options.selects(name) and (known is None or version is None or version > known.version)
 
     def _wait_for_next_look(self) -> None:
         """Spark asks a hundred times a second."""
@@ -146,7 +148,6 @@ class LogHeads:
         self._realm_checked_at = time.monotonic()
 
     def _all(self) -> dict[str, PointerRow]:
-        self._asked_until = self._store.clock.now_micros()
         rows: dict[str, PointerRow] = {}
         for names in self._names():
             rows |= self._read(names)

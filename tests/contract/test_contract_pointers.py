@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import time
 
 import pytest
 
@@ -133,47 +132,6 @@ def test_the_longest_name_is_kept_and_a_longer_one_refused(backend: Backend, rea
     for refused in (longest + "x", "", "a\0b"):
         with pytest.raises(InvalidName):
             backend.reserve_pointer(realm, refused, pointer())
-
-
-# ── which have moved ────────────────────────────────────────────────────────────────────────────────────────
-
-
-def now_micros() -> int:
-    return time.time_ns() // 1_000
-
-
-def reserve(backend: Backend, realm: str, name: str) -> None:
-    """As the SPI wants it: the name first."""
-    backend.add_name(realm, name)
-    assert backend.reserve_pointer(realm, name, pointer(1))
-
-
-def test_a_pointer_that_was_written_after_a_time_is_named(backend: Backend, other_backend: Backend, realm: str) -> None:
-    for name in ("p0", "p1", "p2", "p3", "p4", "new"):
-        backend.add_name(realm, name)
-    for n in range(5):
-        reserve(backend, realm, f"p{n}")
-    before = now_micros()
-    assert backend.cas_pointer(realm, "p1", pointer(1), pointer(2))
-    assert backend.commit(realm, "p2", pointer(1), pointer(2), [])
-    reserve(backend, realm, "new")
-    assert {"p1", "p2", "new"} <= set(other_backend.pointers_moved_since(realm, before))
-    for long_ago in (before - 60_000_000, before - 86_400_000_000, 0):
-        assert {"p0", "p1", "p2", "p3", "p4", "new"} == set(backend.pointers_moved_since(realm, long_ago))
-
-
-def test_no_pointer_has_moved_since_tomorrow_nor_in_another_realm(backend: Backend, realm: str, other_realm: str) -> None:
-    reserve(backend, realm, "main")
-    assert list(backend.pointers_moved_since(realm, now_micros() + 86_400_000_000)) == []
-    assert list(backend.pointers_moved_since(other_realm, 0)) == []
-
-
-def test_every_move_of_many_is_named_while_others_go_on(backend: Backend, realm: str) -> None:
-    reserve(backend, realm, "hot")
-    for version in range(1, 13):
-        before = now_micros()
-        assert backend.cas_pointer(realm, "hot", pointer(version), pointer(version + 1))
-        assert "hot" in set(backend.pointers_moved_since(realm, before))
 
 
 def test_a_version_that_came_again_with_another_head_is_not_the_one_that_was_read(backend: Backend, realm: str) -> None:

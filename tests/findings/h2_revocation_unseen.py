@@ -1,9 +1,10 @@
-"""A revoked right is still allowed in another process, for as long as the pointer does not move again.
+"""A right that a process with a clock 7 s behind revoked must no longer be allowed in another process.
 
-Run from the project's root: .venv/bin/python tests/findings/h2_revocation_unseen.py  (internal names are those of the version it was found in.)
+Exits 1 while the defect is there, 0 when it is not. Run from the project's root: .venv/bin/python tests/findings/h2_revocation_unseen.py
 """
 
 import os
+import sys
 import tempfile
 import time
 
@@ -46,9 +47,12 @@ class Behind:
 A.store.backend._clock = Behind()
 realm_grants(kA).revoke("r", Right.REALM_MANAGE, meta=M)
 print("A (clock 7 s behind) acknowledged the revocation")
+still_allowed = True
 for _ in range(3):
     time.sleep(1.5)
-    print("B: eve may manage the realm:", ok(), "| watch fresh:", w._is_fresh())
+    still_allowed = ok()
+    print("B: eve may manage the realm:", still_allowed, "| watch fresh:", w._is_fresh())
 w.close()
 A.close()
 B.close()
+sys.exit(1 if still_allowed else 0)

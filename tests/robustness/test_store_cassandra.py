@@ -1,4 +1,4 @@
-"""What is true of Cassandra alone: consistency fixed in the store, names that outlive rows, hints, deletes by writetime."""
+"""What is true of Cassandra alone: consistency fixed in the store, names that outlive rows, announcements, exact deletes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from cassandra import ConsistencyLevel
 from cassandra.policies import FallthroughRetryPolicy, NoSpeculativeExecutionPolicy
 
 from headwater.persistence.backend import DeleteResult, DurabilityLevel
-from headwater.persistence.backends.cassandra import mutable_rows, open_cassandra, scans
+from headwater.persistence.backends.cassandra import cassandra_backend, move_journal, mutable_rows, open_cassandra, scans
 from headwater.persistence.backends.cassandra.calls import Call, Calls
 from headwater.persistence.backends.cassandra.cassandra_backend import CassandraBackend
 from headwater.persistence.backends.cassandra.cluster import PLAIN, SERIAL
+from headwater.persistence.backends.cassandra.move_journal import MoveJournal
 from headwater.persistence.backends.cassandra.names import bucket_of
 from headwater.persistence.backends.cassandra.objects import write_calls
+from headwater.persistence.backends.cassandra.schema import MOVED_TTL_SECONDS
 from headwater.persistence.rows import ScannedRow, Table
-from headwater.schemas.errors import StoreNotCreated, StoreRefused, StoreUnavailable
+from headwater.schemas.errors import OutcomeUnknown, StoreNotCreated, StoreRefused, StoreUnavailable
 from tests.support.faults.manual_clock import ManualClock
 from tests.support.fixtures.contract_rows import an_object, pointer, scan_all
 from tests.support.fixtures.contract_rows import mutable as a_mutable
@@ -186,30 +188,117 @@ def test_names_go_with_the_rows_that_a_purge_deletes_once_they_are_old(
     assert backend.list_mutable(realm, "lease") == []
 
 
-# ── hints of moves ──────────────────────────────────────────────────────────────────────────────────────────
+# ── announcements of moves ──────────────────────────────────────────────────────────────────────────────────
 
 
-def test_moves_beyond_the_life_of_hints_are_answered_with_every_name(
-    backend: CassandraBackend, later: CassandraBackend, realm: str
+def announced(backend: CassandraBackend, realm: str) -> list[str]:
+    rows = backend._calls.run(
+        backend._calls.read("SELECT name FROM {ks}.moved WHERE realm = ? AND writer = ?", (realm, WRITER))
+    )
+    return [name for (name,) in rows.rows]
+
+
+WRITER = "the one that tests read"
+
+
+@pytest.fixture
+def journal(backend: CassandraBackend, monkeypatch: pytest.MonkeyPatch) -> MoveJournal:
+    """A new one, without the thread that closes announcements: tests do."""
+    made = MoveJournal(backend._calls)
+    monkeypatch.setattr(made, "_writer", WRITER)
+    monkeypatch.setattr(made, "_start_closing_thread", lambda: None)
+    monkeypatch.setattr(backend, "_moves", made)
+    return made
+
+
+def test_a_reader_that_has_not_asked_for_longer_than_announcements_live_is_told_every_name(
+    backend: CassandraBackend, realm: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("moved", "still"):
         backend.add_name(realm, name)
+    token = backend.moves_since(realm, None).token
     backend.reserve_pointer(realm, "moved", pointer(1))
-    now = time.time_ns() // 1_000
-    assert list(backend.pointers_moved_since(realm, now - 1_000_000)) == ["moved"]
-    assert list(later.pointers_moved_since(realm, now)) == ["moved", "still"], "an hour and a half ago, by that clock"
+    assert list(backend.moves_since(realm, token).versions) == ["moved"]
+    for sleep_seconds in (2 * MOVED_TTL_SECONDS, -60):
+        now = time.time() + sleep_seconds
+        with monkeypatch.context() as patched:
+            patched.setattr(move_journal, "_now", lambda now=now: (time.monotonic(), now))
+            assert list(backend.moves_since(realm, token).versions) == ["moved", "still"]
 
 
-def test_a_hint_is_written_before_the_pointer_and_once_per_window(
+def test_a_pointer_is_announced_before_it_is_written_and_once_for_a_while(
+    backend: CassandraBackend, realm: str, journal: MoveJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not backend.cas_pointer(realm, "refused", pointer(1), pointer(2)), "there is no such pointer"
+    for _ in range(3):
+        backend.cas_pointer(realm, "refused", pointer(1), pointer(2))
+    assert announced(backend, realm) == ["refused"]
+    monkeypatch.setattr(move_journal, "KEEP_SECONDS", 0.0)
+    backend.cas_pointer(realm, "refused", pointer(1), pointer(2))
+    assert announced(backend, realm) == ["refused", "refused"]
+
+
+def test_announcements_that_are_no_longer_used_are_closed_and_cost_readers_nothing(
+    backend: CassandraBackend, realm: str, journal: MoveJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = backend.moves_since(realm, None).token
+    assert backend.reserve_pointer(realm, "main", pointer(1))
+    journal.close_unused()
+    moves = backend.moves_since(realm, token)
+    assert list(moves.versions) == ["main"]
+    assert list(backend.moves_since(realm, moves.token).versions) == ["main"], "open: it may move again unannounced"
+    monkeypatch.setattr(move_journal, "KEEP_SECONDS", 0.0)
+    journal.close_unused()
+    last = backend.moves_since(realm, moves.token)
+    assert list(last.versions) == ["main"], "closed since the token: read once more"
+    sent: list[Call] = []
+    really = backend._calls._send
+    monkeypatch.setattr(backend._calls, "_send", lambda call, page=None: sent.append(call) or really(call, page))
+    assert backend.moves_since(realm, last.token).versions == {}
+    assert len(sent) == 1, "who is idle is not asked for its announcements"
+
+
+def test_an_announcement_stays_open_until_a_write_of_unknown_outcome_can_no_longer_land(
+    backend: CassandraBackend, realm: str, journal: MoveJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert backend.reserve_pointer(realm, "main", pointer(1))
+    monkeypatch.setattr(move_journal, "KEEP_SECONDS", 0.0)
+    journal.close_unused()
+    token = backend.moves_since(realm, None).token
+    with monkeypatch.context() as patched, pytest.raises(OutcomeUnknown):
+        patched.setattr(cassandra_backend.pointers, "cas_pointer", _unanswered)
+        backend.cas_pointer(realm, "main", pointer(1), pointer(2))
+    for _ in range(3):
+        journal.close_unused()
+        moves = backend.moves_since(realm, token)
+        assert list(moves.versions) == ["main"], "what was sent may land at any time"
+        token = moves.token
+    # As if the coordinator had only now come to it.
+    assert cassandra_backend.pointers.cas_pointer(backend._calls, realm, "main", pointer(1), pointer(2))
+    journal.close_unused()
+    moves = backend.moves_since(realm, token)
+    assert list(moves.versions) == ["main"]
+    assert backend.moves_since(realm, moves.token).versions == {}
+
+
+def _unanswered(*_: object) -> bool:
+    raise OutcomeUnknown("the node did not answer")
+
+
+def test_the_journal_closes_by_itself_when_its_process_rests(
     backend: CassandraBackend, realm: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    window = backend._moves._window_now()
-    monkeypatch.setattr(backend._moves, "_window_now", lambda: window)
-    assert not backend.cas_pointer(realm, "refused", pointer(1), pointer(2)), "there is no such pointer"
-    assert list(backend.pointers_moved_since(realm, time.time_ns() // 1_000)) == ["refused"], "named all the same, before"
-    assert backend._moves.hint_call(realm, "refused") is None
-    monkeypatch.setattr(backend._moves, "_window_now", lambda: window + 1)
-    assert backend._moves.hint_call(realm, "refused") is not None
+    monkeypatch.setattr(move_journal, "KEEP_SECONDS", 0.05)
+    journal = MoveJournal(backend._calls)
+    journal.settled(journal.announce(realm, "main"))
+    thread = journal._thread
+    assert thread is not None
+    thread.join(60)
+    assert not thread.is_alive()
+    assert journal._realms[realm].published == (2, False)
+    journal.settled(journal.announce(realm, "main"))
+    assert journal._thread is not None, "it starts again with the next move"
+    journal.close()
 
 
 # ── deletes by writetime ────────────────────────────────────────────────────────────────────────────────────

@@ -42,6 +42,7 @@ class BackendMachine(RuleBasedStateMachine):
         self.model: dict[Table, dict[tuple[str, str, str, int, int], Kept]] = {table: {} for table in Table}
         self.scanned: list[tuple[ScannedRow, int]] = []
         self.moved: set[tuple[str, str]] = set()
+        self.tokens = {realm: backend.moves_since(realm, None).token for realm in self.realms}
 
     def _keep(self, table: Table, key: tuple[str, str, str, int, int], row: Any) -> None:
         self.model[table][key] = (row, next(_serial))
@@ -222,7 +223,7 @@ class BackendMachine(RuleBasedStateMachine):
         for realm in self.realms:
             there = {key[2] for key in self.model[Table.POINTERS] if key[0] == realm}
             named = {key[2] for key in self.model[Table.NAMES] if key[0] == realm}
-            assert there & named <= set(self.backend.pointers_moved_since(realm, 0))
+            assert there & named <= set(self.backend.moves_since(realm, self.tokens[realm]).versions)
 
 
 def _key(row: ScannedRow) -> tuple[str, str, str, int, int]:

@@ -1,8 +1,8 @@
 """A `cassandra://` URL enters; a backend over Cassandra leaves. Mutable rows take LWT for every write, immutable rows never.
 
-url.py (what was asked) → cluster.py (sessions, consistency) → calls.py (sent, retried, fanned out; failures.py names what
-went wrong) → pointers.py, moves.py, names.py, objects.py, mutable_rows.py, scans.py (one kind of row
-each) → store.py (the SPI).
+url.py (what was asked) → cluster.py (sessions, consistency) → calls.py (sent, retried, fanned out; cassandra_errors.py names
+what went wrong) → pointers.py, move_journal.py, names.py, objects.py, mutable_rows.py, scans.py (one kind of row each) →
+cassandra_backend.py (the SPI).
 """
 
 from __future__ import annotations

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
-from headwater.persistence.backend import Abilities, Backend, DeleteResult, Durability
+from headwater.persistence.backend import Abilities, Backend, DeleteResult, Durability, Moves, MoveToken
 from headwater.persistence.backends.cassandra import mutable_rows, names, objects, pointers, scans, schema
-from headwater.persistence.backends.cassandra.calls import Calls
+from headwater.persistence.backends.cassandra.calls import Call, Calls
 from headwater.persistence.backends.cassandra.durability import read_durability
-from headwater.persistence.backends.cassandra.move_hints import MoveHints
+from headwater.persistence.backends.cassandra.move_journal import MoveJournal
+from headwater.persistence.backends.cassandra.objects import write_calls
 from headwater.persistence.backends.cassandra.url import parse_url
 from headwater.persistence.clock import Clock, SystemClock
 from headwater.persistence.limits import check_mutable_row, check_name, check_objects
 from headwater.persistence.rows import MutableRow, ObjectRow, PointerRow, ScannedRow, Split, Table
+from headwater.schemas.errors import HeadwaterError, OutcomeUnknown
 
 
 class CassandraBackend(Backend):
@@ -22,7 +25,7 @@ class CassandraBackend(Backend):
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
-        self._moves = MoveHints(calls)
+        self._moves = MoveJournal(calls)
 
     @classmethod
     def open(cls, url: str, clock: Clock | None = None) -> CassandraBackend:
@@ -40,6 +43,7 @@ class CassandraBackend(Backend):
         return read_durability(self._calls)
 
     def close(self) -> None:
+        self._moves.close()
         self._calls.close()
 
     # ── pointers ────────────────────────────────────────────────────────────────────────────────────────────
@@ -47,8 +51,7 @@ class CassandraBackend(Backend):
     def reserve_pointer(self, realm: str, name: str, row: PointerRow) -> bool:
         check_name(realm, "realm")
         check_name(name, "pointer")
-        self._moves.hint(realm, name)
-        return pointers.reserve_pointer(self._calls, realm, name, row)
+        return self._announced(realm, name, 0, (), lambda: pointers.reserve_pointer(self._calls, realm, name, row))
 
     def read_pointer(self, realm: str, name: str, *, decide: bool = False) -> PointerRow | None:
         # Both at the serial level: pointers.py says why that decides.
@@ -58,14 +61,33 @@ class CassandraBackend(Backend):
         return pointers.read_pointers(self._calls, realm, names)
 
     def cas_pointer(self, realm: str, name: str, expected: PointerRow, row: PointerRow) -> bool:
-        self._moves.hint(realm, name)
-        return pointers.cas_pointer(self._calls, realm, name, expected, row)
+        return self._cas(realm, name, expected, row, ())
 
     def delete_pointer(self, realm: str, name: str, expected: PointerRow) -> bool:
         return pointers.delete_pointer(self._calls, realm, name, expected)
 
-    def pointers_moved_since(self, realm: str, since_micros: int) -> Iterator[str]:
-        return self._moves.since(realm, since_micros)
+    def moves_since(self, realm: str, token: MoveToken | None) -> Moves:
+        return self._moves.since(realm, token)
+
+    def _cas(self, realm: str, name: str, expected: PointerRow, row: PointerRow, also: Sequence[Call]) -> bool:
+        cas = partial(pointers.cas_pointer, self._calls, realm, name, expected, row)
+        return self._announced(realm, name, expected.version, also, cas)
+
+    def _announced(self, realm: str, name: str, expected_version: int, also: Sequence[Call], lwt: Callable[[], bool]) -> bool:
+        """The announcement and whatever must be written before, all of it acknowledged, then the LWT."""
+        announced = self._moves.announce(realm, name, also)
+        in_doubt: int | None = expected_version
+        try:
+            applied = lwt()
+            in_doubt = None
+            return applied
+        except OutcomeUnknown:
+            raise
+        except HeadwaterError:
+            in_doubt = None
+            raise
+        finally:
+            self._moves.settled(announced, in_doubt)
 
     # ── names ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -80,23 +102,14 @@ class CassandraBackend(Backend):
     def write_objects(self, realm: str, rows: Sequence[ObjectRow]) -> None:
         check_name(realm, "realm")
         check_objects(rows)
-        self._calls.run_all(objects.write_calls(self._calls, realm, rows))
+        self._calls.run_all(write_calls(self._calls, realm, rows))
 
     def fetch_objects(self, realm: str, ids: Sequence[int]) -> dict[int, list[ObjectRow]]:
         return objects.fetch_objects(self._calls, realm, ids)
 
     def commit(self, realm: str, name: str, expected: PointerRow, row: PointerRow, objects: Sequence[ObjectRow]) -> bool:
-        """Objects and the hint side by side, all of them acknowledged, then the LWT."""
-        self._write_with_hint(realm, name, objects)
-        return self.cas_pointer(realm, name, expected, row)
-
-    def _write_with_hint(self, realm: str, name: str, rows: Sequence[ObjectRow]) -> None:
-        check_objects(rows)
-        hint = self._moves.hint_call(realm, name)
-        hint_calls = [] if hint is None else [hint[1]]
-        self._calls.run_all(hint_calls + objects.write_calls(self._calls, realm, rows))
-        if hint is not None:
-            self._moves.acknowledged(realm, name, hint[0])
+        check_objects(objects)
+        return self._cas(realm, name, expected, row, write_calls(self._calls, realm, objects))
 
     # ── mutable rows ─────────────────────────────────────────────────────────────────────────────────────────
 

@@ -3,8 +3,8 @@
 Two kinds of table. Mutable (`pointers`, `mutable_rows`, `headwater_schema`): every write and delete is an LWT, whose timestamps
 come from Paxos ballots; a plain write among them would be ordered by another clock and could vanish. Each write gives the
 row a new random `stamp`, by which a scan's delete tells it from one that was deleted and made anew with the same version.
-Immutable (`objects`, `names`, `mutable_row_names`, `moved`): no write is an LWT, timestamps are the client's, deletes carry the
-scanned writetime.
+Immutable (`objects`, `names`, `mutable_row_names`, `moved`) and of one writer each (`movers`): no write is an LWT, timestamps
+are the client's, deletes carry the scanned writetime.
 """
 
 from __future__ import annotations
@@ -42,10 +42,13 @@ TABLES = (
          realm text, type text, bucket int, key text, created_at bigint,
          PRIMARY KEY ((realm, type, bucket), key))""",
     f"""CREATE TABLE IF NOT EXISTS {{ks}}.moved (
-         realm text, window bigint, name text, PRIMARY KEY ((realm, window), name))
+         realm text, writer text, number bigint, name text, PRIMARY KEY ((realm, writer), number))
        WITH default_time_to_live = {MOVED_TTL_SECONDS} AND gc_grace_seconds = 3600
         AND compaction = {{{{'class': 'TimeWindowCompactionStrategy',
                            'compaction_window_unit': 'HOURS', 'compaction_window_size': 1}}}}""",
+    f"""CREATE TABLE IF NOT EXISTS {{ks}}.movers (
+         realm text, writer text, low bigint, is_open boolean, PRIMARY KEY ((realm), writer))
+       WITH default_time_to_live = {MOVED_TTL_SECONDS} AND gc_grace_seconds = 3600""",
 )
 
 _SCHEMA_TABLE = """CREATE TABLE IF NOT EXISTS {{ks}}.headwater_schema (

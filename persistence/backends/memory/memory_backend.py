@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from headwater.persistence.backend import Abilities, Backend, DeleteResult, Durability, DurabilityLevel
+from headwater.persistence.backend import Abilities, Backend, DeleteResult, Durability, DurabilityLevel, Moves, MoveToken
 from headwater.persistence.backends.memory.memory_store import BUCKETS, MemoryStore, RowKey, RowTable
 from headwater.persistence.clock import Clock, SystemClock
 from headwater.persistence.limits import check_mutable_row, check_name, check_objects
@@ -88,23 +88,22 @@ class MemoryBackend(Backend):
             self._remove_pointer(key)
             return True
 
-    def pointers_moved_since(self, realm: str, since_micros: int) -> Iterator[str]:
-        names = []
+    def moves_since(self, realm: str, token: MoveToken | None) -> Moves:
         with self.store.lock:
-            for name, moved_at in reversed(self.store.moved[realm].items()):
-                if moved_at < since_micros:
-                    break
-                names.append(name)
-        return iter(names)
+            since = self.store.writes if token is None else token[0]
+            moved = itertools.takewhile(lambda move: move[1] > since, reversed(self.store.moved[realm].items()))
+            return Moves((self.store.writes,), {name: self._version(realm, name) for name, _ in moved})
+
+    def _version(self, realm: str, name: str) -> int | None:
+        row = self.store.pointers.get(RowKey(realm, "", name))
+        return None if row is None else row.version
 
     def _put_pointer(self, key: RowKey, row: PointerRow) -> None:
-        store = self.store
-        store.pointers.put(key, row, store.next_revision())
-        # A clock that runs back must not hide a move behind an older one: times only grow.
-        store.newest_move = max(store.newest_move, self._clock.now_micros())
-        moved = store.moved[key.realm]
+        number = self.store.next_revision()
+        self.store.pointers.put(key, row, number)
+        moved = self.store.moved[key.realm]
         moved.pop(key.key, None)
-        moved[key.key] = store.newest_move
+        moved[key.key] = number
 
     def _remove_pointer(self, key: RowKey) -> None:
         self.store.pointers.remove(key)

@@ -69,8 +69,7 @@ class MemoryStore:
         self.sorted_names: defaultdict[str, list[str]] = defaultdict(list)
         self.sorted_keys: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
         self.moved: defaultdict[str, dict[str, int]] = defaultdict(dict)
-        """Realm → pointer → time of its newest write, the newest last."""
-        self.newest_move = 0
+        """Realm → pointer → number of its newest write, the newest last."""
 
     def next_revision(self) -> int:
         """Never used twice, so that a row that was deleted and written again is not taken for the old one."""

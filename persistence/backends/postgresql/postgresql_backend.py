@@ -13,7 +13,7 @@ import psycopg
 from sqlalchemy import Dialect
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
-from headwater.persistence.backend import Durability, DurabilityLevel
+from headwater.persistence.backend import Durability, DurabilityLevel, Moves, MoveToken
 from headwater.persistence.backends.postgresql import postgresql_statements as sql
 from headwater.persistence.backends.postgresql.postgresql_connections import (
     ConnectionParameters,
@@ -53,7 +53,7 @@ class PostgresqlBackend(SqlBackend):
     def __init__(
         self, parameters: ConnectionParameters, options: PostgresqlOptions | None = None, clock: Clock | None = None
     ) -> None:
-        super().__init__(Statements(postgresql_dialect()), clock or SystemClock())
+        super().__init__(Statements(postgresql_dialect(), first_move=sql.MOVE, next_move=sql.MOVE), clock or SystemClock())
         self._connections = PostgresqlConnections(parameters, options or PostgresqlOptions())
         self._commit = sql.commit_statement(self._statements).encode()
         self._deletes = {table: sql.delete_statement(table) for table in Table}
@@ -90,6 +90,19 @@ class PostgresqlBackend(SqlBackend):
 
     def read_pointers(self, realm: str, names: Sequence[str]) -> dict[str, PointerRow]:
         return {row[0]: pointer_row(row[1:]) for row in self._rows(sql.READ_POINTERS, (sorted(set(names)), realm))}
+
+    def moves_since(self, realm: str, token: MoveToken | None) -> Moves:
+        if token is None:
+            return Moves((self._rows(sql.READ_SNAPSHOT, ())[0][0],))
+        first, unfinished = sql.unseen(token[0])
+        moves = self._moves(realm, first, unfinished)
+        # Another server by the same address, restored or a standby that was behind: then everything may have changed.
+        return moves if sql.unseen(moves.token[0])[0] >= first else self._moves(realm, 0, [])
+
+    def _moves(self, realm: str, first: int, unfinished: list[int]) -> Moves:
+        rows = self._rows(sql.READ_MOVES, (realm, first, unfinished, realm))
+        snapshot = next(row[0] for row in rows if row[0] is not None)
+        return Moves((snapshot,), {name: version for _, name, version in rows if name is not None})
 
     def write_objects(self, realm: str, rows: Sequence[ObjectRow]) -> None:
         for batch in _batches(checked_objects(realm, rows)):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from headwater.persistence.backends.sql.keys import KEY_COLUMNS
 from headwater.persistence.backends.sql.statements import OBJECT_COLUMNS, POINTER_COLUMNS, Statements
-from headwater.persistence.backends.sql.tables import TABLES, mutable_rows, names, objects, pointers
+from headwater.persistence.backends.sql.tables import MOVE_COLLATION, TABLES, mutable_rows, names, objects, pointers
 from headwater.persistence.rows import Table
 
 WRITTEN_COLUMNS = ("id", "part", "type", "parts", "created_at", "payload")
@@ -38,6 +38,33 @@ FETCH_OBJECTS = f"""SELECT found.* FROM unnest(%b::bigint[]) AS wanted (id) CROS
 READ_POINTERS = f"""SELECT found.* FROM unnest(%b::text[]) AS wanted (name) CROSS JOIN LATERAL
  (SELECT name, {", ".join(POINTER_COLUMNS)} FROM {pointers.name} WHERE realm = %s AND name = wanted.name OFFSET 0) AS found"""
 """Parameters: names without duplicates, realm."""
+
+# A pointer's move number is the id of the transaction that wrote its row, coarse: a busy pointer then keeps its number for
+# GRAIN transactions of the server, so that its row is updated in place and no index changes. The token is a snapshot, and
+# what it could not see yet is exactly: transactions from its xmax on, and those that were in progress. A clock has no part
+# in it, and neither a transaction that stays open for long nor its commit at last is missed. Numbers above the present
+# xmax are of the server that the rows were dumped from.
+
+_GRAIN_BITS = 8
+MOVE = f"(pg_current_xact_id()::text::bigint >> {_GRAIN_BITS})"
+READ_SNAPSHOT = "SELECT pg_current_snapshot()::text"
+
+_BY_MOVE = f'SELECT name, version FROM {pointers.name} WHERE realm COLLATE "{MOVE_COLLATION}" = %s'
+READ_MOVES = f"""SELECT pg_current_snapshot()::text AS snapshot, NULL::text AS name, NULL::bigint AS version
+ UNION ALL SELECT NULL, moved.* FROM ({_BY_MOVE} AND move >= %s::bigint
+  AND move <= pg_snapshot_xmax(pg_current_snapshot())::text::bigint >> {_GRAIN_BITS}) AS moved
+ UNION ALL SELECT NULL, late.* FROM unnest(%b::bigint[]) AS unfinished (move) CROSS JOIN LATERAL
+  ({_BY_MOVE} AND move = unfinished.move OFFSET 0) AS late"""
+"""Parameters: realm, then those of `unseen`, with the realm once more at the end."""
+
+
+def unseen(snapshot: str) -> tuple[int, list[int]]:
+    """The lowest number of all transactions that began after the snapshot, and the lower ones of those in progress."""
+    _, newest, unfinished = snapshot.split(":")
+    first = int(newest) >> _GRAIN_BITS
+    numbers = {int(xid) >> _GRAIN_BITS for xid in unfinished.split(",") if xid}
+    return first, sorted(number for number in numbers if number < first)
+
 
 SAMPLE_BLOCKS = "SELECT pg_relation_size(%s::regclass) / current_setting('block_size')::bigint"
 

@@ -16,9 +16,6 @@ from headwater.persistence.limits import check_mutable_row, check_name, check_ob
 from headwater.persistence.rows import Anchor, MutableRow, ObjectRow, PointerRow, ScannedRow, Split, Table
 from headwater.schemas.errors import StoreNotCreated, StoreVersionMismatch
 
-MOVED_GRAIN_MICROS = 1_000_000
-"""`moved_at` is kept to the second: a hot pointer then changes no index, and `pointers_moved_since` names some too many."""
-
 SCAN_PAGE_ROWS = 1_000
 DELETE_BATCH_ROWS = 500
 REALM_DELETE_BATCH_ROWS = 2_000
@@ -75,8 +72,8 @@ class SqlBackend(Backend):
         check_name(realm, "realm")
         check_name(name, "pointer")
         statement = self._statements.reserve_pointer
-        now = self._clock.now_micros()
-        values = statement.bind(realm=realm, name=name, moved_at=_moved_at(now), revision=now, **pointer_values(row))
+        revision = self._clock.now_micros()
+        values = statement.bind(realm=realm, name=name, revision=revision, **pointer_values(row))
         return self._write(statement, values) == 1
 
     def read_pointer(self, realm: str, name: str, *, decide: bool = False) -> PointerRow | None:
@@ -88,10 +85,6 @@ class SqlBackend(Backend):
 
     def delete_pointer(self, realm: str, name: str, expected: PointerRow) -> bool:
         return self._write(self._statements.delete_pointer, (realm, name, expected.version, expected.head)) == 1
-
-    def pointers_moved_since(self, realm: str, since_micros: int) -> Iterator[str]:
-        for (name,) in self._read(self._statements.moved_pointers, (realm, _moved_at(since_micros))):
-            yield name
 
     # ── names ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -171,8 +164,7 @@ class SqlBackend(Backend):
     def _cas_values(self, realm: str, name: str, expected: PointerRow, row: PointerRow) -> Row:
         anchor_id, anchor_time = (row.anchor.entry_id, row.anchor.time_micros) if row.anchor else (None, None)
         new = (row.head, row.seq, row.floor, row.fence, row.version, anchor_id, anchor_time, row.created_at)
-        now = self._clock.now_micros()
-        return (*new, _moved_at(now), now, realm, name, expected.version, expected.head)
+        return (*new, self._clock.now_micros(), realm, name, expected.version, expected.head)
 
     def _page(self, table: Table, start: Key, end: Key | None, *, after: bool) -> list[Row]:
         columns = KEY_COLUMNS[table]
@@ -181,10 +173,6 @@ class SqlBackend(Backend):
             values |= {f"to_{column}": value for column, value in zip(columns, end, strict=True)}
         statement = self._statements.page(table, after=after, bounded=end is not None)
         return self._read(statement, statement.bind(**values, limit=SCAN_PAGE_ROWS))
-
-
-def _moved_at(micros: int) -> int:
-    return micros - micros % MOVED_GRAIN_MICROS
 
 
 def check_versions(found: Sequence[int]) -> None:

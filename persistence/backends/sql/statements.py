@@ -10,14 +10,14 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import msgspec
-from sqlalchemy import BigInteger, ColumnElement, Dialect, Text, bindparam, delete, func, literal_column, select, tuple_, update
+from sqlalchemy import BigInteger, ColumnElement, Dialect, bindparam, delete, func, literal_column, select, tuple_, update
 from sqlalchemy import Table as SqlTable
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.expression import ClauseElement
 
 from headwater.persistence.backends.sql.keys import KEY_COLUMNS, scanned_columns
-from headwater.persistence.backends.sql.tables import MOVE_COLLATION, TABLES, mutable_rows, names, objects, pointers, schema
+from headwater.persistence.backends.sql.tables import TABLES, mutable_rows, names, objects, pointers, schema
 from headwater.persistence.rows import Table
 
 POINTER_COLUMNS = ("head", "seq", "floor", "fence", "version", "anchor_id", "anchor_time", "created_at")
@@ -42,8 +42,11 @@ class Statement(msgspec.Struct, frozen=True):
 class Statements:
     """Every statement that both databases run in the same words."""
 
-    def __init__(self, dialect: Dialect) -> None:
+    def __init__(self, dialect: Dialect, *, first_move: str, next_move: str) -> None:
+        """`first_move` and `next_move` are the SQL of the move number of a pointer that is inserted or updated."""
         self.dialect = dialect
+        self._first_move: ColumnElement[int] = literal_column(first_move)
+        self._next_move: ColumnElement[int] = literal_column(next_move)
         self._pages: dict[tuple[Table, bool, bool], Statement] = {}
         self.read_version = self.compiled(select(schema.c.version))
         self.add_version = self.compiled(self._insert(schema).on_conflict_do_nothing())
@@ -88,17 +91,13 @@ class Statements:
         as_expected = (*this_one, same_version, pointers.c.head == bindparam("expected_head"))
         read = select(*[pointers.c[name] for name in POINTER_COLUMNS]).where(*this_one)
         new_values: dict[str, Any] = {name: bindparam(name) for name in POINTER_COLUMNS}
-        self.reserve_pointer = self.compiled(self._insert(pointers).on_conflict_do_nothing())
+        self.reserve_pointer = self.compiled(self._insert(pointers).values(move=self._first_move).on_conflict_do_nothing())
         self.read_pointer = self.compiled(read)
         self.read_pointer_locked = self.compiled(read.with_for_update())
-        new_values["moved_at"] = self._greatest(pointers.c.moved_at, bindparam("moved_at", type_=BigInteger))
+        new_values["move"] = self._next_move
         new_values["revision"] = self._next_revision(pointers, bindparam("revision", type_=BigInteger))
         self.cas_pointer = self.compiled(update(pointers).where(*as_expected).values(new_values))
         self.delete_pointer = self.compiled(delete(pointers).where(*as_expected))
-        on_sqlite = self.dialect.name == "sqlite"
-        realm = pointers.c.realm if on_sqlite else pointers.c.realm.collate(MOVE_COLLATION)
-        since = pointers.c.moved_at >= bindparam("since")
-        self.moved_pointers = self.compiled(select(pointers.c.name).where(realm == bindparam("realm", type_=Text), since))
 
     def _compile_names(self) -> None:
         insert = self._insert(names)

@@ -2,8 +2,10 @@
 
 Two rules shape the columns. Text compares by code point (BINARY on SQLite, COLLATE "C" on PostgreSQL), because pages, splits
 and cursors of both rely on one order. Payloads come last, so that a scan which leaves them out never touches their pages.
-`revision` is the time of a row's last write in microseconds, or one more than before where the clock stands still or goes
-back: it changes with every write, and a row that was deleted and made anew does not get an old one again, as a counter would.
+`move` says when a pointer's row was written, by the database's own order of writes and never by a clock: sqlite_moves.py and
+postgresql_statements.py say how. `revision` is the time of a row's last write in microseconds, or one more than before where
+the clock stands still or goes back: it changes with every write, and a row that was deleted and made anew does not get an old
+one again, as a counter would.
 """
 
 from __future__ import annotations
@@ -40,13 +42,13 @@ pointers = Table(
     Column("anchor_id", LargeBinary),
     Column("anchor_time", BigInteger),
     Column("created_at", BigInteger, nullable=False),
-    Column("moved_at", BigInteger, nullable=False),
+    Column("move", BigInteger, nullable=False),
     Column("revision", BigInteger, nullable=False),
-    # With room in each page and a coarse moved_at, PostgreSQL updates a hot pointer in place, without touching its indexes.
+    # With room in each page and a coarse move number, PostgreSQL updates a hot pointer in place, without touching its indexes.
     postgresql_with={"fillfactor": 50},
 )
 
-_BY_MOVE = "headwater_pointers_by_move"
+BY_MOVE = "headwater_pointers_by_move"
 
 MOVE_COLLATION = "POSIX"
 """The same order as "C" by another name. PostgreSQL uses an index only for comparisons of its own collation, and this keeps
@@ -98,4 +100,4 @@ def schema_ddl(dialect: Dialect) -> list[str]:
     """What creates all that is missing."""
     tables = [str(CreateTable(table, if_not_exists=True).compile(dialect=dialect)) for table in metadata.sorted_tables]
     realm = f'realm COLLATE "{MOVE_COLLATION}"' if dialect.name == "postgresql" else "realm"
-    return [*tables, f"CREATE INDEX IF NOT EXISTS {_BY_MOVE} ON {pointers.name} ({realm}, moved_at, name)"]
+    return [*tables, f"CREATE INDEX IF NOT EXISTS {BY_MOVE} ON {pointers.name} ({realm}, move, name)"]

@@ -11,11 +11,12 @@ from typing import Any
 from sqlalchemy import bindparam, select
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
-from headwater.persistence.backend import Durability, DurabilityLevel
+from headwater.persistence.backend import Durability, DurabilityLevel, Moves, MoveToken
 from headwater.persistence.backends.sql.keys import KEY_COLUMNS, Key, revision_key
 from headwater.persistence.backends.sql.sql_backend import Row, SqlBackend, checked_objects, grouped_by_id, pointer_row
 from headwater.persistence.backends.sql.statements import OBJECT_COLUMNS, POINTER_COLUMNS, Statement, Statements
 from headwater.persistence.backends.sql.tables import TABLES, objects, pointers
+from headwater.persistence.backends.sqlite import sqlite_moves
 from headwater.persistence.backends.sqlite.group_commit import GroupCommit
 from headwater.persistence.backends.sqlite.sqlite_connections import SqliteConnections, SqliteOptions
 from headwater.persistence.backends.sqlite.sqlite_schema import create_sqlite_schema
@@ -35,7 +36,9 @@ class SqliteBackend(SqlBackend):
     name = "sqlite"
 
     def __init__(self, path: Path, options: SqliteOptions | None = None, clock: Clock | None = None) -> None:
-        super().__init__(Statements(SQLiteDialect_pysqlite(paramstyle="qmark")), clock or SystemClock())
+        dialect = SQLiteDialect_pysqlite(paramstyle="qmark")
+        statements = Statements(dialect, first_move=sqlite_moves.FIRST_MOVE, next_move=sqlite_moves.NEXT_MOVE)
+        super().__init__(statements, clock or SystemClock())
         self._connections = SqliteConnections(path, options or SqliteOptions())
         self._commits = GroupCommit(self._connections)
         self._fetches: dict[int, str] = {}
@@ -72,6 +75,17 @@ class SqliteBackend(SqlBackend):
             with self._connections.reader() as connection:
                 found |= {row[0]: pointer_row(row[1:]) for row in connection.execute(sql, (realm, *some))}
         return found
+
+    def moves_since(self, realm: str, token: MoveToken | None) -> Moves:
+        with self._connections.reader() as connection:
+            if token is None:
+                counter = connection.execute(sqlite_moves.READ_COUNTER, (realm,)).fetchone()
+                return Moves((counter[0] if counter else 0,))
+            rows = connection.execute(sqlite_moves.READ_MOVES, (token[0] - sqlite_moves.GRAIN, realm)).fetchall()
+            newest = rows[0][0] if rows else 0
+            if newest < token[0]:  # another file by the same name: an older one
+                rows = connection.execute(sqlite_moves.READ_MOVES, (0, realm)).fetchall()
+        return Moves((newest,), {name: version for _, name, version in rows if name is not None})
 
     def write_objects(self, realm: str, rows: Sequence[ObjectRow]) -> None:
         values = self._object_values(realm, rows)
@@ -128,6 +142,11 @@ class SqliteBackend(SqlBackend):
             )
             sql = self._fetches[length] = self._statements.compiled(query.order_by(objects.c.id, objects.c.part)).sql
         return sql
+
+    def delete_realms(self, realms: Sequence[str]) -> None:
+        super().delete_realms(realms)
+        values = [(realm,) for realm in realms]
+        self._commits.run(lambda connection: connection.executemany(sqlite_moves.DELETE_COUNTER, values))
 
     # ── what SqlBackend asks for ────────────────────────────────────────────────────────────────────────────
 

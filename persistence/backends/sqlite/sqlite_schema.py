@@ -11,6 +11,7 @@ from headwater.persistence.backends.sql.statements import Statements
 from headwater.persistence.backends.sql.tables import SCHEMA_VERSION, schema, schema_ddl
 from headwater.persistence.backends.sqlite.sqlite_connections import PAGE_BYTES, SqliteConnections
 from headwater.persistence.backends.sqlite.sqlite_errors import is_busy, sqlite_error
+from headwater.persistence.backends.sqlite.sqlite_moves import MOVES_DDL
 from headwater.schemas.errors import StoreRefused
 
 WAL_SWITCH_SECONDS_MAX = 10.0
@@ -23,7 +24,7 @@ def create_sqlite_schema(connections: SqliteConnections, statements: Statements,
             _check_not_foreign(connection, path)
             _switch_to_wal(connection, path)
             connection.execute("BEGIN IMMEDIATE")
-            for ddl in schema_ddl(statements.dialect):
+            for ddl in (*schema_ddl(statements.dialect), *MOVES_DDL):
                 connection.execute(ddl)
             found = [row[0] for row in connection.execute(statements.read_version.sql)]
             if not found:

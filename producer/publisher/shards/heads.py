@@ -8,13 +8,12 @@ import time
 from collections.abc import Callable
 
 from headwater.persistence.commit.draft import Draft
+from headwater.persistence.reading.moved_pointers import MovedPointers
 from headwater.persistence.rows import PointerRow
 from headwater.persistence.store import RealmKernel
 from headwater.schemas.errors import HeadwaterError
 from headwater.schemas.topics import partition_of
 
-LATE_SECONDS = 5.0
-"""How much later than its time stamp a move may become visible: clock skew between writers and the longest single write."""
 SWEEP_SECONDS = 60.0
 """How often every pointer is read, whatever the moves say."""
 PAGE_NAMES = 1_000
@@ -66,7 +65,7 @@ class RealmHeads:
         self._inboxes: list[Inbox] = []
         self._lock = threading.Lock()
         self._closing = threading.Event()
-        self._asked_until = 0
+        self._moved = MovedPointers(kernel)
         self._swept_at = float("-inf")
         self.ready = threading.Event()
         """Set when every pointer has been read once."""
@@ -92,7 +91,7 @@ class RealmHeads:
 
     def sweep(self) -> None:
         """Read every pointer of the realm."""
-        self._asked_until = self._kernel.store.clock.now_micros()
+        self._moved.start()
         after = ""
         while names := self._kernel.store.backend.list_names(self._kernel.realm, after=after, limit=PAGE_NAMES):
             self._read(names)
@@ -129,11 +128,12 @@ class RealmHeads:
             self._closing.wait(self._poll_seconds())
 
     def _poll(self) -> None:
-        now = self._kernel.store.clock.now_micros()
-        since = self._asked_until - int(LATE_SECONDS * 1_000_000)
-        moved = list(self._kernel.store.backend.pointers_moved_since(self._kernel.realm, since))
-        self._read(moved)
-        self._asked_until = now
+        for name, row in self._moved.read_moved(self._is_news).items():
+            self._learn(name, row)
+
+    def _is_news(self, name: str, version: int | None) -> bool:
+        known = self._rows.get(name)
+        return known is None or version is None or version > known.version
 
     def _read(self, names: list[str]) -> None:
         for name, row in self._kernel.store.backend.read_pointers(self._kernel.realm, names).items():

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from headwater.persistence.backend import Abilities, Backend, DeleteResult, Durability
+from headwater.persistence.backend import Abilities, Backend, DeleteResult, Durability, Moves, MoveToken
 from headwater.persistence.rows import MutableRow, ObjectRow, PointerRow, ScannedRow, Split, Table
 from headwater.schemas.errors import OutcomeUnknown, StoreUnavailable
 
@@ -188,8 +188,8 @@ class FaultyBackend(Backend):
     def delete_pointer(self, realm: str, name: str, expected: PointerRow) -> bool:
         return self._do("delete_pointer", lambda: self.inner.delete_pointer(realm, name, expected))
 
-    def pointers_moved_since(self, realm: str, since_micros: int) -> Iterator[str]:
-        return self._do("pointers_moved_since", lambda: self.inner.pointers_moved_since(realm, since_micros))
+    def moves_since(self, realm: str, token: MoveToken | None) -> Moves:
+        return self._do("moves_since", lambda: self.inner.moves_since(realm, token))
 
     def add_name(self, realm: str, name: str) -> None:
         self._do("add_name", lambda: self.inner.add_name(realm, name))

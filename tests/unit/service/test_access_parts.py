@@ -172,7 +172,7 @@ def test_rights_that_cannot_be_read_again_are_not_believed(store: Store, monkeyp
     try:
         rights = RealmRights(kernel, watch)
         assert rights.roles("root", root.id, ()).held.allows(Right.REALM_MANAGE)
-        for name in ("pointers_moved_since", "read_pointer", "read_pointers"):
+        for name in ("moves_since", "read_pointer", "read_pointers"):
             monkeypatch.setattr(store.backend, name, away)
         deadline = time.monotonic() + 20
         while rights.known_roles("root", root.id, ()) is not None:
