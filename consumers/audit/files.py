@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from headwater.consumers.durable_files import replaced_file
 from headwater.schemas.change import Change
 from headwater.schemas.errors import InvalidInput
 from headwater.schemas.extras import needs_extra
@@ -18,7 +19,8 @@ _decode = msgspec.json.Decoder(Change).decode
 
 
 def write_changes(path: Path, changes: Iterable[Change]) -> int:
-    """By the file's ending, .jsonl or .parquet; how many there were. A file that is there is not overwritten."""
+    """By the file's ending, .jsonl or .parquet; how many there were. A file that is there is not overwritten. ⚠ The name
+    appears when the file is whole: one that ends too early would pass for a shorter history."""
     if path.exists():
         raise InvalidInput(f"{path} exists already.", field="FILE", remedy="Name a new file.")
     match path.suffix:
@@ -38,7 +40,7 @@ def read_changes(path: Path) -> Iterator[Change]:
 
 def _write_lines(path: Path, changes: Iterable[Change]) -> int:
     count = 0
-    with path.open("wb") as file:
+    with replaced_file(path) as file:
         for change in changes:
             file.write(msgspec.json.encode(change) + b"\n")
             count += 1
@@ -67,7 +69,7 @@ def _write_parquet(path: Path, changes: Iterable[Change]) -> int:
          ("message", pyarrow.string()), ("operations", pyarrow.int64()), ("change", pyarrow.string())]
     )  # fmt: skip
     count, waiting = 0, iter(changes)
-    with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
+    with replaced_file(path) as file, parquet.ParquetWriter(file, schema, compression="zstd") as writer:
         while batch := list(islice(waiting, BATCH_CHANGES)):
             writer.write_table(pyarrow.Table.from_pylist([_row(change) for change in batch], schema))
             count += len(batch)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
+from headwater.consumers.durable_files import replaced_file
 from headwater.schemas.errors import InvalidInput
 
 
@@ -13,18 +13,20 @@ class CursorFile:
         self._path = path
 
     def read(self) -> str | None:
+        """None where there is no file. ⚠ An empty one is no first run: to begin again would skip or repeat in silence."""
         try:
-            return self._path.read_text().strip() or None
+            cursor = self._path.read_text().strip()
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidInput(f"{self._path} cannot be read: {error}.", field="cursor_file") from error
+        if not cursor:
+            raise InvalidInput(
+                f"{self._path} is empty.", field="cursor_file", remedy="Put the cursor back, or remove the file to begin again."
+            )
+        return cursor
 
     def write(self, cursor: str) -> None:
         """On disk when this returns."""
-        new = self._path.with_name(self._path.name + ".new")
-        with new.open("w") as file:
-            file.write(cursor + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(self._path)
+        with replaced_file(self._path) as file:
+            file.write(cursor.encode() + b"\n")

@@ -13,6 +13,7 @@ import msgspec
 
 from headwater.consumers.clients.feed_http import PAGE_CHANGES, FeedTarget, Query, error_of, received_of, timeout, unreachable
 from headwater.consumers.clients.transport import Received
+from headwater.schemas.cursor import is_cursor
 from headwater.schemas.errors import ChainBroken
 from headwater.schemas.frame import Frame
 
@@ -37,8 +38,10 @@ class _PollRequest:
 
     @property
     def query(self) -> Query:
+        """⚠ Waits only behind a token. `latest` is answered at once: if that answer came after a wait and were lost, the next
+        question would begin at a later `latest`."""
         query = [*self._target.query(self.after), ("limit", self._limit)]
-        return [*query, ("wait", self._wait_seconds)] if self._wait_seconds else query
+        return [*query, ("wait", self._wait_seconds)] if self._wait_seconds and is_cursor(self.after) else query
 
     @property
     def headers(self) -> dict[str, str]:

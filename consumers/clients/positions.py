@@ -25,6 +25,15 @@ class Positions:
             for pointer, position in self._newest_token.positions.items():
                 self._begin(pointer, position)
 
+    def begin(self, received: Received) -> None:
+        """⚠ Turns `latest` and the like into a token of where this first answer begins, without taking it: sent again, they
+        would mean a later entry and skip what lies between."""
+        if is_cursor(self.cursor) or not is_cursor(received.cursor):
+            return
+        token = decode_cursor(received.cursor)
+        starts = {frame.pointer: Position(frame.from_seq, b"") for frame in received.frames if frame.from_seq < frame.to_seq}
+        self.cursor = encode_cursor(Cursor(token.realm, {**token.positions, **starts}, token.filter))
+
     def missing(self, received: Received) -> list[Gap]:
         """What must be read from the log before this can be taken."""
         return [

@@ -15,6 +15,7 @@ from headwater.consumers.clients.chain import Gap
 from headwater.consumers.clients.positions import Positions
 from headwater.consumers.clients.transport import AsyncLog, AsyncTransport, Log, Received, Transport
 from headwater.schemas.change import Change
+from headwater.schemas.cursor import is_cursor
 from headwater.schemas.errors import ChainBroken, HeadwaterError
 
 TRIES_MAX = 6
@@ -44,9 +45,21 @@ class Reader:
     def cursor(self) -> str:
         return self._positions.cursor
 
+    def begin(self, *, follow: bool = True) -> str:
+        """The cursor as a token, learnt from the server: `latest` is from now on the entry that is the latest now. ⚠ Keep it
+        before you act on the first Change; a restart would else begin at a later `latest`. With `follow`, a server that is away
+        is waited for."""
+        backoff = self._make_backoff(follow)
+        while not is_cursor(self.cursor):
+            try:
+                self._positions.begin(next(self._transport.receive(self.cursor, follow=False)))
+            except HeadwaterError as error:
+                self._sleep(backoff.after(error))
+        return self.cursor
+
     def changes(self, *, follow: bool = True) -> Iterator[Change]:
         """With `follow`, for ever, whatever the server does; else to the heads, or until the server has failed too often."""
-        backoff = self._backoff or Backoff(tries_max=None if follow else TRIES_MAX)
+        backoff = self._make_backoff(follow)
         while True:
             try:
                 for received in self._transport.receive(self.cursor, follow=follow):
@@ -59,6 +72,9 @@ class Reader:
                     return
             except HeadwaterError as error:
                 self._sleep(backoff.after(error))
+
+    def _make_backoff(self, follow: bool) -> Backoff:
+        return self._backoff or Backoff(tries_max=None if follow else TRIES_MAX)
 
     def _repaired(self, received: Received) -> Iterator[Change]:
         for gap in self._positions.missing(received):
@@ -90,8 +106,17 @@ class AsyncReader:
     def cursor(self) -> str:
         return self._positions.cursor
 
+    async def begin(self, *, follow: bool = True) -> str:
+        backoff = self._make_backoff(follow)
+        while not is_cursor(self.cursor):
+            try:
+                self._positions.begin(await anext(self._transport.receive(self.cursor, follow=False)))
+            except HeadwaterError as error:
+                await self._sleep(backoff.after(error))
+        return self.cursor
+
     async def changes(self, *, follow: bool = True) -> AsyncIterator[Change]:
-        backoff = self._backoff or Backoff(tries_max=None if follow else TRIES_MAX)
+        backoff = self._make_backoff(follow)
         while True:
             try:
                 async for received in self._transport.receive(self.cursor, follow=follow):
@@ -106,6 +131,9 @@ class AsyncReader:
                     return
             except HeadwaterError as error:
                 await self._sleep(backoff.after(error))
+
+    def _make_backoff(self, follow: bool) -> Backoff:
+        return self._backoff or Backoff(tries_max=None if follow else TRIES_MAX)
 
     async def _repaired(self, received: Received) -> AsyncIterator[Change]:
         for gap in self._positions.missing(received):

@@ -6,7 +6,6 @@ address than the one that was agreed on.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ import httpx
 import msgspec
 
 from headwater.consumers.backoff import Backoff
+from headwater.consumers.webhooks.dead_letters import DeadLetter, Envelope, bury
 from headwater.consumers.webhooks.webhook_addresses import Resolve, checked_url, resolve
 from headwater.consumers.webhooks.webhook_signing import SIGNATURE_HEADER, sign
 from headwater.schemas.change import Change
@@ -26,24 +26,6 @@ TIMEOUT = httpx.Timeout(10.0, connect=5.0)
 ANSWER_CHARACTERS_MAX = 200
 """Kept of a refusal; of the rest nothing is read: a receiver cannot fill the sender's memory."""
 _RETRIABLE = frozenset({408, 425, 429})
-
-
-class Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    """What every call carries. A reader of version 1 skips what it does not know."""
-
-    version: int = 1
-    type: str = "headwater.change"
-    id: str
-    """The entry id: the same for every attempt."""
-    change: Change
-
-
-class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
-    url: str
-    time: str
-    attempts: int
-    error: str
-    envelope: Envelope
 
 
 class Webhook(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,10 +107,7 @@ class WebhookSender:
             error=f"{error.code}: {error}",
             envelope=envelope,
         )
-        with self._dead_letters.open("ab") as file:
-            file.write(msgspec.json.encode(letter) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+        bury(self._dead_letters, letter)
 
 
 def _require_taken(response: httpx.Response) -> None:
@@ -155,14 +134,3 @@ def deliver(
         delivered(change)
         if not all(taken):
             yield change
-
-
-def read_dead_letters(path: Path) -> Iterator[DeadLetter]:
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                yield msgspec.json.decode(line, type=DeadLetter)
-            except msgspec.DecodeError as error:
-                raise InvalidInput(
-                    f"{path}, line {number} is no dead letter: {error}.", field="FILE", remedy="Name the dead-letter file."
-                ) from error

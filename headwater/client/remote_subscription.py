@@ -70,15 +70,19 @@ class RemoteSubscription:
             return None
         return self._write("POST", "/acknowledge", page.acknowledge)
 
-    def changes(self, *, follow: bool = True) -> Iterator[Change]:
+    def changes(self, *, follow: bool = True, limit: int | None = None) -> Iterator[Change]:
         """Each page is acknowledged when the Change behind its last one is asked for: what was given out and not done with when
-        a reader dies comes again."""
+        a reader dies comes again. Ends behind `limit` Changes, all acknowledged; a loop that is left before is not."""
         chains: dict[str, Chain] = {}
         is_filtered = self.info().filter != FilterBody()
-        while True:
-            page = self.page(wait_seconds=WAIT_SECONDS if follow else 0.0)
-            yield from _checked(page, chains, is_filtered or page.withheld)
+        left = limit
+        while left is None or left > 0:
+            size = PAGE_CHANGES if left is None else min(PAGE_CHANGES, left)
+            page = self.page(wait_seconds=WAIT_SECONDS if follow else 0.0, limit=size)
+            new = _checked(page, chains, is_filtered or page.withheld)
+            yield from new
             moved = self.acknowledge(page)
+            left = left if left is None else left - len(new)
             if not follow and moved is None:
                 return
 

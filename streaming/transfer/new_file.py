@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from headwater.consumers.durable_files import sync_folder
 from headwater.schemas.entry_ids import time_text
 from headwater.schemas.errors import ExportNotWritten, InvalidInput
 
@@ -41,7 +42,7 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         partial.rename(path)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     except OSError as error:
         raise ExportNotWritten(
             f"{path} could not be written: {error.strerror or error}.",
@@ -55,12 +56,3 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 
 def _opened(partial: Path) -> BinaryIO:
     return os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, OWNER_ONLY), "wb")
-
-
-def _sync_folder(folder: Path) -> None:
-    """So that the new name survives a power cut too."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -21,7 +21,8 @@ from pathlib import Path
 import httpx
 
 from headwater.consumers.backoff import Backoff
-from headwater.consumers.webhooks.webhook_delivery import Webhook, WebhookSender, read_dead_letters
+from headwater.consumers.webhooks.dead_letters import read_dead_letters
+from headwater.consumers.webhooks.webhook_delivery import Webhook, WebhookSender
 from tests.support.models.feed_histories import history
 
 file = Path(tempfile.mkdtemp()) / "dead.jsonl"
@@ -47,7 +48,7 @@ with httpx.Client() as client:
             buried.append(change.seq)
 found = []
 try:
-    for letter in read_dead_letters(file):
+    for letter in read_dead_letters(file, lambda number: print(f"line {number} is torn")):
         found.append(letter.envelope.change.seq)
 except Exception as error:
     print(type(error).__name__, str(error)[:140])
@@ -55,3 +56,4 @@ print("buried:", buried, "; read back:", found)
 if found != buried:
     print("DEFECT: dead letters that were synced to disk cannot be read")
     sys.exit(1)
+print("closed")

@@ -69,12 +69,17 @@ async def _server_log(server: str | None, realm: str) -> AsyncIterator[AsyncHttp
         yield AsyncHttpPoll(client, FeedTarget(server=check_server_url(server), realm=realm, token=server_token()))
 
 
-async def kafka_changes(source: KafkaSource, *, follow: bool, server: str | None) -> AsyncGenerator[Change, None]:
-    """The group's position moves behind what was taken, at most a second late and when the end is reached."""
-    acknowledged = time.monotonic()
+async def kafka_changes(
+    source: KafkaSource, *, follow: bool, server: str | None, limit: int | None = None
+) -> AsyncGenerator[Change, None]:
+    """The group's position moves behind what was taken, at most a second late and when the end or the limit is reached."""
+    acknowledged, count = time.monotonic(), 0
     async with kafka_reader(source, server) as reader:
         async for change in reader.changes(follow=follow):
             yield change
+            count += 1
+            if count == limit:
+                break
             if time.monotonic() - acknowledged > ACKNOWLEDGE_SECONDS:
                 await reader.acknowledge()
                 acknowledged = time.monotonic()

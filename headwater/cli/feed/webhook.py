@@ -12,7 +12,8 @@ from headwater.cli.feed.feed_sources import connected
 from headwater.cli.output import as_json, print_json
 from headwater.cli.target import in_catalog
 from headwater.consumers.clients.cursor_file import CursorFile
-from headwater.consumers.webhooks.webhook_delivery import TRIES_MAX, Webhook, WebhookSender, deliver, read_dead_letters
+from headwater.consumers.webhooks.dead_letters import read_dead_letters
+from headwater.consumers.webhooks.webhook_delivery import TRIES_MAX, Webhook, WebhookSender, deliver
 from headwater.schemas.change import Change
 from headwater.schemas.errors import InvalidInput
 
@@ -70,6 +71,7 @@ def send(
     with connected(server, realm) as remote, httpx.Client() as client:
         chosen = pointers or (remote.catalog(catalog).branch(branch).pointer,)
         reader = remote.reader(chosen, kept.read() or after)
+        kept.write(reader.begin(follow=follow))
         sender = WebhookSender(webhook, Path(dead_letters), client=client)
 
         def delivered(change: Change) -> None:
@@ -93,13 +95,19 @@ def send(
 def redeliver(
     file: str, url: str, secret_env: str, dead_letters: str, tries: int, allow_private: bool, json_output: bool
 ) -> None:
-    """Send what is in the dead-letter FILE again."""
+    """Send what is in the dead-letter FILE again.
+
+    A line that a crash has torn is named and skipped: its change was sent again when the sender was started again.
+    """
     if not Path(file).exists() or Path(file).resolve() == Path(dead_letters).resolve():
         raise InvalidInput(f"{file} is not there, or takes dead letters itself.", field="FILE", remedy="Name another file.")
     webhook = _webhook(url, secret_env, allow_private, tries)
     with httpx.Client() as client:
         sender = WebhookSender(webhook, Path(dead_letters), client=client)
-        taken = [sender.send(letter.envelope.change) for letter in read_dead_letters(Path(file))]
+        torn: list[int] = []
+        taken = [sender.send(letter.envelope.change) for letter in read_dead_letters(Path(file), torn.append)]
+    for number in torn:
+        click.echo(f"{file}, line {number} is torn and was skipped", err=True)
     _say(sum(taken), len(taken) - sum(taken), json_output)
 
 

@@ -9,11 +9,12 @@ import msgspec
 import pytest
 
 from headwater import IcebergTable, Put
-from headwater.consumers.webhooks.webhook_delivery import Envelope
+from headwater.consumers.webhooks.dead_letters import DeadLetter, Envelope
 from headwater.consumers.webhooks.webhook_signing import SIGNATURE_HEADER, is_signed
 from headwater.embedded import CatalogHandle, ReferenceHandle
 from headwater.schemas.change import Change
 from tests.support.fixtures.cli_runs import headwater
+from tests.support.models.feed_histories import history
 from tests.support.servers.feed_server import FeedServer
 from tests.support.servers.webhook_receiver import receiving
 
@@ -75,6 +76,7 @@ def test_a_commit_to_begin_behind_can_be_named(branch: ReferenceHandle, shared_f
         (["--server", "nonsense"], "no address of a server"),
         (["--kafka", "127.0.0.1:1"], "KAFKA_UNAVAILABLE"),
         (["--limit", "0"], "USAGE"),
+        (["--subscription", "s", "--cursor-file", "c"], "kept for you"),
     ],
 )
 def test_what_cannot_be_meant_is_one_line(shared_feed: FeedServer, flags: list[str], said: str) -> None:
@@ -84,6 +86,42 @@ def test_what_cannot_be_meant_is_one_line(shared_feed: FeedServer, flags: list[s
 
 def test_a_server_that_is_not_there_is_one_line() -> None:
     assert "FEED_UNREACHABLE" in headwater("subscribe", "--server", "http://127.0.0.1:1").error
+
+
+@pytest.mark.parametrize("limit", [1, 3, 4])
+def test_a_subscription_read_in_portions_gives_each_change_once(
+    branch: ReferenceHandle, shared_feed: FeedServer, limit: int
+) -> None:
+    flags = ["--branch", "subscribed", "--subscription", f"portions-{limit}", "--after", "earliest", "--json"]
+    wanted, found = [change.seq for change in branch.changes()], list[object]()
+    for _ in range(len(wanted)):
+        portion = lines(headwater("subscribe", "--server", shared_feed.url, *flags, "--limit", str(limit)).out)
+        assert len(portion) == min(limit, len(wanted) - len(found))
+        found += [line["seq"] for line in portion]
+    assert found == wanted
+
+
+def test_a_cursor_file_keeps_where_a_subscriber_was(branch: ReferenceHandle, shared_feed: FeedServer, tmp_path: Path) -> None:
+    kept = tmp_path / "cursor"
+    flags = ["--branch", "subscribed", "--json", "--cursor-file", str(kept)]
+    for source in (["--store", shared_feed.store_url, "subscribe"], ["subscribe", "--server", shared_feed.url]):
+        portions = [lines(headwater(*source, *flags, "--limit", "4").out) for _ in range(3)]
+        assert [line["seq"] for portion in portions for line in portion] == [change.seq for change in branch.changes()]
+        kept.unlink()
+    kept.touch()
+    assert "is empty" in headwater("subscribe", "--server", shared_feed.url, *flags).error
+
+
+def test_torn_dead_letters_are_named_and_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADWATER_WEBHOOK_SECRET", "s")
+    envelope = Envelope(id="e", change=history(1)[0])
+    letter = msgspec.json.encode(DeadLetter(url="u", time="t", attempts=1, error="e", envelope=envelope))
+    file = tmp_path / "dead.jsonl"
+    file.write_bytes(letter + b"\n" + letter[:80] + b"\n" + letter + b"\n")
+    with receiving() as receiver:
+        flags = ["--url", receiver.url, "--allow-private", "--json", "--dead-letters", str(tmp_path / "still-dead")]
+        ran = headwater("webhook", "redeliver", str(file), *flags)
+    assert ran.json == {"taken": 2, "dead_letters": 0} and "line 2 is torn" in ran.err and len(receiver.calls) == 2
 
 
 def test_webhooks_go_on_where_the_cursor_file_is_and_dead_letters_are_sent_again(

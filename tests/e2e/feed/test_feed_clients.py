@@ -30,7 +30,7 @@ from headwater.embedded import CatalogHandle
 from headwater.persistence.rows import Anchor
 from headwater.persistence.store import RealmKernel
 from headwater.schemas.change import Change, Kind
-from headwater.schemas.cursor import POINTERS_MAX
+from headwater.schemas.cursor import POINTERS_MAX, decode_cursor
 from headwater.schemas.errors import CursorExpired, CursorReset, FeedUnreachable, RealmNotActive, RealmNotFound
 from tests.support.fixtures.cli_runs import headwater as run_cli
 from tests.support.fixtures.publisher_runs import log_of
@@ -302,6 +302,18 @@ def test_a_poller_with_nothing_new_is_answered_with_304(own_server: ServedStore)
         for _ in range(4):
             next(polls)
     assert statuses[-1] == 304
+
+
+def test_a_poller_is_told_at_once_where_it_begins(own_server: ServedStore) -> None:
+    """An answer that comes after a wait can be lost with what happened meanwhile; the next `latest` would skip that."""
+    waits: list[str | None] = []
+    with httpx.Client(event_hooks={"request": [lambda request: waits.append(request.url.params.get("wait"))]}) as client:
+        target = FeedTarget(server=own_server.url, pointers=("catalogs",))
+        polls = HttpPoll(client, target, wait_seconds=0.05).receive("latest", follow=True)
+        began, *_ = [next(polls) for _ in range(3)]
+    assert waits == [None, "0.05", "0.05"]
+    (at,) = decode_cursor(began.cursor).positions.values()
+    assert at.entry_id, "a restored store would not be noticed"
 
 
 def test_named_subscriptions_keep_the_position_on_the_server(own_server: ServedStore) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
+import msgspec
 import pytest
 from aiokafka.structs import OffsetAndMetadata
 
@@ -132,6 +133,16 @@ def test_a_group_goes_on_behind_what_it_acknowledged_without_skip_or_double(publ
         found += read(published, min(25, count - len(found)), group="stepwise")
     assert by_pointer(found) == published.log
     assert read(published, group="stepwise") == []
+
+
+def test_a_group_read_in_portions_gives_each_change_once(published: Published) -> None:
+    main = published.lake.branch().pointer
+    pointer, wanted = max(((name, log) for name, log in published.log.items() if name != main), key=lambda named: len(named[1]))
+    flags = ["--kafka", published.bootstrap, "--realm", REALM, "--pointer", pointer, "--group", "portions", "--json"]
+    ran = [run_cli("subscribe", *flags, *limit) for limit in (("--limit", "2"), ("--limit", "1"), ())]
+    found = [[msgspec.json.decode(line, type=Change) for line in one.out.splitlines()] for one in ran]
+    assert [len(portion) for portion in found[:2]] == [2, 1], [one.err for one in ran]
+    assert [change for portion in found for change in portion] == wanted
 
 
 def test_what_was_not_acknowledged_comes_again(published: Published) -> None:

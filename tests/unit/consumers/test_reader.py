@@ -169,6 +169,37 @@ def test_a_reader_that_dies_behind_any_change_goes_on_without_skip_or_double(sto
     assert first + rest == LOG
 
 
+class Growing(Scripted):
+    """Commits one more entry before each question, so that `latest` never means the same entry twice."""
+
+    def __init__(self, faults: dict[int, HeadwaterError | Callable[[int], Received]] | None = None) -> None:
+        super().__init__(faults)
+        self.head = 4
+
+    def receive(self, after: str, *, follow: bool) -> Iterator[Received]:
+        self.head += 1
+        return super().receive(token(self.head) if after == "latest" else after, follow=follow)
+
+
+@both
+def test_latest_is_one_entry_however_often_the_connection_is_lost_before_the_first_change(use_async: bool) -> None:
+    transport = Growing({2: lambda seq: page(seq, seq), 3: FeedUnreachable("cut"), 5: FeedUnreachable("cut")})
+
+    async def read() -> tuple[str, list[Change]]:
+        async def sleep(seconds: float) -> None:
+            pass
+
+        reader = AsyncReader(ScriptedAsync(transport), "latest", sleep=sleep)
+        return await reader.begin(), [change async for change in reader.changes(follow=False)]
+
+    if use_async:
+        began, found = asyncio.run(read())
+    else:
+        reader = Reader(transport, "latest", sleep=lambda _: None)
+        began, found = reader.begin(), list(reader.changes(follow=False))
+    assert (seq_of(began), seqs(found), transport.faults) == (5, [6, 7, 8, 9, 10, 11, 12], {})
+
+
 def test_a_cursor_kept_while_a_gap_is_repaired_is_exact_too() -> None:
     transport = Scripted({2: lambda seq: page(7, 9)})
     reader = Reader(transport, log=transport)

@@ -12,8 +12,9 @@ import msgspec
 import pytest
 
 from headwater.consumers.backoff import Backoff
+from headwater.consumers.webhooks.dead_letters import DeadLetter, Envelope, read_dead_letters
 from headwater.consumers.webhooks.webhook_addresses import checked_url, is_forbidden
-from headwater.consumers.webhooks.webhook_delivery import Envelope, Webhook, WebhookSender, deliver, read_dead_letters
+from headwater.consumers.webhooks.webhook_delivery import Webhook, WebhookSender, deliver
 from headwater.consumers.webhooks.webhook_signing import SIGNATURE_HEADER, is_signed, sign
 from headwater.schemas.errors import AddressForbidden, InvalidInput
 from tests.support.models.feed_histories import history
@@ -33,6 +34,13 @@ def sender(url: str, tmp_path: Path, *, tries_max: int = 4, allow_private: bool 
             client=client,
             make_backoff=lambda tries: Backoff(first_seconds=0.001, tries_max=tries),
         )
+
+
+def letters(tmp_path: Path) -> list[DeadLetter]:
+    torn: list[int] = []
+    found = list(read_dead_letters(tmp_path / "dead.jsonl", torn.append))
+    assert torn == []
+    return found
 
 
 def test_changes_arrive_signed_whole_and_in_order(tmp_path: Path) -> None:
@@ -66,7 +74,7 @@ def test_what_is_not_taken_ends_in_the_dead_letter_file_and_the_rest_goes_on(tmp
     with receiving(answer) as receiver, sender(receiver.url, tmp_path) as sending:
         assert list(deliver(LOG[:2], [sending], lambda _: None)) == [LOG[0]]
     assert len(receiver.calls) == calls + 1
-    (letter,) = read_dead_letters(tmp_path / "dead.jsonl")
+    (letter,) = letters(tmp_path)
     assert (letter.envelope.change, letter.attempts, letter.url) == (LOG[0], calls, receiver.url)
     assert str(status) in letter.error
 
@@ -76,7 +84,7 @@ def test_a_receiver_that_is_not_there_is_a_dead_letter_too(tmp_path: Path) -> No
         url = gone.url
     with sender(url, tmp_path, tries_max=2) as sending:
         assert not sending.send(LOG[0])
-    (letter,) = read_dead_letters(tmp_path / "dead.jsonl")
+    (letter,) = letters(tmp_path)
     assert letter.attempts == 2
 
 
@@ -84,7 +92,7 @@ def test_no_private_address_is_called_unless_allowed(tmp_path: Path) -> None:
     with receiving() as receiver, sender(receiver.url, tmp_path, allow_private=False) as sending:
         assert not sending.send(LOG[0])
     assert receiver.calls == []
-    (letter,) = read_dead_letters(tmp_path / "dead.jsonl")
+    (letter,) = letters(tmp_path)
     assert letter.error.startswith("ADDRESS_FORBIDDEN") and letter.attempts == 1
 
 
@@ -139,3 +147,25 @@ def test_a_signature_holds_for_its_body_its_time_and_its_secret_alone() -> None:
 def test_a_webhook_without_a_secret_is_refused(tmp_path: Path) -> None:
     with httpx.Client() as client, pytest.raises(InvalidInput, match="secret"):
         WebhookSender(Webhook(url="https://a.example", secrets=(b"",)), tmp_path / "d", client=client)
+
+
+def test_a_torn_letter_hides_no_other_one(tmp_path: Path) -> None:
+    file = tmp_path / "dead.jsonl"
+    with receiving(lambda _: 400) as receiver, sender(receiver.url, tmp_path) as sending:
+        sending.send(LOG[0])
+        whole = file.read_bytes()
+        for tail in (whole[:200], whole[:-1], b"\x00" * 64, whole[:99] + b"\xc3"):  # as a full disk or a crash leaves it
+            file.write_bytes(whole + tail)
+            sending.send(LOG[1])
+            torn: list[int] = []
+            found = [letter.envelope.change.seq for letter in read_dead_letters(file, torn.append)]
+            assert (found, torn) == (([1, 1, 2], []) if tail == whole[:-1] else ([1, 2], [2]))
+
+
+def test_a_file_that_holds_no_letter_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "other.txt"
+    file.write_text("nonsense\n")
+    with pytest.raises(InvalidInput, match="no dead letter"):
+        list(read_dead_letters(file, lambda _: None))
+    file.write_text("")
+    assert list(read_dead_letters(file, lambda _: None)) == []
