@@ -112,7 +112,7 @@ def test_a_batch_is_one_cas_of_many_entries(engine: Headwater, lake: CatalogHand
     engine.close()
     assert value(registry, "headwater_batch_entries_sum") - entries == 20
     assert value(registry, "headwater_batch_entries_count") - batches == value(registry, "headwater_cas_sent_total") - sent <= 2
-    assert value(registry, "headwater_batch_entries_bucket", le="16.0") < value(registry, "headwater_batch_entries_count")
+    assert value(registry, "headwater_batch_entries_bucket", le="8.0") < value(registry, "headwater_batch_entries_count")
 
 
 def test_faults_of_the_store_are_counted(engine: Headwater, lake: CatalogHandle, registry: CollectorRegistry) -> None:
