@@ -20,9 +20,18 @@ MESSAGES: dict[RecordType, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         (*_ALWAYS, *_OF_POINTER, "ce_time", "ce_kind", "content-type"),
         ("ce_dataref", "ce_datadigest"),
     ),
-    RecordType.BASELINE: ("The pointer's records of this generation begin behind ce_sequence.", (*_ALWAYS, *_OF_POINTER), ()),
+    RecordType.BASELINE: (
+        "The pointer's first record of a generation. It continues the one in ce_continues, or begins history anew without it.",
+        (*_ALWAYS, *_OF_POINTER, "ce_entryid", "ce_headsequence", "ce_headid"),
+        ("ce_continues",),
+    ),
     RecordType.TRUNCATED: (
         "Entries (ce_fromsequence, ce_sequence] were cut from the log before they were published.",
+        (*_ALWAYS, *_OF_POINTER, "ce_fromsequence", "ce_entryid"),
+        (),
+    ),
+    RecordType.PURGED: (
+        "The pointer was purged with its catalog. Its log ended with ce_sequence and was published up to ce_fromsequence.",
         (*_ALWAYS, *_OF_POINTER, "ce_fromsequence", "ce_entryid"),
         (),
     ),
@@ -55,7 +64,7 @@ _ABOUT = (
     "Read with isolation.level=read_committed. The partition of a pointer is the first eight bytes of SHA-256 of its name, "
     "big-endian, modulo the number of partitions. Gaps are found by ce_sequence, which is dense per pointer, never by offsets."
 )
-_COMMITS = (RecordType.CHANGE, RecordType.BASELINE, RecordType.TRUNCATED, RecordType.END)
+_COMMITS = (RecordType.CHANGE, RecordType.BASELINE, RecordType.TRUNCATED, RecordType.PURGED, RecordType.END)
 _PROGRESS = (RecordType.PROGRESS,)
 
 

@@ -18,6 +18,7 @@ HeadwaterError
 ├── NotFound                  404
 │   ├── RealmNotFound
 │   ├── PointerNotFound
+│   │   └── PointerPurged         410  its catalog was purged; says where its log ended
 │   ├── CatalogNotFound
 │   ├── ReferenceNotFound             no such branch, tag or commit
 │   ├── NamespaceNotFound
@@ -244,6 +245,12 @@ class RealmNotFound(NotFound):
 
 class PointerNotFound(NotFound):
     code = "POINTER_NOT_FOUND"
+
+
+class PointerPurged(PointerNotFound):
+    code = "POINTER_PURGED"
+    http_status = 410
+    grpc_status = "NOT_FOUND"
 
 
 class CatalogNotFound(NotFound):

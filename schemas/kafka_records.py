@@ -36,9 +36,12 @@ SchemaById = Callable[[int], dict[str, Any]]
 class RecordType(StrEnum):
     CHANGE = "io.headwater.change"
     BASELINE = "io.headwater.baseline"
-    """In this generation the pointer's records begin behind this seq."""
+    """The pointer's first record of a generation: the others begin behind this seq. With `continues` they go on from an earlier
+    generation; without, the history begins anew, and nothing of an earlier generation holds beside it."""
     TRUNCATED = "io.headwater.truncated"
     """Entries (from, sequence] were cut from the log before they were published."""
+    PURGED = "io.headwater.purged"
+    """The pointer is gone with its catalog: its log ended with this seq, and was published up to `from_seq`."""
     END = "io.headwater.end"
     """The last record of a generation in this partition."""
     PROGRESS = "io.headwater.progress"
@@ -53,6 +56,13 @@ class FeedRecord(msgspec.Struct, frozen=True, kw_only=True):
     generation: int
     seq: int
     from_seq: int | None = None
+    entry_id: str = ""
+    """Of the entry `seq`; empty before the first."""
+    head_seq: int = 0
+    """Of a baseline: the pointer's newest entry when it was written, so that a reader knows what it will be given."""
+    head_id: str = ""
+    continues: int = 0
+    """Of a baseline: the generation that holds the entries up to `seq`; 0 where the generation begins anew."""
     change: Change | None = None
     dataref: str = ""
     """Where a Change is that was too large for Kafka; `digest` is that of its Avro."""
@@ -81,10 +91,13 @@ GENERATION_KEY = b"::generation::"
 
 
 class GenerationEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """The value under `GENERATION_KEY` in progress partition 0: up to which generation all have ended."""
+    """The value under `GENERATION_KEY` in progress partition 0."""
 
     realm: str
     ended: int
+    """Up to which generation all have ended."""
+    begins: int = 1
+    """The newest generation that began anew. Records of earlier ones are not of the history that is published now."""
 
 
 def sequence_text(seq: int) -> bytes:
@@ -108,6 +121,10 @@ def decode_record(
         pointer=found.get("ce_subject", b"").decode(),
         generation=generation,
         seq=seq,
+        entry_id=id if type == RecordType.CHANGE else found.get("ce_entryid", b"").decode(),
+        head_seq=int(found.get("ce_headsequence", b"0")),
+        head_id=found.get("ce_headid", b"").decode(),
+        continues=int(found.get("ce_continues", b"0")),
         from_seq=int(found["ce_fromsequence"]) if "ce_fromsequence" in found else None,
         change=None if value is None or type != RecordType.CHANGE else decode_change(value, schema_by_id),
         dataref=found.get("ce_dataref", b"").decode(),

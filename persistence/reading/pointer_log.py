@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import msgspec
 
 from headwater.persistence.log.log_entry import ENTRY, LogRecord
+from headwater.persistence.log.purged_pointers import purged_pointer
 from headwater.persistence.rows import PointerRow
 from headwater.persistence.store import RealmKernel
 from headwater.schemas.entry_ids import EMPTY, micros_of, object_id_of, parse_id
@@ -21,6 +22,7 @@ from headwater.schemas.errors import (
     InvalidInput,
     ObjectNotFound,
     PointerNotFound,
+    PointerPurged,
     WrongObjectType,
 )
 
@@ -57,10 +59,10 @@ class PointerLog:
         self._kernel = kernel
 
     def head(self) -> LogHead:
-        """Read strongly; `PointerNotFound` where nothing was ever committed."""
+        """Read strongly; `PointerNotFound` where nothing was ever committed, `PointerPurged` behind its end."""
         row = self._kernel.store.backend.read_pointer(self._kernel.realm, self.pointer)
         if row is None or not row.head:
-            raise PointerNotFound(f"there is no pointer {self.pointer!r}.", field="pointer", remedy="List the pointers.")
+            raise self._not_found()
         return LogHead(row, self._kernel.walk.load(row.head))
 
     # ── cursors ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -190,6 +192,18 @@ class PointerLog:
             yield from self._kernel.walk.backward(self._kernel.walk.at(head.newest, seq), seq - head.row.floor + 1)
 
     # ── refusals ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _not_found(self) -> PointerNotFound:
+        purged = purged_pointer(self._kernel.store.backend, self._kernel.realm, self.pointer)
+        if purged is None:
+            return PointerNotFound(f"there is no pointer {self.pointer!r}.", field="pointer", remedy="List the pointers.")
+        return PointerPurged(
+            f"{self.pointer} was purged with its catalog; its log ended with entry {purged.seq}.",
+            field="pointer",
+            remedy="Read on without it: nothing will follow.",
+            seq=purged.seq,
+            entry_id=purged.entry_id.hex(),
+        )
 
     def expired(self, seq: int | None, head: LogHead) -> CursorExpired:
         return CursorExpired(

@@ -33,7 +33,6 @@ from headwater.producer.pointer_names import (
     catalog_prefix,
     check_catalog_name,
     check_reference_name,
-    parse_reference_pointer,
 )
 from headwater.producer.references.reference_moves import CreateReference, DeleteReference
 from headwater.producer.references.references import References
@@ -156,8 +155,8 @@ class Catalogs:
     # ── dropping ────────────────────────────────────────────────────────────────────────────────────────────
 
     def drop(self, name: str, *, purge: bool = False, meta: CommitMeta, request_id: str | None = None) -> Catalog:
-        """Marks only. Every branch and tag gets its delete entry, so that no commit lands any more; after a crash in between
-        `finish_drop` goes on."""
+        """Marks only. Every pointer of the catalog gets its delete entry, so that no commit lands any more and every reader
+        is told; after a crash in between `finish_drop` goes on."""
         found = self._find(name)
         if found is None:
             raise self._not_found(name)
@@ -174,18 +173,16 @@ class Catalogs:
         return dropped
 
     def finish_drop(self, catalog: Catalog, *, meta: CommitMeta) -> int:
-        """Delete the branches and tags that a dropped catalog still has; how many there were."""
+        """Delete the branches, tags, roles and grants that a dropped catalog still has; how many pointers there were."""
         deleted, after = 0, ""
         backend, prefix = self._kernel.store.backend, catalog_prefix(catalog.id)
         while names := backend.list_names(self._kernel.realm, prefix=prefix, after=after, limit=PAGE_CATALOGS_MAX):
             after = names[-1]
             for pointer in names:
-                deleted += self._delete_reference(pointer, CommitMeta(meta.author, f"Drop catalog {catalog.name}"))
+                deleted += self._delete(pointer, CommitMeta(meta.author, f"Drop catalog {catalog.name}"))
         return deleted
 
-    def _delete_reference(self, pointer: str, meta: CommitMeta) -> bool:
-        if parse_reference_pointer(pointer) is None:
-            return False
+    def _delete(self, pointer: str, meta: CommitMeta) -> bool:
         try:
             self._kernel.committer.commit(pointer, DeleteReference(meta))
         except ReferenceNotFound:

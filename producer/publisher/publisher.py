@@ -142,7 +142,8 @@ class Publisher:
             self.failure = str(error)
 
     def _turn_over(self, keeper: LeaseRenewer, before: Generation, topics: RealmTopics) -> None:
-        GenerationRollover(self.leases, keeper, self._generations, self.reader, self._options, self._records).run(
+        backend = self._store.backend
+        GenerationRollover(backend, self.leases, keeper, self._generations, self.reader, self._options, self._records).run(
             before, topics
         )
 
@@ -226,6 +227,7 @@ class Publisher:
             heads=self._heads[generation.realm],
             leases=self.leases,
             reader=self.reader,
+            topics=self._topics,
             alarms=self.alarms,
             options=self._options,
             at=self._at,

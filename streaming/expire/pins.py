@@ -41,12 +41,19 @@ def all_pins(
     sources: Sequence[PinSource] | None = None,
 ) -> Iterator[Pin]:
     """A pin keeps what is behind its seq: the floor may rise to seq + 1."""
-    for source in pin_sources() if sources is None else sources:
-        yield from source(kernel, now)
-    yield from reader_pins(kernel, now, rows)
+    yield from history_pins(kernel, now, rows, sources)
     floors = {pointer: row.floor for pointer, row in rows.items()}
     for needed in BranchPins(kernel.walk, heads, floors).all():
         yield Pin(pointer=needed.pointer, seq=needed.seq - 1, until=2**63 - 1, holder=f"branch {needed.branch}")
+
+
+def history_pins(
+    kernel: RealmKernel, now: int, rows: Mapping[str, PointerRow], sources: Sequence[PinSource] | None = None
+) -> Iterator[Pin]:
+    """Of those who read the history, as opposed to branches that begin in it."""
+    for source in pin_sources() if sources is None else sources:
+        yield from source(kernel, now)
+    yield from reader_pins(kernel, now, rows)
 
 
 def reader_pins(kernel: RealmKernel, now: int, rows: Mapping[str, PointerRow]) -> Iterator[Pin]:

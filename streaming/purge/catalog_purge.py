@@ -1,4 +1,8 @@
-"""Dropped catalogs of a realm enter; their pointers and names are gone; what these reached is garbage for the next sweep."""
+"""Dropped catalogs of a realm enter; their pointers and names are gone; what these reached is garbage for the next sweep.
+
+⚠ Readers learn of a purge: each pointer ends with a delete entry, stays until every pin has passed that entry or is too old,
+and leaves a row that says where its log ended.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +13,18 @@ import msgspec
 
 from headwater.persistence.coordination.realm_fence import read_realm_fence
 from headwater.persistence.log.log_entry import ENTRY
+from headwater.persistence.log.purged_pointers import record_purge
 from headwater.persistence.records.records import DeleteRecord, RecordsRequest, Unchanged, head_records
 from headwater.persistence.rows import PointerRow, Table
 from headwater.persistence.store import RealmKernel
 from headwater.producer.catalogs.catalog_records import COUNTER_KEY, GONE, LIVE, Catalog, catalog_of, gone_key
 from headwater.producer.catalogs.catalogs import Catalogs
 from headwater.producer.commits.commit_meta import CommitMeta
-from headwater.producer.pointer_names import CATALOGS, catalog_prefix, parse_reference_pointer
+from headwater.producer.pointer_names import CATALOGS, catalog_prefix
 from headwater.schemas.change import Kind
 from headwater.schemas.entry_ids import object_id_of
 from headwater.schemas.errors import RecordChanged, RecordNotFound
+from headwater.streaming.expire.pins import history_pins
 
 _CATALOG_POINTER = re.compile(r"cat/(\d+)/")
 NAMES_PER_PAGE = 1_000
@@ -82,7 +88,7 @@ class CatalogPurge:
     def _orphan(self, catalog_id: int, now: int, dry_run: bool) -> PurgedCatalog:
         """What a writer that slept through the purge has left. It waits as long as a dropped catalog does."""
         rows = list(self._rows(catalog_id))
-        waiting = self._is_young(rows, now, self._age_seconds)
+        waiting = self._is_young(rows, now, self._age_seconds) or self._pinned(rows, now)
         if not waiting and not dry_run:
             waiting = self._remove(catalog_id, rows)
         return PurgedCatalog(realm=self._kernel.realm_name, catalog_id=catalog_id, name="", pointers=len(rows), waiting=waiting)
@@ -101,13 +107,20 @@ class CatalogPurge:
         return sorted(catalog_id for catalog_id in named - known if catalog_id <= given_out)
 
     def _any_lives(self, rows: Sequence[tuple[str, PointerRow]]) -> bool:
-        """Roles and grants of the catalog end with it and need no entry that says so."""
-        references = [(name, row) for name, row in rows if parse_reference_pointer(name) is not None]
-        return any(entry_kind is not Kind.DELETE for _, entry_kind in self._heads(references))
+        return any(entry_kind is not Kind.DELETE for _, entry_kind in self._heads(rows))
 
     def _waits(self, rows: Sequence[tuple[str, PointerRow]], now: int, age_seconds: int) -> str:
         """The delete entries are history too, and are kept as long, unless the catalog was dropped to be purged."""
-        return self._is_young(rows, now, age_seconds) or ("a branch or tag still lives" if self._any_lives(rows) else "")
+        lives = "one of its pointers still lives" if self._any_lives(rows) else ""
+        return self._is_young(rows, now, age_seconds) or lives or self._pinned(rows, now)
+
+    def _pinned(self, rows: Sequence[tuple[str, PointerRow]], now: int) -> str:
+        """⚠ Who holds history back has not read the delete entries yet, and would never learn of them."""
+        here = dict(rows)
+        for pin in history_pins(self._kernel, now, here):
+            if pin.until > now and pin.pointer in here and pin.seq < here[pin.pointer].seq:
+                return f"{pin.holder} has read {pin.pointer} up to entry {pin.seq} of {here[pin.pointer].seq}"
+        return ""
 
     def _is_young(self, rows: Sequence[tuple[str, PointerRow]], now: int, age_seconds: int) -> str:
         times = [*(time for time, _ in self._heads(rows)), *(row.created_at for _, row in rows)]
@@ -119,8 +132,10 @@ class CatalogPurge:
         return [(entry.time, entry.kind) for entry in self._kernel.objects.fetch_many(ENTRY, ids).values()]
 
     def _remove(self, catalog_id: int, rows: Sequence[tuple[str, PointerRow]]) -> str:
+        now = self._kernel.store.clock.now_micros()
         for name, row in rows:
             self._before_each()
+            record_purge(self._backend, self._kernel.realm, name, row, now)
             if not self._backend.delete_pointer(self._kernel.realm, name, row):
                 return f"{name} was moved meanwhile"
         prefix = catalog_prefix(catalog_id)

@@ -23,12 +23,12 @@ from tests.support.fixtures.publisher_runs import instance_of, new_lake, options
 
 KEEPER = """
 import sys
-from headwater.consumers.views.store_lookup import StoreHistory
-from headwater.consumers.views.table_topic import TableKeeper
+from headwater.consumers.views.store_lookup import StoreLookup
+from headwater.consumers.views.table_topic import TableTopicWriter
 from headwater.persistence.store import open_store
 url, bootstrap, realm = sys.argv[1:]
 with open_store(url) as store:
-    TableKeeper(bootstrap, realm, StoreHistory(store.kernel(realm))).run()
+    TableTopicWriter(bootstrap, realm, StoreLookup(store.kernel(realm))).run()
 """
 
 Tables = dict[tuple[str, KeyPath], str]

@@ -2,7 +2,8 @@
 
 ⚠ All old shards are leased and fenced first, so that nothing of the old generation lands behind its end. Where the topics are
 still the same ones, positions are carried over in the transaction that writes the end records: nothing is published twice.
-Where one was made again, the next generation begins at the oldest entries.
+Where one was made again, or an operator asked for it, the next generation begins anew at the oldest entries. Pointers that the
+store no longer has are then said to be gone, so that no reader keeps them.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from headwater.persistence.backend import Backend
 from headwater.producer.publisher.assignment.generations import Generation, Generations
 from headwater.producer.publisher.assignment.shard_leases import Lease, LeaseRenewer, Leases
 from headwater.producer.publisher.kafka.outgoing_records import KafkaRecord, Records
@@ -21,6 +23,8 @@ from headwater.producer.publisher.kafka.sender import Sender
 from headwater.producer.publisher.options import PublisherOptions
 from headwater.schemas.kafka_records import Progress
 from headwater.schemas.topics import partition_of, transactional_id
+
+NAMES_PER_PAGE = 1_000
 
 MakeRecords = Callable[[Generation], Records]
 
@@ -34,6 +38,7 @@ def shard_key(realm: str, shard: int) -> str:
 class GenerationRollover:
     def __init__(
         self,
+        backend: Backend,
         leases: Leases,
         keeper: LeaseRenewer,
         generations: Generations,
@@ -41,6 +46,7 @@ class GenerationRollover:
         options: PublisherOptions,
         make_records: MakeRecords,
     ) -> None:
+        self._backend = backend
         self._leases = leases
         self._keeper = keeper
         self._generations = generations
@@ -76,9 +82,10 @@ class GenerationRollover:
         """Write what ends the old generation, unless a publisher has done so and died before it could say so in the store."""
         found = self._read(before, topics)
         last = max(before.number, found.newest) if before.restart else before.number
-        after = Generation(realm=before.realm, number=last + 1, topics=topics)
+        begins = before.begins if before.carries_over(topics) else last + 1
+        after = Generation(realm=before.realm, number=last + 1, topics=topics, begins=begins)
         if found.ended >= last:
-            return after
+            return msgspec.structs.replace(after, begins=found.begins)
         if found.newest > last:
             raise behind(before.realm, found.newest, last)
         sender.begin()
@@ -90,28 +97,39 @@ class GenerationRollover:
     def _last_records(self, before: Generation, after: Generation, positions: dict[str, Progress]) -> list[KafkaRecord]:
         old = self._make_records(msgspec.structs.replace(after, number=after.number - 1))
         new = self._make_records(after)
-        records: list[KafkaRecord] = [new.ended(after.number - 1)]
+        records: list[KafkaRecord] = [new.ended(after.number - 1, after.begins)]
         if before.topics.commits.id == after.topics.commits.id:
             records += [old.end(partition) for partition in range(before.topics.commits.partitions)]
-        for position in positions.values() if before.carries_over(after.topics) else ():
-            records += _carried(new, position, before.shards)
+        if after.begins < after.number:
+            for position in positions.values():
+                records += _carried(new, position, before)
+        else:
+            records += self._lost(new, positions)
         return records
+
+    def _lost(self, new: Records, positions: dict[str, Progress]) -> list[KafkaRecord]:
+        """A history that begins anew may lack pointers that were published: each gets a baseline behind which nothing comes."""
+        names = list(positions)
+        pages = (names[start : start + NAMES_PER_PAGE] for start in range(0, len(names), NAMES_PER_PAGE))
+        there = {name for page in pages for name in self._backend.read_pointers(new.realm, page)}
+        return [new.baseline(pointer, 0, "", 0, "") for pointer in names if pointer not in there]
 
     def _read(self, before: Generation, topics: RealmTopics) -> Recovered:
         """What all old shards have published together."""
         positions: dict[str, Progress] = {}
-        ended = newest = 0
+        ended = begins = newest = 0
         for shard in range(min(before.shards, topics.progress.partitions)):
             found = self._reader.read(before.realm, topics.progress.name, shard, before.number)
             positions |= found.positions
-            ended, newest = max(ended, found.ended), max(newest, found.newest)
-        return Recovered(positions, ended, newest)
+            ended, begins, newest = max(ended, found.ended), max(begins, found.begins), max(newest, found.newest)
+        return Recovered(positions, ended, begins, newest)
 
 
-def _carried(new: Records, position: Progress, old_shards: int) -> list[KafkaRecord]:
+def _carried(new: Records, position: Progress, before: Generation) -> list[KafkaRecord]:
+    pointer, seq, entry_id = position.pointer, position.seq, position.entry_id
     moved = msgspec.structs.replace(position, generation=new.generation)
-    records = [new.baseline(position.pointer, position.seq, position.entry_id), new.progress(moved)]
-    old = partition_of(position.pointer, old_shards)
+    records = [new.baseline(pointer, seq, entry_id, seq, entry_id, continues=before.number), new.progress(moved)]
+    old = partition_of(position.pointer, before.shards)
     if old != partition_of(position.pointer, new.topics.progress.partitions):
         records.append(new.gone(position.pointer, old))
     return records

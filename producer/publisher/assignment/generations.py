@@ -23,6 +23,8 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
     realm: str
     number: int
     topics: RealmTopics
+    begins: int = 1
+    """The newest generation that began anew: this one, or one that this one continues."""
     restart: bool = False
     """An operator asked for a new generation that begins at the oldest entries."""
 

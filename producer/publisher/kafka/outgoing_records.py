@@ -113,13 +113,26 @@ class Records:
         self._places[pointer] = place
         return place
 
-    def baseline(self, pointer: str, seq: int, entry_id: str) -> KafkaRecord:
-        return self._control(RecordType.BASELINE, pointer, f"{self.generation}/{entry_id or 'empty'}", seq, [])
+    def baseline(self, pointer: str, seq: int, entry_id: str, head_seq: int, head_id: str, continues: int = 0) -> KafkaRecord:
+        """`entry_id` is that of `seq`; the head is the pointer's in the log."""
+        extra: Headers = [
+            ("ce_entryid", entry_id.encode()),
+            ("ce_headsequence", sequence_text(head_seq)),
+            ("ce_headid", head_id.encode()),
+        ]
+        if continues:
+            extra.append(("ce_continues", b"%d" % continues))
+        return self._control(RecordType.BASELINE, pointer, f"{self.generation}/{entry_id or 'empty'}", seq, extra)
 
     def truncated(self, pointer: str, from_seq: int, to_seq: int, entry_id: str) -> KafkaRecord:
         """Entries (from_seq, to_seq] are gone; `entry_id` is that of `to_seq`."""
         extra: Headers = [("ce_fromsequence", sequence_text(from_seq)), ("ce_entryid", entry_id.encode())]
         return self._control(RecordType.TRUNCATED, pointer, f"{self.generation}/{from_seq}-{to_seq}", to_seq, extra)
+
+    def purged(self, pointer: str, from_seq: int, to_seq: int, entry_id: str) -> KafkaRecord:
+        """The log ended with `to_seq`, whose id is `entry_id`; entries behind `from_seq` were never published."""
+        extra: Headers = [("ce_fromsequence", sequence_text(from_seq)), ("ce_entryid", entry_id.encode())]
+        return self._control(RecordType.PURGED, pointer, f"{self.generation}/{entry_id or 'empty'}", to_seq, extra)
 
     def end(self, partition: int) -> KafkaRecord:
         id = f"{RecordType.END}/{self.generation}/{partition}".encode()
@@ -147,12 +160,14 @@ class Records:
             time=change.time,
         )
 
-    def gone(self, pointer: str, partition: int) -> KafkaRecord:
-        """Takes a position out of a progress partition that the pointer has left."""
+    def gone(self, pointer: str, partition: int | None = None) -> KafkaRecord:
+        """Takes a position out of a progress partition that the pointer has left; without one, out of its own."""
+        if partition is None:
+            partition = partition_of(pointer, self.topics.progress.partitions)
         return KafkaRecord(self.topics.progress.name, partition, pointer.encode(), None, [])
 
-    def ended(self, generation: int) -> KafkaRecord:
-        value = _json(GenerationEnd(realm=self.realm, ended=generation))
+    def ended(self, generation: int, begins: int) -> KafkaRecord:
+        value = _json(GenerationEnd(realm=self.realm, ended=generation, begins=begins))
         return KafkaRecord(self.topics.progress.name, 0, GENERATION_KEY, value, [])
 
     def _control(self, type: RecordType, pointer: str, id: str, seq: int, extra: Headers) -> KafkaRecord:

@@ -27,6 +27,8 @@ class Recovered(msgspec.Struct, frozen=True):
     """Of this generation, by pointer."""
     ended: int
     """Up to which generation all have ended, if this is partition 0."""
+    begins: int
+    """Which generation began anew last, if this is partition 0."""
     newest: int
     """The latest generation that the partition holds a position of."""
 
@@ -47,18 +49,19 @@ class ProgressReader:
         """The same, whatever later generations there are."""
         end = self._ends(topic, [partition], IsolationLevel.READ_UNCOMMITTED)[partition]
         positions: dict[str, Progress] = {}
-        ended = newest = 0
+        ended = begins = newest = 0
         for message in self._committed(topic, partition, end) if end else ():
             key, value = message.key() or b"", message.value()
             if value is None:
                 positions.pop(key.decode(), None)
             elif key == GENERATION_KEY:
-                ended = max(ended, msgspec.json.decode(value, type=GenerationEnd).ended)
+                end_of = msgspec.json.decode(value, type=GenerationEnd)
+                ended, begins = max(ended, end_of.ended), max(begins, end_of.begins)
             else:
                 found = msgspec.json.decode(value, type=Progress)
                 newest = max(newest, found.generation)
                 _note(positions, found, realm, generation)
-        return Recovered(positions, ended, newest)
+        return Recovered(positions, ended, begins, newest)
 
     def check_readable(self, topic: str, partitions: Iterable[int]) -> None:
         """⚠ What readers of committed records can reach must come up to what is there now: records behind something that is

@@ -125,6 +125,15 @@ class Topics:
             found[name] = Topic(name=name, id=str(described.topic_id), partitions=len(described.partitions))
         return found
 
+    def check_same(self, topics: RealmTopics) -> None:
+        """⚠ `KafkaUnavailable` if one was deleted or made again since. Asked behind the last delivery report of a transaction:
+        then all of it lies in the topics of its own generation, or it is not committed."""
+        found = self._describe([topics.commits.name, topics.progress.name])
+        for topic in (topics.commits, topics.progress):
+            now = found.get(topic.name)
+            if now is None or now.id != topic.id:
+                raise KafkaUnavailable(f"{topic.name} was deleted or made again: a new generation begins.")
+
     def check(self, topics: RealmTopics) -> None:
         """A progress topic that forgets by age would have all published again."""
         resource = ConfigResource(ResourceType.TOPIC, topics.progress.name)

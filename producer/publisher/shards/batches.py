@@ -6,11 +6,12 @@ import time
 from collections.abc import Generator, Iterator
 
 from headwater.persistence.log.log_entry import LogRecord, change_of
+from headwater.persistence.log.purged_pointers import PurgedPointer, purged_pointer
 from headwater.persistence.reading.pointer_log import LogHead, PointerLog
 from headwater.persistence.rows import PointerRow
 from headwater.persistence.store import RealmKernel
 from headwater.producer.publisher.kafka.outgoing_records import KafkaRecord, Records
-from headwater.schemas.errors import CursorExpired, LogDiverged, StoreBehindKafka
+from headwater.schemas.errors import CursorExpired, LogDiverged, PublisherStopped, StoreBehindKafka
 from headwater.schemas.kafka_records import Progress
 
 PAGE_ENTRIES = 500
@@ -38,6 +39,7 @@ class Batch:
         self._deadline = time.monotonic() + seconds_max
         self.positions: dict[str, Progress] = {}
         """Where the pointers are once this batch is committed."""
+        self.ended: list[str] = []
         self.changes = 0
         self.bytes = 0
 
@@ -61,6 +63,13 @@ class Batch:
             if page is not None:
                 head = page
 
+    def end(self, pointer: str, purged: PurgedPointer) -> Iterator[KafkaRecord]:
+        """Of a pointer that was purged: nothing follows, and its position goes."""
+        position = self.positions.pop(pointer, None) or self._published[pointer]
+        self.ended.append(pointer)
+        yield self._records.purged(pointer, position.seq, purged.seq, purged.entry_id.hex())
+        yield self._records.gone(pointer)
+
     def final(self) -> Iterator[KafkaRecord]:
         """The progress of every pointer that moved."""
         for position in self.positions.values():
@@ -69,9 +78,11 @@ class Batch:
     # ── steps ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def _first_contact(self, pointer: str, row: PointerRow) -> Generator[KafkaRecord, None, Progress]:
-        """⚠ A baseline always; and what is gone already is said, never skipped."""
+        """⚠ A baseline always; and what is gone already is said, never skipped. The row is read again behind the fence: the
+        head that a baseline names is at least what any earlier generation has published of this history."""
+        row = self._kernel.store.backend.read_pointer(self._kernel.realm, pointer, decide=True) or row
         anchor = "" if row.anchor is None else row.anchor.entry_id.hex()
-        yield self._records.baseline(pointer, row.floor - 1, anchor)
+        yield self._records.baseline(pointer, row.floor - 1, anchor, row.seq, row.head.hex())
         if row.floor > 1:
             yield self._records.truncated(pointer, 0, row.floor - 1, anchor)
         position = self._records.position(pointer, row.floor - 1, anchor)
@@ -114,19 +125,27 @@ class Batch:
             raise diverged(pointer, position.seq, position.entry_id, entries[0].entry.previous.hex())
 
 
-def check_against_log(kernel: RealmKernel, position: Progress) -> None:
-    """⚠ A store that is behind Kafka, or holds another entry at that seq, must not be published over it."""
+def check_against_log(kernel: RealmKernel, position: Progress) -> PurgedPointer | None:
+    """⚠ A store that is behind Kafka, or holds another entry at that seq, must not be published over it. Where the pointer was
+    purged with its catalog, its end leaves: only that explains a missing row, a delete entry in Kafka does not."""
     row = kernel.store.backend.read_pointer(kernel.realm, position.pointer)
-    if row is None or row.seq < position.seq:
-        if row is None and position.kind == "delete":
-            return  # its catalog was purged behind its delete entry
-        raise StoreBehindKafka(
-            f"{position.pointer}: Kafka has entry {position.seq}, the store ends at {0 if row is None else row.seq}.",
-            remedy="The store was restored from a backup: begin a new generation once you know which of both is right.",
-            pointer=position.pointer,
-            published=position.seq,
-            head=0 if row is None else row.seq,
-        )
+    try:
+        if row is None or row.seq < position.seq:
+            raise _behind(position, 0 if row is None else row.seq)
+        _check_entry(kernel, position, row)
+    except PublisherStopped:
+        purged = purged_pointer(kernel.store.backend, kernel.realm, position.pointer)
+        if purged is None or not _ends_behind(purged, position):
+            raise
+        return purged  # and perhaps made again since, by a writer that slept through the purge
+    return None
+
+
+def _ends_behind(purged: PurgedPointer, position: Progress) -> bool:
+    return purged.seq > position.seq or (purged.seq == position.seq and purged.entry_id.hex() == position.entry_id)
+
+
+def _check_entry(kernel: RealmKernel, position: Progress, row: PointerRow) -> None:
     if not position.entry_id or position.seq < row.floor - 1:
         return  # nothing was published yet, or what was is cut: `truncated` follows
     if position.seq == row.floor - 1:
@@ -137,6 +156,16 @@ def check_against_log(kernel: RealmKernel, position: Progress) -> None:
         found = kernel.walk.at(kernel.walk.load(row.head), position.seq).entry_id.hex()
     if found != position.entry_id:
         raise diverged(position.pointer, position.seq, position.entry_id, found)
+
+
+def _behind(position: Progress, head: int) -> StoreBehindKafka:
+    return StoreBehindKafka(
+        f"{position.pointer}: Kafka has entry {position.seq}, the store ends at {head}.",
+        remedy="The store was restored from a backup: begin a new generation once you know which of both is right.",
+        pointer=position.pointer,
+        published=position.seq,
+        head=head,
+    )
 
 
 def diverged(pointer: str, seq: int, published: str, found: str) -> LogDiverged:

@@ -28,6 +28,7 @@ class Inbox:
         self.shard = shard
         self.shards = shards
         self._dirty: dict[str, PointerRow] = {}
+        self._gone: set[str] = set()
         self._lock = threading.Lock()
         self._filled = threading.Event()
 
@@ -41,6 +42,18 @@ class Inbox:
         with self._lock:
             taken, self._dirty = self._dirty, {}
             self._filled.clear()
+            return taken
+
+    def put_gone(self, pointer: str) -> None:
+        """Its row is not there any more."""
+        if partition_of(pointer, self.shards) == self.shard:
+            with self._lock:
+                self._gone.add(pointer)
+            self._filled.set()
+
+    def take_gone(self) -> set[str]:
+        with self._lock:
+            taken, self._gone = self._gone, set()
             return taken
 
     def waiting(self) -> dict[str, PointerRow]:
@@ -92,10 +105,14 @@ class RealmHeads:
     def sweep(self) -> None:
         """Read every pointer of the realm."""
         self._moved.start()
+        with self._lock:
+            unnamed = set(self._rows)
         after = ""
         while names := self._kernel.store.backend.list_names(self._kernel.realm, after=after, limit=PAGE_NAMES):
             self._read(names)
+            unnamed.difference_update(names)
             after = names[-1]
+        self._forget(sorted(unnamed))
         self._swept_at = time.monotonic()
         self.ready.set()
 
@@ -114,6 +131,19 @@ class RealmHeads:
             inboxes = tuple(self._inboxes)
         for inbox in inboxes:
             inbox.put(pointer, row)
+
+    def _forget(self, names: list[str]) -> None:
+        """Those that have lost their names, once their rows are gone too: their shards look why."""
+        for start in range(0, len(names), PAGE_NAMES):
+            page = names[start : start + PAGE_NAMES]
+            there = self._kernel.store.backend.read_pointers(self._kernel.realm, page)
+            for pointer in page:
+                if pointer not in there:
+                    with self._lock:
+                        self._rows.pop(pointer, None)
+                        inboxes = tuple(self._inboxes)
+                    for inbox in inboxes:
+                        inbox.put_gone(pointer)
 
     def _poll_until_closed(self) -> None:
         while not self._closing.is_set():

@@ -11,6 +11,7 @@ import random
 import threading
 import time
 
+from headwater.persistence.log.purged_pointers import PurgedPointer
 from headwater.persistence.rows import PointerRow
 from headwater.producer.publisher.assignment.alarms import Alarm
 from headwater.producer.publisher.assignment.generations import Generation
@@ -48,6 +49,8 @@ class Shard:
         self._seqs: dict[str, int] = {}
         """What was published as far as was ever known here: only for the lag."""
         self._behind: dict[str, PointerRow] = {}
+        self._purged: dict[str, PurgedPointer] = {}
+        """Pointers whose end is to be published."""
         self._changes = self._transactions = self._failures = self._failures_in_a_row = 0
         self._caught_up_at = time.monotonic()
         self._failure = ""
@@ -143,8 +146,8 @@ class Shard:
         recovered = context.reader.recover(self.realm, topics.progress.name, self.number, generation)
         context.reader.check_readable(topics.commits.name, context.generation.partitions_of(self.number))
         self._readable_at = time.monotonic()
-        for position in recovered.positions.values():
-            check_against_log(context.kernel, position)
+        ends = {pointer: check_against_log(context.kernel, position) for pointer, position in recovered.positions.items()}
+        self._purged = {pointer: end for pointer, end in ends.items() if end is not None}
         self._published = recovered.positions
         self._seqs |= {pointer: position.seq for pointer, position in recovered.positions.items()}
         self._move(ShardState.RECOVERED)
@@ -154,8 +157,9 @@ class Shard:
 
     def _publish(self) -> None:
         self._behind |= self._inbox.take()
+        self._look_for_ends()
         self._forget_published()
-        if self._behind:
+        if self._behind or self._purged:
             self._move(ShardState.SENDING)
             self._send_batch(self._sender)
             self._failures_in_a_row, self._failure = 0, ""
@@ -188,9 +192,12 @@ class Shard:
             sender.send(batch.read(pointer, row))
             if batch.is_full:
                 break
+        for pointer, end in self._purged.items():
+            sender.send(batch.end(pointer, end))
         sender.send(batch.final())
         context.at(FaultPoint.AFTER_SEND)
         sender.flush()
+        context.topics.check_same(context.generation.topics)
         if not context.leases.is_safe(self.lease):
             raise ShardLost("its lease ran out before a transaction was committed.")
         context.at(FaultPoint.BEFORE_COMMIT)
@@ -200,6 +207,8 @@ class Shard:
 
     def _note(self, batch: Batch) -> None:
         self._published |= batch.positions
+        for pointer in batch.ended:
+            self._forget_purged(pointer)
         self._seqs |= {pointer: position.seq for pointer, position in batch.positions.items()}
         self._context.at(FaultPoint.NOTED)
         self._changes += batch.changes
@@ -211,13 +220,27 @@ class Shard:
         self._forget_published()
         self._pin()
 
+    def _look_for_ends(self) -> None:
+        """Of pointers whose rows are gone since they were published."""
+        for pointer in self._inbox.take_gone():
+            position = self._published.get(pointer)
+            if position is not None and (end := check_against_log(self._context.kernel, position)) is not None:
+                self._purged[pointer] = end
+
+    def _forget_purged(self, pointer: str) -> None:
+        del self._published[pointer], self._purged[pointer]
+        self._behind.pop(pointer, None)
+        made_again = self._context.kernel.store.backend.read_pointer(self.realm, pointer)
+        if made_again is not None and made_again.head:
+            self._behind[pointer] = made_again
+
     def _forget_published(self) -> None:
         for pointer, row in list(self._behind.items()):
             position = self._published.get(pointer)
             if position is None:
                 continue
-            if row.seq < position.seq:
-                check_against_log(self._context.kernel, position)
+            if row.seq < position.seq and (end := check_against_log(self._context.kernel, position)) is not None:
+                self._purged[pointer] = end
             if row.seq <= position.seq:
                 del self._behind[pointer]
 

@@ -10,6 +10,7 @@ from headwater.producer.publisher.assignment.generations import Generation
 from headwater.producer.publisher.assignment.shard_leases import Leases
 from headwater.producer.publisher.kafka.outgoing_records import Records
 from headwater.producer.publisher.kafka.progress import ProgressReader
+from headwater.producer.publisher.kafka.topics import Topics
 from headwater.producer.publisher.options import PublisherOptions
 from headwater.producer.publisher.shards.fault_points import At
 from headwater.producer.publisher.shards.heads import RealmHeads
@@ -42,6 +43,7 @@ class ShardContext(msgspec.Struct, frozen=True, kw_only=True):
     heads: RealmHeads
     leases: Leases
     reader: ProgressReader
+    topics: Topics
     alarms: Alarms
     options: PublisherOptions
     at: At

@@ -26,7 +26,9 @@ TINY = Records(REALM, 1, TOPICS, record_bytes_max=10, dataref_base="http://127.0
 EVERY_RECORD = {
     "change": (RecordType.CHANGE, WHOLE.change(FULL_CHANGE)),
     "claim check": (RecordType.CHANGE, TINY.change(FULL_CHANGE)),
-    "baseline": (RecordType.BASELINE, WHOLE.baseline("p", 3, "e" * 64)),
+    "baseline": (RecordType.BASELINE, WHOLE.baseline("p", 3, "e" * 64, 9, "f" * 64)),
+    "baseline that continues": (RecordType.BASELINE, WHOLE.baseline("p", 3, "e" * 64, 3, "e" * 64, continues=1)),
+    "purged": (RecordType.PURGED, WHOLE.purged("p", 3, 7, "e" * 64)),
     "truncated": (RecordType.TRUNCATED, WHOLE.truncated("p", 3, 7, "e" * 64)),
     "end": (RecordType.END, WHOLE.end(2)),
     "progress": (RecordType.PROGRESS, WHOLE.progress(WHOLE.position_of(FULL_CHANGE))),

@@ -126,8 +126,18 @@ def test_records_that_are_no_change_have_no_value_and_say_all_in_their_headers()
     assert (found.type, found.from_seq, found.seq, found.generation) == (RecordType.TRUNCATED, 3, 9, 2)
     end = made.end(5)
     assert (end.partition, end.key, decode_record(on_wire(end), end.value).type) == (5, None, RecordType.END)
-    baseline = made.baseline("cat/1/heads/main", 0, "")
-    assert decode_record(on_wire(baseline), None).seq == 0
+    purged = made.purged("cat/1/heads/main", 8, 9, "ab" * 32)
+    found = decode_record(on_wire(purged), purged.value)
+    assert (found.type, found.from_seq, found.seq, found.entry_id) == (RecordType.PURGED, 8, 9, "ab" * 32)
+
+
+def test_a_baseline_says_where_it_begins_what_the_log_reaches_to_and_what_it_continues() -> None:
+    made = records()
+    anew = made.baseline("cat/1/heads/main", 4, "ab" * 32, 9, "cd" * 32)
+    found = decode_record(on_wire(anew), None)
+    assert (found.seq, found.entry_id, found.head_seq, found.head_id, found.continues) == (4, "ab" * 32, 9, "cd" * 32, 0)
+    goes_on = made.baseline("cat/1/heads/main", 4, "ab" * 32, 4, "ab" * 32, continues=1)
+    assert decode_record(on_wire(goes_on), None).continues == 1
 
 
 def test_progress_is_json_in_the_pointers_own_shard() -> None:

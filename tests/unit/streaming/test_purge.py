@@ -7,12 +7,24 @@ from collections.abc import Iterator
 
 import pytest
 
+from headwater.persistence.log.purged_pointers import purged_pointer
+from headwater.persistence.reading.pointer_log import PointerLog
 from headwater.persistence.realms.realm_purge import rows_of
 from headwater.persistence.realms.realm_states import RealmStatus
 from headwater.persistence.rows import FENCE_CLOSED, ObjectRow
 from headwater.persistence.store import Store, open_store
+from headwater.producer.access.roles import catalog_roles
+from headwater.producer.access.writing import WriteMeta
 from headwater.producer.catalogs.catalogs import Catalogs
-from headwater.schemas.errors import CatalogNotFound, RealmNotActive, RealmNotFound, RealmStateConflict
+from headwater.schemas.errors import (
+    CatalogNotFound,
+    PointerNotFound,
+    PointerPurged,
+    RealmNotActive,
+    RealmNotFound,
+    RealmStateConflict,
+)
+from headwater.streaming.expire.readers import RegisteredReaders
 from headwater.streaming.purge.catalog_purge import CatalogPurge
 from headwater.streaming.purge.purge import purge_realms, purge_unlisted, unlisted_instances
 from headwater.streaming.runs.realm_sets import instances_to_maintain, realm_sets, realms_to_purge
@@ -22,6 +34,7 @@ from tests.support.fixtures.maintained import HOUR, sweep_store
 from tests.support.models.realm_cases import realms_of, write_note
 
 DAY = 86_400
+MAIN = "cat/1/heads/main"
 
 
 @pytest.fixture
@@ -130,6 +143,59 @@ def test_a_catalog_that_was_dropped_to_be_purged_goes_at_once_with_its_pointers_
     clock.move(4 * HOUR)
     report, _ = sweep_store(store, [lake.kernel.realm])
     assert report.counts[lake.kernel.realm]["entry"].purged >= 20 and not report.failures
+
+
+def test_every_pointer_of_a_dropped_catalog_ends_with_a_delete_entry(store: Store) -> None:
+    """Roles and grants too: whoever reads them learns that they are gone."""
+    lake = Lake(store)
+    lake.put("t")
+    lake.refs.create("dev", meta=META)
+    catalog_roles(lake.kernel, lake.catalog.id).create("reader", meta=WriteMeta("ada"))
+    lake.catalogs.drop("lake", purge=True, meta=META)
+    names = store.backend.list_names(lake.kernel.realm, prefix="cat/1/")
+    assert names == ["cat/1/heads/dev", "cat/1/heads/main", "cat/1/roles"]
+    assert {str(PointerLog(lake.kernel, name).head().newest.entry.kind) for name in names} == {"delete"}
+
+
+def test_a_purged_pointer_is_known_by_its_last_entry(store: Store) -> None:
+    lake = Lake(store)
+    clock = store.clock
+    assert isinstance(clock, ManualClock)
+    lake.put("t")
+    lake.catalogs.drop("lake", purge=True, meta=META)
+    last = PointerLog(lake.kernel, MAIN).head()
+    clock.move(1)
+    (purged,) = CatalogPurge(lake.kernel).run()
+    assert purged.waiting == ""
+    end = purged_pointer(store.backend, lake.kernel.realm, MAIN)
+    assert end is not None and (end.seq, end.entry_id) == (last.seq, last.row.head)
+    with pytest.raises(PointerPurged) as raised:
+        PointerLog(lake.kernel, MAIN).head()
+    assert raised.value.facts["seq"] == last.seq
+    with pytest.raises(PointerNotFound) as never:
+        PointerLog(lake.kernel, "cat/1/heads/never").head()
+    assert not isinstance(never.value, PointerPurged)
+
+
+def test_a_catalog_stays_until_every_pin_has_passed_its_delete_entries_or_is_too_old(store: Store) -> None:
+    lake = Lake(store)
+    clock = store.clock
+    assert isinstance(clock, ManualClock)
+    lake.put("t")
+    seq = PointerLog(lake.kernel, MAIN).head().seq
+    readers = RegisteredReaders(store.backend, lake.kernel.realm, clock)
+    lake.catalogs.drop("lake", purge=True, meta=META)
+    for read, waits in ((seq, True), (seq + 1, False)):
+        readers.save("archive", {MAIN: read}, pin_seconds=DAY)
+        clock.move(1)
+        (found,) = CatalogPurge(lake.kernel).run(dry_run=True)
+        assert bool(found.waiting) is waits, found.waiting
+    readers.save("archive", {MAIN: seq}, pin_seconds=DAY)
+    (waiting,) = CatalogPurge(lake.kernel).run()
+    assert waiting.waiting == f"reader archive has read {MAIN} up to entry {seq} of {seq + 1}"
+    clock.move(DAY + 1)
+    (purged,) = CatalogPurge(lake.kernel).run()
+    assert not purged.waiting
 
 
 def test_a_pointer_that_a_sleeping_writer_made_in_a_purged_catalog_goes_next_time(store: Store) -> None:

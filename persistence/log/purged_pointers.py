@@ -1,0 +1,55 @@
+"""A pointer that is purged enters; its last entry leaves for as long as the realm lives: its end is known, never guessed.
+
+A pointer without a row was never made, was lost with a restored backup, or was purged. Only for the last is there a row here.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from headwater.persistence.backend import Backend
+from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
+from headwater.persistence.rows import MutableRow, PointerRow
+from headwater.schemas.errors import Conflict, OutcomeUnknown
+
+PURGED_TYPE = "purged-pointer"
+WRITE_TRIES_MAX = 10
+
+
+class PurgedPointer(msgspec.Struct, frozen=True, array_like=True):
+    """Where a pointer's log ended. Append new fields, never move one."""
+
+    seq: int
+    """0 if it was reserved and never written."""
+    entry_id: bytes
+    purged_at: int
+    """Microseconds."""
+
+
+OBJECT_TYPES.register(ObjectType(PURGED_TYPE, PurgedPointer, Life.MUTABLE))
+
+
+def record_purge(backend: Backend, realm: str, pointer: str, row: PointerRow, now_micros: int) -> None:
+    """⚠ Before the pointer's row is deleted, so that nobody finds neither."""
+    payload = msgspec.msgpack.encode(PurgedPointer(row.seq, row.head, now_micros))
+    for _ in range(WRITE_TRIES_MAX):
+        before = backend.read_mutable(realm, PURGED_TYPE, pointer)
+        version = 1 if before is None else before.version + 1
+        wanted = MutableRow(type=PURGED_TYPE, key=pointer, version=version, created_at=now_micros, payload=payload)
+        try:
+            written = (
+                backend.insert_mutable(realm, wanted)
+                if before is None
+                else backend.update_mutable(realm, before.version, wanted)
+            )
+        except OutcomeUnknown:
+            written = backend.read_mutable(realm, PURGED_TYPE, pointer) == wanted
+        if written:
+            return
+    raise Conflict(f"another process keeps purging {pointer!r}.", field="pointer", remedy="Run one of them.")
+
+
+def purged_pointer(backend: Backend, realm: str, pointer: str) -> PurgedPointer | None:
+    """To be asked where the pointer has no row: one that was made again lives."""
+    row = backend.read_mutable(realm, PURGED_TYPE, pointer)
+    return None if row is None else msgspec.msgpack.decode(row.payload, type=PurgedPointer)
