@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from headwater.cli.plain_text import plain
 from headwater.schemas.errors import HeadwaterError
 
 EXIT_BAD_INPUT = 2
@@ -24,6 +25,11 @@ def print_json(value: object) -> None:
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
 
 
+def echo(text: str) -> None:
+    """One or more lines for people; what came from outside cannot command the terminal."""
+    click.echo(plain(text))
+
+
 def print_table(
     columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None, whole: Sequence[str] = ()
 ) -> None:
@@ -31,13 +37,13 @@ def print_table(
     table = Table(title=title, title_justify="left", header_style="bold")
     for column in columns:
         table.add_column(column, no_wrap=column in whole, overflow="fold" if column in whole else "ellipsis")
-    cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    cells = [["" if cell is None else plain(str(cell)) for cell in row] for row in rows]
     for number, column in enumerate(columns):
         if column in whole:
             lines = [line for row in cells for line in row[number].splitlines()]
             table.columns[number].min_width = max(map(len, lines), default=0)
     for row in cells:
-        table.add_row(*row)
+        table.add_row(*map(Text, row))  # as text: a key may look like markup
     Console().print(table)
 
 
@@ -53,6 +59,6 @@ def fail_usage(error: click.UsageError) -> NoReturn:
 
 
 def fail_line(code: str, message: str) -> NoReturn:
-    line = " ".join(message.split())
+    line = plain(" ".join(message.split()))
     Console(stderr=True, soft_wrap=True, highlight=False).print(Text.assemble(("error", "bold red"), f" {code}: {line}"))
     sys.exit(EXIT_BAD_INPUT)

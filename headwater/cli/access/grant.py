@@ -5,7 +5,7 @@ from __future__ import annotations
 import rich_click as click
 
 from headwater.cli.access.access_target import access_kernel, at_path, every, grants_of, of_catalog, path_of, write_meta
-from headwater.cli.output import as_json, print_json, print_table
+from headwater.cli.output import as_json, echo, print_json, print_table
 from headwater.cli.target import author, in_realm
 from headwater.producer.access.rights import REALM_ONLY, Right, implied_by, right_of
 from headwater.settings import Settings
@@ -45,7 +45,7 @@ def add(
     if json_output:
         print_json({"role": role, "right": right, "path": path_of(path_text), "changed": written.mutation.changed})
     else:
-        click.echo(f"{role} has {right}" if written.mutation.changed else f"{role} had {right} already")
+        echo(f"{role} has {right}" if written.mutation.changed else f"{role} had {right} already")
 
 
 @command.command()
@@ -73,7 +73,7 @@ def revoke(
     if json_output:
         print_json({"role": role, "revoked": right, "path": path_of(path_text)})
     else:
-        click.echo(f"{role} has {right} no more")
+        echo(f"{role} has {right} no more")
 
 
 @command.command("list")

@@ -6,7 +6,7 @@ import msgspec
 import rich_click as click
 
 from headwater.cli.access.access_target import access_kernel, at_path, catalog_id, confirmed, path_of, write_meta, yes
-from headwater.cli.output import as_json, print_json, print_table
+from headwater.cli.output import as_json, echo, print_json, print_table
 from headwater.cli.target import author, in_realm
 from headwater.persistence.store import RealmKernel
 from headwater.producer.access.policies import Policies, Policy, Target
@@ -124,7 +124,7 @@ def attach(
     if json_output:
         print_json(written.value)
     else:
-        click.echo(f"{name} is attached to {catalog or 'the realm'} {path_text}".strip())
+        echo(f"{name} is attached to {catalog or 'the realm'} {path_text}".strip())
 
 
 @command.command()
@@ -144,7 +144,7 @@ def detach(
     if json_output:
         print_json({"detached": name})
     else:
-        click.echo(f"{name} is detached from {catalog or 'the realm'} {path_text}".strip())
+        echo(f"{name} is detached from {catalog or 'the realm'} {path_text}".strip())
 
 
 @command.command()

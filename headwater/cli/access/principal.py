@@ -6,7 +6,7 @@ import msgspec
 import rich_click as click
 
 from headwater.cli.access.access_target import access_kernel, confirmed, every, properties, properties_of, write_meta, yes
-from headwater.cli.output import as_json, print_json, print_table
+from headwater.cli.output import as_json, echo, print_json, print_table
 from headwater.cli.target import author, in_realm
 from headwater.persistence.rows import SYSTEM_REALM
 from headwater.persistence.store import RealmKernel
@@ -112,7 +112,7 @@ def show(settings: Settings, name: str, realm: str, json_output: bool) -> None:
         print_json({**msgspec.to_builtins(principal), "roles": rights.roles, "rights": told})
         return
     _print_principals([principal])
-    click.echo(f"roles: {', '.join(rights.roles) or 'none'}")
+    echo(f"roles: {', '.join(rights.roles) or 'none'}")
     print_table(["over", "right", "path"], held)
 
 
@@ -187,8 +187,8 @@ def _show_secret(made: WithSecret, json_output: bool) -> None:
     _print_principals([principal])
     if credentials is not None:
         # Not in a table: a narrow terminal would cut what is never shown again.
-        click.echo(f"client id      {credentials.client_id}\nclient secret  {credentials.client_secret}")
-        click.echo("The secret is not stored and is not shown again.")
+        echo(f"client id      {credentials.client_id}\nclient secret  {credentials.client_secret}")
+        echo("The secret is not stored and is not shown again.")
 
 
 def _print_principals(found: list[Principal]) -> None:

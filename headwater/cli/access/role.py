@@ -16,7 +16,7 @@ from headwater.cli.access.access_target import (
     write_meta,
     yes,
 )
-from headwater.cli.output import as_json, print_json, print_table
+from headwater.cli.output import as_json, echo, print_json, print_table
 from headwater.cli.target import author, in_realm
 from headwater.persistence.store import RealmKernel
 from headwater.producer.access.roles import Role, Roles, catalog_roles, principal_roles
@@ -88,7 +88,7 @@ def show(settings: Settings, name: str, catalog: str | None, realm: str, json_ou
         told = [{"right": right, "path": path} for right, path in held]
         print_json({"name": role.name, "properties": role.properties, "members": members, "grants": told})
         return
-    click.echo(f"{role.name}: {', '.join(members) or 'nobody'}")
+    echo(f"{role.name}: {', '.join(members) or 'nobody'}")
     print_table(["right", "path"], held)
 
 
@@ -165,4 +165,4 @@ def _told(line: str, told: dict[str, str], json_output: bool) -> None:
     if json_output:
         print_json(told)
     else:
-        click.echo(line)
+        echo(line)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import rich_click as click
 
 from headwater.cli.access.access_target import access_kernel, properties, properties_of, write_meta
-from headwater.cli.output import as_json, print_json, print_table
+from headwater.cli.output import as_json, echo, print_json, print_table
 from headwater.cli.target import author, in_realm, realm_of
 from headwater.producer.catalogs.catalog_updates import drop_catalog, update_catalog
 from headwater.schemas.entry_ids import time_text
@@ -31,7 +31,7 @@ def create(settings: Settings, name: str, storage_root: str, realm: str, author:
     if json_output:
         print_json(info)
     else:
-        click.echo(f"catalog {info.name} is cat/{info.id}, branch {info.default_branch}")
+        echo(f"catalog {info.name} is cat/{info.id}, branch {info.default_branch}")
 
 
 @command.command("list")
@@ -78,7 +78,7 @@ def update(
     if json_output:
         print_json(written.catalog)
     else:
-        click.echo(f"catalog {name}: {' '.join(f'{k}={v}' for k, v in written.catalog.properties.items()) or 'no properties'}")
+        echo(f"catalog {name}: {' '.join(f'{k}={v}' for k, v in written.catalog.properties.items()) or 'no properties'}")
 
 
 @command.command()
@@ -95,4 +95,4 @@ def drop(settings: Settings, name: str, yes: bool, require_empty: bool, purge: b
         click.confirm(f"Drop catalog {name} of realm {realm}?", abort=True)
     with access_kernel(settings, realm) as kernel:
         drop_catalog(kernel, name, require_empty=require_empty, purge=purge, meta=write_meta(author))
-    click.echo(f"catalog {name} is dropped")
+    echo(f"catalog {name} is dropped")

@@ -9,6 +9,7 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
+from headwater.cli.plain_text import plain_line
 from headwater.cli.target import key_text
 from headwater.schemas.change import Change, Kind, Op, Operation
 
@@ -34,10 +35,10 @@ def change_line(change: Change) -> Text:
         (f"{change.commit_id[:16]} ", "dim"),
         (f"{change.time[:23]}Z ", "dim"),
         (f"{change.kind:<10} ", _KIND_STYLES.get(change.kind, "blue")),
-        f"{change.author}: {change.message.splitlines()[0] if change.message else ''} ",
+        plain_line(f"{change.author}: {change.message.splitlines()[0] if change.message else ''} "),
     )
     for op in change.operations[:OPERATIONS_SHOWN]:
-        line.append(f" {_sign(op)}{key_text(op.key)}", style=_STYLES[op.op])
+        line.append(plain_line(f" {_sign(op)}{key_text(op.key)}"), style=_STYLES[op.op])
     if len(change.operations) > OPERATIONS_SHOWN:
         line.append(f" and {len(change.operations) - OPERATIONS_SHOWN} more", style="dim")
     return line

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import rich_click as click
-
-from headwater.cli.output import print_json
+from headwater.cli.output import echo, print_json
 from headwater.producer.commits.catalog_commit import CommitResult
 
 
@@ -13,7 +11,7 @@ def print_commit(result: CommitResult, json_output: bool) -> None:
         facts = {"commit_id": result.commit_id, "seq": result.seq, "replayed": result.replayed}
         print_json({"change": result.change, **facts})
     elif result.change is None:
-        click.echo(f"nothing to do: the head stays at {result.commit_id} (seq {result.seq})")
+        echo(f"nothing to do: the head stays at {result.commit_id} (seq {result.seq})")
     else:
         again = ", committed before under the same request id" if result.replayed else ""
-        click.echo(f"{result.change.kind} {result.commit_id} (seq {result.seq}{again})")
+        echo(f"{result.change.kind} {result.commit_id} (seq {result.seq}{again})")

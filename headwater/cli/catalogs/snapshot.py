@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import rich_click as click
 
-from headwater.cli.output import as_json, print_json, print_table
+from headwater.cli.output import as_json, echo, print_json, print_table
 from headwater.cli.target import catalog_of, in_catalog, key_text
 from headwater.settings import Settings
 
@@ -26,4 +26,4 @@ def command(settings: Settings, reference: str, realm: str, catalog: str, prefix
         return
     rows = [(key_text(one.key), one.type, one.value.get("snapshot_id"), one.value.get("metadata_location")) for one in entries]
     print_table(["key", "type", "snapshot", "metadata location"], rows)
-    click.echo(f"{len(entries)} keys of {snapshot.pointer} at seq {snapshot.seq}, commit {snapshot.commit_id}")
+    echo(f"{len(entries)} keys of {snapshot.pointer} at seq {snapshot.seq}, commit {snapshot.commit_id}")

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from headwater.cli.feed.audit_sources import verify_kafka, verify_server
-from headwater.cli.output import as_json, print_json, print_table
+from headwater.cli.output import as_json, echo, print_json, print_table
 from headwater.cli.target import in_realm, key_text, realm_of
 from headwater.consumers.audit.files import read_changes, write_changes
 from headwater.consumers.audit.replay import Mismatch, mismatches
@@ -92,7 +92,7 @@ def replay(settings: Settings, pointer: str, to: str, realm: str, json_output: b
     if json_output:
         print_json({"pointer": pointer, "seq": seq, "keys": len(replayed), "mismatches": found})
     else:
-        click.echo(f"{pointer} at seq {seq}: {len(replayed)} keys replayed, {len(found)} differ from the stored state")
+        echo(f"{pointer} at seq {seq}: {len(replayed)} keys replayed, {len(found)} differ from the stored state")
         _print_mismatches(found)
     if found:
         sys.exit(EXIT_NOT_WHOLE)
@@ -132,7 +132,7 @@ def export(settings: Settings, file: str, pointers: tuple[str, ...], realm: str,
     if json_output:
         print_json({"file": file, "pointers": chosen, "changes": count})
     else:
-        click.echo(f"{count} changes of {len(chosen)} pointers are in {file}")
+        echo(f"{count} changes of {len(chosen)} pointers are in {file}")
 
 
 def _everything(history: StoreHistory, pointers: tuple[str, ...]) -> Iterator[Change]:

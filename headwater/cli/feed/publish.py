@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
-from headwater.cli.output import as_json, print_json, print_table
+from headwater.cli.output import as_json, echo, print_json, print_table
 from headwater.persistence.realms.realms import Realms
 from headwater.persistence.store import Store
 from headwater.producer.publisher.factory import make_publisher
@@ -168,6 +168,4 @@ def _restart(store: Store, name: str) -> None:
     from headwater.producer.publisher.assignment.generations import Generations
 
     before = Generations(store.backend, store.clock).restart(Realms(store).get(name).instance)
-    click.echo(
-        f"{name}: generation {before.number} ends as soon as a publisher sees this; the next begins at the oldest entries."
-    )
+    echo(f"{name}: generation {before.number} ends as soon as a publisher sees this; the next begins at the oldest entries.")

@@ -9,7 +9,7 @@ import httpx
 import rich_click as click
 
 from headwater.cli.feed.feed_sources import connected
-from headwater.cli.output import as_json, print_json
+from headwater.cli.output import as_json, echo, print_json
 from headwater.cli.target import in_catalog
 from headwater.consumers.clients.cursor_file import CursorFile
 from headwater.consumers.webhooks.dead_letters import read_dead_letters
@@ -122,4 +122,4 @@ def _say(taken: int, buried: int, json_output: bool) -> None:
     if json_output:
         print_json({"taken": taken, "dead_letters": buried})
     else:
-        click.echo(f"{taken} changes were taken, {buried} are dead letters")
+        echo(f"{taken} changes were taken, {buried} are dead letters")

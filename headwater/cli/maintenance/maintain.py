@@ -19,7 +19,7 @@ from headwater.cli.maintenance.maintain_output import (
     realm_labels,
     supersede,
 )
-from headwater.cli.output import as_json, print_json, print_table
+from headwater.cli.output import as_json, echo, print_json, print_table
 from headwater.settings import Settings
 from headwater.wiring.stores import opened_store
 
@@ -73,7 +73,7 @@ def expire(
             if it.expired or it.held_by or it.failure
         ]
         print_table(["realm", "pointer", "floor", "new floor", "head", "held by"], rows, whole=["pointer"])
-        click.echo(f"{sum(report.expired for report in reports)} entries {'would expire' if dry_run else 'expired'}")
+        echo(f"{sum(report.expired for report in reports)} entries {'would expire' if dry_run else 'expired'}")
     failed_if(run.record.failures)
 
 
@@ -172,11 +172,11 @@ def print_run(record: RunRecord) -> None:
     """What there is to know of one run; an expiry counts no rows."""
     ended = f"ended {record.finished[:SECONDS_END]}Z" if record.finished else "is at work"
     operation = f"{record.operation} (dry run)" if record.dry_run else record.operation
-    click.echo(f"{operation}: {record.status}, begun {record.started[:SECONDS_END]}Z, {ended}")
+    echo(f"{operation}: {record.status}, begun {record.started[:SECONDS_END]}Z, {ended}")
     if record.counts:
         maintain_sweep.print_counts(record.counts)
     for realm, why in record.skipped.items():
-        click.echo(f"{realm} was skipped: {why}")
+        echo(f"{realm} was skipped: {why}")
     merged_failures(record.failures)
 
 

@@ -9,7 +9,7 @@ import rich_click as click
 from rich.console import Console
 
 from headwater.cli.maintenance.maintain_output import progress_bar
-from headwater.cli.output import as_json, print_json, print_table
+from headwater.cli.output import as_json, echo, print_json, print_table
 from headwater.cli.target import in_realm
 from headwater.schemas.errors import InvalidInput
 from headwater.settings import Settings
@@ -68,7 +68,7 @@ def archive_command(
     if json_output:
         print_json({"archive": place, "archived": archived, "position": None if after is None else after.as_json()})
         return
-    click.echo(f"{archived} changes were archived; {place} holds {len(pointers)} pointers")
+    echo(f"{archived} changes were archived; {place} holds {len(pointers)} pointers")
 
 
 @click.command("replay")
@@ -104,7 +104,7 @@ def replay_command(
         rows = change_counts(changes) if counts else states(changes, at=at, commit=commit)
         if output:
             rows.write.parquet(output)
-            click.echo(f"{spark.read.parquet(output).count()} rows are in {output}")
+            echo(f"{spark.read.parquet(output).count()} rows are in {output}")
             return
         ordered = rows if counts else rows.orderBy("pointer", "key")
         found = as_records(ordered.limit(limit).collect())

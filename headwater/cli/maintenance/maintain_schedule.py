@@ -7,7 +7,7 @@ import contextlib
 import rich_click as click
 
 from headwater.cli.maintenance.maintain_output import Amount, failed_if, merged_failures
-from headwater.cli.output import as_json, print_json
+from headwater.cli.output import as_json, echo, print_json
 from headwater.settings import Settings
 from headwater.wiring.stores import opened_store
 
@@ -35,7 +35,7 @@ def schedule_command(settings: Settings, every: float, once: bool, json_output: 
         if json_output:
             print_json(report)
         else:
-            click.echo(
+            echo(
                 f"{report.expired} entries expired, {report.realms_purged} realms, {report.catalogs_purged} catalogs "
                 f"and {report.rows_purged} rows purged"
             )

@@ -18,7 +18,7 @@ from headwater.cli.maintenance.maintain_output import (
     realm_labels,
     supersede,
 )
-from headwater.cli.output import as_json, print_json, print_table
+from headwater.cli.output import as_json, echo, print_json, print_table
 from headwater.settings import Settings
 from headwater.wiring.stores import opened_store
 
@@ -106,7 +106,7 @@ def sweep_command(
     else:
         print_counts(report.counts)
         for realm, why in report.skipped.items():
-            click.echo(f"{realm} was skipped: {why}")
+            echo(f"{realm} was skipped: {why}")
         if dry_run:
             labels = realm_labels({it.realm for it in report.sample})
             sample = [(labels[it.realm], it.type, it.id, time_text(it.created_at)) for it in report.sample]

@@ -7,7 +7,7 @@ from pathlib import Path
 import rich_click as click
 
 from headwater.cli.maintenance.maintain_output import progress_bar, supersede
-from headwater.cli.output import as_json, print_json, print_table
+from headwater.cli.output import as_json, echo, print_json, print_table
 from headwater.settings import Settings
 from headwater.wiring.stores import opened_store
 
@@ -40,7 +40,7 @@ def export_command(
     counts = report.counts
     columns = ["realm", "pointers", "object rows", "reached", "mutable rows", "bytes"]
     print_table(columns, [(report.realm, counts.pointers, counts.objects, report.reached, counts.mutable, report.bytes)])
-    click.echo(f"{report.instance} is in {report.file}, sha256 {report.sha256}")
+    echo(f"{report.instance} is in {report.file}, sha256 {report.sha256}")
 
 
 @click.command("import")
@@ -73,7 +73,7 @@ def import_command(
     print_table(
         columns, [(report.from_instance, counts.pointers, report.entries, counts.objects, report.reached, counts.mutable)]
     )
-    click.echo("the file is whole" if dry_run else f"{report.realm} is {report.status}, as {report.instance}")
+    echo("the file is whole" if dry_run else f"{report.realm} is {report.status}, as {report.instance}")
 
 
 COMMANDS = (export_command, import_command)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 import rich_click as click
 
-from headwater.cli.output import as_json, print_json, print_table
+from headwater.cli.output import as_json, echo, print_json, print_table
 from headwater.persistence.realms.realm_records import Realm
 from headwater.persistence.realms.realms import InitializedRealm, RealmPointer, Realms
 from headwater.schemas.entry_ids import time_text
@@ -203,8 +203,8 @@ def _show_initialized(done: InitializedRealm, json_output: bool) -> None:
         return
     _print_views([view])
     # Not in a table: a narrow terminal would cut what is never shown again.
-    click.echo(f"principal      {view.principal}\nclient id      {view.client_id}\nclient secret  {view.client_secret}")
-    click.echo("The secret is not stored and is not shown again.")
+    echo(f"principal      {view.principal}\nclient id      {view.client_id}\nclient secret  {view.client_secret}")
+    echo("The secret is not stored and is not shown again.")
 
 
 def _print_views(views: Sequence[RealmView]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import rich_click as click
 
-from headwater.cli.output import as_json, print_json, print_table
+from headwater.cli.output import as_json, echo, print_json, print_table
 from headwater.settings import ENV_PREFIX, SECRETS, Settings
 from headwater.wiring.stores import shown_url
 
@@ -24,7 +24,7 @@ def command(settings: Settings, markdown: bool, json_output: bool) -> None:
     default.
     """
     if markdown:
-        click.echo(settings_markdown())
+        echo(settings_markdown())
         return
     hidden = {name: "***" for name in SECRETS if getattr(settings, name)}
     settings = msgspec.structs.replace(settings, store=shown_url(settings.store), **hidden)

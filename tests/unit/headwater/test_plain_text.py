@@ -1,0 +1,32 @@
+"""What writers put into keys and messages does not reach the operator's terminal as commands or markup."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.cli.output import print_table
+from headwater.cli.plain_text import plain, plain_line
+
+
+@given(st.text())
+def test_no_control_character_but_tab_and_line_feed_is_left(text: str) -> None:
+    assert not [one for one in plain(text) if unicodedata.category(one) == "Cc" and one not in "\t\n"]
+    assert "\n" not in plain_line(text)
+
+
+def test_ordinary_text_of_any_script_stays_as_it_is() -> None:
+    assert plain("Bestellungen 注文 заказы طلبات 👩‍💻\n") == "Bestellungen 注文 заказы طلبات 👩‍💻\n"
+
+
+def test_escapes_are_shown_and_not_sent() -> None:
+    assert plain("\x1b[2J\x9b\u202e") == "\\x1b[2J\\x9b\\u202e"
+
+
+def test_markup_in_a_cell_is_text(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(["key"], [("[/red]",), ("[conceal]x[/conceal]",), ("\x1b]0;title\x07",)])
+    shown = capsys.readouterr().out
+    assert "[/red]" in shown and "[conceal]x[/conceal]" in shown and "\x1b]0" not in shown
