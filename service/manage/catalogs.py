@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
+
 from headwater.producer.catalogs import catalog_updates
 from headwater.producer.catalogs.catalog_records import Catalog
-from headwater.producer.catalogs.catalogs import Catalogs
+from headwater.producer.catalogs.catalogs import PAGE_CATALOGS_MAX, CatalogRead, Catalogs
 from headwater.schemas.entry_ids import time_text
 from headwater.schemas.http.manage_json import CatalogBody, CatalogChange, CatalogInfo, CatalogsPage, CatalogWritten, Gone
 from headwater.service.auth.rights.rights import Right
@@ -17,12 +20,21 @@ from headwater.service.manage.route import IN_CATALOG, IN_REALM, ManageRoute, Ov
 def list_catalogs(call: ManageCall) -> Response:
     """Those that the caller may see anything of."""
     limit: int = call.query["limit"]
-    page = Catalogs(call.kernel).read_page(after=call.query["token"] or "", limit=limit)
-    shown = [one for one in page if call.access.allows_somewhere(call.caller, Right.CATALOG_LIST, one.catalog.name)]
-    if not shown:
+    seen = list(itertools.islice(_visible(call, after=call.query["token"] or ""), limit + 1))
+    if not seen:
         call.access.check(call.caller, Right.CATALOG_LIST)
+    shown = seen[:limit]
     found = [_info(one.catalog, catalog_updates.version_of(one)) for one in shown]
-    return json_response(CatalogsPage(catalogs=found, next_token=page[-1].catalog.name if len(page) == limit else None))
+    return json_response(CatalogsPage(catalogs=found, next_token=shown[-1].catalog.name if len(seen) > limit else None))
+
+
+def _visible(call: ManageCall, after: str) -> Iterator[CatalogRead]:
+    """⚠ Filtered before the page is cut, so that a token names only what was shown."""
+    while page := Catalogs(call.kernel).read_page(after=after, limit=PAGE_CATALOGS_MAX):
+        for one in page:
+            if call.access.allows_somewhere(call.caller, Right.CATALOG_LIST, one.catalog.name):
+                yield one
+        after = page[-1].catalog.name
 
 
 def get_catalog(call: ManageCall) -> Response:

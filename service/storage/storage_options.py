@@ -13,7 +13,46 @@ import msgspec
 from headwater.schemas.errors import InvalidInput
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
-_SECRET = re.compile(r"secret|token|password|credential|access-key|account-key|shared-key|sas|oauth", re.IGNORECASE)
+_PLAIN = frozenset(
+    {
+        "client.region",
+        "s3.region",
+        "s3.endpoint",
+        "s3.path-style-access",
+        "s3.force-virtual-addressing",
+        "s3.connect-timeout",
+        "s3.request-timeout",
+        "s3.proxy-uri",
+        "s3.resolve-region",
+        "s3.remote-signing-enabled",
+        "s3.acceleration-enabled",
+        "s3.dualstack-enabled",
+        "s3.use-arn-region-enabled",
+        "s3.delete-enabled",
+        "s3.checksum-enabled",
+        "gcs.project-id",
+        "gcs.endpoint",
+        "gcs.service.host",
+        "gcs.default-location",
+        "gcs.version-aware",
+        "gcs.no-auth",
+        "adls.account-name",
+        "adls.account-host",
+        "adls.blob-storage-authority",
+        "adls.dfs-storage-authority",
+        "adls.blob-storage-scheme",
+        "adls.dfs-storage-scheme",
+        "adls.endpoint",
+        "hdfs.host",
+        "hdfs.port",
+        "io-impl",
+        "py-io-impl",
+        "write.object-storage.enabled",
+    }
+)
+"""⚠ Options that hold no secret. All others count as secret until the operator says otherwise: an unknown name may hold
+a key, as `adls.connection-string` does."""
+_KEY_IN_VALUE = re.compile(r"AccountKey=|SharedAccess|[?&;]sig=|PRIVATE KEY|://[^/@]*:[^/@]*@", re.IGNORECASE)
 
 
 class StorageOptions(msgspec.Struct, frozen=True):
@@ -24,13 +63,13 @@ class StorageOptions(msgspec.Struct, frozen=True):
 
     @property
     def secrets_told(self) -> dict[str, str]:
-        return {name: value for name, value in self.clients.items() if is_secret(name)}
+        return {name: value for name, value in self.clients.items() if is_secret(name, value)}
 
 
 def storage_options(server: str, clients: str, *, tell_secrets: bool) -> StorageOptions:
     """⚠ A key that lives long is not told to anybody unless the operator says so in so many words."""
     told = _pairs(clients, "storage_client_options")
-    secret = next((name for name in told if is_secret(name)), None)
+    secret = next((name for name, value in told.items() if is_secret(name, value)), None)
     if secret is not None and not tell_secrets:
         raise InvalidInput(
             f"{secret} is a secret, and every client that may load a table could read it.",
@@ -40,8 +79,8 @@ def storage_options(server: str, clients: str, *, tell_secrets: bool) -> Storage
     return StorageOptions(_pairs(server, "storage_options"), told)
 
 
-def is_secret(name: str) -> bool:
-    return _SECRET.search(name) is not None
+def is_secret(name: str, value: str) -> bool:
+    return name not in _PLAIN or _KEY_IN_VALUE.search(value) is not None
 
 
 def _pairs(text: str, field: str) -> dict[str, str]:

@@ -33,7 +33,22 @@ KEPT_VERSIONS_DEFAULT = 10
 Plain = dict[str, Any]
 
 
+def _check_properties(properties: Mapping[str, str]) -> None:
+    value = properties.get(KEPT_VERSIONS, "1")
+    if not (value.isascii() and value.isdecimal() and len(value) < 10):
+        raise MalformedMetadata(f"{KEPT_VERSIONS} is not a whole number: {value[:80]!r}.", field="properties")
+
+
+def _kept_versions(properties: Mapping[str, str]) -> int:
+    """A view that another program wrote may say nonsense: then it keeps the default number."""
+    try:
+        return max(1, int(properties.get(KEPT_VERSIONS, KEPT_VERSIONS_DEFAULT)))
+    except ValueError:
+        return KEPT_VERSIONS_DEFAULT
+
+
 def new_view(view_uuid: str, location: str, schema: Plain, version: Plain, properties: Mapping[str, str]) -> Plain:
+    _check_properties(properties)
     schema_id = schema.get("schema-id", 0)
     first = {**version, "version-id": 1, "schema-id": schema_id}
     first.setdefault("timestamp-ms", _now_ms())
@@ -111,6 +126,7 @@ class _Building:
             case "set-location":
                 view["location"] = update["location"].rstrip("/")
             case "set-properties":
+                _check_properties(update["updates"])
                 view.setdefault("properties", {}).update(update["updates"])
             case "remove-properties":
                 for name in update["removals"]:
@@ -123,7 +139,7 @@ class _Building:
     def finished(self) -> Plain:
         """With as many old versions as the view wants to keep."""
         view = self._view
-        kept = max(1, int(view.get("properties", {}).get(KEPT_VERSIONS, KEPT_VERSIONS_DEFAULT)))
+        kept = _kept_versions(view.get("properties", {}))
         current = view["current-version-id"]
         newest = sorted((one["version-id"] for one in view["versions"]), key=lambda id: (id == current, id))[-kept:]
         view["versions"] = [one for one in view["versions"] if one["version-id"] in newest]

@@ -126,7 +126,16 @@ def test_files_that_cannot_be_reached_are_a_reason_to_try_again(moto: MotoServer
 
 
 @pytest.mark.parametrize(
-    "name", ["s3.secret-access-key", "s3.access-key-id", "adls.sas-token", "gcs.oauth2.token", "s3.session-token"]
+    "name",
+    [
+        "s3.secret-access-key",
+        "s3.access-key-id",
+        "adls.sas-token",
+        "gcs.oauth2.token",
+        "s3.session-token",
+        "adls.connection-string",
+        "x.new",
+    ],
 )
 def test_keys_are_told_only_if_the_operator_says_so(name: str) -> None:
     with pytest.raises(InvalidInput) as refused:
