@@ -32,7 +32,7 @@ class SubscriptionRecord(msgspec.Struct, frozen=True, array_like=True):
     updated_at: int = 0
     """Microseconds; the pin counts from here."""
     owner: str = ""
-    """Name of the principal that made it."""
+    """Identity of the principal that created it: its name and the id of its record."""
     moved_by: str = ""
     """Request id of the write, where its caller brought a key along: then it is known again."""
 

@@ -23,18 +23,22 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """Content id of the principal's record: one that was deleted and made again under its name is another one."""
     secret_id: str = ""
     """Of the secret that its token was given out for; empty for tokens of external issuers."""
+    issuer: str = ""
+    """Who signed the token …"""
+    key_id: str = ""
+    """… and with which key: what it proves ends with that key."""
     expires_at: int = 0
     """Microseconds; 0 for the development principal."""
     development: bool = False
 
     @property
-    def key_owner(self) -> str:
-        """Whose an Idempotency-Key is. ⚠ A name may hold `:`, which parts it from the key, and may come back with another
-        principal behind it: neither must meet the keys of somebody else."""
+    def owner_id(self) -> str:
+        """Owner of Idempotency-Keys and subscriptions. ⚠ A name may hold `:`, which separates it from the key, and may be
+        used again by another principal: the id of the principal's record tells them apart."""
         if self.development:
             return self.name
         name = self.name.replace("%", "%25").replace(":", "%3A").replace("#", "%23")
-        return f"{name}#{self.principal_id}" if self.secret_id else name
+        return f"{name}#{self.principal_id}" if self.principal_id else name
 
 
 def development_caller(realm: str, instance: str) -> Caller:

@@ -73,6 +73,6 @@ def _request_id(scope: Scope, caller: Caller) -> str | None:
     if key is None:
         return None
     try:
-        return scoped_request_id(caller.key_owner, key.decode("ascii"), development=caller.development)
+        return scoped_request_id(caller.owner_id, key.decode("ascii"), development=caller.development)
     except UnicodeDecodeError:
         raise InvalidInput("it is not ASCII.", field="Idempotency-Key", remedy="Use e.g. a UUID.") from None

@@ -107,8 +107,8 @@ async def read_subscription(service: Service, feed: RealmFeed, scope: Scope, rec
 async def delete_subscription(service: Service, feed: RealmFeed, scope: Scope, receive: Receive, name: str) -> Response:
     given = parse_query(scope["query_string"], parameters.DELETE_SUBSCRIPTION)
     expected = expected_version(scope)
-    subscribing = await _subscribing(service, feed, scope)
     try:
+        subscribing = await _subscribing(service, feed, scope, name)
         await asyncio.to_thread(subscribing.delete, name, expected or given["version"])
     except SubscriptionMoved as moved:
         raise moved if expected is None else precondition_failed(moved.message) from moved
@@ -134,7 +134,7 @@ async def rewind(service: Service, feed: RealmFeed, scope: Scope, receive: Recei
 async def subscription_changes(service: Service, feed: RealmFeed, scope: Scope, receive: Receive, name: str) -> Response:
     """The next page, and what to post back when it is done with. Reading it moves nothing."""
     given: dict[str, Any] = parse_query(scope["query_string"], parameters.SUBSCRIPTION_CHANGES)
-    one = await asyncio.to_thread((await _subscribing(service, feed, scope)).read, name)
+    one = await asyncio.to_thread((await _subscribing(service, feed, scope, name)).read, name)
     page = await _next_page(service, feed, one, given["limit"], given["wait"], _viewer(service, feed, scope))
     return Response(200, [JSON, NO_STORE], subscription_page_json(page, one.version))
 
@@ -169,13 +169,16 @@ async def _may_see(service: Service, feed: RealmFeed, scope: Scope, pointer: str
 
 
 async def _subscribing(service: Service, feed: RealmFeed, scope: Scope, name: str | None = None) -> Subscribing:
-    """The caller's own subscriptions, or everyone's for who manages them. Of a name, only while its pointers may be seen."""
+    """The caller's own subscriptions, or all of them for who manages the realm's. ⚠ One that exists is used only while its
+    pointers may be seen and `subscription.manage` holds over each of them."""
     caller = caller_of(scope)
     sees_all = await service.access.allows(caller, Right.SUBSCRIPTION_MANAGE)
-    subscribing = Subscribing(feed.pages, owner=caller.name, sees_all=sees_all)
+    subscribing = Subscribing(feed.pages, owner=caller.owner_id, sees_all=sees_all)
     if name is not None and not caller.development:
         one = await asyncio.to_thread(subscribing.read, name)
-        await _viewer(service, feed, scope).view(one.record.positions)
+        viewer = _viewer(service, feed, scope)
+        await viewer.view(one.record.positions)
+        await viewer.require_subscribing(one.record.positions)
     return subscribing
 
 

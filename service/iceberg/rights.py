@@ -134,12 +134,27 @@ def _creating_some(call: IcebergCall) -> Needed:
     return [(_R.TABLE_CREATE, change.identifier.key) for change in changes if change.creates and change.identifier is not None]
 
 
+def _registering(call: IcebergCall) -> Needed:
+    """Reads a file that may belong to any table; with `overwrite` it replaces the table that is there."""
+    body = call.read(Registration)
+    yield _R.TABLE_READ, ()
+    if body.overwrite:
+        yield _R.TABLE_WRITE, (*call.namespace, body.name)
+
+
+def _registering_view(call: IcebergCall) -> Needed:
+    body = call.read(Registration)
+    yield _R.VIEW_READ, ()
+    if body.overwrite:
+        yield _R.VIEW_WRITE, (*call.namespace, body.name)
+
+
 MORE: dict[tuple[str, str], Callable[[IcebergCall], Needed]] = {
     ("POST", _TABLE): _creating,
     ("POST", "/v1/{prefix}/transactions/commit"): _creating_some,
     ("POST", f"{_TABLE}/unregister"): lambda call: [(_R.TABLE_READ, call.table)],
-    ("POST", f"{_NAMESPACE}/register"): lambda call: [(_R.TABLE_READ, ())],
-    ("POST", f"{_NAMESPACE}/register-view"): lambda call: [(_R.VIEW_READ, ())],
+    ("POST", f"{_NAMESPACE}/register"): _registering,
+    ("POST", f"{_NAMESPACE}/register-view"): _registering_view,
 }
 """⚠ What a request needs beside: an update may create a table, and registering reads a file that may be of any table."""
 

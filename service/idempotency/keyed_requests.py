@@ -44,7 +44,7 @@ async def answer_once(
         return await handle(receive)
     body = await read_body(scope, receive, door.request_bytes_max)
     caller: Caller | None = scope.get(CALLER_IN_SCOPE)
-    asked = keyed_request(scope, body, DEV_PRINCIPAL if caller is None else caller.key_owner, route)
+    asked = keyed_request(scope, body, DEV_PRINCIPAL if caller is None else caller.owner_id, route)
 
     async def run(run_under: IdempotentRun | None) -> Response:
         scope[IDEMPOTENT_RUN_IN_SCOPE] = run_under

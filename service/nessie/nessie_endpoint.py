@@ -83,7 +83,7 @@ class NessieEndpoint:
         await asked.check()
         return await once_async(
             IdempotencyRows(feed.kernel),
-            keyed_request(scope, body, caller.key_owner, route.path),
+            keyed_request(scope, body, caller.owner_id, route.path),
             asked.run,
             refused=lambda error: error_response(error, scope),
             options=service.config.idempotency,

@@ -29,6 +29,10 @@ class TokenBuckets:
         self._keep(key, left - count, now)
         return 0.0
 
+    def give_back(self, key: Hashable, count: float = 1.0) -> None:
+        """What was taken for something that did not count after all."""
+        self._keep(key, min(self._burst, self.left(key) + count), self._clock())
+
     def left(self, key: Hashable) -> float:
         kept = self._buckets.get(key)
         if kept is None:

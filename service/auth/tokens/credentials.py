@@ -12,7 +12,7 @@ from headwater.persistence.clock import Clock
 from headwater.persistence.records.principal_records import read_secret
 from headwater.persistence.records.secret_hashes import ScryptCost, hash_secret, is_secret
 from headwater.producer.access.principals import Principal
-from headwater.schemas.errors import NotAuthenticated, NotFound, RealmNotActive
+from headwater.schemas.errors import HeadwaterError, NotAuthenticated, NotFound, RealmNotActive
 from headwater.service.auth.rights.authorizer import RightsOfRealms
 from headwater.service.auth.rights.rate_limits import TokenBuckets, too_many
 
@@ -47,12 +47,17 @@ class CredentialCheck:
     async def prove(self, realm: str, client_id: str, secret: str, peer: str) -> Proven:
         """`NotAuthenticated`, or `TooManyRequests` after too many failures; then nothing is compared at all."""
         client = (realm, client_id, peer)
-        self._check_tries(client, peer)
+        self._take_try(client, peer)
         if len(secret.encode(errors="replace")) > SECRET_BYTES_MAX:
-            raise self._failed(client, peer)
-        proven = await self._compared(lambda: self._prove(realm, client_id, secret))
+            raise self._failed()
+        try:
+            proven = await self._compared(lambda: self._prove(realm, client_id, secret))
+        except HeadwaterError:
+            self._give_back_try(client, peer)  # nothing was compared
+            raise
         if proven is None:
-            raise self._failed(client, peer)
+            raise self._failed()
+        self._give_back_try(client, peer)
         return proven
 
     async def _compared(self, prove: Callable[[], Proven | None]) -> Proven | None:
@@ -86,19 +91,22 @@ class CredentialCheck:
         now = self._clock.now_micros()
         return any(one.id == secret_id and not 0 < one.expires_at <= now for one in principal.secrets)
 
-    def _check_tries(self, client: tuple[str, str, str], peer: str) -> None:
-        for buckets, key, each_seconds in (
-            (self._clients, client, CLIENT_TRY_SECONDS),
-            (self._peers, peer, PEER_TRY_SECONDS),
-        ):
-            left = buckets.left(key)
-            if left < 1:
-                raise too_many("too many wrong secrets came from here.", (1 - left) * each_seconds)
+    def _take_try(self, client: tuple[str, str, str], peer: str) -> None:
+        """⚠ Taken before the comparison and given back if it succeeds: tries that come at once must not all pass the check."""
+        wait_seconds = self._clients.take(client)
+        if not wait_seconds:
+            wait_seconds = self._peers.take(peer)
+            if wait_seconds:
+                self._clients.give_back(client)
+        if wait_seconds:
+            raise too_many("too many wrong secrets came from here.", wait_seconds)
 
-    def _failed(self, client: tuple[str, str, str], peer: str) -> NotAuthenticated:
+    def _give_back_try(self, client: tuple[str, str, str], peer: str) -> None:
+        self._clients.give_back(client)
+        self._peers.give_back(peer)
+
+    def _failed(self) -> NotAuthenticated:
         self.failures += 1
-        self._clients.take(client)
-        self._peers.take(peer)
         return NotAuthenticated(
             "the client's id or secret is wrong.", field="client_secret", remedy="Check both, and the realm."
         )

@@ -6,6 +6,7 @@ those that the table maps by name, and those assigned to a record of the prefixe
 
 from __future__ import annotations
 
+import itertools
 import tomllib
 from collections.abc import Mapping
 from math import isfinite
@@ -71,6 +72,10 @@ class Issuers:
     def has_current(self, issuer: str, key_id: str) -> bool:
         """Whether what was proven with that key still is."""
         return issuer in self._jwks and self._jwks[issuer].is_current(key_id)
+
+    async def has(self, issuer: str, key_id: str) -> bool:
+        """Whether the issuer still has that key; asks it when our copy of its keys is due."""
+        return issuer in self._jwks and await self._jwks[issuer].key(key_id) is not None
 
     async def verified(self, token: str, issuer: str, key_id: str, now: int) -> External:
         table = self._issuers[issuer]
@@ -141,7 +146,21 @@ def read_issuers(file: str) -> tuple[OidcIssuer, ...]:
         _check_issuer(one)
     if len({one.issuer for one in found}) < len(found):
         raise InvalidInput("an issuer comes twice.", field="oidc_config", remedy="Name each issuer once.")
+    for one, other in itertools.combinations(found, 2):
+        _check_prefixes(one, other)
     return found
+
+
+def _check_prefixes(one: OidcIssuer, other: OidcIssuer) -> None:
+    """⚠ A principal is its prefix and its subject: issuers of one realm must not be able to name the same one."""
+    may_meet = one.realm == other.realm or bool(one.realm_claim or other.realm_claim)
+    prefixes = sorted((one.principal_prefix, other.principal_prefix))
+    if may_meet and prefixes[1].startswith(prefixes[0]):
+        raise InvalidInput(
+            f"the prefixes of issuers {one.issuer[:200]!r} and {other.issuer[:200]!r} overlap: {' and '.join(prefixes)}.",
+            field="oidc_config",
+            remedy="Give each a principal_prefix of its own, none the beginning of another.",
+        )
 
 
 def _check_issuer(one: OidcIssuer) -> None:

@@ -10,6 +10,8 @@ import asyncio
 from collections import OrderedDict
 from typing import NamedTuple
 
+import msgspec
+
 from headwater.persistence.clock import Clock
 from headwater.schemas.errors import NotAuthenticated, NotFound, NotPermitted
 from headwater.service.auth.caller import Caller
@@ -39,16 +41,21 @@ class TokenProvider:
         self._proven: OrderedDict[str, _Proof] = OrderedDict()
 
     async def caller(self, scope: Scope, realm: str | None) -> Caller:
-        proven = await self.proven(bearer_token(scope))
+        proof = await self._proof(bearer_token(scope))
+        proven = proof.said
         for asked in (realm, named_realm(scope)):
             if asked is not None and asked != proven.realm:
                 raise NotPermitted(
                     "the token is of another realm.", field="realm", remedy="Use a token of the realm that is asked for."
                 )
-        return await self._caller(proven)
+        return msgspec.structs.replace(await self._caller(proven), issuer=proof.issuer, key_id=proof.key_id)
 
     async def proven(self, token: str) -> TokenClaims | External:
-        """What a token says, if it is one that counts now. Checking a signature is done once for each token."""
+        """What a token says, if it is one that counts now."""
+        return (await self._proof(token)).said
+
+    async def _proof(self, token: str) -> _Proof:
+        """Checking a signature is done once for each token."""
         now = self._clock.now_micros()
         proof = self._proven.get(token)
         if proof is None or self._keys_are_old(proof):
@@ -58,7 +65,7 @@ class TokenProvider:
             check_time(said, now)
         elif said.expires_at <= now:
             raise refused("the token has ended.")
-        return said
+        return proof
 
     async def _prove(self, token: str, now: int) -> _Proof:
         self._proven.pop(token, None)
@@ -102,8 +109,17 @@ class TokenProvider:
     async def recheck(self, caller: Caller) -> None:
         if caller.expires_at <= self._clock.now_micros():
             raise refused("the token has ended.")
+        if not await self._has_key(caller):
+            raise refused("the key that the token was signed with is gone.")
         if caller.secret_id:
             await self._check_principal(caller.realm, caller.instance, caller.name, caller.principal_id, caller.secret_id)
+
+    async def _has_key(self, caller: Caller) -> bool:
+        if caller.issuer != ISSUER:
+            return await self._issuers.has(caller.issuer, caller.key_id)
+        if self._keys.known_public(caller.instance, caller.key_id) is not None:
+            return True
+        return await asyncio.to_thread(self._keys.public, caller.instance, caller.key_id) is not None
 
     async def check_principal(self, said: TokenClaims) -> None:
         """The principal and the secret that a token was given out for are still there."""

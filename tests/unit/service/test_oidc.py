@@ -109,6 +109,7 @@ def test_a_key_that_its_issuer_has_taken_back_proves_nothing_any_more() -> None:
         assert issuers.has_current(ISSUER, "one")
         del published.keys["one"]
         clock.now += FRESH_SECONDS + 1
+        assert not await issuers.has(ISSUER, "one"), "an open stream would go on"
         assert not issuers.has_current(ISSUER, "one"), "what was proven with it would count for as long as the token says"
         with pytest.raises(NotAuthenticated):
             await issuers.verified(_token(), ISSUER, "one", int(time.time()) * MICROS)
@@ -257,6 +258,25 @@ def test_the_file_of_issuers_is_read_whole_or_refused(tmp_path: Path) -> None:
     assert read_issuers("") == ()
 
 
+_TWO = """
+[[issuers]]
+issuer = "one"
+audience = "y"
+realm = "a"
+[[issuers]]
+issuer = "two"
+audience = "y"
+realm = "a"
+{second}
+"""
+
+
+def test_two_issuers_of_one_realm_have_prefixes_that_cannot_meet(tmp_path: Path) -> None:
+    file = tmp_path / "issuers.toml"
+    file.write_text(_TWO.format(second='principal_prefix = "staff:"'))
+    assert [one.principal_prefix for one in read_issuers(str(file))] == ["oidc:", "staff:"]
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -267,6 +287,8 @@ def test_the_file_of_issuers_is_read_whole_or_refused(tmp_path: Path) -> None:
         '[[issuers]]\nissuer = "x"\naudience = "y"\nrealm = "a"\nprincipal_prefix = ""\n',
         '[[issuers]]\nissuer = "headwater"\naudience = "y"\nrealm = "a"\n',
         '[[issuers]]\nissuer = "x"\naudience = ""\nrealm = "a"\n',
+        _TWO.format(second='principal_prefix = "oidc:"'),
+        _TWO.format(second='principal_prefix = "oidc:staff:"'),
         "surprise = 1\n",
         "not toml",
     ],
