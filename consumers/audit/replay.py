@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
-from headwater.schemas.change import COMMITTING_KINDS, Base, Change, KeyPath, Op, Value
+from headwater.schemas.change import COMMITTING_KINDS, Base, Change, KeyPath, Op, Operation, Value
 from headwater.schemas.errors import ChainBroken
 
 
@@ -50,7 +50,8 @@ def mismatches(expected: State, found: State) -> Iterator[Mismatch]:
 
 
 def _apply(state: State, change: Change) -> None:
-    for op in change.operations:
+    """⚠ Keys are emptied first, then filled: two tables may change names, and a table may take the place of another one."""
+    for op in sorted(change.operations, key=_fills):
         source = op.key if op.from_key is None else op.from_key
         before = state.pop(source, None)
         if (before.value if before else None) != op.before:
@@ -58,5 +59,11 @@ def _apply(state: State, change: Change) -> None:
                 f"{change.pointer}: entry {change.seq} says that {'.'.join(source)!r} held something else before it.",
                 seq=change.seq,
             )
+    for op in change.operations:
         if op.op != Op.DELETE and op.after is not None:
             state[op.key] = Replayed(op.content_id, op.type, op.after)
+
+
+def _fills(op: Operation) -> bool:
+    """A put on a key that the same Change empties finds nothing there, wherever it stands in it."""
+    return op.op == Op.PUT

@@ -44,17 +44,14 @@ class Effect(msgspec.Struct, frozen=True):
 
 
 def effect_of(change: Change) -> Effect:
+    """⚠ Keys are emptied first, then filled: two tables may change names, and a table may take the place of another one."""
     after: dict[KeyPath, TableState | None] = {}
-    namespaces: set[KeyPath] = set()
     for op in change.operations:
-        if op.from_key is not None:
-            after[op.from_key] = None
-            namespaces.add(op.from_key[:-1])
-        after[op.key] = None
+        after[op.key if op.from_key is None else op.from_key] = None
+    for op in change.operations:
         if op.op != Op.DELETE and op.after is not None:
             after[op.key] = TableState(content_id=op.content_id, type=op.type, value=op.after, seq=change.seq, time=change.time)
-        namespaces.add(op.key[:-1])
-    return Effect(after, frozenset(namespaces))
+    return Effect(after, frozenset(key[:-1] for key in after))
 
 
 class PointerView:

@@ -72,7 +72,7 @@ def apply_changes(draft: Draft, changes: Sequence[KeyChange], rules: MergeRules)
         target = None if value is None else contents[value.object_id]
         merged = merge_key(change.base, change.source, target, rules.of(change.key))
         if merged.verdict is MergeDecision.TAKE:
-            operations.append(_operation(change.key, merged, target, value))
+            operations += _operations(change.key, merged, target, value)
         outcomes.append(KeyOutcome(change.key, merged.verdict, _conflict(change, target, merged.verdict)))
     return AppliedChanges(operations, outcomes)
 
@@ -81,20 +81,18 @@ def check_namespaces(draft: Draft, brought: AppliedChanges) -> AppliedChanges:
     """The same rules as for any commit: every key of the state after it has its namespaces."""
     if brought.conflicts:
         return brought
+    filled = {op.key for op in brought.operations if op.after is not None}
+    net = [op for op in brought.operations if op.after is not None or op.key not in filled]
     prepared = [
         Prepared(op=op.op, key=op.key, content=None if op.after is None else TypedValue(op.type, op.tag, op.after))
-        for op in brought.operations
+        for op in net
     ]
     arriving = ancestors_to_read(prepared)
-    encoded = {key: encode_key(key) for key in (*arriving, *(op.key for op in brought.operations))}
+    encoded = {key: encode_key(key) for key in (*arriving, *(op.key for op in net))}
     values = draft.index.get_many(encoded.values())
     tags = {key: values[raw].tag for key, raw in encoded.items() if raw in values}
-    removed = {op.key for op in brought.operations if op.op is Op.DELETE}
-    gone = [
-        op.key
-        for op in brought.operations
-        if tags.get(op.key) == NAMESPACE.tag and (op.key in removed or op.tag != NAMESPACE.tag)
-    ]
+    removed = {op.key for op in net if op.op is Op.DELETE}
+    gone = [op.key for op in net if tags.get(op.key) == NAMESPACE.tag and (op.key in removed or op.tag != NAMESPACE.tag)]
     left = {namespace: key for namespace in gone if (key := _left_below(draft, namespace, removed)) is not None}
     facts = HeadFacts(found={}, ancestor_tags={key: tags[key] for key in arriving - removed if key in tags}, left_below=left)
     conflicts = namespace_conflicts(prepared, facts)
@@ -114,18 +112,31 @@ def _left_below(draft: Draft, namespace: KeyPath, removed: set[KeyPath]) -> KeyP
     return next((key for key in below if key not in removed), None)
 
 
-def _operation(key: KeyPath, merged: MergedKey, target: Content | None, value: IndexValue | None) -> PlannedOperation:
-    content = merged.content or target
+def _operations(key: KeyPath, merged: MergedKey, target: Content | None, value: IndexValue | None) -> list[PlannedOperation]:
+    """⚠ What takes the place of another content or type is two operations, as in Git: the old one's end is then an end for
+    every reader, also for those who follow it by its type or content id."""
+    is_other = (
+        target is not None
+        and merged.content is not None
+        and (target.content_id, target.type) != (merged.content.content_id, merged.content.type)
+    )
+    if is_other:
+        return [_operation(key, None, target, value), _operation(key, merged.content, None, None)]
+    return [_operation(key, merged.content, target, value)]
+
+
+def _operation(key: KeyPath, after: Content | None, before: Content | None, value: IndexValue | None) -> PlannedOperation:
+    content = after or before
     if content is None:
         raise ValueError("nothing is taken away from where nothing is")
     return PlannedOperation(
-        op=Op.PUT if merged.content is not None else Op.DELETE,
+        op=Op.DELETE if after is None else Op.PUT,
         key=key,
         content_id=content.content_id,
         type=content.type,
         tag=all_content_types().tag_of(content.type),
-        after=None if merged.content is None else merged.content.value,
-        before=None if target is None else target.value,
+        after=None if after is None else after.value,
+        before=None if before is None else before.value,
         before_id=0 if value is None else value.object_id,
     )
 

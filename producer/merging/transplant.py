@@ -16,7 +16,7 @@ from headwater.producer.merging.apply_changes import (
     check_expected_head,
     check_namespaces,
 )
-from headwater.schemas.change import COMMITTING_KINDS, Kind
+from headwater.schemas.change import COMMITTING_KINDS, KeyPath, Kind
 from headwater.schemas.errors import InvalidInput
 
 COMMITS_MAX = 10_000
@@ -65,8 +65,7 @@ class TransplantRequest:
         return outcomes
 
     def _bring(self, draft: Draft, commit: LogRecord) -> AppliedChanges:
-        changes = [change for op in commit.entry.operations for change in _changes_of(op)]
-        return check_namespaces(draft, apply_changes(draft, changes, self._rules))
+        return check_namespaces(draft, apply_changes(draft, _changes_of(commit.entry.operations), self._rules))
 
     def _entry(self, commit: LogRecord, brought: AppliedChanges) -> Plan:
         return Plan(
@@ -92,11 +91,13 @@ def check_commits(commits: Sequence[LogRecord]) -> Sequence[LogRecord]:
     return commits
 
 
-def _changes_of(op: StoredOperation) -> Iterator[KeyChange]:
-    before = None if op.before is None else Content(op.content_id, op.type, op.before)
-    after = None if op.after is None else Content(op.content_id, op.type, op.after)
-    if op.from_key is None:
-        yield KeyChange(op.key, before, after)
-    else:
-        yield KeyChange(op.from_key, before, None)
-        yield KeyChange(op.key, None, after)
+def _changes_of(operations: Sequence[StoredOperation]) -> list[KeyChange]:
+    """One for each key, also where a commit ends one content and puts another one in its place."""
+    before: dict[KeyPath, Content] = {}
+    after: dict[KeyPath, Content] = {}
+    for op in operations:
+        if op.before is not None:
+            before[op.key if op.from_key is None else op.from_key] = Content(op.content_id, op.type, op.before)
+        if op.after is not None:
+            after[op.key] = Content(op.content_id, op.type, op.after)
+    return [KeyChange(key, before.get(key), after.get(key)) for key in dict.fromkeys((*before, *after))]

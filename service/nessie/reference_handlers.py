@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import msgspec
@@ -19,7 +20,7 @@ from headwater.service.nessie.meta_json import meta_json
 from headwater.service.nessie.operations import recent_heads as recent
 from headwater.service.nessie.operations.catalog_view import CatalogView
 from headwater.service.nessie.operations.cel_values import NO_COMMIT, NO_METADATA, commit_value
-from headwater.service.nessie.operations.filters import REFERENCE_NAMES, CelFilter
+from headwater.service.nessie.operations.filters import FILTER_SECONDS_MAX, REFERENCE_NAMES, CelFilter
 from headwater.service.nessie.operations.reference_facts import CommitLine, distance, line_of
 from headwater.service.nessie.reference_paths import ReferencePath, reference_path
 
@@ -46,11 +47,15 @@ def list_references(call: NessieCall) -> Response:
     limit = min(call.number("max-records") or limit_max, limit_max)
     filter = call.filter(REFERENCE_NAMES)
     page = call.view.references.list(token=call.text("page-token"), limit=limit)
-    told = []
+    told, last = [], None
+    deadline = time.monotonic() + FILTER_SECONDS_MAX
     for reference in page.references:
+        if filter is not None and last is not None and time.monotonic() > deadline:
+            return json_response(page_json(last.pointer, references=told))
         one = _told(call.view, reference, facts)
         if filter is None or _passes(filter, call.view, reference, one):
             told.append(one)
+        last = reference
     return json_response(page_json(page.next_token, references=told))
 
 

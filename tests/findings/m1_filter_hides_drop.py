@@ -1,7 +1,11 @@
 """A merge replaces a table by a view; readers filtered by type or content id never learn that the table is gone.
 
-Run from the project's root: .venv/bin/python tests/findings/m1_filter_hides_drop.py  (internal names are those of the version it was found in.)
+Exits 1 if a filtered reader is not shown the change that ends the table, 0 otherwise.
+Run from the project's root: .venv/bin/python tests/findings/m1_filter_hides_drop.py
+(Internal names are those of the version it was found in.)
 """
+
+import sys
 
 import headwater
 from headwater import Delete, Filter, IcebergTable, Put
@@ -28,7 +32,16 @@ def seen(flt):
     return [(c.seq, c.kind.value, [(o.op.value, o.type) for o in c.operations]) for c in page.frame.changes]
 
 
-print("types=ICEBERG_TABLE :", seen(Filter(types=("ICEBERG_TABLE",))))
-print("content_id of table :", seen(Filter(content_ids=(id1,))))
+shown = {
+    "by type ICEBERG_TABLE": seen(Filter(types=("ICEBERG_TABLE",))),
+    "by the table's content id": seen(Filter(content_ids=(id1,))),
+}
+for how, changes in shown.items():
+    print(f"{how}: {changes}")
 print("state now:", [(e.key, e.type) for e in lake.snapshot("main")])
 E.close()
+hidden = [how for how, changes in shown.items() if r.seq not in [seq for seq, _, _ in changes]]
+if hidden:
+    print("DEFECT: the end of the table is hidden from readers filtered", hidden)
+    sys.exit(1)
+print("closed")

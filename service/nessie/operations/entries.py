@@ -17,14 +17,12 @@ from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import ObjectNotFound, ReferenceNotFound
 from headwater.service.nessie.content_json import nessie_type
 from headwater.service.nessie.operations.cel_values import key_value
-from headwater.service.nessie.operations.filters import CelFilter
+from headwater.service.nessie.operations.filters import FILTER_SECONDS_MAX, CelFilter
 from headwater.service.nessie.operations.key_ranges import KeyRange
 
 PAGE_ENTRIES_MAX = 10_000
 BULK_ENTRIES = 1_000
 """How many keys are looked at, and contents read, at once."""
-FILTER_SECONDS_MAX = 2.0
-"""Then a page that filters ends early, with a token."""
 
 
 class FoundEntry(msgspec.Struct, frozen=True):
@@ -49,7 +47,7 @@ def read_entries(
     last = after
     try:
         while bulk := list(islice(keys, BULK_ENTRIES if filter else min(BULK_ENTRIES, limit + 1 - len(found)))):
-            for key, content in _read(state, bulk, filter):
+            for key, content in _read(state, bulk, filter, deadline):
                 if len(found) == limit:
                     return EntriesPage(found, last)
                 last = key
@@ -77,21 +75,25 @@ def _keys(state: State, range: KeyRange, after: bytes) -> Iterator[tuple[bytes, 
 
 
 def _read(
-    state: State, bulk: list[tuple[bytes, IndexValue]], filter: CelFilter | None
+    state: State, bulk: list[tuple[bytes, IndexValue]], filter: CelFilter | None, deadline: float
 ) -> Iterator[tuple[bytes, Content | None]]:
     """Each key with its content, or None where the filter does not let it pass. What does not pass is not read, unless only
-    the content itself tells its type."""
+    the content itself tells its type. ⚠ Ends early at the deadline: a filter may take milliseconds at each key."""
     types = {value.tag: all_content_types().name_of(value.tag) for _, value in bulk}
-    passing = [
-        (key, value)
-        for key, value in bulk
-        if filter is None or (type := types[value.tag]) is None or _passes(filter, decode_key(key), type)
-    ]
+    passing = []
+    for number, (key, value) in enumerate(bulk):
+        if filter is not None and number and time.monotonic() > deadline:
+            bulk = bulk[:number]
+            break
+        if filter is None or (type := types[value.tag]) is None or _passes(filter, decode_key(key), type):
+            passing.append((key, value))
     contents = state.contents(value for _, value in passing)
     let_through = {key: contents[value.object_id] for key, value in passing}
-    for key, value in bulk:
+    for number, (key, value) in enumerate(bulk):
         content = let_through.get(key)
         if content is not None and filter is not None and types[value.tag] is None:
+            if number and time.monotonic() > deadline:
+                return
             content = content if _passes(filter, decode_key(key), content.type) else None
         yield key, content
 

@@ -1,7 +1,7 @@
 """A CEL expression enters; a compiled filter leaves, kept for the next request, or one typed refusal. Bounded in size and work.
 
-⚠ Comprehensions inside comprehensions multiply: an expression of 300 characters can ask for 10^40 steps. So the number of
-comprehensions and the length of what they run over bound each other before anything is evaluated.
+⚠ Comprehensions inside comprehensions multiply: an expression of 300 characters can ask for 10^40 steps. So the cost at each
+thing is bounded before the expression is evaluated there; listings look at the time between two things.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 
 from headwater.schemas.errors import InvalidInput
 from headwater.schemas.extras import needs_extra
-from headwater.service.nessie.operations.filter_cost import cost_of, without_literals
+from headwater.service.nessie.operations.filter_cost import Size, cost_of, size_of, without_literals
 
 EXPRESSION_CHARACTERS_MAX = 2_000
-STEPS_MAX = 2_000_000
-"""About one second."""
+FILTER_SECONDS_MAX = 2.0
+"""For one page that filters: it ends early, with a token, rather than run on."""
 KEPT_FILTERS_MAX = 512
 
 _FIELD = re.compile(r"(?<![\w.])(commit|ref|refMeta|entry|key)\.(\w+)")
@@ -54,14 +54,12 @@ class CelFilter:
             raise _refused(" ".join(str(error).split())[:400]) from None
         self.names = names & frozenset(used)
         self._cost = cost_of(expression)
-        self._length = len(expression)
-        self._check_steps(1)
-        _check_names(expression, used, names, allows_more=bool(self._cost.comprehensions))
+        self._check_cost(Size())
+        _check_names(expression, used, names, allows_more=self._cost.has_comprehensions)
 
-    def matches(self, variables: Mapping[str, Any], items: int = 1) -> bool:
-        """`items` is how many things the longest list among the variables holds. What a thing does not have, it does not
-        match: a property that a commit lacks is no fault of the filter."""
-        self._check_steps(items)
+    def matches(self, variables: Mapping[str, Any]) -> bool:
+        """What a thing does not have, it does not match: a property that a commit lacks is no fault of the filter."""
+        self._check_cost(size_of(variables))
         try:
             found = self._program.execute(dict(variables))
         except (KeyError, IndexError):
@@ -72,8 +70,8 @@ class CelFilter:
             raise _refused(f"the filter gives {type(found).__name__}, not true or false")
         return found
 
-    def _check_steps(self, items: int) -> None:
-        if self._cost.steps(max(items, self._length)) > STEPS_MAX:
+    def _check_cost(self, size: Size) -> None:
+        if not self._cost.allows(size):
             raise _refused("the filter would take too many steps")
 
 

@@ -12,12 +12,10 @@ from headwater.persistence.store import RealmKernel
 from headwater.producer.history.lineage import Lineage
 from headwater.schemas.errors import CursorExpired, ObjectNotFound
 from headwater.service.nessie.operations.cel_values import commit_value, operation_values
-from headwater.service.nessie.operations.filters import CelFilter
+from headwater.service.nessie.operations.filters import FILTER_SECONDS_MAX, CelFilter
 
 PAGE_COMMITS_MAX = 1_000
 COMMITS_SCANNED_MAX = 10_000
-FILTER_SECONDS_MAX = 2.0
-"""For one page that filters: it ends early, with a token, rather than run on."""
 
 
 class HistoryPage(msgspec.Struct, frozen=True):
@@ -50,4 +48,4 @@ def read_history(
 def _passes(filter: CelFilter, commit: LogRecord, operations: bool) -> bool:
     values: dict[str, Any] = {"commit": commit_value(commit) if "commit" in filter.names else {}}
     values["operations"] = operation_values(commit) if operations and "operations" in filter.names else []
-    return filter.matches(values, max(1, len(values["operations"])))
+    return filter.matches(values)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.consumers.audit.replay import replay
 from headwater.consumers.views import live_views
 from headwater.consumers.views.live_views import LiveViews
 from headwater.schemas.change import Base, Change, Kind, Op, Operation
@@ -115,3 +116,15 @@ def test_a_skipped_change_is_noticed() -> None:
     state.apply(main[0])
     with pytest.raises(ChainBroken):
         state.apply(main[2])
+
+
+def test_tables_that_change_names_or_places_in_one_change_all_stay() -> None:
+    main, state = History(MAIN), LiveViews()
+    main.add(put("db", "a", value=1), put("db", "b", value=2))
+    main.add(rename("a", "b", 1), rename("b", "a", 2))
+    main.add(put("db", "a", value=3), delete("db", "a"))
+    for change in main.changes:
+        state.apply(change)
+    assert values(state, MAIN) == {"db.a": 3, "db.b": 1}
+    replayed = replay(main.changes[:2], lambda _: {})
+    assert {key[1]: one.value["v"] for key, one in replayed.items()} == {"a": 2, "b": 1}

@@ -178,7 +178,8 @@ def test_filters_pass_what_they_mean(expression: str, passes: bool) -> None:
         "entry.name == 'x'",
         "(" * 500 + "true" + ")" * 500,
         "true || " * 300 + "true",
-        "[1].all(a, [1].all(b, [1].all(c, [1].all(d, [1].all(e, true)))))",
+        "[1,2].all(a, [1,2].all(b, [1,2].all(c, [1,2].all(d, [1,2].all(e, true)))))",
+        "operations.map(op, operations).size() > 0",
     ],
 )
 def test_filters_that_cannot_be_meant_are_refused_before_anything_is_read(expression: str) -> None:
@@ -197,6 +198,9 @@ def test_filters_that_fail_at_what_they_see_are_refused(expression: str) -> None
     "expression",
     [
         f"[{','.join('1' * 300)}].exists(x, 'a'.matches('\\\\pL{{199}}'))",
+        "commit.author.matches(r'\\pL{200}')",
+        "commit.author.matches(r'(\\w{7}){7}')",
+        "commit.author.matches(r'(?x)\\w{2 0}')",
         "commit.author.matches(r'((\\pL{30}){30}){30}')",
         "commit.author.matches(r'\\pL{0000000000900}')",
         "||".join(["commit.author.matches(r'\\pL{99}')"] * 40),
@@ -216,13 +220,43 @@ def test_patterns_that_take_long_or_cannot_be_weighed_are_refused_and_not_run(ex
     assert time.monotonic() - begun < 5
 
 
-def test_comprehensions_over_long_lists_are_refused_and_not_run() -> None:
-    nested = CelFilter("operations.all(a, operations.all(b, true))", COMMIT_NAMES)
-    assert nested.matches({"operations": OPERATIONS * 100}, 100)
+@pytest.mark.parametrize(
+    "pattern", ["^db[.]", r"\\d{4}-\\d{2}-\\d{2}", r"(?i)^[a-z_]{1,40}$", r"[\\w.-]+@[\\w.-]+", r"\\b\\w+\\b", "a|b|c.*"]
+)
+def test_patterns_that_people_write_are_taken(pattern: str) -> None:
+    for literal in (f'r"{pattern}"', '"' + pattern.replace("\\", "\\\\") + '"'):
+        CelFilter(f"commit.message.matches({literal})", COMMIT_NAMES).matches({"commit": {"message": "m" * 2_000}})
+
+
+@pytest.mark.parametrize(
+    ("expression", "items"),
+    [
+        ("operations.all(a, operations.all(b, true))", 1_000),
+        ("operations.all(op, operations.size() > 0)", 1_000),
+        ("operations.filter(a, true).size() > 0", 1_000),
+        ("operations.exists(op, commit.message.matches(r'[ab]*a[ab]{40}c'))", 100),
+        ("(operations + operations + operations).all(a, a.name in [commit.message, commit.author])", 1_000),
+    ],
+)
+def test_what_grows_faster_than_its_entry_is_refused_and_not_run(expression: str, items: int) -> None:
+    filter = CelFilter(expression, COMMIT_NAMES)
+    filter.matches({"commit": COMMIT, "operations": OPERATIONS * 5})
     begun = time.monotonic()
     with pytest.raises(InvalidInput, match="steps"):
-        nested.matches({"operations": OPERATIONS * 100_000}, 100_000)
+        filter.matches({"commit": COMMIT | {"message": "ab" * 500}, "operations": OPERATIONS * items})
     assert time.monotonic() - begun < 5
+
+
+def test_a_look_at_every_operation_is_taken_however_many_there_are() -> None:
+    filter = CelFilter("operations.exists(op, op.type == 'PUT' && op.name == 'none')", COMMIT_NAMES)
+    assert not filter.matches({"operations": OPERATIONS * 20_000})
+
+
+def test_a_long_text_is_matched_by_a_plain_pattern_and_not_by_one_that_repeats() -> None:
+    text = {"commit": COMMIT | {"message": "ab" * 8_000}}
+    assert not CelFilter("commit.message.matches('[ab]*c')", COMMIT_NAMES).matches(text)
+    with pytest.raises(InvalidInput, match="steps"):
+        CelFilter("commit.message.matches('[ab]*a[ab]{99}c')", COMMIT_NAMES).matches(text)
 
 
 def test_a_filter_knows_which_names_it_uses() -> None:
