@@ -99,7 +99,7 @@ HeadwaterError
 │   ├── RetainedMoved                 another process has written the retained set meanwhile
 │   └── FilterOverflow                the filter took more ids than it was made for
 ├── ExportNotWritten          500  an exported file could not be written; none is left
-├── MissingDependency         500  an optional package, Java, or a server program is not on this machine
+├── MissingDependency         501  an optional package, Java, or a server program is not on this machine
 ├── SparkFailed               500  a Spark job failed by an error that is none of these
 └── ServerFailed              500  a local development server did not start or died
 """
@@ -562,6 +562,7 @@ class ExportNotWritten(HeadwaterError):
 
 class MissingDependency(HeadwaterError):
     code = "MISSING_DEPENDENCY"
+    http_status = 501
     grpc_status = "FAILED_PRECONDITION"
 
 

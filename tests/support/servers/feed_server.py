@@ -79,8 +79,9 @@ def feed_server(
     exit_code: int = 0,
     dev: bool = True,
     certificate: str | None = None,
+    python: str = sys.executable,
 ) -> Iterator[FeedServer]:
-    """With `certificate` it is asked over TLS, and must show that one."""
+    """With `certificate` it is asked over TLS, and must show that one. `python` may be of another environment."""
     port = free_port()
     sets = [part for name, value in (settings or {}).items() for part in ("--set", f"{name}={value}")]
     with tempfile.TemporaryDirectory(prefix="headwater-feed-") as folder:
@@ -88,7 +89,7 @@ def feed_server(
         with log_file.open("wb") as log:
             process = subprocess.Popen(
                 [
-                    sys.executable, "-m", "headwater", *sets, "serve", *(["--dev"] if dev else []),
+                    python, "-m", "headwater", *sets, "serve", *(["--dev"] if dev else []),
                     "--store", store_url, "--port", str(port), *arguments,
                 ],
                 stdout=log, stderr=log, cwd=folder, env={**os.environ, **(environ or {})},
