@@ -91,6 +91,11 @@ def test_every_imported_package_is_declared_in_the_core_or_in_the_extra_that_err
         assert homes & declared(extra), f"{path} imports {package}, which headwater[{extra}] does not declare"
 
 
+def test_the_readme_lists_every_extra() -> None:
+    readme = (ROOT / "README.md").read_text()
+    assert not [extra for extra in EXTRAS if extra != "dev" and f"`{extra}`" not in readme]
+
+
 def test_pins_of_faust_and_cel_are_in_extras_of_their_own() -> None:
     def carriers(name: str) -> set[str]:
         return {extra for extra in EXTRAS if name in declared(extra)}
