@@ -1,1 +1,4 @@
-"""A cursor enters; an ordered, checked sequence of Changes leaves, whatever the transport."""
+"""A cursor becomes an ordered, checked sequence of Changes, over any transport.
+
+Read clients/, kafka/, views/; then webhooks/ and audit/. Leaf rules: backoff, durable_files.
+"""

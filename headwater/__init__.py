@@ -1,4 +1,9 @@
-"""Headwater: the change feed that begins at your catalog's HEAD. The public face; all else is private to the project."""
+"""Headwater: the change feed that begins at your catalog's HEAD. The names below are public; everything else is private.
+
+Read embedded, commit_options, snapshot (`headwater.open`); then client/ (`headwater.connect`); then settings, wiring/ and
+cli/; then dev/ and demo/. The layers schemas/, persistence/, producer/, consumers/, streaming/ and service/ are links to the
+folders of the same name at the top.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,5 @@
-"""Catalog operations enter; commits leave, and the log leaves once more as Kafka records."""
+"""Catalog operations become commits, and the log becomes Kafka records.
+
+Read pointer_names, content/, commits/, references/, catalogs/; then history/, merging/ and access/; then publisher/. Leaf
+rules: json_safety, random_ids, page_tokens, immediate_tasks.
+"""

@@ -1,1 +1,6 @@
-"""Requests enter; operations and feeds leave: the door."""
+"""The server: HTTP requests become operations and feeds.
+
+Read config, app, server; then http/, errors/, auth/, operations/, which all APIs share; then the APIs feed/, iceberg/,
+manage/, nessie/ and root/. storage/, idempotency/, usage/ and observability/ serve several of them. Start-up: auth_factory,
+background, dev_realm, seeding, task_startup.
+"""

@@ -1,1 +1,4 @@
-"""Changes enter, from a store, a server, Kafka or a file; proof that they are whole leaves, or the place where they are not."""
+"""Proves that a history is complete and unaltered, or names the first entry that is not.
+
+Read verify, replay; then the sources store_history, server_history, kafka_history, files.
+"""

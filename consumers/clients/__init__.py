@@ -1,1 +1,4 @@
-"""Checked Changes from any transport. Read transport, chain, positions, reader; then http_poll, sse, local_feed."""
+"""Checked Changes from any transport.
+
+Read transport, chain, positions, reader; then feed_http, http_poll, sse, local_feed, local_transport, cursor_file.
+"""

@@ -1,1 +1,4 @@
-"""Live views of Changes. Read live_views, table_views, record_views; then table_topic and faust_app."""
+"""Live views: the newest state of each table, folded from Changes.
+
+Read live_views, table_views, record_views; then store_lookup, server_lookup, table_topic; then faust_transport, faust_app.
+"""

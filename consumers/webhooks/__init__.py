@@ -1,1 +1,4 @@
-"""Signed HTTP calls for Changes. Read webhook_signing, webhook_addresses, dead_letters, webhook_delivery."""
+"""Posts Changes to HTTP endpoints, signed, in order and with retries.
+
+Read webhook_signing, webhook_addresses, webhook_delivery, dead_letters.
+"""

@@ -1,4 +1,7 @@
-"""Arguments enter; tables for people or JSON for machines leave, and exit code 2 with one line for what cannot be done."""
+"""The `headwater` command: one module for each sub-command, imported when it is called.
+
+Read main, output, target; then catalogs/, access/, feed/, maintenance/ and operation/. command_docs prints docs/commands.md.
+"""
 
 from headwater.cli.main import main
 

@@ -1,1 +1,5 @@
-"""A folder enters; writers that commit, a follower that shows it, a kill -9 in the middle, and the comparison of both leave."""
+"""`headwater demo`: several writers, a follower, a kill -9 in the middle, and a check that nothing is lost.
+
+Read run, workload, writer, writer_processes, journal, follower, checks, summary; then maintenance, backdated_history,
+spark_startup, maintenance_checks.
+"""

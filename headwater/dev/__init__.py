@@ -1,1 +1,5 @@
-"""Names of servers enter; real Kafka, Cassandra, PostgreSQL and schema registry on loopback leave, with their addresses."""
+"""Real Kafka, Cassandra, PostgreSQL and schema registry on loopback, for development and tests.
+
+Read fleet, server, state, kind, kinds; then launch and processes; then kafka, cassandra, postgres, registry; then jars, java,
+progress.
+"""

@@ -1,4 +1,4 @@
 """Settings become running parts, for the command and for the server.
 
-Read stores, publishing, spark, maintenance, maintenance_process.
+Read stores, publishing, table_topics, spark, maintenance, maintenance_process, external_resources.
 """

@@ -1,4 +1,8 @@
-"""A store URL enters; an open backend leaves. One module for each database, all of them thin, all under one contract suite."""
+"""One folder for each database. `open_backend` finds the one that a store URL names.
+
+Read memory/ first: it is the reference of the SPI. Then sql/, which sqlite/ and postgresql/ share; cassandra/ stands alone.
+All of them pass one suite, tests/contract.
+"""
 
 from __future__ import annotations
 

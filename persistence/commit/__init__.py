@@ -1,4 +1,4 @@
-"""From a request to a landed compare-and-swap.
+"""One commit, from a request to a landed compare-and-swap.
 
-Read committer, lane, draft, attempt; then retries, contention, linger, prefetch, replies, observer.
+Read committer, lane, draft, attempt; then retries, contention, linger, prefetch, replies; then observer, observed_committer.
 """

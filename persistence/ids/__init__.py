@@ -1,1 +1,4 @@
-"""64-bit Snowflake ids under a leased node number. Read snowflake, node_leases, id_generator."""
+"""64-bit Snowflake ids, generated under a leased node number.
+
+Read snowflake, node_leases, id_generator.
+"""

@@ -1,6 +1,6 @@
-"""A tail of operations enters when it is full; immutable stripes in levels leave, shared between log entries and branches.
+"""A log-structured merge index: a full tail of operations becomes immutable stripes in levels, which branches share.
 
-keys → columns → objects → level → merging → flushing (write); view, difference, walking (read).
+Read keys, columns, objects, geometry, level, merging, flushing (writing); then view, difference, walking (reading).
 """
 
 from headwater.persistence.index.difference import diff

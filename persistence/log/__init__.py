@@ -1,1 +1,4 @@
-"""What a log entry is and how the log is walked. Read log_entry, jump_links, log_walk, head."""
+"""What a log entry is, and how the log is walked.
+
+Read log_entry, jump_links, log_walk, head.
+"""

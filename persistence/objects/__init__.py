@@ -1,1 +1,4 @@
-"""Typed immutable objects over rows. Read object_types, codec, cache, realm_objects."""
+"""Typed immutable objects over rows.
+
+Read object_types, codec, cache, realm_objects.
+"""

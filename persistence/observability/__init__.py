@@ -1,1 +1,4 @@
-"""Observers enter when a store is opened; what the engine does leaves as metrics and spans. Without any, nothing is loaded."""
+"""Prometheus metrics and OpenTelemetry spans of the engine. Observability costs nothing when disabled.
+
+Read metrics, spans; the hook that both implement is persistence/commit/observer.py.
+"""

@@ -1,4 +1,4 @@
-"""Reading a pointer: entries after a cursor, the state at an entry, moves of the head.
+"""Reading a pointer: the entries after a cursor, the state at an entry, moves of the head.
 
-Read pointer_log, state, head_watch, request_lookup.
+Read pointer_log, state, head_watch, moved_pointers, request_lookup.
 """

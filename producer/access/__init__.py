@@ -1,1 +1,4 @@
-"""Principals, roles, grants and policies enter as records of a realm; who may do what leaves."""
+"""Who may do what: principals, roles, grants and policies, kept as records of a realm.
+
+Read rights, principals, roles, grants, effective; then policies and writing.
+"""

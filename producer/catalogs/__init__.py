@@ -1,1 +1,4 @@
-"""Catalogs of a realm. Read catalog_records, catalogs, catalog_updates."""
+"""The catalogs of a realm.
+
+Read catalog_records, catalogs, catalog_updates.
+"""

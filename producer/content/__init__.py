@@ -1,1 +1,4 @@
-"""Content types of a catalog, and the contents at an entry. Read content_types, snapshots."""
+"""The content types of a catalog, and its contents at one entry.
+
+Read content_types, snapshots.
+"""

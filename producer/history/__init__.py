@@ -1,1 +1,4 @@
-"""History of a catalog read backwards. Read lineage, commit_log, reference_log."""
+"""The history of a catalog, read backwards: what `git log` and `git reflog` show of a repository.
+
+Read lineage, commit_log, reference_log.
+"""

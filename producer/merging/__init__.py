@@ -1,1 +1,4 @@
-"""Two lines of commits enter; what both share, what one changed since, and the commits that bring it over leave."""
+"""Merge, transplant and diff: what two branches share, what one has changed since, and the commits that apply it.
+
+Read ancestry, shared_state, changed_keys, three_way, apply_changes; then merge and transplant.
+"""

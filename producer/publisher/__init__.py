@@ -1,1 +1,4 @@
-"""The log enters; Kafka records leave: each entry once, in order per pointer, whatever dies in between."""
+"""Publishes the log to Kafka: each entry once, in order per pointer, whatever process dies.
+
+Read options, kafka/, assignment/, shards/; then publisher, publish_once, factory, topic_removal.
+"""

@@ -1,1 +1,4 @@
-"""Branches and tags. Read reference_specs, reference_resolution, reference_moves, references."""
+"""Branches and tags.
+
+Read reference_specs, reference_resolution, reference_moves, references.
+"""

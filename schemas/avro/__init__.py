@@ -1,1 +1,4 @@
-"""The Change in Avro: the schema derived from the structs, and the codec. Read avro_schema, then avro_codec."""
+"""The Change in Avro: a schema derived from the structs, and the codec.
+
+Read avro_schema, avro_codec.
+"""

@@ -1,4 +1,4 @@
-"""The Change in protobuf: the file descriptor derived from the structs, and the codec.
+"""The Change in protobuf: a file descriptor derived from the structs, and the codec.
 
-Read protobuf_schema, then protobuf_codec.
+Read protobuf_schema, protobuf_codec.
 """

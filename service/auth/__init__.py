@@ -1,1 +1,4 @@
-"""Requests enter with or without a token; who calls leaves, what the caller may do, and what was denied."""
+"""Authentication and authorization of requests.
+
+Read caller, tokens/ (who calls), rights/ (what they may do); then access, commit_rights, feed_view, housekeeping.
+"""

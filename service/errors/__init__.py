@@ -1,1 +1,4 @@
-"""Errors as callers read them: problem+json, in the language that they asked for. Read problems, translations, languages."""
+"""Errors as callers read them: problem+json, in the language that the request asks for.
+
+Read problems, translations, languages.
+"""

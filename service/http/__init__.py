@@ -1,1 +1,4 @@
-"""HTTP requests enter; operations are called, and JSON, events or problems leave."""
+"""What all HTTP APIs share: request bodies, parameters, responses and checks of headers.
+
+Read responses, bodies, parameters, raw_paths; then preconditions, correlation, origins, loopback, realm_header.
+"""

@@ -1,1 +1,5 @@
-"""Requests of the Iceberg REST specification enter; catalog commits, metadata files and answers in its shapes leave."""
+"""The Iceberg REST catalog API. What it does, free of HTTP, is in operations/.
+
+Read iceberg_endpoint, routes, rights, call, plain_handlers, content_handlers, event_handlers; then metadata/ and operations/;
+then error_shape, retry_priority.
+"""

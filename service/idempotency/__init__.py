@@ -1,1 +1,4 @@
-"""Requests with an Idempotency-Key enter; each is done once, and answered the same however often it is sent."""
+"""Runs a request with an Idempotency-Key once, and repeats its response however often it is sent.
+
+Read request_key, run_once, keyed_requests, expiry.
+"""

@@ -1,1 +1,4 @@
-"""Metrics, traces and logs of a worker. Read metrics, engine_metrics, tracing, logs."""
+"""Metrics, traces and logs of a worker.
+
+Read metrics, engine_metrics, publisher_metrics, maintenance_metrics, tracing, logs.
+"""

@@ -1,1 +1,4 @@
-"""What a server answers outside of its APIs: health, metrics, OpenAPI, front page. Read root_routes, openapi."""
+"""What a server answers outside of its APIs: health, metrics, OpenAPI, front page.
+
+Read root_routes, openapi, metrics_access, front_page.
+"""

@@ -1,1 +1,4 @@
-"""Where the files of catalogs lie. Read locations, files, storage_options, storage_roots."""
+"""Where the files of catalogs lie.
+
+Read locations, files, storage_options, storage_roots.
+"""

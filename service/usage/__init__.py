@@ -1,1 +1,4 @@
-"""A store enters; how many rows and bytes each realm takes leaves, measured in the background at a bounded cost."""
+"""How many rows and bytes each realm takes, measured in the background at a bounded cost.
+
+Read measurement, usage_records, collector.
+"""

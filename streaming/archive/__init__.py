@@ -1,1 +1,4 @@
-"""The archive and replays from it. Read archive, archive_targets, replay."""
+"""An archive of all Changes, and replays from it.
+
+Read archive, archive_targets, replay.
+"""

@@ -1,1 +1,4 @@
-"""Raising floors by retention rules and pins. Read retention, pins, branch_pins, readers, expire."""
+"""Raises the floors of histories, by retention rules and pins.
+
+Read retention, pins, branch_pins, readers, expire.
+"""

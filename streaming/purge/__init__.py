@@ -1,1 +1,4 @@
-"""Removing realms and catalogs that were given up. Read purge, catalog_purge, external_resources."""
+"""Removes realms and catalogs that were dropped.
+
+Read purge, catalog_purge, external_resources.
+"""

@@ -1,4 +1,4 @@
-"""Which objects must stay: walking, segment arithmetic, the fence.
+"""Which objects must stay: walks, segment arithmetic and the fence. Does not need Spark.
 
 Read segments, retained_identifiers, id_set, fence, same_history, safeguards.
 """

@@ -1,1 +1,4 @@
-"""Maintenance runs: one at a time, recorded, counted. Read runs, run_counts, run_totals, schedule_turns, realm_sets."""
+"""Maintenance runs: one at a time, recorded and counted.
+
+Read runs, run_counts, run_totals, schedule_turns, realm_sets.
+"""

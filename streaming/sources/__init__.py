@@ -1,1 +1,4 @@
-"""Options of `spark.read.format(…)` enter; rows of the log or of a store's tables leave, read on the executors."""
+"""Spark data sources: `format("headwater")` reads the log, `format("headwater_rows")` the tables of a store, on the executors.
+
+Read log_options, log_offsets, log_heads, log_filters, change_rows, log_source; then open_stores, rows_source, kafka_changes.
+"""

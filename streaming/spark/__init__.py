@@ -1,1 +1,4 @@
-"""Starting Spark and running streams on it. Read session, package_zip, stream_runner, spark_errors, hadoop_files."""
+"""Starts Spark and runs streams on it. No other folder knows how Spark starts.
+
+Read session, package_zip, stream_runner, spark_errors, hadoop_files.
+"""

@@ -1,1 +1,4 @@
-"""Retained sets and sweeps on Spark executors. Read retained_job, retained_rows, spark_walk, spark_seed, spark_executor."""
+"""Retained sets and sweeps on Spark executors.
+
+Read retained_job, retained_rows, spark_walk, spark_seed, job_watch; then spark_executor, spark_ids, spark_sweep_tasks.
+"""

@@ -1,1 +1,4 @@
-"""Finding and deleting garbage. Read sweep, sweep_task, executors, verify."""
+"""Finds and deletes garbage.
+
+Read sweep, sweep_task, executors, verify.
+"""

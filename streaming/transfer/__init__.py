@@ -1,1 +1,5 @@
-"""A realm enters as rows of one store and leaves as a file; the file enters and leaves as a realm of another store."""
+"""Exports a realm to a file, and imports it into another store, proved row by row.
+
+Read file_format, file_records, checked_file, new_file; then consistent_cut, export_pin, exporting; then loading, chain_check,
+import_record, importing.
+"""

@@ -1,1 +1,4 @@
-"""Commands on principals, roles, grants and policies."""
+"""Commands on principals, roles, grants and policies.
+
+Read access_target, then principal, role, grant, policy.
+"""

@@ -1,1 +1,5 @@
-"""Commands that read, publish and audit the feed."""
+"""Commands that publish, read and audit the feed.
+
+Read publish; then subscribe and webhook over feed_sources; then audit over audit_sources. server_token is the token they
+send.
+"""

@@ -1,1 +1,4 @@
-"""`headwater maintain` and its sub-commands."""
+"""`headwater maintain` and its sub-commands.
+
+Read maintain, maintain_output; then maintain_sweep, maintain_archive, maintain_transfer, maintain_schedule.
+"""

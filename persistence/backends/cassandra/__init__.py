@@ -1,8 +1,8 @@
-"""A `cassandra://` URL enters; a backend over Cassandra leaves. Mutable rows take LWT for every write, immutable rows never.
+"""The backend for Cassandra. Mutable rows take a lightweight transaction for every write, immutable rows never.
 
-url.py (what was asked) → cluster.py (sessions, consistency) → calls.py (sent, retried, fanned out; cassandra_errors.py names
-what went wrong) → pointers.py, move_journal.py, names.py, objects.py, mutable_rows.py, scans.py (one kind of row each) →
-cassandra_backend.py (the SPI).
+Read url, cluster, schema, durability (opening a keyspace); calls, cassandra_errors (sending one request); then one module for
+each kind of row: pointers, names, objects, mutable_rows, with move_journal, write_stamps and scans; then cassandra_backend
+(the SPI).
 """
 
 from __future__ import annotations

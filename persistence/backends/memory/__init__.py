@@ -1,4 +1,7 @@
-"""A URL `memory://` enters; the reference backend leaves: rows in dictionaries of this process."""
+"""The reference backend: rows in dictionaries of this process, for tests and trials.
+
+Read memory_store, memory_backend.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A URL `postgresql://user:password@host:port/database` enters; the store in it leaves, connected when first used."""
+"""The backend for PostgreSQL: each call is one statement, one round trip and one transaction. It connects on first use.
+
+Read postgresql_connections, postgresql_statements, postgresql_errors, postgresql_hints, postgresql_backend.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,4 @@
-"""Rows enter; SQL on one connection leaves. What SQLite and PostgreSQL share: tables, statements, splits, input checks."""
+"""What SQLite and PostgreSQL share: tables, statements, scan ranges and checks of input.
+
+Read tables, keys, statements, key_ranges, sql_backend.
+"""

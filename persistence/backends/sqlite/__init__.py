@@ -1,4 +1,7 @@
-"""A URL `sqlite:///path` enters; the embedded store in that file leaves, opened when it is first used."""
+"""The embedded backend: one SQLite file, opened on first use.
+
+Read sqlite_schema, sqlite_connections, group_commit, sqlite_moves, sqlite_errors, sqlite_backend.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,4 @@
-"""The protocol of one shard. Read shard_states, shard_context, shard, batches, heads, shard_pins, fault_points."""
+"""The protocol of one shard.
+
+Read shard_states, shard_context, shard, batches, heads, shard_pins, fault_points.
+"""

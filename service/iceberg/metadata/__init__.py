@@ -1,1 +1,4 @@
-"""Table metadata, updates and requirements enter as plain JSON values; new table metadata leaves. No files, no branches."""
+"""Table metadata as plain JSON values: requirements are checked and updates applied, without files or branches.
+
+Read shapes, schema_json, table_requests, requirements, new_table, table_builder, added_parts, snapshot_updates.
+"""

@@ -1,1 +1,5 @@
-"""What the Nessie-compatible API does, without HTTP: the same calls serve any other door."""
+"""What the Nessie API does, free of HTTP.
+
+Read catalog_view, entries, history, diffs, commits, merges; then reference_facts, recent_heads, key_ranges; then filters,
+filter_cost, cel_values.
+"""

@@ -19,6 +19,8 @@ def _own_modules() -> list[Path]:
 
 
 MODULES = _own_modules()
+FOLDERS = [path.parent for path in MODULES if path.name == "__init__.py"]
+MODULES_OF_FOLDER_MAX = 15
 
 
 @pytest.mark.parametrize("layer", LAYERS)
@@ -31,7 +33,27 @@ def test_each_layer_is_imported_through_a_relative_symlink(layer: str) -> None:
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_module_begins_with_what_it_is_for(path: Path) -> None:
     docstring = ast.get_docstring(ast.parse(path.read_text()))
-    assert docstring, f"{path} does not say what enters and what leaves"
+    assert docstring, f"{path} does not say what it is for"
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_folder_says_what_it_is_for_and_in_which_order_to_read_it(folder: Path) -> None:
+    docstring = ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
+    assert docstring, f"{folder} does not say what it is for"
+    docstring = re.sub(r"`[^`]*`", "", docstring)  # names in code are of other things
+    here = {path.stem if path.suffix else f"{path.name}/" for path in folder.iterdir()}
+    orders = re.findall(r"^Read ([^.;:(]+)", docstring, re.MULTILINE)
+    assert orders, f"{folder} does not say in which order to read it"
+    first = {word for order in orders for word in re.split(r",? and |,? then |, |\s+first$", " ".join(order.split())) if word}
+    named = first | set(re.findall(r"(?<![\w/])[a-z]+(?:_[a-z0-9]+)+(?![\w/.])|(?<![\w/])[a-z_]+/(?!\w)", docstring))
+    assert named <= here, f"{folder} names what is not in it: {named - here}"
+    paths = re.findall(r"[\w/]+\.py\b", docstring)
+    assert not [path for path in paths if not (ROOT / path).exists()]
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_folder_has_more_modules_than_fit_one_view(folder: Path) -> None:
+    assert len(list(folder.glob("*.py"))) - 1 <= MODULES_OF_FOLDER_MAX
 
 
 def test_no_module_is_a_drawer() -> None:
