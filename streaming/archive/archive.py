@@ -18,8 +18,8 @@ from pyspark.sql import functions as sql
 
 from headwater.persistence.coordination.work_leases import HeldLease, WorkLeases
 from headwater.schemas.entry_ids import time_text
-from headwater.schemas.errors import ChainBroken, MaintenanceRunning, MaintenanceSuperseded
-from headwater.streaming.archive.archive_targets import ArchiveTarget, ParquetArchive
+from headwater.schemas.errors import ChainBroken, MaintenanceRunning
+from headwater.streaming.archive.archive_targets import ArchiveTarget, Decide
 from headwater.streaming.expire.readers import RegisteredReaders
 from headwater.streaming.sources.log_offsets import LogOffset, OffsetPosition
 from headwater.streaming.sources.open_stores import opened_store, realm_instance
@@ -62,18 +62,18 @@ def archive_log(
     behind the archive is kept for it under the name `reader`, up to a maximum age. `MaintenanceRunning` while another process
     archives under that name."""
     with _alone(store, realm, reader, lease_seconds) as lease:
+        target.complete(lease.memo)
         position = target.position()
-        kept_for = _registered(store, realm, reader)
+        kept_for = _registered(store, realm, reader, lease)
         kept_for(position)
-        if isinstance(target, ParquetArchive):
-            target.remove_unfinished()
+        target.remove_unfinished()
         options = {"store": store, "realm": realm, "changes_per_batch": str(changes_per_batch)}
         options |= {"after": position.as_text() if position else "earliest"}
         options |= {} if is_stopping else {"until": "start"}
         changes = spark.readStream.format("headwater").options(**options).load()
         # The archive knows its position, so Spark's own record need not outlive the run.
         with tempfile.TemporaryDirectory(prefix="headwater-archive-", ignore_cleanup_errors=True) as checkpoint:
-            writer = changes.writeStream.foreachBatch(functools.partial(_archive_batch, target, kept_for, lease.is_lost))
+            writer = changes.writeStream.foreachBatch(functools.partial(_archive_batch, target, kept_for, lease.decide))
             writer = writer.option("checkpointLocation", f"file://{checkpoint}")
             if is_stopping:
                 return run_until_stopped(writer, is_stopping=is_stopping, report=report)
@@ -83,24 +83,26 @@ def archive_log(
 def archive_stream(changes: DataFrame, target: ArchiveTarget, checkpoint: str) -> Any:
     """The writer of any stream with these columns, e.g. from Kafka, whose offsets only the checkpoint knows."""
     target.position()
-    archive_batch = functools.partial(_archive_batch, target, lambda _: None, lambda: False)
+    archive_batch = functools.partial(_archive_batch, target, lambda _: None, lambda _: None)
     return changes.writeStream.foreachBatch(archive_batch).option("checkpointLocation", checkpoint)
 
 
-def _registered(store: str, realm: str, reader: str) -> Reached:
-    """⚠ Called with what the archive holds already: only that may go from the log."""
+def _registered(store: str, realm: str, reader: str, lease: HeldLease) -> Reached:
+    """⚠ Called with what the archive holds already: only that may go from the log. A writer that has lost the lease moves no
+    pin: its successor has saved where the archive stands before it did anything else."""
     opened = opened_store(store)
     readers = RegisteredReaders(opened.backend, realm_instance(opened, realm), opened.clock)
 
     def save(position: LogOffset | None) -> None:
-        readers.save(reader, {} if position is None else {name: at.seq for name, at in position.pointers.items()})
+        positions = {} if position is None else {name: at.seq for name, at in position.pointers.items()}
+        readers.save(reader, positions, may_write=lease.require)
 
     return save
 
 
 @contextmanager
 def _alone(store: str, realm: str, reader: str, lease_seconds: float) -> Iterator[HeldLease]:
-    """⚠ Two writers of one archive would each take the other's unfinished files for those of a crash."""
+    """One writer at a time, as long as its lease holds."""
     opened = opened_store(store)
     leases = WorkLeases(opened.backend, opened.clock, lease_seconds)
     key = lease_key(realm_instance(opened, realm), reader)
@@ -124,9 +126,7 @@ def lease_key(instance: str, reader: str) -> str:
     return f"archive/{instance}/{reader}"
 
 
-def _archive_batch(
-    target: ArchiveTarget, kept_for: Reached, is_lost: Callable[[], bool], batch: DataFrame, batch_id: int
-) -> None:
+def _archive_batch(target: ArchiveTarget, kept_for: Reached, decide: Decide, batch: DataFrame, batch_id: int) -> None:
     """Kept while it is counted and written: the log is read once."""
     batch = batch.persist()
     try:
@@ -138,10 +138,8 @@ def _archive_batch(
             raise ChainBroken(f"the archive is of realm {archived.realm}, the batch of {found[0].realm}.")
         new = _behind(batch, archived) if any(one.first <= archived.seq_of(one.pointer) for one in found) else batch
         reached = reached_by(archived, found)
-        if is_lost():
-            raise MaintenanceSuperseded("another process has taken over the archive.", remedy="Let it go on.")
         if reached != archived:
-            target.append(new, reached)
+            target.append(new, reached, decide)
         kept_for(reached)
     finally:
         batch.unpersist()

@@ -3,17 +3,23 @@ table.
 
 ⚠ Rows and position become visible in one step: a manifest that names the files of a batch, or a snapshot with the position in
 its summary. So no checkpoint has to be believed: an archive says itself where to go on.
+
+⚠ A manifest is written under a lease that another process may take over at any moment. So when the files of a batch are
+whole, its manifest is first put into the lease's row by CAS (`decide`). A successor that finds it there writes that very
+manifest before it goes on; a writer that has lost the lease cannot put it there. Files that no manifest names are removed a
+day later.
 """
 
 from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from headwater.schemas.errors import InvalidInput, MissingDependency
+from headwater.schemas.errors import Conflict, InvalidInput, MissingDependency
 from headwater.streaming.sources.change_rows import CHANGE_DDL
 from headwater.streaming.sources.log_offsets import LogOffset, offset_of_text
 from headwater.streaming.spark.hadoop_files import HadoopFiles
@@ -24,16 +30,28 @@ if TYPE_CHECKING:
 ICEBERG = "iceberg:"
 POSITION_PROPERTY = "headwater.position"
 MANIFESTS, DATA = "_headwater/batches", "data"
+UNFINISHED_SECONDS = 86_400
+"""So long files are left alone that no manifest names: their writer may only be slow."""
 _TABLE = re.compile(r"\w+(\.\w+)+")
 _MANIFEST = re.compile(r"(\d{10})\.json")
+
+
+Decide = Callable[[bytes], None]
+"""Leaves word of what becomes visible now; raises if another process has taken over the archive."""
 
 
 class ArchiveTarget(Protocol):
     def position(self) -> LogOffset | None:
         """Up to where everything is in the archive; None for an empty one."""
 
-    def append(self, changes: DataFrame, position: LogOffset) -> None:
+    def append(self, changes: DataFrame, position: LogOffset, decide: Decide) -> None:
         """All of the rows and the position, or nothing."""
+
+    def complete(self, decided: bytes) -> None:
+        """Finish what the writer before this one has decided and may not have finished."""
+
+    def remove_unfinished(self) -> int:
+        """Files of batches that never became whole, after a day."""
 
     def changes(self) -> DataFrame:
         """Everything that was archived, with the columns of `format("headwater")`."""
@@ -45,6 +63,13 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     folder: str
     position: str
+
+
+class _Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """What is left in the lease's row: this manifest is part of the archive at that path."""
+
+    path: str
+    manifest: Manifest
 
 
 class ParquetArchive:
@@ -60,26 +85,50 @@ class ParquetArchive:
         self._newest = self._manifest(numbers[-1]) if numbers else None
         return offset_of_text(self._newest.position) if self._newest else None
 
-    def append(self, changes: DataFrame, position: LogOffset) -> None:
-        number = 1 if self._newest is None else self._newest.number + 1
+    def append(self, changes: DataFrame, position: LogOffset, decide: Decide) -> None:
+        number = self._next_number()
         folder = f"{DATA}/{number:010d}-{secrets.token_hex(4)}"
         changes.write.parquet(self._files.at(folder))
         manifest = Manifest(number=number, folder=folder, position=position.as_text())
-        self._files.write_new(_manifest_name(number), msgspec.json.encode(manifest))
+        decide(msgspec.json.encode(_Decision(path=self._files.root, manifest=manifest)))
+        self._write(manifest)
+
+    def complete(self, decided: bytes) -> None:
+        """Not if the archive is another one, or was begun again."""
+        decision = msgspec.json.decode(decided, type=_Decision) if decided else None
+        if decision is None or decision.path != self._files.root:
+            return
+        self.position()
+        manifest = decision.manifest
+        if manifest.number == self._next_number() and self._files.names(manifest.folder):
+            self._write(manifest)
+
+    def _write(self, manifest: Manifest) -> None:
+        """Whoever took over may have written it already."""
+        try:
+            self._files.write_new(_manifest_name(manifest.number), msgspec.json.encode(manifest))
+        except Conflict:
+            if self._manifest(manifest.number) != manifest:
+                raise
         self._newest = manifest
+
+    def _next_number(self) -> int:
+        return 1 if self._newest is None else self._newest.number + 1
 
     def changes(self) -> DataFrame:
         folders = [self._files.at(self._manifest(number).folder) for number in self._numbers()]
         reader = self._spark.read.schema(CHANGE_DDL)
         return reader.parquet(*folders) if folders else self._spark.createDataFrame([], CHANGE_DDL)
 
-    def remove_unfinished(self) -> int:
-        """Files of batches that never became whole; only where nobody else is writing."""
+    def remove_unfinished(self, seconds: float = UNFINISHED_SECONDS) -> int:
+        """⚠ Not before a day has passed: a manifest may be on its way that names them."""
         whole = {self._manifest(number).folder for number in self._numbers()}
-        stray = [name for name in self._files.names(DATA) if f"{DATA}/{name}" not in whole]
-        for name in stray:
-            self._files.delete(f"{DATA}/{name}")
-        return len(stray)
+        stray = [path for name in self._files.names(DATA) if (path := f"{DATA}/{name}") not in whole]
+        stray += [f"{MANIFESTS}/{name}" for name in self._files.names(MANIFESTS) if not _MANIFEST.fullmatch(name)]
+        old = [path for path in stray if self._files.seconds_since_written(path) >= seconds]
+        for path in old:
+            self._files.delete(path)
+        return len(old)
 
     def _numbers(self) -> list[int]:
         found = (_MANIFEST.fullmatch(name) for name in self._files.names(MANIFESTS))
@@ -110,14 +159,22 @@ class IcebergArchive:
         ).first()
         return offset_of_text(found.position) if found is not None and found.position else None
 
-    def append(self, changes: DataFrame, position: LogOffset) -> None:
+    def append(self, changes: DataFrame, position: LogOffset, decide: Decide) -> None:
         if not self._spark.catalog.tableExists(self._table):
             self._create()
+        decide(b"")
         changes.writeTo(self._table).option(f"snapshot-property.{POSITION_PROPERTY}", position.as_text()).append()
 
     def changes(self) -> DataFrame:
         self._refresh()
         return self._spark.table(self._table)
+
+    def complete(self, decided: bytes) -> None:
+        """A snapshot is whole or not there."""
+
+    def remove_unfinished(self) -> int:
+        """Files that no snapshot names are Iceberg's to remove (`remove_orphan_files`)."""
+        return 0
 
     def _refresh(self) -> None:
         """⚠ Batches are written by a copy of the session, and each session keeps tables as it last saw them."""

@@ -22,14 +22,15 @@ PinSource = Callable[[RealmKernel, int], Iterable[Pin]]
 
 
 def pin_sources() -> list[PinSource]:
-    """Of subscriptions, publishers and all plug-ins."""
+    """Of subscriptions and all plug-ins."""
     plugged: list[PinSource] = [found.load() for found in metadata.entry_points(group=ENTRY_POINT_GROUP)]
-    return [subscription_pins, published_pins, *plugged]
+    return [subscription_pins, *plugged]
 
 
-def published_pins(kernel: RealmKernel, now: int) -> Iterator[Pin]:
-    """What Kafka has not got yet."""
-    for pointer, seq in publisher_pins(kernel.store.backend, kernel.realm, now).items():
+def published_pins(kernel: RealmKernel, now: int, rows: Mapping[str, PointerRow]) -> Iterator[Pin]:
+    """What Kafka has not got yet. ⚠ A pointer that it has nothing of is held from its first entry on."""
+    created_at = {pointer: row.created_at for pointer, row in rows.items()}
+    for pointer, seq in publisher_pins(kernel.store.backend, kernel.realm, now, created_at).items():
         yield Pin(pointer=pointer, seq=seq, until=now + 1, holder="publisher")
 
 
@@ -53,6 +54,7 @@ def history_pins(
     """Of those who read the history, as opposed to branches that begin in it."""
     for source in pin_sources() if sources is None else sources:
         yield from source(kernel, now)
+    yield from published_pins(kernel, now, rows)
     yield from reader_pins(kernel, now, rows)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+import time
 from typing import TYPE_CHECKING, Any
 
 from headwater.schemas.errors import Conflict
@@ -38,7 +40,8 @@ class HadoopFiles:
 
     def write_new(self, name: str, content: bytes) -> None:
         """Appears whole under its name, or not at all; `Conflict` if another one was first."""
-        unfinished = self._path(f"{name}.unfinished")
+        # ⚠ A name of its own: of two processes that write the same file, neither may rename what the other is writing.
+        unfinished = self._path(f"{name}.unfinished-{secrets.token_hex(4)}")
         stream = self._files.create(unfinished, True)
         try:
             stream.write(content)
@@ -47,6 +50,15 @@ class HadoopFiles:
         if self._files.exists(self._path(name)) or not self._files.rename(unfinished, self._path(name)):
             self._files.delete(unfinished, False)
             raise Conflict(f"{self.at(name)} was written by another process.", remedy="Let one process write at a time.")
+
+    def seconds_since_written(self, name: str) -> float:
+        """Since the newest file in a folder was written; since the folder was made if it has none."""
+        times = []
+        files = self._files.listFiles(self._path(name), True)
+        while files.hasNext():
+            times.append(files.next().getModificationTime())
+        newest_millis = max(times, default=0) or self._files.getFileStatus(self._path(name)).getModificationTime()
+        return time.time() - float(newest_millis) / 1_000
 
     def delete(self, name: str) -> None:
         self._files.delete(self._path(name), True)

@@ -53,8 +53,7 @@ class Generations:
         self._clock = clock
 
     def read(self, realm: str) -> Generation | None:
-        row = self._backend.read_mutable(SYSTEM_REALM, GENERATION_TYPE, realm)
-        return None if row is None else _generation(row)
+        return read_generation(self._backend, realm)
 
     def list(self) -> list[Generation]:
         return [_generation(row) for row in self._backend.list_mutable(SYSTEM_REALM, GENERATION_TYPE)]
@@ -99,6 +98,11 @@ class Generations:
             created_at=before.created_at if before else self._clock.now_micros(),
             payload=msgspec.json.encode(generation),
         )
+
+
+def read_generation(backend: Backend, realm: str) -> Generation | None:
+    row = backend.read_mutable(SYSTEM_REALM, GENERATION_TYPE, realm)
+    return None if row is None else _generation(row)
 
 
 def _generation(row: MutableRow) -> Generation:

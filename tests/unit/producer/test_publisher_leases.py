@@ -179,3 +179,12 @@ def test_pins_of_many_pointers_span_rows_and_only_the_newest_generation_counts()
     assert publisher_pins(world.backend, "r#1", world.clock.now_micros()) == seqs
     world.pass_seconds(61)
     assert publisher_pins(world.backend, "r#1", world.clock.now_micros()) == {}
+
+
+def test_a_holder_of_an_ended_generation_does_not_write_over_pins_of_the_new_one() -> None:
+    world = World()
+    asleep = ShardPins(world.backend, world.clock, "r#1", 0, 1, 60.0)
+    asleep.write({"main": 90})
+    ShardPins(world.backend, world.clock, "r#1", 0, 2, 60.0).write({"main": 3})
+    asleep.write({"main": 95})
+    assert publisher_pins(world.backend, "r#1", world.clock.now_micros()) == {"main": 3}

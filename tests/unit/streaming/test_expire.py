@@ -12,6 +12,8 @@ from headwater.persistence.records.subscriptions import SubscriptionRecord, Subs
 from headwater.persistence.store import open_store
 from headwater.producer.commits.catalog_commit import CommitResult, commit_result
 from headwater.producer.merging.merge import MergeRequest
+from headwater.producer.publisher.assignment.generations import Generations
+from headwater.producer.publisher.kafka.realm_topics import RealmTopics, Topic
 from headwater.producer.publisher.shards.shard_pins import ShardPins
 from headwater.schemas.change import Kind
 from headwater.schemas.cursor import Position
@@ -97,6 +99,55 @@ def test_what_kafka_has_not_got_yet_is_pinned(realm: Maintained) -> None:
     realm.clock.move(8 * DAY)
     realm.expire("*=1n")
     assert realm.floor(MAIN) == 10
+
+
+def test_a_pointer_that_was_made_since_the_last_publish_is_held_from_its_first_entry(realm: Maintained) -> None:
+    realm.step_seconds = 60
+    for _ in range(10):
+        realm.write(MAIN)
+    pins = ShardPins(realm.backend, realm.clock, realm.realm, 0, 1, 7 * DAY)
+    pins.write({MAIN: 10})
+    for _ in range(10):
+        realm.write(MAIN)
+        realm.write(PRINCIPALS)
+    report = realm.expire("*=1n")
+    assert (realm.floor(MAIN), realm.floor(PRINCIPALS)) == (11, 1)
+    assert {one.held_by for one in report.pointers} == {"publisher"}
+    realm.clock.move(6 * DAY)
+    pins.write({MAIN: 20})
+    realm.expire("*=1n")
+    assert (realm.floor(MAIN), realm.floor(PRINCIPALS)) == (20, 1)
+    realm.clock.move(2 * DAY)  # the other shard was away for longer than history is kept for it
+    realm.expire("*=1n")
+    assert realm.floor(PRINCIPALS) == 10
+
+
+def test_a_new_generation_holds_every_pointer_that_it_has_not_published_yet(realm: Maintained) -> None:
+    """Of two shards one has written its first pin: pins of the old generation say nothing about the new topic."""
+    realm.step_seconds = 60
+    for _ in range(10):
+        realm.write(MAIN)
+        realm.write(PRINCIPALS)
+    for shard, pointer in enumerate((MAIN, PRINCIPALS)):
+        ShardPins(realm.backend, realm.clock, realm.realm, shard, 1, 7 * DAY).write({pointer: 10})
+    ShardPins(realm.backend, realm.clock, realm.realm, 0, 2, 7 * DAY).write({MAIN: 4})
+    realm.expire("*=1n")
+    assert (realm.floor(MAIN), realm.floor(PRINCIPALS)) == (5, 1)
+
+
+@pytest.mark.parametrize("restart", [True, False])
+def test_a_generation_that_an_operator_asked_for_holds_everything_before_it_begins(realm: Maintained, restart: bool) -> None:
+    realm.step_seconds = 60
+    for _ in range(10):
+        realm.write(MAIN)
+    generations = Generations(realm.backend, realm.clock)
+    commits, progress = (Topic(name=name, id=name, partitions=1) for name in ("commits", "progress"))
+    generations.first(realm.realm, RealmTopics(commits=commits, progress=progress))
+    ShardPins(realm.backend, realm.clock, realm.realm, 0, 1, 7 * DAY).write({MAIN: 10})
+    if restart:
+        generations.restart(realm.realm)
+    realm.expire("*=1n")
+    assert realm.floor(MAIN) == (1 if restart else 10)
 
 
 def test_a_registered_reader_also_holds_pointers_that_it_has_not_seen(realm: Maintained) -> None:
