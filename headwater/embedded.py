@@ -228,6 +228,8 @@ class CatalogHandle:
 
     def _commit(self, into: str | None, request: MergeRequest | TransplantRequest) -> CommitResult:
         pointer = self.branch(into).pointer
+        if isinstance(request, MergeRequest):
+            request.prepare(pointer)
         return commit_result(self.realm.kernel, self.realm.kernel.committer.commit(pointer, request))
 
     def _draft(self, into: str | None) -> Draft:

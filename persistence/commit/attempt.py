@@ -125,7 +125,7 @@ class Attempt:
         if row.seq < first.entry.seq:
             return False
         walk = LogWalk(self._objects)
-        return walk.at(walk.load(row.head), first.entry.seq).entry_id == first.entry_id
+        return walk.at(walk.header(row.head), first.entry.seq).entry_id == first.entry_id
 
 
 def closed(realm: str, pointer: str) -> RealmNotActive:

@@ -19,6 +19,7 @@ from headwater.persistence.log.log_entry import (
     CONTENT,
     ENTRY,
     SPILLED_OPERATIONS,
+    CommitPlace,
     Content,
     Entry,
     LogRecord,
@@ -71,6 +72,8 @@ class BaseState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The state that a created or assigned pointer starts from."""
 
     base: StoredBase
+    origin: CommitPlace | None
+    """Where the base's commit stands; None for the empty state."""
     levels: tuple[int, ...]
     tail_ids: tuple[int, ...]
     only_as_head: tuple[int, ...]
@@ -87,6 +90,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     operations: Sequence[PlannedOperation] = ()
     base: BaseState | None = None
     source: StoredSource | None = None
+    origin: CommitPlace | None = None
+    brought: tuple[CommitPlace, ...] | None = None
+    """Of a merge; see `Entry`."""
 
 
 class Savepoint(NamedTuple):
@@ -178,6 +184,10 @@ class Draft:
         state = self._next_state(plan, operations, spills)
         back, tail_length = self._back_links()
         jump, spine = self.head.jump_path.next(self.head.link, self._jump_of)
+        origin = plan.base.origin if plan.base else plan.origin
+        time = self._time(origin)
+        segment_seq, segment_id, segment_time = self._segment(plan, object_id, time)
+        merge_seq, merge_id, merge_time = self._newest_merge(plan)
         entry = Entry(
             pointer=self.pointer,
             seq=self.head.seq + 1,
@@ -186,7 +196,7 @@ class Draft:
             commit=_commit_named_by(plan),
             parent=b"",
             head_before=self._head_before_unless_told(),
-            time=max(self._clock.now_micros(), self.head.time + 1),
+            time=time,
             author=plan.author,
             message=plan.message,
             headers=plan.headers,
@@ -205,11 +215,17 @@ class Draft:
             base_tail=plan.base.tail_ids if plan.base else (),
             source=plan.source,
             entries_released=self._entries_released(plan, state.embeds),
-            segment_seq=self._segment_seq(plan),
-            merge_seq=self._merge_seq(plan),
+            segment_seq=segment_seq,
+            segment_id=segment_id,
+            segment_time=segment_time,
+            merge_seq=merge_seq,
+            merge_id=merge_id,
+            merge_time=merge_time,
+            origin=origin,
+            brought=plan.brought,
         )
         made = LogRecord(id_of(entry, object_id), entry)
-        self._store(made.entry, object_id)
+        self._store(made)
         if spills or _stored_bytes("message", (plan.author, plan.message, plan.headers, request_id)) > TEXT_BYTES_UNCHECKED:
             # What exceeds a row is refused here, where it fails alone, and not when the whole batch is written.
             self._objects.strong_rows(self.new_objects[first_object:], 0)
@@ -279,15 +295,23 @@ class Draft:
             return (self.head.object_id,), 0
         return (*last.back, self.head.object_id), last.tail_length + 1
 
-    def _segment_seq(self, plan: Plan) -> int:
-        if plan.kind not in COMMITTING_KINDS:
-            return self.head.seq + 1
-        return 0 if self.head.entry is None else self.head.entry.segment_seq
+    def _time(self, origin: CommitPlace | None) -> int:
+        """⚠ Later than all that the entry descends from, whatever the clocks say: ancestors are searched newest first."""
+        return max(self._clock.now_micros(), self.head.time + 1, 0 if origin is None else origin.time + 1)
 
-    def _merge_seq(self, plan: Plan) -> int:
-        if plan.kind is Kind.MERGE:
-            return self.head.seq + 1
-        return self.head.entry.merge_seq if self.head.entry is not None and plan.kind in COMMITTING_KINDS else 0
+    def _segment(self, plan: Plan, object_id: int, time: int) -> tuple[int, int, int]:
+        if plan.kind not in COMMITTING_KINDS:
+            return self.head.seq + 1, object_id, time
+        last = self.head.entry
+        return (0, 0, 0) if last is None else (last.segment_seq, last.segment_id, last.segment_time)
+
+    def _newest_merge(self, plan: Plan) -> tuple[int, int, int]:
+        last = self.head.entry
+        if last is None or plan.kind not in COMMITTING_KINDS:
+            return 0, 0, 0
+        if last.kind is Kind.MERGE:
+            return last.seq, self.head.object_id, last.time
+        return last.merge_seq, last.merge_id, last.merge_time
 
     def _head_before_unless_told(self) -> bytes:
         """The predecessor's id tells it where the predecessor is itself the commit."""
@@ -302,12 +326,13 @@ class Draft:
             older = self._objects.fetch_many(ENTRY, [link.object_id], missing_ok=True).get(link.object_id)
         return JumpLink(older.jump_seq, older.jump_id) if isinstance(older, Entry) else NO_LINK
 
-    def _store(self, entry: Entry, object_id: int) -> None:
+    def _store(self, made: LogRecord) -> None:
+        entry, object_id = made.entry, made.object_id
         self._fresh[object_id] = entry
         if entry.operations_id:
             self.spilled.append(NewObject(SPILLED_OPERATIONS, entry.operations_id, SpilledOperations(entry.operations)))
             entry = msgspec.structs.replace(entry, operations=())
-        self.new_objects.append(NewObject(ENTRY, object_id, entry))
+        self.new_objects.append(NewObject(ENTRY, object_id, entry, made.entry_id))
 
     def _add(self, object_type: ObjectType[Any], id: int, value: msgspec.Struct) -> None:
         self._fresh[id] = value

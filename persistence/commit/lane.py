@@ -353,7 +353,7 @@ class Lane:
         count = min(head.seq - since, self._context.lookback_entries)
         if count > 0:
             walk = LogWalk(self._context.objects)
-            for logged in reversed(list(walk.backward(walk.load(head.entry_id), count))):
+            for logged in reversed(list(walk.backward(walk.header(head.entry_id), count))):
                 self._remember(logged)
         self._looked_to = head.seq
         self._looked_back = self._looked_back or deep

@@ -16,24 +16,44 @@ from headwater.persistence.index.view import Index
 
 Difference = tuple[bytes, IndexValue | None, IndexValue | None]
 
-_STRIPES_AT_ONCE = 8
+_STRIPES_AT_ONCE_MAX = 8
+_KEYS_AT_ONCE = 1_000
 
 
-def diff(before: Index, after: Index, lower: bytes = START, upper: bytes = END) -> Iterator[Difference]:
-    """(key, value before, value after) in [lower, upper). Resume with lower=just_after(key)."""
+def diff(
+    before: Index, after: Index, lower: bytes = START, upper: bytes = END, *, keys_at_once: int = _KEYS_AT_ONCE
+) -> Iterator[Difference]:
+    """(key, value before, value after) in [lower, upper). Resume with lower=just_after(key). Whoever wants a page says how
+    many keys it has: no more than that are looked up before the first of them leaves."""
     if upper <= lower:
         return
     own_before, own_after = _own_levels(before, after), _own_levels(after, before)
     firsts = sorted({first for level in own_before + own_after for first in level.firsts if lower < first < upper})
-    cuts = firsts[_STRIPES_AT_ONCE::_STRIPES_AT_ONCE]
+    same = {key for key in before.tail.keys() & after.tail.keys() if before.tail[key] == after.tail[key]}
+    cuts = _cuts(firsts)
     for begin, end in zip([lower, *cuts], [*cuts, upper], strict=True):
         keys = _candidates(before, own_before, begin, end) | _candidates(after, own_after, begin, end)
-        keys -= {key for key in before.tail.keys() & after.tail.keys() if before.tail[key] == after.tail[key]}
-        values_before, values_after = before.get_many(keys), after.get_many(keys)
-        for key in sorted(keys):
-            value_before, value_after = values_before.get(key), values_after.get(key)
-            if value_before != value_after:
-                yield key, value_before, value_after
+        in_order = sorted(keys - same)
+        for at in range(0, len(in_order), keys_at_once):
+            yield from _differing(before, after, in_order[at : at + keys_at_once])
+
+
+def _cuts(firsts: list[bytes]) -> list[bytes]:
+    """Stripes in runs of 1, 2, 4 …: a page reads few, a whole diff seldom."""
+    cuts, at, size = [], 1, 1
+    while at < len(firsts):
+        cuts.append(firsts[at])
+        size = min(2 * size, _STRIPES_AT_ONCE_MAX)
+        at += size
+    return cuts
+
+
+def _differing(before: Index, after: Index, keys: list[bytes]) -> Iterator[Difference]:
+    values_before, values_after = before.get_many(keys), after.get_many(keys)
+    for key in keys:
+        value_before, value_after = values_before.get(key), values_after.get(key)
+        if value_before != value_after:
+            yield key, value_before, value_after
 
 
 def _own_levels(index: Index, other: Index) -> list[Level]:

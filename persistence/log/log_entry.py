@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
-from headwater.schemas.change import Base, Change, KeyPath, Kind, Op, Operation, Source, Value
+from headwater.schemas.change import COMMITTING_KINDS, Base, Change, KeyPath, Kind, Op, Operation, Source, Value
 from headwater.schemas.entry_ids import EMPTY, chain_hash, content_id_text, entry_id, object_id_of, time_text
 
 
@@ -46,6 +46,18 @@ class StoredBase(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class StoredSource(msgspec.Struct, frozen=True, array_like=True, gc=False):
     pointer: str
     commit: bytes
+
+
+class CommitPlace(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Where a commit stands: its line of states, which is a pointer and the seq that opened the segment, and the seq there."""
+
+    pointer: str
+    segment_seq: int
+    seq: int
+    time: int
+    commit: bytes
+    since_time: int = 0
+    """Of what a merge brought: a time before which nothing of this segment is new to the target."""
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -89,12 +101,22 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Entries (and their spilled operations) that are no longer reachable as state after this one."""
     segment_seq: int = 0
     """Seq of the newest create, assign or delete up to here: where this line of states began; 0 if there is none."""
+    segment_id: int = 0
+    segment_time: int = 0
+    """Object id and time of the entry `segment_seq`."""
     merge_seq: int = 0
-    """Seq of the newest merge up to here in this segment, so that merge bases are found without reading all commits."""
+    merge_id: int = 0
+    merge_time: int = 0
+    """The newest merge before this entry in its segment: ancestors are found by one read for each merge, not each commit."""
+    origin: CommitPlace | None = None
+    """The commit that a merge brought over, or that a create or assign started from."""
+    brought: tuple[CommitPlace, ...] | None = None
+    """⚠ All other segments in which a merge made commits ancestors of its target: what the source descends from is known
+    from here when the source's own history has been swept. None if they were too many: then that history is read."""
 
 
 class LogRecord(msgspec.Struct, frozen=True, gc=False):
-    """An entry with its id; its operations are in it, also when they are stored apart."""
+    """An entry with its id; its operations are in it, also when they are stored apart, unless only its header was read."""
 
     entry_id: bytes
     entry: Entry
@@ -127,6 +149,14 @@ def head_before(entry: Entry) -> bytes:
 
 def parent(entry: Entry) -> bytes:
     return entry.parent or head_before(entry)
+
+
+def place_of(logged: LogRecord) -> CommitPlace | None:
+    """Of the commit that the pointer's head is after this entry; None for the empty state."""
+    entry = logged.entry
+    if entry.kind not in COMMITTING_KINDS:
+        return entry.origin
+    return CommitPlace(entry.pointer, entry.segment_seq, entry.seq, entry.time, logged.entry_id)
 
 
 def tail_ids(entry: Entry, object_id: int) -> tuple[int, ...]:

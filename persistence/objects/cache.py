@@ -44,6 +44,11 @@ class ObjectCache(Generic[V]):
             self.hits += 1
             return entry[0]
 
+    def peek(self, realm: str, object_id: int) -> V | None:
+        """The value, without counting as a use."""
+        entry = self._entries.get((realm, object_id))
+        return None if entry is None else entry[0]
+
     def get_many(self, realm: str, object_ids: Iterable[int]) -> dict[int, V]:
         """Those that are here, under one lock."""
         found: dict[int, V] = {}

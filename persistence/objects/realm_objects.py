@@ -28,14 +28,18 @@ class NewObject(msgspec.Struct, Generic[T], frozen=True, gc=False):
     object_type: ObjectType[T]
     id: int
     value: T
+    entry_id: bytes = b""
+    """Of a log entry: what its hash has been computed to be."""
 
 
-class Decoded(msgspec.Struct, frozen=True, gc=False):
+class Decoded(msgspec.Struct, gc=False):
     """What the cache keeps: the type's name is checked on every read, cached or not. ⚠ Nothing in here may be seen by the
     garbage collector: it would walk a million cached objects again and again, and find no garbage."""
 
     type: str
     value: msgspec.Struct
+    entry_id: bytes = b""
+    """Of a log entry whose hash was computed once: objects never change, so it is not computed again."""
 
 
 class RealmObjects:
@@ -67,6 +71,17 @@ class RealmObjects:
         if cached is not None and not isinstance(cached.value, Opaque):
             return _as_type(object_type, object_id, cached)
         return self._read(object_type, [object_id], missing_ok=False)[object_id]
+
+    def entry_id_known(self, object_id: int) -> bytes:
+        """What the hash of a cached log entry is known to be; empty if it is not."""
+        cached = self._cache.peek(self.realm, object_id)
+        return b"" if cached is None else cached.entry_id
+
+    def know_entry_id(self, object_id: int, entry_id: bytes) -> None:
+        """Keep a computed hash with the cached entry, for as long as it is cached."""
+        cached = self._cache.peek(self.realm, object_id)
+        if cached is not None:
+            cached.entry_id = entry_id
 
     def fetch_many(self, object_type: ObjectType[T], ids: Iterable[int], *, missing_ok: bool = False) -> dict[int, T]:
         """All of them in the order asked for, by one bulk read of those that the cache lacks. An absent one is
@@ -128,7 +143,7 @@ class RealmObjects:
     def written(self, objects: Sequence[NewObject[Any]], rows: Sequence[Sequence[ObjectRow]]) -> None:
         """Count and cache what was acknowledged; also for callers that wrote `strong_rows` by themselves."""
         pairs = zip(objects, rows, strict=True)
-        self._cache.put_many(self.realm, [_to_keep(rows_of_new, new.value) for new, rows_of_new in pairs])
+        self._cache.put_many(self.realm, [_to_keep(rows_of_new, new.value, new.entry_id) for new, rows_of_new in pairs])
         with self._counting:
             self.objects_written += len(objects)
             self.bytes_written += sum(len(row.payload) for rows_of_new in rows for row in rows_of_new)
@@ -148,11 +163,11 @@ class RealmObjects:
         self._cache.put(self.realm, *_to_keep(rows, value))
 
 
-def _to_keep(rows: Sequence[ObjectRow], value: msgspec.Struct) -> tuple[int, Decoded, int]:
+def _to_keep(rows: Sequence[ObjectRow], value: msgspec.Struct, entry_id: bytes = b"") -> tuple[int, Decoded, int]:
     """Id, value and the bytes that it takes in memory."""
     known: int = getattr(value, "memory_bytes", 0)  # index objects tell it: decoded they are far larger than stored
     weight = known or DECODED_FACTOR * sum([len(row.payload) for row in rows])
-    return rows[0].id, Decoded(rows[0].type, value), weight
+    return rows[0].id, Decoded(rows[0].type, value, entry_id), weight
 
 
 def _as_type(object_type: ObjectType[T], object_id: int, decoded: Decoded) -> T:

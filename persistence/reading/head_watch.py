@@ -182,7 +182,7 @@ class HeadWatch:
         for name, row in self._moved.read_moved(self._is_news).items():
             known = self._heads.get(name)
             if row.head and (known is None or row.version > known.row.version):
-                self._learn(name, row, self._kernel.walk.load(row.head))
+                self._learn(name, row, self._kernel.walk.header(row.head))
 
     def _is_news(self, name: str, version: int | None) -> bool:
         known = self._heads.get(name)

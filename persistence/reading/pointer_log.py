@@ -63,7 +63,7 @@ class PointerLog:
         row = self._kernel.store.backend.read_pointer(self._kernel.realm, self.pointer)
         if row is None or not row.head:
             raise self._not_found()
-        return LogHead(row, self._kernel.walk.load(row.head))
+        return LogHead(row, self._kernel.walk.header(row.head))
 
     # ── cursors ─────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -7,7 +7,15 @@ from collections.abc import Iterable, Sequence
 from headwater.persistence.commit.draft import BaseState
 from headwater.persistence.index import Index, IndexObject, IndexRoot, IndexValue, encode_key
 from headwater.persistence.log.head import as_index_objects, load_tail
-from headwater.persistence.log.log_entry import CONTENT, Content, LogRecord, StoredBase, reachable_only_as_head, tail_ids
+from headwater.persistence.log.log_entry import (
+    CONTENT,
+    Content,
+    LogRecord,
+    StoredBase,
+    place_of,
+    reachable_only_as_head,
+    tail_ids,
+)
 from headwater.persistence.store import RealmKernel
 from headwater.schemas.change import KeyPath
 
@@ -38,6 +46,7 @@ def base_state(logged: LogRecord) -> BaseState:
     """What a pointer that is created or assigned at this entry starts from."""
     return BaseState(
         base=StoredBase(logged.entry.pointer, logged.entry.seq, logged.commit),
+        origin=place_of(logged),
         levels=logged.entry.levels,
         tail_ids=tail_ids(logged.entry, logged.object_id),
         only_as_head=reachable_only_as_head(logged.entry, logged.object_id),

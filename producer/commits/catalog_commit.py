@@ -213,9 +213,9 @@ def _newest_stored(kernel: RealmKernel, draft: Draft) -> LogRecord | None:
     """The newest commit below the draft's own that the store has."""
     for made in reversed(draft.entries):
         if made.entry.kind not in COMMITTING_KINDS:
-            return None if made.commit == EMPTY else kernel.walk.load(made.commit)
+            return None if made.commit == EMPTY else kernel.walk.header(made.commit)
     row = draft.head.row
-    return kernel.walk.load(row.head) if row is not None and row.head else None
+    return kernel.walk.header(row.head) if row is not None and row.head else None
 
 
 # ── answers ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -181,7 +181,7 @@ class Lineage:
         if start is None or start.entry.base is None or start.commit == EMPTY:
             return None
         try:
-            return self._kernel.walk.load(start.commit)
+            return self._kernel.walk.header(start.commit)
         except ObjectNotFound:
             if cut_ok:
                 return None

@@ -85,7 +85,7 @@ class ReferenceLog:
             references = [name for name in names if parse_reference_pointer(name) is not None]
             rows = [row for row in backend.read_pointers(realm, references).values() if row.head]
             self._kernel.objects.fetch_many(ENTRY, [object_id_of(row.head) for row in rows])
-            yield from ((self._kernel.walk.load(row.head), row) for row in rows)
+            yield from ((self._kernel.walk.header(row.head), row) for row in rows)
 
 
 def _position(logged: LogRecord) -> ReferenceLogPosition:

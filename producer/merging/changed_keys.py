@@ -7,14 +7,14 @@ from itertools import islice
 
 import msgspec
 
-from headwater.persistence.index import START, Index, IndexRoot, IndexValue, decode_key, diff
+from headwater.persistence.index import END, START, Index, IndexRoot, IndexValue, decode_key, diff
 from headwater.persistence.log.log_entry import CONTENT, Content, LogRecord
 from headwater.persistence.reading.state import State
 from headwater.persistence.store import RealmKernel
 from headwater.producer.merging.apply_changes import KeyChange
 
 BULK_KEYS = 1_000
-"""How many contents are read at once."""
+"""How many contents are read at once, unless the caller wants fewer."""
 
 
 class ChangedKey(msgspec.Struct, frozen=True):
@@ -26,11 +26,19 @@ class ChangedKey(msgspec.Struct, frozen=True):
 
 
 def changed_keys(
-    kernel: RealmKernel, before: LogRecord | None, after: LogRecord | None, *, since: bytes = START
+    kernel: RealmKernel,
+    before: LogRecord | None,
+    after: LogRecord | None,
+    *,
+    since: bytes = START,
+    until: bytes = END,
+    wanted: int = BULK_KEYS,
 ) -> Iterator[ChangedKey]:
-    """All keys at or behind `since`. `None` is the empty state. Values that are equal under other objects do not count."""
-    differing = diff(_index(kernel, before), _index(kernel, after), lower=since)
-    while page := list(islice(differing, BULK_KEYS)):
+    """All keys in [since, until). `None` is the empty state. Values that are equal under other objects do not count. Keys are
+    looked up and contents read in portions of as many as are wanted."""
+    portion = min(max(wanted, 1), BULK_KEYS)
+    differing = diff(_index(kernel, before), _index(kernel, after), since, until, keys_at_once=portion)
+    while page := list(islice(differing, portion)):
         contents = _contents(kernel, page)
         for key, old, new in page:
             one = ChangedKey(decode_key(key), _content(contents, old), _content(contents, new))

@@ -1,25 +1,34 @@
-"""A source commit enters; one merge entry on the target leaves, holding all that the source changed since both parted."""
+"""A source commit enters; one merge entry on the target leaves, holding all that the source changed since both parted.
+
+What both sides share and what the source changed since is worked out before the request waits for the target's lane, by the
+thread that asks for the merge. The lane only looks whether that still holds, and works it out again where it does not.
+"""
 
 from __future__ import annotations
 
 import msgspec
 
 from headwater.persistence.commit.draft import Draft, Plan
-from headwater.persistence.log.log_entry import LogRecord, StoredSource
+from headwater.persistence.index import encode_key
+from headwater.persistence.log.log_entry import LogRecord, StoredSource, place_of
+from headwater.persistence.log.log_walk import LogWalk
 from headwater.persistence.store import RealmKernel
 from headwater.producer.commits.catalog_commit import require_branch
 from headwater.producer.commits.commit_meta import CommitMeta, check_meta, check_request_id
-from headwater.producer.merging.ancestry import ancestors, commit_of, merge_bases
+from headwater.producer.merging.ancestry import SharedHistory, shared_history
 from headwater.producer.merging.apply_changes import (
     AppliedChanges,
+    KeyChange,
     MergeRules,
     apply_changes,
     check_expected_head,
     check_namespaces,
 )
+from headwater.producer.merging.moved_target import still_shares
 from headwater.producer.merging.shared_state import changes_since
 from headwater.schemas.change import Kind
-from headwater.schemas.errors import MergeBaseExpired, ObjectNotFound
+from headwater.schemas.entry_ids import EMPTY
+from headwater.schemas.errors import HeadwaterError, MergeBaseExpired, ObjectNotFound, OutcomeUnknown, StoreUnavailable
 
 
 class MergePreview(msgspec.Struct, frozen=True):
@@ -29,6 +38,14 @@ class MergePreview(msgspec.Struct, frozen=True):
     """The newest commit of both sides; None is the empty state."""
     brought: AppliedChanges
     already_merged: bool = False
+
+
+class PreparedMerge(msgspec.Struct, frozen=True):
+    """What a merge into one state of the target rests on; None is the empty state."""
+
+    target: LogRecord | None
+    shared: SharedHistory
+    changes: list[KeyChange]
 
 
 class MergeRequest:
@@ -49,39 +66,69 @@ class MergeRequest:
     ) -> None:
         self.request_id, self.request_id_is_callers = check_request_id(request_id)
         self._kernel = kernel
-        self._source = commit_of(kernel.walk, source)
+        self._source = source
         self._source_pointer = source_pointer
         self._meta = check_meta(meta)
         self._rules = rules or MergeRules()
         self._expected_head = expected_head
+        self._prepared: PreparedMerge | None = None
+        self.keys_to_read: list[bytes] = []
+        """What the lane looks up in bulk for all that wait together."""
+
+    def prepare(self, pointer: str) -> None:
+        """Work out beforehand what does not need the lane. ⚠ Nothing is refused here: only the lane has the newest head."""
+        row = self._kernel.store.backend.read_pointer(self._kernel.realm, pointer)
+        if row is None or not row.head:
+            return
+        walk = self._kernel.walk
+        try:
+            self._prepared = self._prepare(walk, walk.header(row.head))
+        except (StoreUnavailable, OutcomeUnknown):
+            raise
+        except HeadwaterError:
+            return
+        self.keys_to_read = [encode_key(change.key) for change in self._prepared.changes]
 
     def plan(self, draft: Draft) -> Plan | None:
         preview = self.preview(draft)
         preview.brought.raise_conflicts()
-        if not preview.brought.operations or self._source is None:
+        if not preview.brought.operations or self._prepared is None:
             return None
+        brought = self._prepared.shared.brought
+        origin = next((place for place in brought or () if place.commit == self._source.commit), place_of(self._source))
         return Plan(
             kind=Kind.MERGE,
             author=self._meta.author,
             message=self._meta.message,
             headers=self._meta.headers,
             operations=preview.brought.operations,
-            source=StoredSource(self._source_pointer, self._source.entry_id),
+            source=StoredSource(self._source_pointer, self._source.commit),
+            origin=origin,
+            brought=None if brought is None else tuple(place for place in brought if place is not origin),
         )
 
     def preview(self, draft: Draft) -> MergePreview:
         """The outcome for every key, conflicts included; nothing is written: a dry run is just this."""
         require_branch(draft)
         check_expected_head(draft, self._expected_head)
-        walk = draft.walk
-        target = None if draft.head.entry is None else commit_of(walk, LogRecord(draft.head.entry_id, draft.head.entry))
-        if self._source is None or ancestors(walk, target).include(self._source):
-            return MergePreview(self._source, AppliedChanges([], []), already_merged=True)
-        bases = merge_bases(walk, target, self._source)
+        walk, head = draft.walk, draft.head
+        target = None if head.entry is None else LogRecord(head.entry_id, head.entry)
+        if self._source.commit == EMPTY:
+            return MergePreview(None, AppliedChanges([], []), already_merged=True)
+        prepared = self._prepared
+        if prepared is None or not still_shares(walk, prepared.target, target, prepared.shared):
+            prepared = self._prepared = self._prepare(walk, target)
+        bases = prepared.shared.bases
+        base = bases[0] if bases else None
+        if base is not None and base.commit == self._source.commit:
+            return MergePreview(base, AppliedChanges([], []), already_merged=True)
+        return MergePreview(base, check_namespaces(draft, apply_changes(draft, prepared.changes, self._rules)))
+
+    def _prepare(self, walk: LogWalk, target: LogRecord | None) -> PreparedMerge:
+        shared = shared_history(walk, target, self._source)
         try:
-            changes = changes_since(self._kernel, bases, self._source)
+            return PreparedMerge(target, shared, changes_since(self._kernel, shared.bases, self._source))
         except ObjectNotFound as gone:
             raise MergeBaseExpired(
                 "the state that both sides share has been swept.", field="from", remedy="Copy the tables over by a commit."
             ) from gone
-        return MergePreview(bases[0] if bases else None, check_namespaces(draft, apply_changes(draft, changes, self._rules)))

@@ -13,7 +13,7 @@ from headwater.persistence.index import encode_key
 from headwater.persistence.log.log_entry import Content, LogRecord
 from headwater.persistence.reading.state import State
 from headwater.persistence.store import RealmKernel
-from headwater.producer.merging.ancestry import merge_bases
+from headwater.producer.merging.ancestry import shared_history
 from headwater.producer.merging.apply_changes import KeyChange
 from headwater.producer.merging.changed_keys import key_changes
 from headwater.schemas.change import KeyPath
@@ -41,7 +41,7 @@ def _together(kernel: RealmKernel, bases: Sequence[LogRecord]) -> dict[KeyPath, 
     newest, *others = bases
     together: dict[KeyPath, Content | None] = {}
     for other in others:
-        changes = changes_since(kernel, merge_bases(kernel.walk, newest, other), other)
+        changes = changes_since(kernel, shared_history(kernel.walk, newest, other).bases, other)
         at_newest = _contents(kernel, newest, [change.key for change in changes])
         for change in changes:
             mine = together.get(change.key, at_newest.get(change.key))

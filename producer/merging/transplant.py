@@ -65,7 +65,8 @@ class TransplantRequest:
         return outcomes
 
     def _bring(self, draft: Draft, commit: LogRecord) -> AppliedChanges:
-        return check_namespaces(draft, apply_changes(draft, _changes_of(commit.entry.operations), self._rules))
+        operations = draft.walk.whole(commit).entry.operations
+        return check_namespaces(draft, apply_changes(draft, _changes_of(operations), self._rules))
 
     def _entry(self, commit: LogRecord, brought: AppliedChanges) -> Plan:
         return Plan(

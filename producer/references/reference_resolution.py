@@ -82,7 +82,7 @@ class ReferenceResolution:
         pointers = {reference_pointer(self._catalog_id, wanted, name): wanted for wanted in types}
         rows = self._kernel.store.backend.read_pointers(self._kernel.realm, list(pointers))
         heads = [
-            ReferenceHead(name, pointers[pointer], pointer, row, self._kernel.walk.load(row.head))
+            ReferenceHead(name, pointers[pointer], pointer, row, self._kernel.walk.header(row.head))
             for pointer in pointers
             if (row := rows.get(pointer)) is not None and row.head
         ]
@@ -101,7 +101,7 @@ class ReferenceResolution:
         row = self._kernel.store.backend.read_pointer(self._kernel.realm, entry.pointer)
         if row is None or entry.seq > row.seq:
             raise _no_commit(commit)
-        newest = self._kernel.walk.load(row.head)
+        newest = self._kernel.walk.header(row.head)
         if entry.seq < row.floor:
             raise self._lineage.expired(newest, row.floor)
         found = self._kernel.walk.at(newest, entry.seq)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from headwater.persistence.log.log_entry import LogRecord
+from headwater.persistence.log.log_entry import CommitPlace, LogRecord
 from headwater.persistence.log.log_walk import LogWalk
 from headwater.schemas.change import Kind
 from headwater.schemas.entry_ids import EMPTY
@@ -31,7 +31,7 @@ class Needed(NamedTuple):
 
 class Merge(NamedTuple):
     seq: int
-    source: LogRecord
+    source: CommitPlace
 
 
 class BranchPins:
@@ -59,8 +59,8 @@ class BranchPins:
                 self._newest_merge(pointer, other, target.entry.segment_seq),
                 self._newest_merge(other, pointer, head.entry.segment_seq),
             ):
-                if shared is not None and shared.entry.time > newest_time:
-                    newest, newest_time = link, shared.entry.time
+                if shared is not None and shared.time > newest_time:
+                    newest, newest_time = link, shared.time
         return newest
 
     def _path(self, head: LogRecord) -> tuple[list[tuple[str, int]], LogRecord] | None:
@@ -76,7 +76,7 @@ class BranchPins:
                 start = self._walk.at(here, start_seq)
                 if start.entry.base is None or start.commit == EMPTY:
                     return None
-                commit = self._walk.load(start.commit)
+                commit = self._walk.header(start.commit)
             except ObjectNotFound:
                 return None
             needs += [(pointer, start_seq), (commit.entry.pointer, commit.entry.seq)]
@@ -89,10 +89,10 @@ class BranchPins:
         head = self._heads.get(commit.entry.pointer)
         return head is not None and head.entry.kind is not Kind.DELETE and head.entry.segment_seq == commit.entry.segment_seq
 
-    def _newest_merge(self, into: str, source: str, segment_seq: int) -> tuple[list[tuple[str, int]], LogRecord | None]:
+    def _newest_merge(self, into: str, source: str, segment_seq: int) -> tuple[list[tuple[str, int]], CommitPlace | None]:
         for merge in self._merges_of(into):
-            if merge.source.entry.pointer == source and merge.source.entry.segment_seq == segment_seq:
-                return [(into, merge.seq), (source, merge.source.entry.seq)], merge.source
+            if merge.source.pointer == source and merge.source.segment_seq == segment_seq:
+                return [(into, merge.seq), (source, merge.source.seq)], merge.source
         return [], None
 
     def _merges_of(self, pointer: str) -> list[Merge]:
@@ -101,18 +101,11 @@ class BranchPins:
         return self._merges[pointer]
 
     def _read_merges(self, pointer: str) -> Iterator[Merge]:
-        here = self._heads[pointer]
-        oldest = max(self._floors.get(pointer, 1), here.entry.segment_seq)
+        here = self._heads[pointer].entry
+        oldest = max(self._floors.get(pointer, 1), here.segment_seq, 1)
         for _ in range(MERGES_MAX):
-            seq = here.entry.merge_seq
-            if seq < max(oldest, 1):
+            if here.kind is Kind.MERGE and here.origin is not None:
+                yield Merge(here.seq, here.origin)
+            if here.merge_seq < oldest:
                 return
-            merge = self._walk.at(here, seq)
-            if merge.entry.source is not None and merge.entry.source.commit != EMPTY:
-                try:
-                    yield Merge(seq, self._walk.load(merge.entry.source.commit))
-                except ObjectNotFound:
-                    return
-            if seq - 1 < max(oldest, 1):
-                return
-            here = self._walk.at(merge, seq - 1)
+            here = self._walk.linked(here.merge_id, here.merge_seq)

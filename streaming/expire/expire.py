@@ -85,7 +85,7 @@ class Expiry:
     def run(self, *, dry_run: bool = False, on_pointer: Callable[[ExpiredPointer], None] | None = None) -> ExpireReport:
         now = self._clock.now_micros()
         rows = dict(_rows(self._kernel))
-        heads = {pointer: self._kernel.walk.load(row.head) for pointer, row in rows.items()}
+        heads = {pointer: self._kernel.walk.header(row.head) for pointer, row in rows.items()}
         pins: dict[str, Pin] = {}
         for pin in all_pins(self._kernel, now, rows, heads, self._pin_sources):
             if pin.until > now and (pin.pointer not in pins or pin.seq < pins[pin.pointer].seq):

@@ -1,6 +1,8 @@
-"""The same where the intermediate branch lives on but was assigned to main.
+"""After expiry and sweep a merge brings reverted data back, silently: the branch that it first came by lives on, but was assigned
+to main.
 
-Run from the project's root: .venv/bin/python tests/findings/h1_merge_after_reset_and_sweep.py  (internal names are those of the version it was found in.)
+Run from the project's root: .venv/bin/python tests/findings/h1_merge_after_reset_and_sweep.py
+Exits with 1 if the defect is there, with 0 if it is not.
 """
 
 import os
@@ -9,64 +11,60 @@ import sys
 sys.path.insert(0, os.getcwd())
 import headwater
 from headwater import IcebergTable, Put
+from headwater.producer.commits.commit_meta import CommitMeta
+from headwater.schemas.errors import MergeBaseExpired
 from headwater.streaming.expire.expire import Expiry
 from headwater.streaming.expire.retention import parse_retention
 from tests.support.faults.manual_clock import ManualClock
 from tests.support.fixtures.maintained import sweep_store
 
-DAY = 86400
+HOUR, DAY = 3_600, 86_400
 
 
-def run(maintain):
+def main_after_merging_again(*, maintained: bool) -> str:
+    """What `main` holds after a merge of what was merged and taken back, or that the merge was refused."""
     clock = ManualClock()
-    E = headwater.open("memory://", create=True, clock=clock)
-    lake = E.ensure_realm().ensure_catalog("lake")
-    main = lake.branch()
-    K = ("k",)
+    engine = headwater.open("memory://", create=True, clock=clock)
+    lake = engine.ensure_realm().ensure_catalog("lake")
 
-    def put(b, v):
-        clock.move(3600)
-        return b.commit([Put(K, IcebergTable(v))]).commit_id
+    def put(branch: str, value: str) -> None:
+        clock.move(HOUR)
+        lake.branch(branch).commit([Put(("k",), IcebergTable(value))])
 
-    put(main, "A")
+    put("main", "A")
     lake.create_branch("f")
-    f = lake.branch("f")
     lake.create_branch("dev")
-    lake.branch("dev")
-    put(f, "B")
+    put("f", "B")
     clock.move(60)
-    print("f->dev", lake.merge("f", "dev").seq)
+    lake.merge("f", "dev")
     clock.move(60)
-    print("dev->main", lake.merge("dev", "main").seq)
-    v = lambda: {e.key: e.value["metadata_location"] for e in lake.snapshot("main")}
-    print("main after merges", v())
-    put(main, "A")
-    print("main after the revert", v())
+    lake.merge("dev", "main")
+    put("main", "A")
     clock.move(60)
-    lake.references.assign(
-        "dev", "main", meta=__import__("headwater.producer.commits.commit_meta", fromlist=["x"]).CommitMeta("x")
-    )
-    if maintain:
+    lake.references.assign("dev", "main", meta=CommitMeta("x"))
+    if maintained:
         clock.move(40 * DAY)
-        put(main, "A2")
-        put(main, "A")
-        k = E.realm().kernel
-        rep = Expiry(k, parse_retention("*=30d")).run()
-        print(
-            "expired:",
-            [(p.pointer, p.floor_before, p.floor_after, p.held_by) for p in rep.pointers if p.pointer.startswith("cat/")],
-        )
+        put("main", "A2")
+        put("main", "A")
+        kernel = engine.realm().kernel
+        Expiry(kernel, parse_retention("*=30d")).run()
         clock.move(DAY)
-        r, _ = sweep_store(E.store, [k.realm])
-        print("purged", sum(c.purged for t in r.counts.values() for c in t.values()), r.failures, r.skipped)
-        E.store.cache.clear()
-    m = lake.merge("f", "main")
-    print("merge f -> main again: change:", m.change and [(o.op, o.key, o.before, o.after) for o in m.change.operations])
-    print("RESULT main", v())
-    E.close()
+        report, _ = sweep_store(engine.store, [kernel.realm])
+        purged = sum(counted.purged for types in report.counts.values() for counted in types.values())
+        if not purged:
+            print("the sweep deleted nothing: this script cannot show anything.")
+            sys.exit(2)
+        engine.store.cache.clear()
+    try:
+        lake.merge("f", "main")
+    except MergeBaseExpired:
+        return "refused"
+    finally:
+        (entry,) = lake.snapshot("main")
+        engine.close()
+    return str(entry.value["metadata_location"])
 
 
-print("--- without maintenance")
-run(False)
-print("--- with expire + sweep")
-run(True)
+before, after = main_after_merging_again(maintained=False), main_after_merging_again(maintained=True)
+print(f"main after the merge: {before}; after expiry, sweep and the merge: {after}")
+sys.exit(0 if before == "A" and after in ("A", "refused") else 1)

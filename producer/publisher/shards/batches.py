@@ -53,7 +53,7 @@ class Batch:
 
     def read(self, pointer: str, row: PointerRow) -> Iterator[KafkaRecord]:
         """Up to the head of that row, or until the batch is full."""
-        head = LogHead(row, self._kernel.walk.load(row.head))
+        head = LogHead(row, self._kernel.walk.header(row.head))
         position = self.position(pointer)
         if position is None:
             position = yield from self._first_contact(pointer, row)
@@ -153,7 +153,7 @@ def _check_entry(kernel: RealmKernel, position: Progress, row: PointerRow) -> No
     elif position.seq == row.seq:
         found = row.head.hex()
     else:
-        found = kernel.walk.at(kernel.walk.load(row.head), position.seq).entry_id.hex()
+        found = kernel.walk.at(kernel.walk.header(row.head), position.seq).entry_id.hex()
     if found != position.entry_id:
         raise diverged(position.pointer, position.seq, position.entry_id, found)
 

@@ -9,7 +9,7 @@ import msgspec
 from headwater.persistence.index import encode_key, just_after
 from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.store import RealmKernel
-from headwater.producer.merging.changed_keys import ChangedKey, changed_keys
+from headwater.producer.merging.changed_keys import BULK_KEYS, ChangedKey, changed_keys
 from headwater.schemas.errors import ObjectNotFound, ReferenceNotFound
 from headwater.service.nessie.operations.cel_values import key_value
 from headwater.service.nessie.operations.filters import CelFilter
@@ -43,10 +43,9 @@ def read_diff(
     found: list[ChangedKey] = []
     last = behind
     try:
-        for change in changed_keys(kernel, before, after, since=since):
+        wanted = BULK_KEYS if filter or range.keys else limit + 1  # one more tells whether another page follows
+        for change in changed_keys(kernel, before, after, since=since, until=upper, wanted=wanted):
             key = encode_key(change.key)
-            if key >= upper:
-                break
             if len(found) == limit or (last != behind and time.monotonic() > deadline):
                 return DiffPage(found, last)
             last = key

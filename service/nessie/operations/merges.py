@@ -90,6 +90,8 @@ def run(view: CatalogView, branch: Effective, request: WatchedMerge | WatchedTra
             for brought in [tried.brought] if isinstance(tried, MergePreview) else tried:
                 brought.raise_conflicts()
         else:
+            if isinstance(request, WatchedMerge):
+                request.prepare(branch.pointer)
             landed = view.kernel.committer.commit(branch.pointer, request).logged
     except CommitConflict as conflict:
         refusal = conflict

@@ -198,7 +198,10 @@ def check_links(earlier: LogRecord | None, later: LogRecord | None) -> None:
     assert later.commit == named
     segment_seq, merge_seq = (0, 0) if earlier is None else (earlier.entry.segment_seq, earlier.entry.merge_seq)
     assert entry.segment_seq == (segment_seq if commits else entry.seq)
-    assert entry.merge_seq == (entry.seq if entry.kind is Kind.MERGE else merge_seq if commits else 0)
+    if earlier is not None and earlier.entry.kind is Kind.MERGE:
+        merge_seq = earlier.entry.seq
+    assert entry.merge_seq == (merge_seq if commits else 0)
+    assert entry.origin is None or entry.time > entry.origin.time
 
 
 def request_ids(entries: Iterable[LogRecord]) -> list[str]:

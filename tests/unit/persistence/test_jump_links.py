@@ -68,6 +68,12 @@ class SyntheticLog:
         self.reads += 1
         return self.entry(object_id)  # type: ignore[return-value]
 
+    def entry_id_known(self, object_id: int) -> bytes:
+        return b""
+
+    def know_entry_id(self, object_id: int, entry_id: bytes) -> None:
+        pass
+
     def entry(self, seq: int) -> Entry:
         last_embed = max((seq - 1) // self._embeds_every * self._embeds_every, 1)
         return Entry(
