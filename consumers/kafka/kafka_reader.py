@@ -9,17 +9,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from typing import Any
+from contextlib import suppress
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import KafkaError
 from aiokafka.structs import OffsetAndMetadata
 
 from headwater.consumers.clients.transport import AsyncLog
+from headwater.consumers.kafka.generation_order import Fetched, GenerationOrder
 from headwater.consumers.kafka.kafka_chains import KafkaChains
 from headwater.consumers.kafka.kafka_positions import parse_positions, positions_text
 from headwater.consumers.kafka.kafka_source import KafkaSource
 from headwater.consumers.kafka.kafka_topics import administering, find_partitions, find_start
+from headwater.consumers.kafka.topic_watch import LOOK_SECONDS, TopicWatch
 from headwater.schemas.change import Change
 from headwater.schemas.cursor import Position
 from headwater.schemas.errors import ChainBroken, KafkaUnavailable
@@ -56,6 +58,8 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         self._log = log
         self._schema_by_id = schema_by_id
         self._chains = KafkaChains()
+        self._order = GenerationOrder()
+        self._watch: TopicWatch | None = None
         self._given: dict[TopicPartition, _PartitionProgress] = {}
         self._starts: dict[TopicPartition, int] = {}
         self._generation = 0
@@ -66,7 +70,12 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
             isolation_level="read_committed",
             enable_auto_commit=False,
             auto_offset_reset="earliest",
-            **{"session_timeout_ms": SESSION_MS, "heartbeat_interval_ms": SESSION_MS // 4, **source.client},
+            **{
+                "session_timeout_ms": SESSION_MS,
+                "heartbeat_interval_ms": SESSION_MS // 4,
+                "metadata_max_age_ms": int(LOOK_SECONDS * 1_000),  # new partitions are seen, and dealt out to a group
+                **source.client,
+            },
         )
 
     async def __aenter__(self) -> KafkaReader:
@@ -91,17 +100,14 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
     async def changes(self, *, follow: bool = True) -> AsyncIterator[Change]:
         """Without `follow`, up to what was committed to the topic when it was asked for."""
         ends = {} if follow else await self._ends()
-        while follow or not await self._has_reached(ends):
-            try:
-                batches = await self._consumer.getmany(timeout_ms=POLL_MS, max_records=RECORDS_MAX)
-            except KafkaError as error:
-                raise _unavailable(self._source.bootstrap, error) from error
+        while follow or self._order.waiting or not await self._has_reached(ends):
+            await self._fetch(look_around=follow)
             generation = self._generation
-            for partition, record in ((partition, one) for partition, records in batches.items() for one in records):
+            while (fetched := self._order.next()) is not None:
+                async for change in self._new(fetched):
+                    yield change
                 if self._generation != generation:
                     break  # the partitions were dealt out anew while this batch was worked on: it comes again
-                async for change in self._new(partition, record):
-                    yield change
 
     async def acknowledge(self) -> None:
         """Keep the position behind all that was given out: offsets and our own numbers in one request."""
@@ -118,24 +124,50 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
 
     # ── records ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _new(self, partition: TopicPartition, kafka_record: Any) -> AsyncIterator[Change]:
-        record = decode_record(kafka_record.headers, kafka_record.value, self._schema_by_id)
+    async def _fetch(self, *, look_around: bool) -> None:
+        if look_around and self._watch is not None:
+            with suppress(KafkaError):  # brokers that are away are asked again
+                if await self._watch.is_due():
+                    await self._add_partitions()
+        try:
+            batches = await self._consumer.getmany(timeout_ms=POLL_MS, max_records=RECORDS_MAX)
+        except KafkaError as error:
+            raise _unavailable(self._source.bootstrap, error) from error
+        for partition, records in batches.items():
+            for one in records:
+                record = decode_record(one.headers, one.value, self._schema_by_id)
+                self._order.add(Fetched(partition, one.offset, record))
+        with suppress(KafkaError):
+            await self._hold_back()
+
+    async def _hold_back(self) -> None:
+        """Partitions of which records wait are not read further until the others have come as far."""
+        waiting = self._order.waiting
+        self._consumer.resume(*self._consumer.paused())
+        if waiting and self._order.is_blocked:
+            if await self._has_reached(await self._consumer.end_offsets(list(self._consumer.assignment() - waiting))):
+                self._order.open_next()
+            else:
+                self._consumer.pause(*(waiting & self._consumer.assignment()))
+
+    async def _new(self, fetched: Fetched) -> AsyncIterator[Change]:
+        partition, offset, record = fetched
         given = self._given.get(partition) or await self._take_over(partition)
         if not self._is_wanted(record):
-            given.note(kafka_record.offset)
+            given.note(offset)
             return
         if record.type == RecordType.CHANGE and not self._is_behind_start(record):
             self._chains.pass_by(record)
-            given.note(kafka_record.offset)
+            given.note(offset)
             return
         async for change in self._repaired(record):
             # The offset stays: what is given out of a gap comes before this record.
-            given.note(kafka_record.offset - 1, change)
+            given.note(offset - 1, change)
             yield change
         for change in self._chains.take(record, await self._change_of(record)):
-            given.note(kafka_record.offset, change)
+            given.note(offset, change)
             yield change
-        given.note(kafka_record.offset)
+        given.note(offset)
 
     async def _repaired(self, record: FeedRecord) -> AsyncIterator[Change]:
         gap = self._chains.missing(record)
@@ -170,7 +202,24 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
 
     # ── partitions ──────────────────────────────────────────────────────────────────────────────────────────
 
+    async def _add_partitions(self) -> None:
+        """⚠ Pointers move to partitions that were added. A group is given them by its coordinator; a lone reader takes them."""
+        if self._source.group is not None:
+            return
+        known = self._consumer.assignment()
+        topic = next(iter(known)).topic
+        now = {TopicPartition(topic, number) for number in self._consumer.partitions_for_topic(topic) or ()}
+        if now <= known:
+            return
+        positions = {partition: await self._consumer.position(partition) for partition in known}
+        self._consumer.assign(sorted(known | now))
+        for partition, position in positions.items():
+            self._consumer.seek(partition, position)
+        for partition in now - known:
+            self._consumer.seek(partition, 0)
+
     def _begin(self, partitions: Sequence[TopicPartition]) -> None:
+        self._watch = TopicWatch(self._source.realm, partitions[0].topic, self._consumer.topics)
         if self._source.group is not None:
             self._consumer.subscribe([partitions[0].topic], listener=self)
             return
@@ -198,6 +247,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         """All go back at once. Whoever has them next goes on from what was acknowledged, and so does this reader."""
         self._generation += 1
         self._given.clear()
+        self._order.clear()
         self._chains = KafkaChains()
 
     async def _kept(self) -> dict[TopicPartition, OffsetAndMetadata]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -37,19 +37,28 @@ async def administering(source: KafkaSource) -> AsyncIterator[AIOKafkaAdminClien
         await admin.close()
 
 
-async def find_partitions(source: KafkaSource) -> list[TopicPartition]:
+def newest_topic(realm: str, topics: Iterable[str]) -> str | None:
     """⚠ A realm that was made again has a topic of its own: the newest creation id is the realm that lives."""
-    wanted = re.compile(re.escape(commits_topic(f"{source.realm}#ID")).replace("ID", "([0-9a-f]{16})"))
+    wanted = re.compile(re.escape(commits_topic(f"{realm}#ID")).replace("ID", "([0-9a-f]{16})"))
+    return max((topic for topic in topics if wanted.fullmatch(topic)), default=None)
+
+
+async def all_topics(source: KafkaSource) -> set[str]:
     async with administering(source) as admin:
-        found = [topic for topic in await admin.list_topics() if wanted.fullmatch(topic)]
-        if not found:
+        return set(await admin.list_topics())
+
+
+async def find_partitions(source: KafkaSource) -> list[TopicPartition]:
+    async with administering(source) as admin:
+        topic = newest_topic(source.realm, await admin.list_topics())
+        if topic is None:
             raise RealmNotFound(
                 f"Kafka has no topic of realm {source.realm!r}.",
                 field="realm",
                 remedy="Check the name, and that a publisher runs.",
             )
-        (described,) = await admin.describe_topics([max(found)])
-    return [TopicPartition(max(found), number) for number in range(len(described["partitions"]))]
+        (described,) = await admin.describe_topics([topic])
+    return [TopicPartition(topic, number) for number in range(len(described["partitions"]))]
 
 
 async def find_start(

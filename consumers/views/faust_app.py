@@ -12,22 +12,25 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import uuid
+from contextlib import suppress
 from typing import Any
 
 import click
 import faust
 import httpx
 import msgspec
+from aiokafka.errors import KafkaError
 from faust.web import Request, Response, View
 
 from headwater.consumers.clients.feed_http import FeedTarget
 from headwater.consumers.kafka.kafka_source import KafkaSource
-from headwater.consumers.kafka.kafka_topics import find_partitions
+from headwater.consumers.kafka.kafka_topics import all_topics, find_partitions
+from headwater.consumers.kafka.topic_watch import LOOK_SECONDS, TopicWatch
 from headwater.consumers.views.faust_transport import CommittedTransport
 from headwater.consumers.views.live_views import LiveViews
 from headwater.consumers.views.record_views import RecordViews
 from headwater.consumers.views.server_lookup import ViewsServer
-from headwater.schemas.errors import HeadwaterError
+from headwater.schemas.errors import CursorReset, HeadwaterError
 from headwater.schemas.kafka_records import decode_record
 
 
@@ -42,7 +45,8 @@ class ViewsOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 def make_app(options: ViewsOptions) -> faust.App:
     """⚠ The topic must be there: faust passes over one that is not, in silence."""
-    partitions = asyncio.run(find_partitions(KafkaSource(bootstrap=options.bootstrap, realm=options.realm)))
+    read_from = KafkaSource(bootstrap=options.bootstrap, realm=options.realm)
+    partitions = asyncio.run(find_partitions(read_from))
     app = faust.App(
         f"headwater-views-{uuid.uuid4().hex}",
         broker=f"kafka://{options.bootstrap}",
@@ -58,6 +62,7 @@ def make_app(options: ViewsOptions) -> faust.App:
     app.transport = CommittedTransport(app.conf.broker_consumer, app, app.loop)
     source = app.topic(partitions[0].topic, key_serializer="raw", value_serializer="raw", partitions=len(partitions))
     folding = RecordViews(_server(options))
+    watch = TopicWatch(options.realm, partitions[0].topic, lambda: all_topics(read_from))
 
     @app.agent(source, name="views")
     async def keep(stream: Any) -> None:
@@ -68,8 +73,22 @@ def make_app(options: ViewsOptions) -> faust.App:
                 await app.crash(error)  # never past a record that is not in the views
                 raise
 
+    @app.timer(LOOK_SECONDS)  # type: ignore[untyped-decorator]
+    async def look_around() -> None:
+        """⚠ Faust reads the partitions that it began with: views that miss some, or follow a realm that is gone, must end."""
+        with suppress(KafkaError):
+            try:
+                if await watch.is_due() and await find_partitions(read_from) != partitions:
+                    raise _grown(partitions[0].topic)
+            except CursorReset as error:
+                await app.crash(error)
+
     _serve(app, folding.views)
     return app
+
+
+def _grown(topic: str) -> CursorReset:
+    return CursorReset(f"{topic} has other partitions now.", field="realm", remedy="Start the views again: they are rebuilt.")
 
 
 def _server(options: ViewsOptions) -> ViewsServer | None:

@@ -1,0 +1,48 @@
+"""The topic that a reader follows enters; an error leaves when the realm was made again, or when the topic is gone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+
+from headwater.consumers.kafka.kafka_topics import newest_topic
+from headwater.schemas.errors import CursorReset
+
+LOOK_SECONDS = 5.0
+"""Between two looks at the brokers' topics and partitions."""
+ABSENT_SECONDS_MAX = 30.0
+"""A topic that a publisher makes again is away for a moment; one that stays away is gone."""
+
+
+class TopicWatch:
+    def __init__(
+        self, realm: str, topic: str, topics: Callable[[], Awaitable[set[str]]], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._realm = realm
+        self._topic = topic
+        self._topics = topics
+        self._clock = clock
+        self._next_look = clock() + LOOK_SECONDS
+        self._seen_at = clock()
+
+    async def is_due(self) -> bool:
+        """Whether it was time for a look. ⚠ `CursorReset` if the realm was made again, or its topic stays away: nothing of what
+        happens now would ever come."""
+        if self._clock() < self._next_look:
+            return False
+        self._next_look = self._clock() + LOOK_SECONDS
+        found = newest_topic(self._realm, await self._topics())
+        if found == self._topic:
+            self._seen_at = self._clock()
+        elif found is not None and found > self._topic:
+            raise self._reset("was made again and has a new topic")
+        elif self._clock() - self._seen_at > ABSENT_SECONDS_MAX:
+            raise self._reset("has lost its topic")
+        return True
+
+    def _reset(self, what: str) -> CursorReset:
+        return CursorReset(
+            f"the realm {self._realm!r} {what}; this reader follows {self._topic}.",
+            field="realm",
+            remedy="Take a snapshot if the realm lives, and start the reader again.",
+        )
