@@ -172,10 +172,13 @@ class Backend(abc.ABC):
         """The newest acknowledged row."""
 
     @abc.abstractmethod
-    def update_mutable(self, realm: str, expected_version: int, row: MutableRow) -> bool: ...
+    def update_mutable(self, realm: str, expected: MutableRow, row: MutableRow) -> bool:
+        """Replace the row if its version *and its payload* are those of `expected`: like a pointer's, a version alone may come
+        again after a restore. `expected` and `row` have the same type and key."""
 
     @abc.abstractmethod
-    def delete_mutable(self, realm: str, type: str, key: str, expected_version: int) -> bool: ...
+    def delete_mutable(self, realm: str, expected: MutableRow) -> bool:
+        """Remove the row if its version and payload are those of `expected`."""
 
     @abc.abstractmethod
     def list_mutable(self, realm: str, type: str, *, after: str = "", limit: int = 1_000) -> list[MutableRow]:

@@ -56,7 +56,8 @@ class ObjectRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class MutableRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One mutable row with a life of its own (lease, subscription, run …): every write is conditional on `version`."""
+    """One mutable row with a life of its own (lease, subscription, run …): every write is conditional on version
+    and payload."""
 
     type: str
     key: str

@@ -43,7 +43,7 @@ class LocalFeed:
         if isinstance(after, str) and is_cursor(after):
             return self._of_token(pointer, decode_cursor(after))
         log, head = PointerLog(self._kernel, pointer), self._watch.head(pointer)
-        return _known(Position(log.position(after, head), b""), head)
+        return known_end(Position(log.position(after, head), b""), head)
 
     def page(
         self, pointer: str, after: Position, *, limit: int = 100, filter: Filter = NO_FILTER, wait_seconds: float = 0.0
@@ -92,7 +92,7 @@ class LocalFeed:
         entries = log.page(after.seq, limit if filter.asks_for_all else SCANNED_ENTRIES_MAX, head).entries
         self._check_same_history(pointer, after, entries, head)
         changes, last = self._shown(entries, limit, filter)
-        end = _known(after, head) if last is None else Position(last.entry.seq, last.entry_id)
+        end = known_end(after, head) if last is None else Position(last.entry.seq, last.entry_id)
         frame = Frame(
             pointer=pointer, from_seq=after.seq, to_seq=end.seq, changes=tuple(changes), filtered=not filter.asks_for_all
         )
@@ -111,9 +111,9 @@ class LocalFeed:
         return changes, last
 
     def _check_same_history(self, pointer: str, after: Position, entries: list[LogRecord], head: LogHead) -> None:
-        """⚠ The entry that a reader has seen must be the one before what it gets: else the log was replaced under it."""
-        seen = entries[0].entry.previous if entries else _known(Position(after.seq, b""), head).entry_id
-        if after.entry_id and seen and seen != after.entry_id:
+        """⚠ The entry that a reader has seen must be the head, or the one before what it gets: else the log was replaced."""
+        seen = entries[0].entry.previous if entries else head.newest.entry_id if after.seq == head.seq else after.entry_id
+        if after.entry_id and after.entry_id != seen:
             raise self._reset(pointer, "the entry it has seen is not in this history.")
 
     def _of_token(self, pointer: str, cursor: Cursor) -> Position:
@@ -136,10 +136,9 @@ class LocalFeed:
         )
 
 
-def _known(position: Position, head: LogHead) -> Position:
+def known_end(after: Position, head: LogHead) -> Position:
     """A reader who stands at the head by number alone learns its id: from then on a replaced log is noticed."""
-    is_at_head = position.seq == head.seq and not position.entry_id
-    return Position(head.seq, head.newest.entry_id) if is_at_head else position
+    return Position(head.seq, head.newest.entry_id) if after.seq == head.seq else after
 
 
 def _check_limit(limit: int) -> None:

@@ -214,7 +214,7 @@ class Lane:
             except StoreUnavailable as unavailable:
                 fault = unavailable
                 if isinstance(unavailable, StoreRestored):
-                    self._context.restores.went_back(unavailable.message)
+                    self._context.restores.replaced()
             except OutcomeUnknown as unclear:  # of a step before the one that commits: nothing has landed
                 fault = StoreUnavailable(f"{self.pointer}: nothing was committed: {unclear.message}")
             head, reserved = None, False

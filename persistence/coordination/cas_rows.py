@@ -34,7 +34,7 @@ def cas_row(backend: Backend, realm: str, before: MutableRow | None, row: Mutabl
     try:
         if before is None:
             return backend.insert_mutable(realm, row)
-        return backend.update_mutable(realm, before.version, row)
+        return backend.update_mutable(realm, before, row)
     except OutcomeUnknown:
         return backend.read_mutable(realm, row.type, row.key) == row
 

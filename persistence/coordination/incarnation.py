@@ -98,7 +98,7 @@ def _write(backend: Backend, before: MutableRow | None, record: IncarnationRecor
         return backend.insert_mutable(SYSTEM_REALM, row)
     # `created_at` is that of the incarnation, not of the row.
     row = msgspec.structs.replace(before, version=before.version + 1, created_at=now_micros, payload=payload)
-    return backend.update_mutable(SYSTEM_REALM, before.version, row)
+    return backend.update_mutable(SYSTEM_REALM, before, row)
 
 
 def _incarnation_of(row: MutableRow) -> Incarnation:

@@ -84,7 +84,7 @@ def take_realm_fence(
     unclear: OutcomeUnknown | None = None
     for _ in range(_ASKED_MAX):
         try:
-            if _write(backend, taken):
+            if _write(backend, seen, taken):
                 return taken
         except OutcomeUnknown as unknown:
             unclear = unknown
@@ -92,19 +92,22 @@ def take_realm_fence(
         now = read_realm_fence(backend, seen.realm)
         if now == taken:
             return taken
-        if now.version != seen.version:
+        if now != seen:
             return None
     raise OutcomeUnknown(f"the fence of {seen.realm!r} was neither seen written nor refused.", remedy="Try again.") from unclear
 
 
-def _write(backend: Backend, taken: RealmFence) -> bool:
-    row = MutableRow(
-        type=FENCE_TYPE,
-        key=taken.realm,
-        version=taken.version,
-        created_at=taken.created_at,
-        payload=msgspec.msgpack.encode(_Payload(taken.fence, taken.holder, taken.open_max)),
-    )
+def _write(backend: Backend, seen: RealmFence, taken: RealmFence) -> bool:
     if taken.version == 1:
-        return backend.insert_mutable(SYSTEM_REALM, row)
-    return backend.update_mutable(SYSTEM_REALM, taken.version - 1, row)
+        return backend.insert_mutable(SYSTEM_REALM, _row_of(taken))
+    return backend.update_mutable(SYSTEM_REALM, _row_of(seen), _row_of(taken))
+
+
+def _row_of(fence: RealmFence) -> MutableRow:
+    return MutableRow(
+        type=FENCE_TYPE,
+        key=fence.realm,
+        version=fence.version,
+        created_at=fence.created_at,
+        payload=msgspec.msgpack.encode(_Payload(fence.fence, fence.holder, fence.open_max)),
+    )

@@ -22,7 +22,7 @@ from headwater.persistence.coordination.incarnation import (
     replace_incarnation,
 )
 from headwater.persistence.rows import PointerRow
-from headwater.schemas.errors import HeadwaterError, OutcomeUnknown, StoreRefused, StoreUnavailable
+from headwater.schemas.errors import HeadwaterError, OutcomeUnknown, StoreRefused, StoreRestored, StoreUnavailable
 
 CHECK_SECONDS = 1.0
 SETTLE_SECONDS = 2.0
@@ -69,7 +69,8 @@ class RestoreWatch:
         return known.since + int(SETTLE_SECONDS * MICROS) if known.number > 1 else 0
 
     def on_restored(self, listener: Listener) -> None:
-        """Have it called, on the thread that notices, whenever the store was restored: forget what was read before."""
+        """Have it called, on the thread that notices, whenever the store was restored: forget what was read before. It must be
+        quick, and is never removed."""
         with self._lock:
             self._listeners.append(listener)
 
@@ -93,6 +94,8 @@ class RestoreWatch:
             if now >= self._check_at:
                 self._check_at = now + int(CHECK_SECONDS * MICROS)
                 self.check()
+        except StoreRestored:
+            self.replaced()
         except (StoreUnavailable, StoreRefused, OutcomeUnknown):
             return
         finally:
@@ -109,6 +112,17 @@ class RestoreWatch:
                 self.went_back("the database holds another copy of the data than before")
             elif lost := self._lost_move():
                 self.went_back(f"{lost} lacks a commit that had landed")
+
+    def replaced(self) -> None:
+        """The backend says that its data are not those of before. Another process may have noticed first."""
+        with self._checking:
+            epoch = self.epoch
+            try:
+                self.check()
+            except StoreUnavailable as unavailable:
+                _log.warning("the store cannot be looked at after a restore: %s", unavailable)
+            if self.epoch == epoch:
+                self._begin(self.incarnation, forget=True)
 
     def went_back(self, reason: str) -> None:
         """The store was seen not to be what it was: all others learn of it too, and this process forgets."""

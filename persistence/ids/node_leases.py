@@ -181,7 +181,7 @@ class NodeLeases:
     def _write(self, before: MutableRow | None, row: MutableRow) -> bool:
         if before is None:
             return self._backend.insert_mutable(SYSTEM_REALM, row)
-        return self._backend.update_mutable(SYSTEM_REALM, before.version, row)
+        return self._backend.update_mutable(SYSTEM_REALM, before, row)
 
     # ── all nodes ───────────────────────────────────────────────────────────────────────────────────────────
 

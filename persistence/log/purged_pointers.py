@@ -37,11 +37,7 @@ def record_purge(backend: Backend, realm: str, pointer: str, row: PointerRow, no
         version = 1 if before is None else before.version + 1
         wanted = MutableRow(type=PURGED_TYPE, key=pointer, version=version, created_at=now_micros, payload=payload)
         try:
-            written = (
-                backend.insert_mutable(realm, wanted)
-                if before is None
-                else backend.update_mutable(realm, before.version, wanted)
-            )
+            written = backend.insert_mutable(realm, wanted) if before is None else backend.update_mutable(realm, before, wanted)
         except OutcomeUnknown:
             written = backend.read_mutable(realm, PURGED_TYPE, pointer) == wanted
         if written:

@@ -47,6 +47,9 @@ class HeadWatch:
         self._thread: threading.Thread | None = None
         self._nudged = threading.Event()
         self._stop_listening: Callable[[], None] | None = None
+        self._restores = kernel.store.restores
+        self._restores.on_restored(self._forget)
+        self._moves_epoch = self._restores.epoch
         kernel.on_moved(self._moved_here)
 
     def head(self, pointer: str) -> LogHead:
@@ -55,11 +58,12 @@ class HeadWatch:
         known = self._heads.get(pointer)
         if known is not None and self._is_fresh():
             return known
+        epoch = self._restores.epoch
         with self._lock:
             self._being_read[pointer] += 1
         try:
             head = PointerLog(self._kernel, pointer).head()
-            self._learn(pointer, head.row, head.newest)
+            self._learn(pointer, head.row, head.newest, epoch)
         finally:
             with self._lock:
                 self._being_read[pointer] -= 1
@@ -73,7 +77,7 @@ class HeadWatch:
 
     def wait(self, pointer: str, after_seq: int, timeout_seconds: float) -> LogHead:
         """The head as soon as it is beyond `after_seq`, or as it is when the time is over."""
-        moved = threading.Event()
+        moved, epoch = threading.Event(), self._restores.epoch
         self.add_waiter(pointer, moved.set)
         try:
             head = self.head(pointer)
@@ -81,12 +85,14 @@ class HeadWatch:
             while head.seq <= after_seq and moved.wait(max(0.0, deadline - time.monotonic())):
                 moved.clear()
                 head = self.head(pointer)
+                if self._restores.epoch != epoch:  # what was waited for may never come: the caller must look
+                    break
             return head
         finally:
             self.remove_waiter(pointer, moved.set)
 
     async def wait_async(self, pointer: str, after_seq: int, timeout_seconds: float) -> LogHead:
-        loop, moved = asyncio.get_running_loop(), asyncio.Event()
+        loop, moved, epoch = asyncio.get_running_loop(), asyncio.Event(), self._restores.epoch
 
         def wake() -> None:
             loop.call_soon_threadsafe(moved.set)
@@ -101,7 +107,9 @@ class HeadWatch:
                 except TimeoutError:
                     break
                 moved.clear()
-                head = self.head(pointer)
+                head = await asyncio.to_thread(self.head, pointer) if pointer not in self._heads else self.head(pointer)
+                if self._restores.epoch != epoch:
+                    break
             return head
         finally:
             self.remove_waiter(pointer, wake)
@@ -123,15 +131,25 @@ class HeadWatch:
     def _moved_here(self, pointer: str, draft: Draft) -> None:
         head = draft.head
         if head.row is not None and head.entry is not None and (pointer in self._heads or pointer in self._waiters):
-            self._learn(pointer, head.row, LogRecord(head.entry_id, head.entry))
+            self._learn(pointer, head.row, LogRecord(head.entry_id, head.entry), self._restores.epoch)
 
-    def _learn(self, pointer: str, row: PointerRow, newest: LogRecord) -> None:
+    def _learn(self, pointer: str, row: PointerRow, newest: LogRecord, epoch: int) -> None:
+        """Unless it was read before the store was restored."""
         with self._lock:
             known = self._heads.get(pointer)
-            if known is not None and known.row.version >= row.version:
+            if epoch != self._restores.epoch or (known is not None and known.row.version >= row.version):
                 return
             self._heads[pointer] = LogHead(row, newest)
             waiters = tuple(self._waiters.get(pointer, ()))
+        self._restores.landed(self._kernel.realm, pointer, row)
+        for wake in waiters:
+            wake()
+
+    def _forget(self) -> None:
+        """The store was restored: nothing that is known counts, and whoever waits looks again."""
+        with self._lock:
+            self._heads.clear()
+            waiters = [wake for wakes in self._waiters.values() for wake in wakes]
         for wake in waiters:
             wake()
 
@@ -179,10 +197,16 @@ class HeadWatch:
             self._polled_at = began
 
     def _poll(self) -> None:
+        self._restores.check_if_due()
+        epoch = self._restores.epoch
+        if self._moves_epoch != epoch:  # the database counts its moves from an older number again
+            self._moved.start()
+            self._forget()
+            self._moves_epoch = epoch
         for name, row in self._moved.read_moved(self._is_news).items():
             known = self._heads.get(name)
             if row.head and (known is None or row.version > known.row.version):
-                self._learn(name, row, self._kernel.walk.header(row.head))
+                self._learn(name, row, self._kernel.walk.header(row.head), epoch)
 
     def _is_news(self, name: str, version: int | None) -> bool:
         known = self._heads.get(name)

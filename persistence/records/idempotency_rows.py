@@ -151,14 +151,14 @@ class IdempotencyRows:
 
     def _update(self, before: MutableRow, row: MutableRow) -> Claim | None:
         try:
-            written = self._backend.update_mutable(self._realm, before.version, row)
+            written = self._backend.update_mutable(self._realm, before, row)
         except OutcomeUnknown:
             written = self._backend.read_mutable(self._realm, row.type, row.key) == row
         return _claim(row) if written else None
 
     def _delete(self, row: MutableRow) -> bool:
         try:
-            return self._backend.delete_mutable(self._realm, row.type, row.key, row.version)
+            return self._backend.delete_mutable(self._realm, row)
         except OutcomeUnknown:
             return False  # seen again in the next round
 

@@ -1,6 +1,6 @@
 """Positions of a named reader enter; they leave again after restarts, moved by one reader at a time, and as pins on history.
 
-A subscription is a mutable row of its realm instance: every write is a CAS on the version that was read, so of two readers on
+A subscription is a mutable row of its realm instance: every write is a CAS on the row that was read, so of two readers on
 one name the second is told that the first has moved on. Moving it is no log entry.
 """
 
@@ -43,13 +43,16 @@ OBJECT_TYPES.register(ObjectType(SUBSCRIPTION_TYPE, SubscriptionRecord, Life.MUT
 class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     record: SubscriptionRecord
-    created_at: int
-    row_version: int
+    row: MutableRow
+
+    @property
+    def created_at(self) -> int:
+        return self.row.created_at
 
     @property
     def version(self) -> str:
         """Of this write of this subscription: one that was deleted and made again under its name repeats none."""
-        return f"{self.created_at:x}-{self.row_version}"
+        return f"{self.created_at:x}-{self.row.version}"
 
     @property
     def pinned_until(self) -> int:
@@ -105,12 +108,12 @@ class Subscriptions:
         row = MutableRow(
             type=SUBSCRIPTION_TYPE,
             key=read.name,
-            version=read.row_version + 1,
+            version=read.row.version + 1,
             created_at=read.created_at,
             payload=msgspec.msgpack.encode(msgspec.structs.replace(record, updated_at=now)),
         )
         try:
-            written = self._backend.update_mutable(self._kernel.realm, read.row_version, row)
+            written = self._backend.update_mutable(self._kernel.realm, read.row, row)
         except OutcomeUnknown:  # rows are never written twice alike, for each write has its time
             written = self._backend.read_mutable(self._kernel.realm, SUBSCRIPTION_TYPE, read.name) == row
         if not written:
@@ -119,7 +122,7 @@ class Subscriptions:
 
     def delete(self, read: Subscription) -> None:
         try:
-            gone = self._backend.delete_mutable(self._kernel.realm, SUBSCRIPTION_TYPE, read.name, read.row_version)
+            gone = self._backend.delete_mutable(self._kernel.realm, read.row)
         except OutcomeUnknown:
             gone = self.find(read.name) is None
         if not gone:
@@ -153,9 +156,4 @@ def subscription_pins(kernel: RealmKernel, now: int) -> Iterator[Pin]:
 
 
 def _of(row: MutableRow) -> Subscription:
-    return Subscription(
-        name=row.key,
-        record=msgspec.msgpack.decode(row.payload, type=SubscriptionRecord),
-        created_at=row.created_at,
-        row_version=row.version,
-    )
+    return Subscription(name=row.key, record=msgspec.msgpack.decode(row.payload, type=SubscriptionRecord), row=row)

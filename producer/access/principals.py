@@ -201,7 +201,7 @@ class Principals:
             for secret in one.secrets
         }
         gone = [row for row in rows if row.key not in named]
-        return sum(backend.delete_mutable(realm, SECRET_TYPE, row.key, row.version) for row in gone)
+        return sum(backend.delete_mutable(realm, row) for row in gone)
 
     def _pages(self) -> Iterator[Sequence[MutableRow]]:
         backend, after = self._kernel.store.backend, ""
@@ -218,8 +218,11 @@ class Principals:
 
     def _delete_rows(self, client_id: str, secret_ids: set[str]) -> None:
         """They count no more already; what a crash leaves is forgotten later."""
+        backend, realm = self._kernel.store.backend, self._kernel.realm
         for secret_id in secret_ids:
-            self._kernel.store.backend.delete_mutable(self._kernel.realm, SECRET_TYPE, secret_key(client_id, secret_id), 1)
+            row = backend.read_mutable(realm, SECRET_TYPE, secret_key(client_id, secret_id))
+            if row is not None:
+                backend.delete_mutable(realm, row)
 
     # ── records ─────────────────────────────────────────────────────────────────────────────────────────────
 

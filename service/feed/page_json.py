@@ -82,9 +82,9 @@ def ranges_and_heads(page: Page) -> tuple[bytes, bytes]:
 
 
 def page_etag(page: Page, realm: str) -> bytes:
-    """Names what a reader has seen after this page: instance and seq. Weak, for `head` may move on under it."""
-    seqs = ".".join([str(part.end.seq) for part in page.parts.values()])
-    return f'W/"{realm}-{seqs}"'.encode()
+    """Names what a reader has seen after this page: instance, seq and entry. Weak, for `head` may move on under it."""
+    seen = ".".join([f"{part.end.seq}-{part.end.entry_id[:8].hex()}" for part in page.parts.values()])
+    return f'W/"{realm}-{seen}"'.encode()
 
 
 def _range(part: PointerPart) -> bytes:

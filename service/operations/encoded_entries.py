@@ -77,6 +77,13 @@ class EncodedEntries:
             kept.append(found)
         return kept
 
+    def clear(self) -> None:
+        """After a restore: other entries have these numbers."""
+        with self._lock:
+            self._logs.clear()
+            self._order.clear()
+            self.bytes_used = 0
+
     def _put(self, log: str, entry: EncodedEntry) -> None:
         weight = len(entry.json) + ENTRY_BYTES
         with self._lock:

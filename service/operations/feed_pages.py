@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from heapq import merge
 from typing import NamedTuple, Protocol
 
-from headwater.consumers.clients.local_feed import SCANNED_ENTRIES_MAX, LocalFeed
+from headwater.consumers.clients.local_feed import SCANNED_ENTRIES_MAX, LocalFeed, known_end
 from headwater.persistence.log.log_entry import LogRecord, change_of
 from headwater.persistence.reading.head_watch import HeadWatch
 from headwater.persistence.reading.pointer_log import LogHead, PointerLog
@@ -268,7 +268,7 @@ def _merged(
     hidden: set[bytes] | None = None,
 ) -> Page:
     """Entries of all pointers by time, up to the limit and the bound in bytes; each part ends where its entries end."""
-    ends = {pointer: _known_end(after, heads[pointer]) for pointer, after in positions.items()}
+    ends = {pointer: known_end(after, heads[pointer]) for pointer, after in positions.items()}
     shown: list[EncodedEntry] = []
     size = 0
     labelled = [[(entry.time, pointer, entry) for entry in run] for pointer, run in runs.items() if run]
@@ -285,11 +285,6 @@ def _merged(
 
 def _time_and_pointer(labelled: tuple[int, str, EncodedEntry]) -> tuple[int, str]:
     return labelled[:2]
-
-
-def _known_end(after: Position, head: LogHead) -> Position:
-    """A reader who stands at the head by number alone learns its id: from then on a replaced log is noticed."""
-    return Position(head.seq, head.newest.entry_id) if after.seq == head.seq else after
 
 
 def check_pointers(pointers: list[str], after: str) -> None:

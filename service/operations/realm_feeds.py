@@ -46,8 +46,8 @@ class RealmFeed:
         self.watch = HeadWatch(kernel)
         self.pages = FeedPages(kernel, self.watch, encoded)
         self._catalogs = Catalogs(kernel)
-        self._known_catalogs: dict[str, tuple[int, Catalog]] = {}
-        self._catalog_names: tuple[int, dict[int, str]] = (-1, {})
+        self._known_catalogs: dict[str, tuple[bytes, Catalog]] = {}
+        self._catalog_names: tuple[bytes, dict[int, str]] = (b"", {})
 
     @property
     def name(self) -> str:
@@ -56,32 +56,32 @@ class RealmFeed:
     def known_catalog(self, name: str) -> Catalog | None:
         """From memory, if no catalog was made or dropped since it was read."""
         known, head = self._known_catalogs.get(name), self.watch.known(CATALOGS)
-        return known[1] if known is not None and head is not None and head.seq == known[0] else None
+        return known[1] if known is not None and head is not None and head.newest.entry_id == known[0] else None
 
     def read_catalog(self, name: str) -> Catalog:
         """Strongly, and known from then on."""
-        seq = self.watch.head(CATALOGS).seq  # before the read: what changes in between is noticed by the number
+        entry_id = self.watch.head(CATALOGS).newest.entry_id  # before the read: what changes in between is noticed by it
         catalog = self._catalogs.get(name)
         if len(self._known_catalogs) >= CATALOGS_KEPT_MAX:
             self._known_catalogs.clear()
-        self._known_catalogs[name] = (seq, catalog)
+        self._known_catalogs[name] = (entry_id, catalog)
         return catalog
 
     def known_catalog_name(self, id: int) -> str | None:
         """From memory, if no catalog was made or dropped since."""
-        (seq, names), head = self._catalog_names, self.watch.known(CATALOGS)
-        return names.get(id) if head is not None and head.seq == seq else None
+        (entry_id, names), head = self._catalog_names, self.watch.known(CATALOGS)
+        return names.get(id) if head is not None and head.newest.entry_id == entry_id else None
 
     def read_catalog_name(self, id: int) -> str | None:
         """None for one that was dropped, or never was."""
-        seq = self.watch.head(CATALOGS).seq
-        if self._catalog_names[0] != seq:
+        entry_id = self.watch.head(CATALOGS).newest.entry_id
+        if self._catalog_names[0] != entry_id:
             names: dict[int, str] = {}
             after = ""
             while page := self._catalogs.list(after=after):
                 names |= {catalog.id: catalog.name for catalog in page}
                 after = page[-1].name
-            self._catalog_names = (seq, names)
+            self._catalog_names = (entry_id, names)
         return self._catalog_names[1].get(id)
 
     def close(self) -> None:
@@ -98,6 +98,7 @@ class RealmFeeds:
         self.store = store
         self._on_landed = on_landed
         self.encoded = EncodedEntries(encoded_bytes_max)
+        store.restores.on_restored(self.encoded.clear)
         self._realms = Realms(store)
         self._feeds: dict[str, RealmFeed] = {}
         self._looked_at: dict[str, float] = {}

@@ -132,6 +132,6 @@ class TaskRunner:
 
     def _give_back(self, kernel: RealmKernel, lease: MutableRow) -> None:
         try:
-            kernel.store.backend.delete_mutable(kernel.realm, LEASE_TYPE, lease.key, lease.version)
+            kernel.store.backend.delete_mutable(kernel.realm, lease)
         except HeadwaterError:
             _log.info("a lease stays until its time is over", extra={"task": lease.key})

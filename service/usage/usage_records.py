@@ -49,7 +49,7 @@ def write_usage(store: Store, instance: str, record: UsageRecord) -> None:
         if there is None:
             backend.insert_mutable(SYSTEM_REALM, row)
         else:
-            backend.update_mutable(SYSTEM_REALM, there.version, row)
+            backend.update_mutable(SYSTEM_REALM, there, row)
     except OutcomeUnknown:
         return  # it is written with the next round
 
@@ -83,4 +83,4 @@ def forget_usage(store: Store, but: set[str]) -> None:
     for instance in [instance for instance, _ in all_usage(store) if instance not in but]:
         row = store.backend.read_mutable(SYSTEM_REALM, USAGE_TYPE, instance)
         if row is not None:
-            store.backend.delete_mutable(SYSTEM_REALM, USAGE_TYPE, instance, row.version)
+            store.backend.delete_mutable(SYSTEM_REALM, row)

@@ -73,12 +73,12 @@ class RegisteredReaders:
             owner, _, number_text = row.key.rpartition("/")
             if owner == name and int(number_text) >= len(shares):
                 may_write()
-                self._backend.delete_mutable(self._realm, READER_TYPE, row.key, row.version)
+                self._backend.delete_mutable(self._realm, row)
 
     def forget(self, name: str) -> None:
         for row in self._rows():
             if row.key.rpartition("/")[0] == name:
-                self._backend.delete_mutable(self._realm, READER_TYPE, row.key, row.version)
+                self._backend.delete_mutable(self._realm, row)
 
     def list(self) -> list[RegisteredReader]:
         found: dict[str, RegisteredReader] = {}

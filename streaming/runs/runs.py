@@ -209,7 +209,7 @@ class Runs:
     def _drop_old(self) -> None:
         rows = self._backend.list_mutable(SYSTEM_REALM, RUN_TYPE, limit=1_000)
         for row in rows[: max(0, len(rows) - self._kept)]:
-            self._backend.delete_mutable(SYSTEM_REALM, RUN_TYPE, row.key, row.version)
+            self._backend.delete_mutable(SYSTEM_REALM, row)
 
 
 def _fitting(record: RunRecord) -> bytes:

@@ -34,7 +34,7 @@ def rewrite(backend: Backend, realm: str, table: Table, n: int) -> None:
         case Table.POINTERS:
             assert backend.cas_pointer(realm, str(n), pointer(1), pointer(2))
         case Table.MUTABLE:
-            assert backend.update_mutable(realm, 1, mutable(str(n), 2))
+            assert backend.update_mutable(realm, mutable(str(n)), mutable(str(n), 2))
         case Table.NAMES:
             backend.add_name(realm, str(n))
 

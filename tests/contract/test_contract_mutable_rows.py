@@ -28,29 +28,40 @@ def test_every_column_survives(backend: Backend, realm: str) -> None:
     assert backend.insert_mutable(realm, plain)
     assert backend.read_mutable(realm, "t", "k") == extreme
     assert backend.read_mutable(realm, "u", "k") == plain
-    assert backend.update_mutable(realm, 1, MutableRow(type="u", key="k", version=2**62, created_at=3, payload=b"\0"))
+    assert backend.update_mutable(realm, plain, MutableRow(type="u", key="k", version=2**62, created_at=3, payload=b"\0"))
     assert backend.read_mutable(realm, "u", "k") == MutableRow(type="u", key="k", version=2**62, created_at=3, payload=b"\0")
 
 
 def test_an_update_is_applied_on_the_expected_version_only(backend: Backend, other_backend: Backend, realm: str) -> None:
-    assert backend.update_mutable(realm, 1, mutable("k", 2)) is False
+    assert backend.update_mutable(realm, mutable("k", 1), mutable("k", 2)) is False
     assert backend.read_mutable(realm, "lease", "k") is None
     backend.insert_mutable(realm, mutable("k", 1))
-    assert backend.update_mutable(realm, 1, mutable("k", 2, payload=b"two")) is True
-    assert other_backend.update_mutable(realm, 1, mutable("k", 2, payload=b"late")) is False
-    assert other_backend.update_mutable(realm, 3, mutable("k", 4, payload=b"early")) is False
+    assert backend.update_mutable(realm, mutable("k", 1), mutable("k", 2, payload=b"two")) is True
+    assert other_backend.update_mutable(realm, mutable("k", 1), mutable("k", 2, payload=b"late")) is False
+    assert other_backend.update_mutable(realm, mutable("k", 3, payload=b"two"), mutable("k", 4, payload=b"early")) is False
     assert other_backend.read_mutable(realm, "lease", "k") == mutable("k", 2, payload=b"two")
 
 
 def test_a_row_is_deleted_on_the_expected_version_only_and_may_be_inserted_again(backend: Backend, realm: str) -> None:
-    assert backend.delete_mutable(realm, "lease", "k", 1) is False
+    assert backend.delete_mutable(realm, mutable("k", 1)) is False
     backend.insert_mutable(realm, mutable("k", 1))
-    assert backend.delete_mutable(realm, "lease", "k", 2) is False
-    assert backend.delete_mutable(realm, "lease", "k", 1) is True
+    assert backend.delete_mutable(realm, mutable("k", 2)) is False
+    assert backend.delete_mutable(realm, mutable("k", 1)) is True
     assert backend.read_mutable(realm, "lease", "k") is None
-    assert backend.delete_mutable(realm, "lease", "k", 1) is False
+    assert backend.delete_mutable(realm, mutable("k", 1)) is False
     assert backend.insert_mutable(realm, mutable("k", 1, payload=b"again")) is True
     assert backend.read_mutable(realm, "lease", "k") == mutable("k", 1, payload=b"again")
+
+
+def test_a_version_that_came_again_with_another_payload_is_not_the_one_that_was_read(backend: Backend, realm: str) -> None:
+    """A lease that was renewed to version 3 before a restore is not the one that another holder has renewed to 3 since."""
+    ours, theirs = mutable("k", 3, payload=b"ours"), mutable("k", 3, payload=b"theirs")
+    assert backend.insert_mutable(realm, theirs)
+    assert not backend.update_mutable(realm, ours, mutable("k", 4, payload=b"ours"))
+    assert not backend.delete_mutable(realm, ours)
+    assert backend.read_mutable(realm, "lease", "k") == theirs
+    assert backend.update_mutable(realm, theirs, mutable("k", 4, payload=b""))
+    assert backend.delete_mutable(realm, mutable("k", 4, payload=b""))
 
 
 def test_types_and_realms_do_not_see_each_other(backend: Backend, realm: str, other_realm: str) -> None:
@@ -59,7 +70,7 @@ def test_types_and_realms_do_not_see_each_other(backend: Backend, realm: str, ot
     assert backend.read_mutable(other_realm, "one", "k") is None
     assert backend.insert_mutable(realm, mutable("k", type="two", payload=b"2"))
     assert backend.insert_mutable(other_realm, mutable("k", type="one", payload=b"3"))
-    assert backend.delete_mutable(realm, "two", "k", 1)
+    assert backend.delete_mutable(realm, mutable("k", type="two", payload=b"2"))
     assert backend.list_mutable(realm, "one") == [mutable("k", type="one")]
     assert backend.list_mutable(realm, "two") == []
     assert backend.list_mutable(other_realm, "one") == [mutable("k", type="one", payload=b"3")]
@@ -78,7 +89,7 @@ def test_pages_are_full_until_the_end_also_over_deleted_rows(backend: Backend, r
     for key in keys:
         backend.insert_mutable(realm, mutable(key))
     for key in keys[5:25]:
-        assert backend.delete_mutable(realm, "lease", key, 1)
+        assert backend.delete_mutable(realm, mutable(key))
     left = keys[:5] + keys[25:]
     for limit in (1, 6, 20, 21):
         listed: list[str] = []
@@ -97,6 +108,6 @@ def test_limits_of_key_and_payload_are_kept(backend: Backend, realm: str) -> Non
     with pytest.raises(ObjectTooLarge):
         backend.insert_mutable(realm, mutable("big", payload=bytes(ROW_BYTES_MAX + 1)))
     with pytest.raises(ObjectTooLarge):
-        backend.update_mutable(realm, 1, mutable(full.key, 2, payload=bytes(ROW_BYTES_MAX + 1)))
+        backend.update_mutable(realm, full, mutable(full.key, 2, payload=bytes(ROW_BYTES_MAX + 1)))
     assert backend.read_mutable(realm, "lease", full.key) == full
     assert backend.read_mutable(realm, "lease", "big") is None

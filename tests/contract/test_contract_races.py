@@ -94,7 +94,7 @@ def test_no_update_of_a_mutable_row_is_lost(backend: Backend, other_backend: Bac
                 if token in row.payload:
                     break
                 try:
-                    door.update_mutable(realm, row.version, mutable("counter", row.version + 1, payload=row.payload + token))
+                    door.update_mutable(realm, row, mutable("counter", row.version + 1, payload=row.payload + token))
                 except (OutcomeUnknown, StoreUnavailable):
                     continue
 

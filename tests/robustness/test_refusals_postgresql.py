@@ -18,9 +18,11 @@ from headwater.schemas.errors import (
     StoreAccessDenied,
     StoreNotCreated,
     StoreRefused,
+    StoreRestored,
     StoreUnavailable,
     StoreVersionMismatch,
 )
+from tests.support.fixtures.contract_rows import patiently
 from tests.support.servers.servers import with_path
 
 REALM = "default@1"
@@ -169,3 +171,84 @@ def test_a_forked_child_opens_connections_of_its_own(backend: Backend) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     backend.add_name(REALM, "later")
     assert backend.list_names(REALM) == ["child", "later", "parent"]
+
+
+# ── sessions that are no longer good ────────────────────────────────────────────────────────────────────────
+
+
+def end_sessions(url: str) -> None:
+    name = urlsplit(url).path.strip("/")
+    execute(url, f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}' AND pid <> pg_backend_pid()")
+
+
+def test_sessions_that_began_while_the_server_was_read_only_are_given_up(url: str, backend: Backend) -> None:
+    """A switchover, or a proxy that still leads to the old primary: each new session can write, the old ones never."""
+    name = urlsplit(url).path.strip("/")
+    first, second = PointerRow(created_at=1), PointerRow(version=2, created_at=1)
+    assert backend.reserve_pointer(REALM, "main", first)
+    execute(url, f'ALTER DATABASE "{name}" SET default_transaction_read_only = on')
+    end_sessions(url)
+    patiently(lambda: backend.read_pointer(REALM, "main"))  # meets the end of its session, or finds it ended
+    with pytest.raises(StoreUnavailable, match="read-only") as refused:
+        backend.cas_pointer(REALM, "main", first, second)
+    assert refused.value.retriable and refused.value.facts["sqlstate"] == "25006"
+    with pytest.raises(StoreUnavailable, match="read-only"):
+        backend.read_pointer(REALM, "main", decide=True)
+    assert backend.read_pointer(REALM, "main") == first, "reading goes on"
+    execute(url, "SET default_transaction_read_only = off", f'ALTER DATABASE "{name}" RESET default_transaction_read_only')
+    with pytest.raises(StoreUnavailable, match="read-only"):
+        backend.cas_pointer(REALM, "main", first, second)  # on the session that could read
+    assert backend.cas_pointer(REALM, "main", first, second)
+
+
+def test_a_session_that_lost_its_prepared_statements_is_given_up(url: str) -> None:
+    """As behind a pooler that changes sessions, or after DISCARD ALL."""
+    lone = open_backend(f"{url}?pool_size=1")
+    lone.create_schema()
+    assert lone.reserve_pointer(REALM, "main", PointerRow(created_at=1))
+    for _ in range(10):  # psycopg prepares what comes again
+        assert lone.read_pointer(REALM, "main") is not None
+    connections = lone._connections  # type: ignore[attr-defined]
+    with connections.connection(writing=False) as connection:
+        connection.execute(b"DO $$ BEGIN EXECUTE 'DEALLOCATE ALL'; END $$")  # the driver knows the plain one
+    with pytest.raises(StoreUnavailable) as refused:
+        lone.read_pointer(REALM, "main")
+    assert refused.value.facts["sqlstate"] == "26000"
+    assert lone.read_pointer(REALM, "main") is not None
+    lone.close()
+
+
+def test_a_database_that_takes_no_connections_for_now_is_unavailable(
+    url: str, backend: Backend, fresh_postgres: Callable[[], str]
+) -> None:
+    """A restore shuts others out like this. The server says so after it has taken the password."""
+    name, elsewhere = urlsplit(url).path.strip("/"), fresh_postgres()
+    execute(elsewhere, f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
+    execute(elsewhere, f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
+    with pytest.raises(StoreUnavailable):
+        backend.read_pointer(REALM, "main")  # may meet the end of its session
+    with pytest.raises(StoreUnavailable, match="takes no connections now"):
+        backend.read_pointer(REALM, "main")
+    execute(elsewhere, f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
+    assert backend.read_pointer(REALM, "main") is None
+
+
+def test_a_database_that_was_made_again_under_its_name_is_noticed_before_anything_is_written(
+    url: str, backend: Backend, fresh_postgres: Callable[[], str]
+) -> None:
+    name, elsewhere = urlsplit(url).path.strip("/"), fresh_postgres()
+    first, second = PointerRow(created_at=1), PointerRow(version=2, created_at=1)
+    assert backend.reserve_pointer(REALM, "main", first)
+    before = backend.data_identity()
+    execute(
+        elsewhere,
+        f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'",
+        f'CREATE DATABASE "{name}_backup" TEMPLATE "{name}"',
+        f'DROP DATABASE "{name}" WITH (FORCE)',
+        f'ALTER DATABASE "{name}_backup" RENAME TO "{name}"',
+    )
+    with pytest.raises(StoreRestored):
+        backend.cas_pointer(REALM, "main", first, second)
+    assert backend.read_pointer(REALM, "main") == first
+    assert backend.data_identity() not in ("", before)
+    assert backend.cas_pointer(REALM, "main", first, second)

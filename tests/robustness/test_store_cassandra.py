@@ -126,7 +126,7 @@ def test_a_name_outlives_its_row_for_a_while_and_is_then_removed_by_who_lists(
 ) -> None:
     for key in ("gone", "stays"):
         assert backend.insert_mutable(realm, a_mutable(key))
-    assert backend.delete_mutable(realm, "lease", "gone", 1)
+    assert backend.delete_mutable(realm, a_mutable("gone"))
     assert [row.key for row in backend.list_mutable(realm, "lease")] == ["stays"]
     assert names_kept(backend, realm) == {"gone", "stays"}, "too young to be removed: its row may be on its way back"
     assert [row.key for row in later.list_mutable(realm, "lease")] == ["stays"]
@@ -138,7 +138,7 @@ def test_a_row_that_comes_back_while_its_old_name_is_removed_is_listed(
 ) -> None:
     """The insert comes between the serial read that finds no row and the removal of the name."""
     assert backend.insert_mutable(realm, a_mutable("k"))
-    assert backend.delete_mutable(realm, "lease", "k", 1)
+    assert backend.delete_mutable(realm, a_mutable("k"))
     read_many = mutable_rows._read_many
     came_back: list[bool] = []
 

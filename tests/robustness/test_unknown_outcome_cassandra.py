@@ -103,13 +103,13 @@ WRITES = {
     ),
     "update a mutable row": Write(
         lambda backend, realm: backend.insert_mutable(realm, mutable("k")),
-        lambda backend, realm: backend.update_mutable(realm, 1, mutable("k", 2, payload=LOST)),
+        lambda backend, realm: backend.update_mutable(realm, mutable("k"), mutable("k", 2, payload=LOST)),
         LOST,
         lambda backend, realm: backend.read_mutable(realm, "lease", "k") == mutable("k", 2, payload=LOST),
     ),
     "delete a mutable row": Write(
         lambda backend, realm: backend.insert_mutable(realm, mutable(KEY)),
-        lambda backend, realm: backend.delete_mutable(realm, "lease", KEY, 1),
+        lambda backend, realm: backend.delete_mutable(realm, mutable(KEY)),
         KEY.encode(),
         lambda backend, realm: backend.read_mutable(realm, "lease", KEY) is None,
     ),

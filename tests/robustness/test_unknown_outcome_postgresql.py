@@ -128,7 +128,7 @@ def test_a_lost_update_of_a_mutable_row_is_unknown(
     assert direct.insert_mutable(realm, first)
     marker = secrets.token_bytes(32)
     second = MutableRow(type="lease", key="k", version=2, created_at=CREATED_AT, payload=marker)
-    lose(proxy, marker, outcome, lambda: proxied.update_mutable(realm, 1, second))
+    lose(proxy, marker, outcome, lambda: proxied.update_mutable(realm, first, second))
     assert direct.read_mutable(realm, "lease", "k") == (second if outcome is Outcome.LANDED else first)
 
 

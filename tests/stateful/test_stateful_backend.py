@@ -158,7 +158,7 @@ class BackendMachine(RuleBasedStateMachine):
         created_at = there.created_at if there else 1
         row = MutableRow(type=type, key=key, version=version + 1, created_at=created_at, payload=payload)
         applies = there is not None and wrong_by == 0
-        assert self.backend.update_mutable(self.realms[realm], version + wrong_by, row) == applies
+        assert self.backend.update_mutable(self.realms[realm], self._expected(there, row, wrong_by), row) == applies
         if applies:
             self._keep(Table.MUTABLE, model_key, row)
 
@@ -166,11 +166,18 @@ class BackendMachine(RuleBasedStateMachine):
     def delete_mutable(self, realm: int, type: str, key: str, wrong_by: int) -> None:
         model_key = (self.realms[realm], type, key, 0, 0)
         there = self._row(Table.MUTABLE, model_key)
-        version = there.version if there else 1
         applies = there is not None and wrong_by == 0
-        assert self.backend.delete_mutable(self.realms[realm], type, key, version + wrong_by) == applies
+        row = MutableRow(type=type, key=key, created_at=1)
+        assert self.backend.delete_mutable(self.realms[realm], self._expected(there, row, wrong_by)) == applies
         if applies:
             del self.model[Table.MUTABLE][model_key]
+
+    def _expected(self, there: MutableRow | None, absent: MutableRow, wrong_by: int) -> MutableRow:
+        """What is there; half of what is wrong is the payload alone."""
+        expected = there or absent
+        if wrong_by > 0:
+            return msgspec.structs.replace(expected, payload=expected.payload + b"other")
+        return msgspec.structs.replace(expected, version=expected.version + wrong_by)
 
     @rule(realm=REALMS, type=TYPES, after=st.just("") | NAMES, limit=st.integers(1, 9))
     def list_mutable(self, realm: int, type: str, after: str, limit: int) -> None:

@@ -42,6 +42,9 @@ class CassandraBackend(Backend):
     def durability(self) -> Durability:
         return read_durability(self._calls)
 
+    def data_identity(self) -> str:
+        return schema.table_identity(self._calls)
+
     def close(self) -> None:
         self._moves.close()
         self._calls.close()
@@ -121,12 +124,12 @@ class CassandraBackend(Backend):
     def read_mutable(self, realm: str, type: str, key: str) -> MutableRow | None:
         return mutable_rows.read_mutable(self._calls, realm, type, key)
 
-    def update_mutable(self, realm: str, expected_version: int, row: MutableRow) -> bool:
+    def update_mutable(self, realm: str, expected: MutableRow, row: MutableRow) -> bool:
         check_mutable_row(row)
-        return mutable_rows.update_mutable(self._calls, realm, expected_version, row)
+        return mutable_rows.update_mutable(self._calls, realm, expected, row)
 
-    def delete_mutable(self, realm: str, type: str, key: str, expected_version: int) -> bool:
-        return mutable_rows.delete_mutable(self._calls, realm, type, key, expected_version)
+    def delete_mutable(self, realm: str, expected: MutableRow) -> bool:
+        return mutable_rows.delete_mutable(self._calls, realm, expected)
 
     def list_mutable(self, realm: str, type: str, *, after: str = "", limit: int = 1_000) -> list[MutableRow]:
         return mutable_rows.list_mutable(self._calls, realm, type, after=after, limit=limit)

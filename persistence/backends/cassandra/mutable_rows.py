@@ -30,8 +30,8 @@ _READ = "SELECT version, created_at, expires_at, payload FROM {ks}.mutable_rows 
 _INSERT = """INSERT INTO {ks}.mutable_rows (realm, type, key, version, created_at, expires_at, payload, stamp)
              VALUES (?, ?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS"""
 _UPDATE = """UPDATE {ks}.mutable_rows SET version = ?, created_at = ?, expires_at = ?, payload = ?, stamp = ?
-             WHERE realm = ? AND type = ? AND key = ? IF version = ?"""
-_DELETE = "DELETE FROM {ks}.mutable_rows WHERE realm = ? AND type = ? AND key = ? IF version = ?"
+             WHERE realm = ? AND type = ? AND key = ? IF version = ? AND payload = ?"""
+_DELETE = "DELETE FROM {ks}.mutable_rows WHERE realm = ? AND type = ? AND key = ? IF version = ? AND payload = ?"
 
 
 class Name(NamedTuple):
@@ -54,13 +54,13 @@ def read_mutable(calls: Calls, realm: str, type: str, key: str) -> MutableRow | 
     return None if found is None else _from_columns(type, key, found)
 
 
-def update_mutable(calls: Calls, realm: str, expected_version: int, row: MutableRow) -> bool:
+def update_mutable(calls: Calls, realm: str, expected: MutableRow, row: MutableRow) -> bool:
     values = (row.version, row.created_at, row.expires_at, row.payload, new_stamp())
-    return calls.lwt(_UPDATE, (*values, realm, row.type, row.key, expected_version))
+    return calls.lwt(_UPDATE, (*values, realm, row.type, row.key, expected.version, expected.payload))
 
 
-def delete_mutable(calls: Calls, realm: str, type: str, key: str, expected_version: int) -> bool:
-    return calls.lwt(_DELETE, (realm, type, key, expected_version))
+def delete_mutable(calls: Calls, realm: str, expected: MutableRow) -> bool:
+    return calls.lwt(_DELETE, (realm, expected.type, expected.key, expected.version, expected.payload))
 
 
 def list_mutable(calls: Calls, realm: str, type: str, *, after: str, limit: int) -> list[MutableRow]:

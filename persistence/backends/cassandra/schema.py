@@ -54,6 +54,7 @@ TABLES = (
 _SCHEMA_TABLE = """CREATE TABLE IF NOT EXISTS {{ks}}.headwater_schema (
                      key text PRIMARY KEY, version int, consistency text, owner text) WITH id = {id}"""
 _IS_THERE = "SELECT id FROM system_schema.tables WHERE keyspace_name = ? AND table_name = 'headwater_schema'"
+_POINTERS_ID = "SELECT id FROM system_schema.tables WHERE keyspace_name = ? AND table_name = 'pointers'"
 _READ = "SELECT version, consistency FROM {ks}.headwater_schema WHERE key = 'schema'"
 _WRITE = "INSERT INTO {ks}.headwater_schema (key, version, consistency) VALUES ('schema', ?, ?) IF NOT EXISTS"
 _LOCK = "INSERT INTO {ks}.headwater_schema (key, owner) VALUES ('creating', ?) IF NOT EXISTS USING TTL ?"
@@ -104,6 +105,12 @@ def check_schema(calls: Calls) -> None:
             found=consistency,
             expected=_consistency(calls),
         )
+
+
+def table_identity(calls: Calls) -> str:
+    """A keyspace that was dropped and made again has other tables. Files that were put back under them have not."""
+    found = calls.first_row(calls.read(_POINTERS_ID, (calls.options.keyspace,)))
+    return "" if found is None else str(found[0])
 
 
 def _read(calls: Calls) -> Row | None:

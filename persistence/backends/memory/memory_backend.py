@@ -172,21 +172,21 @@ class MemoryBackend(Backend):
         with self.store.lock:
             return self.store.mutable_rows.get(RowKey(realm, type, key))
 
-    def update_mutable(self, realm: str, expected_version: int, row: MutableRow) -> bool:
+    def update_mutable(self, realm: str, expected: MutableRow, row: MutableRow) -> bool:
         check_mutable_row(row)
         key = RowKey(realm, row.type, row.key)
         with self.store.lock:
             kept = self.store.mutable_rows.get(key)
-            if kept is None or kept.version != expected_version:
+            if kept is None or (kept.version, kept.payload) != (expected.version, expected.payload):
                 return False
             self.store.mutable_rows.put(key, row, self.store.next_revision())
             return True
 
-    def delete_mutable(self, realm: str, type: str, key: str, expected_version: int) -> bool:
-        row_key = RowKey(realm, type, key)
+    def delete_mutable(self, realm: str, expected: MutableRow) -> bool:
+        row_key = RowKey(realm, expected.type, expected.key)
         with self.store.lock:
             kept = self.store.mutable_rows.get(row_key)
-            if kept is None or kept.version != expected_version:
+            if kept is None or (kept.version, kept.payload) != (expected.version, expected.payload):
                 return False
             self._remove_mutable(row_key)
             return True

@@ -79,6 +79,9 @@ class PostgresqlBackend(SqlBackend):
         level = DurabilityLevel.WEAK if warnings else DurabilityLevel.DURABLE
         return Durability(level=level, settings=in_force, warnings=warnings)
 
+    def data_identity(self) -> str:
+        return self._connections.data_identity()
+
     def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
         return HintListener(self._connections.connect_alone, wake).stop
 

@@ -19,8 +19,9 @@ from psycopg.types.numeric import Int8BinaryDumper
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import QueuePool
 
-from headwater.persistence.backends.postgresql.postgresql_errors import connect_error, statement_error
-from headwater.schemas.errors import StoreUnavailable
+from headwater.persistence.backends.postgresql.postgresql_errors import connect_error, keeps_session, statement_error
+from headwater.persistence.backends.postgresql.postgresql_statements import DATA_IDENTITY
+from headwater.schemas.errors import StoreRestored, StoreUnavailable
 
 RV = TypeVar("RV")
 ConnectionParameters = dict[str, Any]
@@ -44,6 +45,8 @@ class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
     """psycopg waits for an answer for as long as the network stays silent; this one gives up."""
 
     answer_timeout_seconds: float | None = None
+    data_identity: str = ""
+    """Of the data that it was opened to."""
 
     def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
         return super().wait(gen, interval, self.answer_timeout_seconds if timeout is None else timeout)
@@ -59,7 +62,7 @@ class PostgresqlConnections:
         self._parameters = _with_limits(parameters, options)
         self.where = _where(parameters)
         self._pool = QueuePool(
-            self._connect,  # type: ignore[arg-type]
+            self._connect_checked,  # type: ignore[arg-type]
             pool_size=options.pool_size,
             max_overflow=0,
             timeout=options.pool_timeout_seconds,
@@ -68,6 +71,7 @@ class PostgresqlConnections:
         )
         self._process = os.getpid()
         self._closed = False
+        self._data_identity = ""
 
     @contextmanager
     def connection(self, *, writing: bool) -> Iterator[BoundedConnection]:
@@ -79,13 +83,20 @@ class PostgresqlConnections:
             yield connection
             healthy = True
         except (psycopg.Error, OverflowError, UnicodeError) as error:
-            healthy = not connection.broken and connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+            healthy = keeps_session(error, connection)
             raise statement_error(error, self.where, writing=writing) from error
         finally:
             if not healthy:
                 connection.close()
                 pooled.invalidate()
             pooled.close()
+
+    def data_identity(self) -> str:
+        """As the server says now. Connections that were opened before the tables were made learn it here."""
+        with self.connection(writing=False) as connection:
+            connection.data_identity = _read_data_identity(connection)
+        self._data_identity = self._data_identity or connection.data_identity
+        return connection.data_identity
 
     def connect_alone(self) -> BoundedConnection:
         """Outside the pool, for who keeps a connection for itself; the caller closes it."""
@@ -104,7 +115,7 @@ class PostgresqlConnections:
             self._process, self._pool = os.getpid(), self._pool.recreate()
         try:
             pooled = self._pool.connect()
-            while _is_stale(cast(BoundedConnection, pooled.driver_connection)):
+            while self._is_spent(cast(BoundedConnection, pooled.driver_connection)):
                 pooled.invalidate()
                 pooled.close()
                 pooled = self._pool.connect()
@@ -112,12 +123,48 @@ class PostgresqlConnections:
             raise connect_error(error, self.where) from None
         return pooled
 
+    def _connect_checked(self) -> BoundedConnection:
+        """For the pool. ⚠ A database that is another than before (a standby took over, a dump was restored) is noticed before
+        anything is sent to it: what was prepared for the old data is not written into the new."""
+        connection = self._connect()
+        try:
+            connection.data_identity = _read_data_identity(connection)
+            if self._is_of_old_data(connection):
+                self._data_identity = connection.data_identity
+                raise StoreRestored(
+                    f"PostgreSQL at {self.where} holds other data than before; nothing was changed.",
+                    field="store",
+                )
+        except BaseException:
+            connection.close()
+            raise
+        self._data_identity = connection.data_identity or self._data_identity
+        return connection
+
+    def _is_spent(self, connection: BoundedConnection) -> bool:
+        return self._is_of_old_data(connection) or _is_stale(connection)
+
+    def _is_of_old_data(self, connection: BoundedConnection) -> bool:
+        known = self._data_identity
+        return bool(known and connection.data_identity) and known != connection.data_identity
+
     def _connect(self) -> BoundedConnection:
         connection = BoundedConnection.connect(autocommit=True, **self._parameters)
         connection.answer_timeout_seconds = self._options.answer_timeout_seconds
         # One type for every int, so that a statement is prepared once and not once for each size of its numbers.
         connection.adapters.register_dumper(int, Int8BinaryDumper)
         return connection
+
+
+def _read_data_identity(connection: BoundedConnection) -> str:
+    """Empty where the server does not tell: not every service that speaks PostgreSQL's protocol has these functions."""
+    try:
+        row = connection.execute(DATA_IDENTITY.encode()).fetchone()
+    except psycopg.DatabaseError:
+        if connection.broken:
+            raise
+        return ""
+    return str(row[0]) if row else ""
 
 
 def _is_stale(connection: BoundedConnection) -> bool:

@@ -6,6 +6,8 @@ nothing: the server may have committed before. And no message of ours repeats a 
 
 from __future__ import annotations
 
+from typing import Any
+
 import psycopg
 from psycopg import errors
 from sqlalchemy.exc import TimeoutError as PoolTimeout
@@ -34,6 +36,24 @@ _DENIED = (
     "is not permitted to log in",
     "permission denied",
 )
+_PASSES = (
+    "starting up",
+    "shutting down",
+    "in recovery mode",
+    "accepting connections",
+    "too many connections",
+    "remaining connection slots",
+    "terminating connection",
+    "administrator command",
+)
+"""Words of a server that is not ready, or full: some of them come after the password was taken."""
+
+_SESSION_STAYS_GOOD = frozenset({"40P01", "42501", "42P01", "55P03", "57014"})
+"""Deadlock, no right, no table, lock timeout, statement timeout: about one statement, as are the classes below."""
+_SESSION_STAYS_GOOD_CLASSES = frozenset({"22", "23", "54"})
+
+_OF_THE_SESSION = frozenset({"26000", "42P05"})
+"""Prepared statements that are gone, or there already: another session has none of it."""
 
 
 def connect_error(error: Exception, where: str) -> HeadwaterError:
@@ -43,6 +63,8 @@ def connect_error(error: Exception, where: str) -> HeadwaterError:
             f"all connections to {where} are busy.", field="store", remedy="Try again, or raise `pool_size` in the URL."
         )
     words = _one_line(error)
+    if any(sign in words for sign in _PASSES):
+        return StoreUnavailable(f"PostgreSQL at {where} takes no connections now: {words}.", field="store", remedy="Try again.")
     if any(sign in words for sign in _DENIED) or ("role " in words and "does not exist" in words):
         return StoreAccessDenied(
             f"PostgreSQL at {where} refused the login: {words}.", field="store", remedy="Check user and password in the URL."
@@ -58,6 +80,16 @@ def connect_error(error: Exception, where: str) -> HeadwaterError:
     return StoreUnavailable(
         f"PostgreSQL at {where} cannot be reached: {words}.", field="store", remedy="Check that it runs, and the URL."
     )
+
+
+def keeps_session(error: Exception, connection: psycopg.Connection[Any]) -> bool:
+    """Whether the session is as good as before. ⚠ Only where the error is known to be about one statement: a session that was
+    opened while the server was read-only refuses every write, though a new one would take it."""
+    if connection.broken or connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+        return False
+    if not isinstance(error, psycopg.Error) or error.sqlstate is None:
+        return isinstance(error, NOT_SENT)
+    return error.sqlstate in _SESSION_STAYS_GOOD or error.sqlstate[:2] in _SESSION_STAYS_GOOD_CLASSES
 
 
 def statement_error(error: Exception, where: str, *, writing: bool) -> HeadwaterError:
@@ -91,7 +123,14 @@ def _answered(error: psycopg.Error, sqlstate: str, where: str) -> HeadwaterError
     if sqlstate in ("XX001", "XX002"):
         return Corruption(f"PostgreSQL at {where}: {words}.", remedy="Restore it from a backup.", sqlstate=sqlstate)
     if sqlstate == "25006":
-        return StoreRefused(f"PostgreSQL at {where} is read-only.", field="store", remedy="Name the primary server in the URL.")
+        return StoreUnavailable(
+            f"PostgreSQL at {where} is read-only.",
+            field="store",
+            remedy="Try again when it takes writes, or name the primary server in the URL.",
+            sqlstate=sqlstate,
+        )
+    if sqlstate in _OF_THE_SESSION or "cached plan" in words:
+        return StoreUnavailable(f"PostgreSQL at {where}: {words}.", field="store", remedy="Try again.", sqlstate=sqlstate)
     return StoreRefused(f"PostgreSQL at {where}: {words}.", field="store", remedy="Check the schema.", sqlstate=sqlstate)
 
 

@@ -71,6 +71,12 @@ SAMPLE_BLOCKS = "SELECT pg_relation_size(%s::regclass) / current_setting('block_
 LOCK_SCHEMA = "SELECT pg_advisory_xact_lock(7310584512042869)"
 """Whoever creates the schema holds this until its transaction ends; the number means nothing but this."""
 
+DATA_IDENTITY = f"""SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE coalesce(
+ (SELECT system_identifier::text FROM pg_control_system()) || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8) || '/' ||
+ (SELECT oid FROM pg_database WHERE datname = current_database()) || '/' || to_regclass('{pointers.name}')::oid, '') END"""
+"""Cluster, timeline (a promotion or a recovery to a point in time begins a new one), database and table (a restored dump has
+others). Empty on a standby, and where the tables are not there yet."""
+
 DURABILITY = "SELECT name, setting FROM pg_settings WHERE name IN ('fsync', 'synchronous_commit', 'full_page_writes')"
 
 

@@ -112,13 +112,13 @@ class SqlBackend(Backend):
         found = self._read(self._statements.read_mutable, (realm, type, key))
         return mutable_row(found[0]) if found else None
 
-    def update_mutable(self, realm: str, expected_version: int, row: MutableRow) -> bool:
+    def update_mutable(self, realm: str, expected: MutableRow, row: MutableRow) -> bool:
         check_mutable_row(row)
         new = (row.version, row.created_at, row.expires_at, self._clock.now_micros(), row.payload)
-        return self._write(self._statements.update_mutable, (*new, realm, row.type, row.key, expected_version)) == 1
+        return self._write(self._statements.update_mutable, (*new, *_as_expected(realm, expected))) == 1
 
-    def delete_mutable(self, realm: str, type: str, key: str, expected_version: int) -> bool:
-        return self._write(self._statements.delete_mutable, (realm, type, key, expected_version)) == 1
+    def delete_mutable(self, realm: str, expected: MutableRow) -> bool:
+        return self._write(self._statements.delete_mutable, _as_expected(realm, expected)) == 1
 
     def list_mutable(self, realm: str, type: str, *, after: str = "", limit: int = 1_000) -> list[MutableRow]:
         statement = self._statements.list_mutable
@@ -173,6 +173,10 @@ class SqlBackend(Backend):
             values |= {f"to_{column}": value for column, value in zip(columns, end, strict=True)}
         statement = self._statements.page(table, after=after, bounded=end is not None)
         return self._read(statement, statement.bind(**values, limit=SCAN_PAGE_ROWS))
+
+
+def _as_expected(realm: str, row: MutableRow) -> Row:
+    return realm, row.type, row.key, row.version, row.payload
 
 
 def check_versions(found: Sequence[int]) -> None:

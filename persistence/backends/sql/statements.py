@@ -120,15 +120,16 @@ class Statements:
             mutable_rows.c.type == bindparam("type_"),
             mutable_rows.c.key == bindparam("key_"),
         )
-        at_version = (*this_one, mutable_rows.c.version == bindparam("expected_version"))
+        same_version = mutable_rows.c.version == bindparam("expected_version")
+        as_expected = (*this_one, same_version, mutable_rows.c.payload == bindparam("expected_payload"))
         columns = [mutable_rows.c[name] for name in MUTABLE_COLUMNS]
         mutable = ("version", "created_at", "expires_at", "payload")
         self.insert_mutable = self.compiled(self._insert(mutable_rows).on_conflict_do_nothing())
         self.read_mutable = self.compiled(select(*columns).where(*this_one))
         new_values: dict[str, Any] = {name: bindparam(name) for name in mutable}
         new_values["revision"] = self._next_revision(mutable_rows, bindparam("revision", type_=BigInteger))
-        self.update_mutable = self.compiled(update(mutable_rows).where(*at_version).values(new_values))
-        self.delete_mutable = self.compiled(delete(mutable_rows).where(*at_version))
+        self.update_mutable = self.compiled(update(mutable_rows).where(*as_expected).values(new_values))
+        self.delete_mutable = self.compiled(delete(mutable_rows).where(*as_expected))
         self.list_mutable = self.compiled(
             select(*columns)
             .where(

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
+from headwater.persistence.backends.sqlite.sqlite_errors import is_read_only
 from headwater.schemas.errors import OutcomeUnknown, StoreUnavailable
 
 GROUP_MAX = 64
@@ -75,7 +76,7 @@ class GroupCommit:
             committing = True
             connection.execute("COMMIT")
         except BaseException as error:
-            self._writer.abandon(in_doubt=committing)
+            self._writer.abandon(in_doubt=committing or is_read_only(error))
             for job in jobs:
                 job.error = job.error or self._error(error, committing)
             if not isinstance(error, Exception):

@@ -60,6 +60,9 @@ class SqliteBackend(SqlBackend):
         level = DurabilityLevel.WEAK if warnings else DurabilityLevel.DURABLE
         return Durability(level=level, settings=in_force, warnings=warnings)
 
+    def data_identity(self) -> str:
+        return str(self._connections.check_read_copy())
+
     def close(self) -> None:
         self._commits.exclusively(self._connections.close)
 

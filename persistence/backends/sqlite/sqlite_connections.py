@@ -15,7 +15,7 @@ from urllib.parse import quote
 import msgspec
 
 from headwater.persistence.backends.sqlite.sqlite_errors import CREATE_REMEDY, is_busy, sqlite_error
-from headwater.schemas.errors import InvalidStoreUrl, StoreNotCreated, StoreUnavailable
+from headwater.schemas.errors import InvalidStoreUrl, StoreNotCreated, StoreRestored, StoreUnavailable
 
 PAGE_BYTES = 8_192
 CACHE_KIB = 8_192
@@ -36,6 +36,9 @@ _abandoned_after_fork: list[object] = []
 """A child process must neither use nor close connections of its parent: they are kept here, untouched, for ever."""
 
 
+_Copy = tuple[int, int]
+
+
 class SqliteConnections:
     def __init__(self, path: Path, options: SqliteOptions) -> None:
         self.path = path
@@ -44,6 +47,8 @@ class SqliteConnections:
         self._readers: deque[sqlite3.Connection] = deque()
         self._process = os.getpid()
         self._closed = False
+        self._read_copy: _Copy | None = None
+        self._written_copy: _Copy | None = None
 
     @contextmanager
     def reader(self) -> Iterator[sqlite3.Connection]:
@@ -83,11 +88,45 @@ class SqliteConnections:
         while True:
             try:
                 self._writer.execute("BEGIN IMMEDIATE")
-                return self._writer
+                break
             except sqlite3.OperationalError as error:
                 if not is_busy(error) or time.monotonic() > deadline:
                     raise
             time.sleep(random.uniform(*LOCK_POLL_SECONDS))  # noqa: S311 — spreads waiters, guards nothing
+        self._check_written_copy(self._writer)
+        return self._writer
+
+    # Which copy of the data it is: the inode, and SQLite's schema cookie, which the online backup changes in its target.
+
+    def check_read_copy(self) -> int:
+        """The cookie; `StoreRestored` if the file has been replaced since this was asked last."""
+        with self.reader() as connection:
+            copy = self._copy_of(connection)
+        if self._read_copy is not None and self._read_copy != copy:
+            self._read_copy = None
+            self._close_readers()  # they may have the old file open
+            raise self._restored()
+        self._read_copy = copy
+        return copy[1]
+
+    def _check_written_copy(self, writer: sqlite3.Connection) -> None:
+        """⚠ In every writing transaction: what was prepared for the data as they were is not written into others."""
+        copy = self._copy_of(writer)
+        if self._written_copy is not None and self._written_copy != copy:
+            self._written_copy = None
+            self.abandon(in_doubt=True)
+            self._close_readers()
+            raise self._restored()
+        self._written_copy = copy
+
+    def _copy_of(self, connection: sqlite3.Connection) -> _Copy:
+        try:
+            return self.path.stat().st_ino, connection.execute("PRAGMA schema_version").fetchone()[0]
+        except FileNotFoundError:
+            raise StoreUnavailable(f"{self.path} is gone.", field="store", remedy="Put the file back.") from None
+
+    def _restored(self) -> StoreRestored:
+        return StoreRestored(f"{self.path} holds another copy of the data than before; nothing was changed.", field="store")
 
     def abandon(self, *, in_doubt: bool) -> None:
         if self._writer is None:
@@ -131,8 +170,11 @@ class SqliteConnections:
         if self._writer is not None:
             self._writer.close()
             self._writer = None
-        while self._readers:
-            self._readers.pop().close()
+        self._close_readers()
+
+    def _close_readers(self) -> None:
+        while (reader := self._idle_reader()) is not None:
+            reader.close()
 
     def read_pragmas(self, *names: str) -> dict[str, str]:
         """As the writing connection has them in force."""

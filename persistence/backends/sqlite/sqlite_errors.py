@@ -27,6 +27,12 @@ def is_busy(error: sqlite3.Error) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE in _BUSY
 
 
+def is_read_only(error: BaseException) -> bool:
+    """⚠ A connection that was opened while the file could not be written, or whose file was moved, stays read-only for ever:
+    only a new one can tell whether that is over."""
+    return getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE == sqlite3.SQLITE_READONLY
+
+
 def sqlite_error(error: Exception, path: str, *, committing: bool = False) -> Exception:
     """While `committing`, only "busy" is known to have changed nothing: a commit that failed to reach the disk may be found
     there by the next process that recovers the log."""

@@ -49,20 +49,20 @@ class Alarms:
         if before is None:
             self._backend.insert_mutable(SYSTEM_REALM, row)
         elif _alarm(before).message != alarm.message:
-            self._backend.update_mutable(SYSTEM_REALM, before.version, row)
+            self._backend.update_mutable(SYSTEM_REALM, before, row)
         return alarm
 
     def clear(self, realm: str, shard: int) -> None:
         row = self._backend.read_mutable(SYSTEM_REALM, ALARM_TYPE, _key(realm, shard))
         if row is not None:
-            self._backend.delete_mutable(SYSTEM_REALM, ALARM_TYPE, row.key, row.version)
+            self._backend.delete_mutable(SYSTEM_REALM, row)
 
     def forget(self, prefix: str) -> None:
         """Those of a realm that is gone."""
         for row in self._backend.list_mutable(SYSTEM_REALM, ALARM_TYPE, after=prefix):
             if not row.key.startswith(prefix):
                 return
-            self._backend.delete_mutable(SYSTEM_REALM, ALARM_TYPE, row.key, row.version)
+            self._backend.delete_mutable(SYSTEM_REALM, row)
 
     def list(self) -> list[Alarm]:
         return [_alarm(row) for row in self._backend.list_mutable(SYSTEM_REALM, ALARM_TYPE)]

@@ -82,13 +82,13 @@ class Generations:
     def forget(self, realm: str) -> None:
         row = self._backend.read_mutable(SYSTEM_REALM, GENERATION_TYPE, realm)
         if row is not None:
-            self._backend.delete_mutable(SYSTEM_REALM, GENERATION_TYPE, realm, row.version)
+            self._backend.delete_mutable(SYSTEM_REALM, row)
 
     def _replace(self, before: Generation, after: Generation) -> bool:
         row = self._backend.read_mutable(SYSTEM_REALM, GENERATION_TYPE, before.realm)
         if row is None or _generation(row) != before:
             return False
-        return self._backend.update_mutable(SYSTEM_REALM, row.version, self._row(row, after))
+        return self._backend.update_mutable(SYSTEM_REALM, row, self._row(row, after))
 
     def _row(self, before: MutableRow | None, generation: Generation) -> MutableRow:
         return MutableRow(

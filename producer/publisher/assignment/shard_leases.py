@@ -110,7 +110,7 @@ class Leases:
             if not row.key.startswith(prefix):
                 return
             if self._is_free(row):
-                self._backend.delete_mutable(SYSTEM_REALM, LEASE_TYPE, row.key, row.version)
+                self._backend.delete_mutable(SYSTEM_REALM, row)
 
     # ── publishers ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -122,7 +122,7 @@ class Leases:
     def leave(self) -> None:
         row = self._backend.read_mutable(SYSTEM_REALM, MEMBER_TYPE, self.holder)
         if row is not None:
-            self._backend.delete_mutable(SYSTEM_REALM, MEMBER_TYPE, row.key, row.version)
+            self._backend.delete_mutable(SYSTEM_REALM, row)
 
     def members(self) -> list[str]:
         """Of all live publishers, in one order for all; the rows of dead ones are removed some time later."""
@@ -131,7 +131,7 @@ class Leases:
             if row.expires_at > now:
                 live.append(row.key)
             elif row.expires_at < now - 60_000_000:
-                self._backend.delete_mutable(SYSTEM_REALM, MEMBER_TYPE, row.key, row.version)
+                self._backend.delete_mutable(SYSTEM_REALM, row)
         return sorted(live)
 
     # ── rows ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -154,7 +154,7 @@ class Leases:
     def _write(self, before: MutableRow | None, row: MutableRow) -> bool:
         if before is None:
             return self._backend.insert_mutable(SYSTEM_REALM, row)
-        return self._backend.update_mutable(SYSTEM_REALM, before.version, row)
+        return self._backend.update_mutable(SYSTEM_REALM, before, row)
 
     def _is_there(self, row: MutableRow) -> bool:
         """An earlier attempt without an answer may have landed: then the row is ours, with a version that we did not know."""

@@ -80,6 +80,7 @@ class RealmHeads:
         self._closing = threading.Event()
         self._moved = MovedPointers(kernel)
         self._swept_at = float("-inf")
+        self._epoch = kernel.store.restores.epoch
         self.ready = threading.Event()
         """Set when every pointer has been read once."""
         self._thread = threading.Thread(target=self._poll_until_closed, name="publisher-heads", daemon=True)
@@ -148,6 +149,7 @@ class RealmHeads:
     def _poll_until_closed(self) -> None:
         while not self._closing.is_set():
             try:
+                self._forget_if_restored()
                 if time.monotonic() - self._swept_at > SWEEP_SECONDS:
                     self.sweep()
                 else:
@@ -156,6 +158,15 @@ class RealmHeads:
                 _log.warning("%s: the store was not asked for moves: %s", self._kernel.realm, error)
                 self._closing.wait(1.0)
             self._closing.wait(self._poll_seconds())
+
+    def _forget_if_restored(self) -> None:
+        """Rows of a store that was restored count on from older versions, and so do its moves: all of them are read again."""
+        restores = self._kernel.store.restores
+        restores.check_if_due()
+        if self._epoch != restores.epoch:
+            self._epoch, self._swept_at = restores.epoch, float("-inf")
+            with self._lock:
+                self._rows.clear()
 
     def _poll(self) -> None:
         for name, row in self._moved.read_moved(self._is_news).items():

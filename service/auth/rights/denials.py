@@ -133,7 +133,7 @@ class Denials:
         if there is None:
             backend.insert_mutable(instance, row)
         else:
-            backend.update_mutable(instance, there.version, row)
+            backend.update_mutable(instance, there, row)
 
     def _first_slot(self, instance: str) -> int:
         """Behind the newest row of this ring."""

@@ -81,7 +81,7 @@ class RealmRights:
 
 
 class _Heads:
-    """How far pointers were known to have come."""
+    """Which entries are the newest of pointers. Ids, not numbers: a store that was restored gives the numbers again."""
 
     def __init__(self, watch: HeadWatch) -> None:
         self._watch = watch
@@ -91,30 +91,30 @@ class _Heads:
         """One that this process has just made is not absent any more."""
         self._absent.pop(pointer, None)
 
-    def known(self, pointers: Sequence[str]) -> tuple[int, ...] | None:
-        seqs = []
+    def known(self, pointers: Sequence[str]) -> tuple[bytes, ...] | None:
+        entry_ids = []
         for pointer in pointers:
             head = self._watch.known(pointer)
             if head is not None:
-                seqs.append(head.seq)
+                entry_ids.append(head.newest.entry_id)
             elif time.monotonic() - self._absent.get(pointer, -ABSENT_SECONDS) < ABSENT_SECONDS:
-                seqs.append(0)
+                entry_ids.append(b"")
             else:
                 return None
-        return tuple(seqs)
+        return tuple(entry_ids)
 
-    def read(self, pointers: Sequence[str]) -> tuple[int, ...]:
-        seqs = []
+    def read(self, pointers: Sequence[str]) -> tuple[bytes, ...]:
+        entry_ids = []
         for pointer in pointers:
             try:
-                seqs.append(self._watch.head(pointer).seq)
+                entry_ids.append(self._watch.head(pointer).newest.entry_id)
                 self._absent.pop(pointer, None)
             except PointerNotFound:
                 if len(self._absent) >= KEPT_MAX:
                     self._absent.clear()
                 self._absent[pointer] = time.monotonic()
-                seqs.append(0)
-        return tuple(seqs)
+                entry_ids.append(b"")
+        return tuple(entry_ids)
 
 
 class _CachedRights(Generic[T]):
@@ -122,7 +122,7 @@ class _CachedRights(Generic[T]):
 
     def __init__(self, heads: _Heads) -> None:
         self._heads = heads
-        self._values: OrderedDict[Hashable, tuple[tuple[int, ...], T]] = OrderedDict()
+        self._values: OrderedDict[Hashable, tuple[tuple[bytes, ...], T]] = OrderedDict()
         self._lock = threading.Lock()
 
     def known(self, key: Hashable, pointers: Sequence[str]) -> tuple[T] | None:
@@ -134,10 +134,10 @@ class _CachedRights(Generic[T]):
         known = self.known(key, pointers)
         if known is not None:
             return known[0]
-        seqs = self._heads.read(pointers)  # before the records: what changes in between is noticed by the numbers
+        heads = self._heads.read(pointers)  # before the records: what changes in between is noticed by the ids
         value = read()
         with self._lock:
-            self._values[key] = (seqs, value)
+            self._values[key] = (heads, value)
             self._values.move_to_end(key)
             if len(self._values) > KEPT_MAX:
                 self._values.popitem(last=False)

@@ -143,7 +143,7 @@ class SigningKeys:
         try:
             if row is None:
                 return self._store.backend.insert_mutable(instance, new)
-            return self._store.backend.update_mutable(instance, row.version, new)
+            return self._store.backend.update_mutable(instance, row, new)
         except OutcomeUnknown:
             return False  # the next look tells
 

@@ -190,7 +190,7 @@ def forget_answers(store_url: str) -> None:
         rows = kernel.store.backend.list_mutable(kernel.realm, IDEMPOTENCY_TYPE)
         assert rows
         for row in rows:
-            assert kernel.store.backend.delete_mutable(kernel.realm, row.type, row.key, row.version)
+            assert kernel.store.backend.delete_mutable(kernel.realm, row)
 
 
 def test_clients_are_told_how_long_a_key_counts(lake: IcebergLake) -> None:

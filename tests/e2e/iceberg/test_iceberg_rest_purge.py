@@ -164,7 +164,7 @@ def test_a_task_belongs_to_one_runner_until_its_lease_is_over(branch: LakeBranch
     backend, realm = branch.kernel.store.backend, branch.kernel.realm
     (lease,) = backend.list_mutable(realm, task_runner.LEASE_TYPE)
     over = msgspec.structs.replace(lease, version=lease.version + 1, expires_at=lease.created_at)
-    assert backend.update_mutable(realm, lease.version, over)
+    assert backend.update_mutable(realm, lease, over)
     assert other.run_realm(branch.kernel) == 1
 
 

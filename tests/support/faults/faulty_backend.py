@@ -214,11 +214,11 @@ class FaultyBackend(Backend):
     def read_mutable(self, realm: str, type: str, key: str) -> MutableRow | None:
         return self._do("read_mutable", lambda: self.inner.read_mutable(realm, type, key))
 
-    def update_mutable(self, realm: str, expected_version: int, row: MutableRow) -> bool:
-        return self._do("update_mutable", lambda: self.inner.update_mutable(realm, expected_version, row))
+    def update_mutable(self, realm: str, expected: MutableRow, row: MutableRow) -> bool:
+        return self._do("update_mutable", lambda: self.inner.update_mutable(realm, expected, row))
 
-    def delete_mutable(self, realm: str, type: str, key: str, expected_version: int) -> bool:
-        return self._do("delete_mutable", lambda: self.inner.delete_mutable(realm, type, key, expected_version))
+    def delete_mutable(self, realm: str, expected: MutableRow) -> bool:
+        return self._do("delete_mutable", lambda: self.inner.delete_mutable(realm, expected))
 
     def list_mutable(self, realm: str, type: str, *, after: str = "", limit: int = 1_000) -> list[MutableRow]:
         return self._do("list_mutable", lambda: self.inner.list_mutable(realm, type, after=after, limit=limit))

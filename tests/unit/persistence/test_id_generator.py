@@ -311,8 +311,8 @@ class FaultyMemory(MemoryBackend):
     def insert_mutable(self, realm: str, row: MutableRow) -> bool:
         return self._faulty(lambda: MemoryBackend.insert_mutable(self, realm, row))
 
-    def update_mutable(self, realm: str, expected_version: int, row: MutableRow) -> bool:
-        return self._faulty(lambda: MemoryBackend.update_mutable(self, realm, expected_version, row))
+    def update_mutable(self, realm: str, expected: MutableRow, row: MutableRow) -> bool:
+        return self._faulty(lambda: MemoryBackend.update_mutable(self, realm, expected, row))
 
 
 FAULTS = ["unavailable", "not landed", "landed", "landed, said not"]

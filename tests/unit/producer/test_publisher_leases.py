@@ -76,7 +76,7 @@ def test_a_renewal_whose_answer_was_lost_is_still_ours() -> None:
     there = world.backend.read_mutable(SYSTEM_REALM, LEASE_TYPE, "r/0")
     assert there is not None
     landed = msgspec.structs.replace(there, version=there.version + 1)
-    assert world.backend.update_mutable(SYSTEM_REALM, there.version, landed)
+    assert world.backend.update_mutable(SYSTEM_REALM, there, landed)
     assert world.one.renew(lease) and not lease.lost
 
 

@@ -22,6 +22,7 @@ from headwater.schemas.errors import (
     OutcomeUnknown,
     StoreNotCreated,
     StoreRefused,
+    StoreRestored,
     StoreUnavailable,
     StoreVersionMismatch,
 )
@@ -231,4 +232,53 @@ def test_a_forked_child_opens_connections_of_its_own(tmp_path: Path) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     backend.add_name(REALM, "later")
     assert backend.list_names(REALM) == ["child", "later", "parent"]
+    backend.close()
+
+
+# ── another copy of the data ────────────────────────────────────────────────────────────────────────────────
+
+
+def copied(source: Path, target: Path) -> None:
+    """SQLite's own online backup."""
+    with closing(sqlite3.connect(source)) as one, closing(sqlite3.connect(target)) as two:
+        one.backup(two)
+
+
+def test_a_backup_that_was_put_back_underneath_is_noticed_before_anything_is_written(tmp_path: Path) -> None:
+    path, backup = tmp_path / "store.db", tmp_path / "backup.db"
+    backend = open_sqlite(url_of(path))
+    backend.create_schema()
+    assert backend.reserve_pointer(REALM, "main", pointer(1))
+    before = backend.data_identity()
+    copied(path, backup)
+    backend.write_objects(REALM, [ObjectRow(1, "note", 1, b"lost")])
+    copied(backup, path)
+    with pytest.raises(StoreRestored):
+        backend.commit(REALM, "main", pointer(1), pointer(2), [ObjectRow(2, "note", 1, b"rests on what was lost")])
+    assert backend.fetch_objects(REALM, [1, 2]) == {}
+    with pytest.raises(StoreRestored):
+        backend.data_identity()
+    assert backend.data_identity() != before
+    assert backend.commit(REALM, "main", pointer(1), pointer(2), [])
+    backend.close()
+
+
+def test_a_file_that_was_replaced_by_another_is_not_written_into_the_air(tmp_path: Path) -> None:
+    """Who has the old file open goes on writing into it, though nobody will ever find it again."""
+    path, backup = tmp_path / "store.db", tmp_path / "backup.db"
+    backend = open_sqlite(url_of(path))
+    backend.create_schema()
+    assert backend.reserve_pointer(REALM, "main", pointer(1))
+    copied(path, backup)
+    assert backend.cas_pointer(REALM, "main", pointer(1), pointer(2))
+    for of_the_old in tmp_path.glob("store.db*"):
+        of_the_old.unlink()
+    with pytest.raises(StoreUnavailable, match="is gone"):
+        backend.cas_pointer(REALM, "main", pointer(2), pointer(3))
+    backup.rename(path)
+    with pytest.raises(StoreRestored):
+        backend.cas_pointer(REALM, "main", pointer(2), pointer(3))
+    assert not backend.cas_pointer(REALM, "main", pointer(2), pointer(3))
+    assert backend.read_pointer(REALM, "main") == pointer(1)
+    assert backend.cas_pointer(REALM, "main", pointer(1), pointer(2))
     backend.close()
