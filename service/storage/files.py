@@ -38,8 +38,7 @@ class LocalFiles:
     def read(self, location: str) -> bytes:
         path = Path(local_path(location))
         try:
-            if path.stat().st_size > FILE_BYTES_MAX:
-                raise MalformedMetadata(f"{location[:200]} has more than {FILE_BYTES_MAX} bytes.", field="metadata-location")
+            check_size(location, path.stat().st_size)
             return path.read_bytes()
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError, ValueError):
             raise no_file(location) from None
@@ -79,9 +78,14 @@ class RemoteFiles:
     def read(self, location: str) -> bytes:
         try:
             with self._io.new_input(location).open() as file:
+                file.seek(0, os.SEEK_END)  # ⚠ bounded before it is read: any object of the warehouse can be named
+                check_size(location, file.tell())
+                file.seek(0)
                 return bytes(file.read())
         except FileNotFoundError:
             raise no_file(location) from None
+        except MalformedMetadata:
+            raise
         except Exception as error:
             raise StoreUnavailable(f"{location[:200]} cannot be read: {error}.") from error
 
@@ -109,9 +113,18 @@ def unpacked(location: str, content: bytes) -> bytes:
             plain = packed.read(FILE_BYTES_MAX + 1)
     except (OSError, EOFError) as error:
         raise MalformedMetadata(f"{location[:200]} is no gzip file: {error}.", field="metadata-location") from None
-    if len(plain) > FILE_BYTES_MAX:
-        raise MalformedMetadata(f"{location[:200]} is too large.", field="metadata-location")
+    check_size(location, len(plain))
     return plain
+
+
+def check_size(location: str, size_bytes: int) -> None:
+    """⚠ The same bound for reading and writing: what is committed can be read again."""
+    if size_bytes > FILE_BYTES_MAX:
+        raise MalformedMetadata(
+            f"{location[:200]} has more than {FILE_BYTES_MAX} bytes.",
+            field="metadata-location",
+            remedy="Expire snapshots or remove properties: metadata must stay below this size.",
+        )
 
 
 def no_file(location: str) -> MalformedMetadata:

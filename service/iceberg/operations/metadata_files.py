@@ -22,7 +22,7 @@ from headwater.schemas.errors import MalformedMetadata
 from headwater.service.iceberg.metadata.new_table import whole
 from headwater.service.iceberg.metadata.shapes import Plain
 from headwater.service.iceberg.operations.metadata_cache import MetadataCache
-from headwater.service.storage.files import Files, unpacked
+from headwater.service.storage.files import Files, check_size, unpacked
 
 if TYPE_CHECKING:
     from headwater.service.storage.locations import Warehouse
@@ -92,7 +92,9 @@ class MetadataFiles:
         if kept is not None:
             return kept
         spelled = self.warehouse.check(location, "metadata-location")
-        return self._keep(MetadataFile(location, unpacked(location, self._files.read(spelled))))
+        file = MetadataFile(location, unpacked(location, self._files.read(spelled)))
+        _check_is_metadata(file)
+        return self._keep(file)
 
     def write(
         self,
@@ -107,6 +109,7 @@ class MetadataFiles:
         packed = properties.get(CODEC, "none").lower() == "gzip"
         name = f"{next_version(previous):05d}-{uuid.uuid4()}{'.gz' if packed else ''}.metadata.json"
         location = f"{self.warehouse.check(folder)}/{name}"
+        check_size(location, len(json))
         self._files.write_new(location, gzip.compress(json, 1) if packed else json)
         if previous is not None:
             self._kept.supersede((self.warehouse.root, previous))
@@ -118,6 +121,13 @@ class MetadataFiles:
 
     def _keep(self, file: MetadataFile) -> MetadataFile:
         return self._kept.keep((self.warehouse.root, file.location), file)
+
+
+def _check_is_metadata(file: MetadataFile) -> None:
+    """⚠ A commit may name any file of the warehouse; only metadata of a table or view is ever shown."""
+    parts = file.plain.keys()
+    if not ({"format-version", "location"} <= parts and ({"view-uuid", "versions"} <= parts or {"last-column-id"} <= parts)):
+        raise MalformedMetadata(f"{file.location[:200]} is not metadata of a table or view.", field="metadata-location")
 
 
 def next_version(previous: str | None) -> int:

@@ -11,6 +11,7 @@ from urllib.parse import urlparse
 import httpx
 import pytest
 
+from headwater import IcebergTable, IcebergView, Put
 from tests.e2e.conftest import FeedBranch
 from tests.support.fixtures.iceberg_lake import IcebergLake, table_body, view_body
 
@@ -256,3 +257,17 @@ def test_no_file_that_an_update_names_lies_outside(
     staged = table_body("u", location=place, **{"stage-create": True})
     lake.refused("POST", "namespaces/db/tables", 400, BAD, json=staged)
     assert head(branch) == before
+
+
+@pytest.mark.parametrize("content", [b"PAR1 ann earns 4711 PAR1", b'{"password": "hunter2"}'], ids=["data", "other JSON"])
+def test_a_file_that_is_not_metadata_is_never_shown(
+    lake: IcebergLake, branch: FeedBranch, table: dict[str, Any], content: bytes
+) -> None:
+    location = f"{table['metadata']['location']}/data/part-0"
+    path = Path(urlparse(location).path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    branch.handle.commit([Put(("db", "other"), IcebergTable(location)), Put(("db", "view"), IcebergView(location))])
+    for name in ("tables/other", "views/view"):
+        refused = lake.http.get(f"namespaces/db/{name}")
+        assert refused.status_code >= 400 and content not in refused.content, refused.text

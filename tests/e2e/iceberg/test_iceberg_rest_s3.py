@@ -148,3 +148,21 @@ def test_keys_are_told_only_if_the_operator_says_so(name: str) -> None:
 def test_options_that_cannot_be_read_are_refused(text: str) -> None:
     with pytest.raises(InvalidInput):
         storage_options(text, "", tell_secrets=False)
+
+
+def test_an_object_over_the_bound_is_refused_before_it_is_read(moto: MotoServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = files_of(ROOT, moto.options)
+    files.write_new(f"{ROOT}/large", b"x" * 5_000)
+    monkeypatch.setattr("headwater.service.storage.files.FILE_BYTES_MAX", 4_999)
+    with pytest.raises(MalformedMetadata, match="more than 4999 bytes"):
+        files.read(f"{ROOT}/large")
+    monkeypatch.setattr("headwater.service.storage.files.FILE_BYTES_MAX", 5_000)
+    assert len(files.read(f"{ROOT}/large")) == 5_000
+
+
+def test_metadata_that_could_not_be_read_again_is_not_written(moto: MotoServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = files_of(ROOT, moto.options)
+    metadata = MetadataFiles(Warehouse(ROOT), files)
+    monkeypatch.setattr("headwater.service.storage.files.FILE_BYTES_MAX", 1_000)
+    with pytest.raises(MalformedMetadata, match="more than 1000 bytes"):
+        metadata.write(b"{" + b" " * 1_000 + b"}", f"{ROOT}/db/t", {})
