@@ -6,6 +6,8 @@ import itertools
 import re
 from collections.abc import Callable, Iterator
 
+import msgspec
+
 from headwater.service.iceberg.metadata.shapes import (
     FieldShape,
     ListShape,
@@ -48,11 +50,10 @@ class CheckedSchema:
         self.highest_id = max(self.ids, default=0)
 
 
-def same_schema(one: Plain, other: Plain) -> bool:
-    return bool(
-        one["fields"] == other["fields"]
-        and set(one.get("identifier-field-ids") or ()) == set(other.get("identifier-field-ids") or ())
-    )
+def schema_meaning(schema: Plain) -> bytes:
+    """Equal for schemas that are the same but for their ids."""
+    identifiers = sorted(set(schema.get("identifier-field-ids") or ()))
+    return msgspec.json.encode([schema["fields"], identifiers], order="sorted")
 
 
 def field_ids(schema: Plain) -> set[int]:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 from headwater.schemas.errors import RequirementFailed
 from headwater.service.iceberg.metadata import table_requests as ask
 from headwater.service.iceberg.metadata.shapes import Plain, ReferenceShape, SnapshotShape, malformed, shaped
+from headwater.service.iceberg.metadata.table_snapshots import MAIN
 
 if TYPE_CHECKING:
     from headwater.service.iceberg.metadata.table_builder import TableBuilder
-
-MAIN = "main"
 
 
 def apply(builder: TableBuilder, update: ask.TableUpdate) -> None:
@@ -23,15 +22,17 @@ def apply(builder: TableBuilder, update: ask.TableUpdate) -> None:
         case ask.RemoveSnapshots():
             _remove(builder, set(update.snapshot_ids))
         case ask.RemoveSnapshotRef():
-            _remove_ref(builder.made, update.ref_name)
+            _remove_ref(builder, update.ref_name)
+        case _:
+            raise NotImplementedError(f"an update that nobody applies: {type(update).__name__}")
 
 
 def _add(builder: TableBuilder, given: Plain) -> None:
     made = builder.made
     snapshot = shaped(given, SnapshotShape, "snapshot")
-    if not made["schemas"]:
+    if not builder.has_schema:
         raise malformed("A snapshot needs a schema first.", "add-snapshot")
-    if any(one["snapshot-id"] == snapshot.snapshot_id for one in made["snapshots"]):
+    if snapshot.snapshot_id in builder.snapshots.by_id:
         raise malformed(f"There is a snapshot {snapshot.snapshot_id} already.", "add-snapshot")
     if snapshot.manifest_list is None and (made["format-version"] > 1 or not snapshot.manifests):
         raise malformed("A snapshot needs a manifest list.", "snapshot.manifest-list")
@@ -40,9 +41,8 @@ def _add(builder: TableBuilder, given: Plain) -> None:
         made["next-row-id"] = (made.get("next-row-id") or 0) + (snapshot.added_rows or 0)
     if made["format-version"] >= 2 and snapshot.sequence_number is not None:
         made["last-sequence-number"] = max(snapshot.sequence_number, made.get("last-sequence-number") or 0)
-    made["snapshots"] = [*made["snapshots"], given]
     made["last-updated-ms"] = snapshot.timestamp_ms
-    builder.added_snapshots.add(snapshot.snapshot_id)
+    builder.snapshots.add(snapshot.snapshot_id, given)
 
 
 def _check_in_time(made: Plain, snapshot: SnapshotShape) -> None:
@@ -76,36 +76,29 @@ def _set_ref(builder: TableBuilder, update: ask.SetSnapshotRef) -> None:
     shaped(new, ReferenceShape, "set-snapshot-ref")
     if update.type == "tag" and (update.ref_name == MAIN or update.min_snapshots_to_keep or update.max_snapshot_age_ms):
         raise malformed("A tag is not main, and keeps no snapshots but its own.", "set-snapshot-ref")
-    snapshot = next((one for one in made["snapshots"] if one["snapshot-id"] == update.snapshot_id), None)
+    snapshot = builder.snapshots.by_id.get(update.snapshot_id)
     if snapshot is None:
         raise malformed(f"There is no snapshot {update.snapshot_id}.", "set-snapshot-ref")
-    if made["refs"].get(update.ref_name) == new:
+    if builder.snapshots.refs.get(update.ref_name) == new:
         return
-    made["refs"] = {**made["refs"], update.ref_name: new}
+    builder.snapshots.set_ref(update.ref_name, new)
     if update.ref_name == MAIN:
-        at_ms = snapshot["timestamp-ms"] if update.snapshot_id in builder.added_snapshots else builder.now_ms
+        at_ms = snapshot["timestamp-ms"] if update.snapshot_id in builder.snapshots.added else builder.now_ms
         made["current-snapshot-id"] = update.snapshot_id
         made["last-updated-ms"] = at_ms
-        made["snapshot-log"] = [*made["snapshot-log"], {"snapshot-id": update.snapshot_id, "timestamp-ms": at_ms}]
+        builder.snapshots.log(update.snapshot_id, at_ms)
 
 
 def _remove(builder: TableBuilder, ids: set[int]) -> None:
-    """Branches and tags at them go too. The log keeps what came after the newest of them: before it, it has a hole."""
-    made = builder.made
-    unknown = ids - {one["snapshot-id"] for one in made["snapshots"]}
+    """Branches and tags at them go too."""
+    unknown = ids - builder.snapshots.by_id.keys()
     if unknown:
         raise malformed(f"There is no snapshot {min(unknown)}.", "remove-snapshots")
-    for name in [name for name, ref in made["refs"].items() if ref["snapshot-id"] in ids]:
-        _remove_ref(made, name)
-    made["snapshots"] = [one for one in made["snapshots"] if one["snapshot-id"] not in ids]
-    for part in ("statistics", "partition-statistics"):
-        made[part] = [one for one in made[part] if one["snapshot-id"] not in ids]
-    newest = max((at for at, one in enumerate(made["snapshot-log"]) if one["snapshot-id"] in ids), default=-1)
-    made["snapshot-log"] = made["snapshot-log"][newest + 1 :]
+    if MAIN in builder.snapshots.remove(ids):
+        builder.made["current-snapshot-id"] = None
 
 
-def _remove_ref(made: Plain, name: str) -> None:
-    made["refs"] = {ref: value for ref, value in made["refs"].items() if ref != name}
+def _remove_ref(builder: TableBuilder, name: str) -> None:
+    builder.snapshots.remove_ref(name)
     if name == MAIN:
-        made["current-snapshot-id"] = None
-        made["snapshot-log"] = []
+        builder.made["current-snapshot-id"] = None

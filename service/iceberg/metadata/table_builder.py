@@ -13,9 +13,9 @@ import msgspec
 
 from headwater.service.iceberg.metadata import snapshot_updates
 from headwater.service.iceberg.metadata import table_requests as ask
-from headwater.service.iceberg.metadata.added_parts import AddedParts, same_fields
+from headwater.service.iceberg.metadata.added_parts import AddedParts, fields_meaning
 from headwater.service.iceberg.metadata.new_table import in_its_format, nothing_yet
-from headwater.service.iceberg.metadata.schema_json import CheckedSchema, field_ids, same_schema
+from headwater.service.iceberg.metadata.schema_json import CheckedSchema, field_ids, schema_meaning
 from headwater.service.iceberg.metadata.shapes import (
     EncryptionKeyShape,
     OrderShape,
@@ -26,6 +26,7 @@ from headwater.service.iceberg.metadata.shapes import (
     malformed,
     shaped,
 )
+from headwater.service.iceberg.metadata.table_snapshots import TableSnapshots
 
 PREVIOUS_VERSIONS_MAX = "write.metadata.previous-versions-max"
 PREVIOUS_VERSIONS_DEFAULT = 100
@@ -40,24 +41,30 @@ def updated(base: Plain | None, base_location: str | None, updates: Iterable[ask
 
 
 class TableBuilder:
+    """⚠ Each update costs the same however large the table is and however many came before: a request may bring thousands."""
+
     def __init__(self, base: Plain, *, creates: bool, now_ms: int) -> None:
-        self.made = dict(base)
+        self.made = {**base, "properties": dict(base["properties"])}
         self.now_ms = now_ms
-        self.added_snapshots: set[int] = set()
+        self.snapshots = TableSnapshots(base)
         self._creates = creates
         self._before_ms: int = base["last-updated-ms"]
-        self._schemas = AddedParts(base["schemas"], "schema-id", same_schema)
-        self._specs = AddedParts(base["partition-specs"], "spec-id", same_fields)
-        self._orders = AddedParts(base["sort-orders"], "order-id", same_fields)
+        self._schemas = AddedParts(base["schemas"], "schema-id", schema_meaning)
+        self._specs = AddedParts(base["partition-specs"], "spec-id", fields_meaning)
+        self._orders = AddedParts(base["sort-orders"], "order-id", fields_meaning)
         self._check_sources = creates
+
+    @property
+    def has_schema(self) -> bool:
+        return self._schemas.first_id is not None
 
     def apply(self, update: ask.TableUpdate) -> None:
         match update:
             case ask.SetProperties():
-                self.made["properties"] = {**self.made["properties"], **update.updates}
+                self.made["properties"].update(update.updates)
             case ask.RemoveProperties():
-                gone = set(update.removals)
-                self.made["properties"] = {name: value for name, value in self.made["properties"].items() if name not in gone}
+                for name in update.removals:
+                    self.made["properties"].pop(name, None)
             case ask.SetLocation():
                 self.made["location"] = update.location.rstrip("/")
             case ask.AssignUuid():
@@ -74,6 +81,9 @@ class TableBuilder:
         made = self.made
         if self._creates:
             self._check_new()
+        made["schemas"], made["partition-specs"] = self._schemas.all, self._specs.all
+        made["sort-orders"] = self._orders.all
+        self.snapshots.write_to(made)
         if self._check_sources:
             self._check_sources_exist()
         if made["last-updated-ms"] == self._before_ms:
@@ -105,12 +115,13 @@ class TableBuilder:
         for name, remedy in (("current-schema-id", "schema"), ("location", "location")):
             if name not in self.made:
                 raise malformed(f"A new table needs a {remedy}.", name)
-        if not self.made["partition-specs"]:
-            self.made["partition-specs"] = [{"spec-id": 0, "fields": []}]
-        self.made.setdefault("default-spec-id", self.made["partition-specs"][0]["spec-id"])
-        if not self.made["sort-orders"]:
-            self.made["sort-orders"] = [{"order-id": 0, "fields": []}]
-        self.made.setdefault("default-sort-order-id", self.made["sort-orders"][0]["order-id"])
+        for parts, chosen, id_field in (
+            (self._specs, "default-spec-id", "spec-id"),
+            (self._orders, "default-sort-order-id", "order-id"),
+        ):
+            if parts.first_id is None:
+                parts.add({id_field: 0, "fields": []})
+            self.made.setdefault(chosen, parts.first_id)
 
     def _change_keys(self, update: ask.AddEncryptionKey | ask.RemoveEncryptionKey) -> None:
         if self.made["format-version"] < 3:
@@ -128,23 +139,23 @@ class TableBuilder:
         match update:
             case ask.AddSchema():
                 highest = CheckedSchema(update.schema, self.made["format-version"]).highest_id
-                self.made["schemas"] = self._schemas.add(update.schema)
+                self._schemas.add(update.schema)
                 self.made["last-column-id"] = max(self.made["last-column-id"], highest)
             case ask.SetCurrentSchema():
                 self.made["current-schema-id"] = self._schemas.meant(update.schema_id)
             case ask.AddSpec():
-                self.made["partition-specs"] = self._specs.add(self._with_field_ids(update.spec))
+                self._specs.add(self._with_field_ids(update.spec))
             case ask.SetDefaultSpec():
                 self.made["default-spec-id"] = self._specs.meant(update.spec_id)
             case ask.AddSortOrder():
                 shaped(update.sort_order, OrderShape, "sort-order")
-                self.made["sort-orders"] = self._orders.add(update.sort_order)
+                self._orders.add(update.sort_order)
             case ask.SetDefaultSortOrder():
                 self.made["default-sort-order-id"] = self._orders.meant(update.sort_order_id)
             case ask.RemoveSchemas():
-                self.made["schemas"] = self._schemas.remove(update.schema_ids, self.made.get("current-schema-id"))
+                self._schemas.remove(update.schema_ids, self.made.get("current-schema-id"))
             case ask.RemovePartitionSpecs():
-                self.made["partition-specs"] = self._specs.remove(update.spec_ids, self.made.get("default-spec-id"))
+                self._specs.remove(update.spec_ids, self.made.get("default-spec-id"))
             case _:
                 return False
         self._check_sources = True
@@ -165,18 +176,16 @@ class TableBuilder:
 
     def _check_sources_exist(self) -> None:
         """What is partitioned and sorted by is in the current schema, unless it is not looked at any more."""
-        schema = next(one for one in self.made["schemas"] if one["schema-id"] == self.made["current-schema-id"])
-        ids = field_ids(schema)
-        for parts, id_name, chosen in (
-            ("partition-specs", "spec-id", "default-spec-id"),
-            ("sort-orders", "order-id", "default-sort-order-id"),
+        ids = field_ids(self._schemas.get(self.made["current-schema-id"]))
+        for name, parts, chosen in (
+            ("partition-specs", self._specs, "default-spec-id"),
+            ("sort-orders", self._orders, "default-sort-order-id"),
         ):
-            part = next(one for one in self.made[parts] if one[id_name] == self.made[chosen])
-            for field in part["fields"]:
+            for field in parts.get(self.made[chosen])["fields"]:
                 sources = field.get("source-ids") or [field.get("source-id")]
                 missing = [id for id in sources if id not in ids]
                 if missing and field["transform"] != "void":
-                    raise malformed(f"{parts}: there is no field {missing[0]} in the current schema.", parts)
+                    raise malformed(f"{name}: there is no field {missing[0]} in the current schema.", name)
 
     # ── statistics ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -184,26 +193,17 @@ class TableBuilder:
         match update:
             case ask.SetStatistics():
                 shaped(update.statistics, StatisticsShape, "statistics")
-                self._set_statistics("statistics", update.statistics)
+                self.snapshots.set_statistics("statistics", update.statistics)
             case ask.SetPartitionStatistics():
                 shaped(update.partition_statistics, PartitionStatisticsShape, "partition-statistics")
-                self._set_statistics("partition-statistics", update.partition_statistics)
+                self.snapshots.set_statistics("partition-statistics", update.partition_statistics)
             case ask.RemoveStatistics():
-                self._remove_statistics("statistics", update.snapshot_id)
+                self.snapshots.remove_statistics("statistics", update.snapshot_id)
             case ask.RemovePartitionStatistics():
-                self._remove_statistics("partition-statistics", update.snapshot_id)
+                self.snapshots.remove_statistics("partition-statistics", update.snapshot_id)
             case _:
                 return False
         return True
-
-    def _set_statistics(self, name: str, new: Plain) -> None:
-        self.made[name] = [*(one for one in self.made[name] if one["snapshot-id"] != new["snapshot-id"]), new]
-
-    def _remove_statistics(self, name: str, snapshot_id: int) -> None:
-        kept = [one for one in self.made[name] if one["snapshot-id"] != snapshot_id]
-        if len(kept) == len(self.made[name]):
-            raise malformed(f"There are no {name} of snapshot {snapshot_id}.", name)
-        self.made[name] = kept
 
 
 def encoded(table: Plain) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -254,3 +255,32 @@ def test_old_metadata_of_format_1_becomes_whole() -> None:
     made = whole(old, "it")
     assert (made["current-schema-id"], made["default-spec-id"], made["last-partition-id"]) == (0, 0, 1000)
     assert (made["sort-orders"], made["current-snapshot-id"]) == ([{"order-id": 0, "fields": []}], None)
+
+
+class _CountedList(list[Plain]):
+    """Counts how often it is walked."""
+
+    walks = 0
+
+    def __iter__(self) -> Iterator[Plain]:
+        self.walks += 1
+        return super().__iter__()
+
+
+def test_a_request_walks_the_table_once_however_many_updates_it_has() -> None:
+    base = apply(table(), *[snapshot(id) for id in range(1, 50)])
+    counted = {name: _CountedList(base[name]) for name in ("snapshots", "snapshot-log", "statistics", "schemas")}
+    updates = [snapshot(id) for id in range(100, 400)]
+    updates += [{"action": "remove-snapshots", "snapshot-ids": [id]} for id in range(1, 50)]
+    updates += [to_main(id) for id in range(100, 400)]
+    made = apply({**base, **counted}, *updates)
+    assert len(made["snapshots"]) == 300 and made["current-snapshot-id"] == 399
+    assert {name: one.walks for name, one in counted.items() if one.walks > 2} == {}
+
+
+def test_an_update_that_nobody_applies_is_loud() -> None:
+    class Unheard(msgspec.Struct):
+        pass
+
+    with pytest.raises(NotImplementedError, match="Unheard"):
+        updated(table(), None, [Unheard()], 1)  # type: ignore[list-item]
