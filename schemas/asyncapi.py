@@ -1,4 +1,4 @@
-"""Topics, record types and the Change's schema enter; the AsyncAPI 3 document of the Kafka feed leaves."""
+"""Generates the AsyncAPI 3 document of the Kafka feed from topics, record types and the Change's schema."""
 
 from __future__ import annotations
 

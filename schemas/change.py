@@ -1,4 +1,4 @@
-"""What leaves: one `Change` for each log entry, whole, with every value before and after by value.
+"""The `Change`: one record for each log entry, complete, with every value before and after.
 
 One source of truth: JSON comes from these structs as they stand, Avro and protobuf are derived from them, and the hash chain
 covers every field (see `entry_ids`).

@@ -1,4 +1,4 @@
-"""Positions in logs enter; one opaque `hwc1_…` token leaves, and the way back refuses what is cut, forged or mistyped.
+"""Encodes positions in logs as one opaque `hwc1_…` token, and refuses tokens that are truncated, forged or mistyped.
 
 A token carries the realm *instance*: a realm that was deleted and made again under its old name answers `CursorReset`. It
 carries entry ids beside numbers: a log that was replaced by another one is noticed too. It holds no secret and grants nothing.

@@ -1,4 +1,4 @@
-"""A Change and its predecessor's id enter; the 32 bytes that name it and chain it leave.
+"""Computes the 32-byte id of a log entry from its Change and its predecessor's id: the hash chain.
 
 An entry id is its object id (8 bytes: one read finds it, and it sorts by time) and 24 bytes of SHA-256 over the predecessor's
 entry id and the canonical Change. So the chain proves itself, and only the first 8 bytes are not determined by content.

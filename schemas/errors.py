@@ -1,4 +1,4 @@
-"""A fault enters as an exception class; code, status, remedy and facts leave, the same for CLI, HTTP and gRPC.
+"""The error tree: each class has a code, a status, a remedy and facts, the same for CLI, HTTP and gRPC.
 
 HeadwaterError
 ├── InvalidInput              400  what was asked cannot be meant: names the field and the remedy

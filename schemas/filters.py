@@ -1,4 +1,4 @@
-"""A Change and a filter enter; whether a reader who asked for less than everything must still see it leaves. Pure.
+"""Decides whether a filter selects a Change. Pure.
 
 A filter shows whole Changes, never parts of one. It never hides what would leave a reader's picture wrong: a deletion, a rename
 that leaves the prefix, a pointer that was created, assigned or deleted. Only `kinds` and `operations`, which ask for that by

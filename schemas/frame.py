@@ -1,4 +1,4 @@
-"""What every transport carries: Changes and the range (from, to] they cover, so that gaps are seen and idle readers advance."""
+"""What every transport carries: Changes and the range (from, to] they cover, so that gaps show and idle readers advance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Kafka record's headers and value enter; a typed record of the feed leaves, with its Change. And the frames around Avro.
+"""Decodes the headers and value of a Kafka record into a typed record of the feed, and frames Avro values.
 
 Headers are CloudEvents 1.0 in binary mode. A Change is Avro: in the single-object encoding (C3 01, fingerprint) without a
 schema registry, in Confluent's wire format (00, schema id) with one. Records that are no Change have no value: all is in the

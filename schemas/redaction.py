@@ -1,4 +1,4 @@
-"""A Change and what a reader may see enter; the Change as that reader sees it leaves: whole, in part, or not at all. Pure.
+"""Reduces a Change to what a reader may see: all of it, a part, or nothing. Pure.
 
 One that touches nothing the reader may see is withheld whole, like a filter does. Of one that touches both, the reader gets the
 operations that it may see, so that its picture of those keys stays right, under the same entry id; the number of the others

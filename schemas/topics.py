@@ -1,4 +1,4 @@
-"""A realm instance and a pointer enter; the names of Kafka topics, the partition and the transactional id leave. Pure.
+"""Names Kafka topics, partitions and transactional ids from realm instances and pointers. Pure.
 
 The names are public: a consumer computes them from the instance as the publisher does. The creation id in them keeps a realm
 that was deleted and made again out of the topics of the old one.

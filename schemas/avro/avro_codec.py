@@ -1,4 +1,4 @@
-"""A Change enters; Avro bytes leave, and the way back, from this version's schema or any that the writer used."""
+"""Encodes a Change in Avro, and decodes it with this version's schema or the one that the writer used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The structs of the contract enter; their Avro schema leaves. Derived, so that there is one source of truth.
+"""Derives the Avro schema from the structs of the contract, so that there is one source of truth.
 
 Enumerations become strings and contents become JSON text: so a reader of this version reads what a later one writes, and a
 field that is added with a default is read by this one.

@@ -1,4 +1,4 @@
-"""What the HTTP feed says, as types: the server encodes these, clients decode them, and the OpenAPI is generated from them.
+"""JSON bodies of the HTTP feed: the server encodes them, clients decode them, the OpenAPI is generated from them.
 
 A page of one pointer has `range` and `head`. A page of several has `ranges` and `heads` by pointer name, and its `changes` are
 merged by time, each pointer's in order. An event of the stream carries the same page.

@@ -1,4 +1,4 @@
-"""What the management API takes and says, as types: the server encodes these, clients decode them, the OpenAPI shows them."""
+"""JSON bodies of the management API: the server encodes them, clients decode them, the OpenAPI shows them."""
 
 from __future__ import annotations
 

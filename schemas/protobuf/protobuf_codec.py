@@ -1,4 +1,4 @@
-"""A Change enters; protobuf bytes leave, and the way back. Unknown fields of a later version are skipped."""
+"""Encodes a Change in protobuf and decodes it. Unknown fields of a later version are skipped."""
 
 from __future__ import annotations
 

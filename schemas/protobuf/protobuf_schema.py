@@ -1,4 +1,4 @@
-"""The structs of the contract enter; their protobuf file leaves, as descriptor and as text. Derived, as Avro is.
+"""Derives the protobuf file from the structs of the contract, as a descriptor and as text.
 
 Field numbers are the fields' places in the struct: fields are appended, never moved. Enumerations are strings and contents are
 JSON text, for the same reasons as in Avro. A list that may be null is empty instead: the contract has no empty ones there.
