@@ -1,4 +1,4 @@
-"""Failures enter; how long to wait before the next try leaves, or the failure itself when it is enough."""
+"""Computes how long to wait after a failure, and raises it when a further try cannot help."""
 
 from __future__ import annotations
 

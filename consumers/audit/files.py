@@ -1,4 +1,4 @@
-"""Changes enter and leave as files: JSON lines, or Parquet where pyarrow is installed."""
+"""Reads and writes Changes as files: JSON lines, or Parquet where pyarrow is installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A commits topic enters; the Changes of each pointer leave for audit, sorted into files so that memory stays bounded.
+"""Reads each pointer's Changes from a commits topic for an audit, sorted in files so that memory stays bounded.
 
 Where a pointer was published again from its oldest entries, the newest generation counts.
 """

@@ -1,4 +1,4 @@
-"""Changes enter; the state they add up to leaves, and how it differs from another. Pure.
+"""Computes the state that Changes add up to, and how it differs from another state. Pure.
 
 A create or assign begins with the state of its base, which the caller looks up; a delete begins with nothing.
 """

@@ -1,4 +1,4 @@
-"""A server's address enters; the Changes of its pointers leave for audit, as they come: checking is the auditor's."""
+"""Reads the Changes of a server's pointers for an audit, unchecked: checking is the auditor's job."""
 
 from __future__ import annotations
 

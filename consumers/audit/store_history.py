@@ -1,4 +1,4 @@
-"""An open store's realm enters; the Changes of any of its pointers leave for audit, and the states to compare them with."""
+"""Reads the Changes of any pointer of an open store for an audit, and the states to compare them with."""
 
 from __future__ import annotations
 

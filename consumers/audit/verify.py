@@ -1,4 +1,4 @@
-"""One pointer's Changes enter, oldest first; whether they are whole and unaltered leaves, and if not, the first place. Pure.
+"""Checks that one pointer's Changes are complete and unaltered, or names the first that is not. Pure.
 
 Each entry's id is recomputed over its predecessor's: a single flipped bit anywhere shows at the entry that has it, and a
 missing, doubled or exchanged entry at the one behind it.

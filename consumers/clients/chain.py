@@ -1,4 +1,4 @@
-"""Frames of one pointer enter, from whatever transport; each Change leaves once, in order, or the gap before it is named. Pure.
+"""Checks frames of one pointer: each Change passes once and in order, or the gap before it is named. Pure.
 
 Drops what is at or below the last seen entry, after checking that it is the same; delivers what follows; and else stops: the
 caller repairs from the log. Used by every client, so that no transport has an opinion of its own about what complete means.

@@ -1,4 +1,4 @@
-"""A cursor enters a file and leaves it after any crash as it was written last: replaced as a whole, never half of it."""
+"""Keeps a cursor in a file that is replaced atomically, so that a crash leaves the old cursor or the new one."""
 
 from __future__ import annotations
 

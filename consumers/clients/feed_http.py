@@ -1,5 +1,4 @@
-"""What the HTTP feed asks and answers, for clients: pointers and filters enter as queries; pages and problems leave as frames
-and errors. Does no I/O."""
+"""Builds queries of the HTTP feed for clients, and turns pages and problems into frames and errors. Does no I/O."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cursor enters; pages of the HTTP feed leave, polled or long-polled: the transport that every network lets through.
+"""Polls or long-polls pages of the HTTP feed: the transport that every network lets through.
 
 What has not changed costs the server next to nothing: each question names the answer that is known (ETag), and is answered
 with 304.

@@ -1,4 +1,4 @@
-"""A cursor enters; frames of a pointer's Changes leave, straight from the log of an open store, old or just committed."""
+"""Reads frames of a pointer's Changes straight from the log of an open store."""
 
 from __future__ import annotations
 

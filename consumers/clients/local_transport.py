@@ -1,4 +1,4 @@
-"""A cursor enters; frames of several pointers leave from an open store, with the tokens that a server would give."""
+"""Reads several pointers of an open store as a transport, with the cursors that a server would give."""
 
 from __future__ import annotations
 

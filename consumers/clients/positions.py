@@ -1,4 +1,4 @@
-"""What a reader received enters; each new Change leaves once, in order, and the cursor that goes on behind any of them."""
+"""Tracks a reader's position per pointer: passes each new Change once, in order, and builds the cursor after any of them."""
 
 from __future__ import annotations
 

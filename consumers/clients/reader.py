@@ -1,4 +1,4 @@
-"""A transport enters; an endless or ended sequence of checked Changes leaves: reconnected, repaired and resumable.
+"""Reads checked Changes over any transport: reconnects, repairs gaps, and resumes from a cursor.
 
 Retriable failures are waited out with growing pauses; a dead cursor (`CursorExpired`, `CursorReset`) and a broken chain are
 raised, for no retry mends them.

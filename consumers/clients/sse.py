@@ -1,4 +1,4 @@
-"""A cursor enters; events of the HTTP stream leave as they happen (server-sent events).
+"""Reads events of the HTTP stream (server-sent events).
 
 The connection is read with a limit on silence: the server's heartbeats keep it alive, however long nothing changes; one that
 brings nothing at all is dead. It is taken up again where the last event ended (Last-Event-ID).

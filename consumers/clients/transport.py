@@ -1,4 +1,4 @@
-"""What every transport gives: a cursor enters; frames leave, with the cursor behind them and the heads that were known."""
+"""The interface of a transport: given a cursor it returns frames, the cursor after them, and the heads that were known."""
 
 from __future__ import annotations
 

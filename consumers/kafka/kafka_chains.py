@@ -1,4 +1,4 @@
-"""Records of the commits topic enter; each Change leaves once and in order, or the gap before it is named. Does no I/O.
+"""Checks records of the commits topic: each Change passes once and in order, or the gap before it is named. Does no I/O.
 
 Transactions leave holes in Kafka's offsets; gaps are found by our own numbers.
 """

@@ -1,4 +1,4 @@
-"""Positions of a partition's pointers enter; the text that is kept beside a group's committed offset leaves, and the way back.
+"""Encodes the positions of a partition's pointers as the text that is committed beside a group's offset, and decodes it.
 
 Kafka bounds that text (`offset.metadata.max.bytes`, 4,096 by default): what does not fit is left out, the oldest first.
 A pointer without a kept position begins unchecked at its next record; Kafka's offset still says where that is.

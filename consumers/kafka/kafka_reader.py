@@ -1,4 +1,4 @@
-"""A broker's address and a realm enter; the realm's Changes leave as an async iterator, checked, once and in order per pointer.
+"""Reads a realm's Changes from Kafka as an async iterator, checked, once and in order per pointer.
 
 The position is kept with the group's offsets: `acknowledge` writes both in one request, so they cannot part. Only committed
 records are read; gaps are repaired from the log where one was given.

@@ -1,4 +1,4 @@
-"""What is read of Kafka: brokers and a realm enter, which pointers, from where, and for whom the position is kept."""
+"""What to read from Kafka: brokers, realm, pointers, where to begin, and the group that keeps the position."""
 
 from __future__ import annotations
 

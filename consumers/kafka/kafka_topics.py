@@ -1,4 +1,4 @@
-"""A realm and a commit enter; the topic of the realm that lives leaves, and the offsets to read from behind the commit."""
+"""Finds the topic of a realm's newest instance, and the offsets to read from after a commit."""
 
 from __future__ import annotations
 

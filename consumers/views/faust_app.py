@@ -1,4 +1,4 @@
-"""A realm's commits topic enters; live views leave over HTTP: a faust-streaming app, rebuilt from the topic when it starts.
+"""Serves live views of a realm's commits topic over HTTP: a faust-streaming app that rebuilds them when it starts.
 
     python -m headwater.consumers.views.faust_app --kafka 127.0.0.1:9092 --server http://127.0.0.1:8181 --port 6066
 

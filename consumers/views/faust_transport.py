@@ -1,4 +1,4 @@
-"""Faust's Kafka transport enters; the same leaves, but it reads committed records alone; its default reads aborted ones too."""
+"""Faust's Kafka transport, set to read committed records only; its default also reads aborted ones."""
 
 from __future__ import annotations
 

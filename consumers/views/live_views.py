@@ -1,4 +1,4 @@
-"""Changes of any pointers enter, each pointer's in order; live views leave: the newest state, and how much happens where. Pure.
+"""Folds Changes into live views: the newest state of every table, and counts of what happens where. Pure.
 
 A create or assign begins with the state of its base. That is taken from what was seen of the base's pointer, rolled back if it
 has gone on since; until the base has been seen, the pointer's Changes are held. What is not to be had that way is asked for.

@@ -1,4 +1,4 @@
-"""Records of the commits topic enter, each partition's in order; they leave folded into live views, every one checked."""
+"""Folds records of the commits topic into live views, and checks every one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server's address enters; what Kafka alone does not have leaves: states at an entry, missing and oversized Changes."""
+"""Asks a server for what Kafka alone does not have: states at an entry, missing and oversized Changes."""
 
 from __future__ import annotations
 

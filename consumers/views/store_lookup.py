@@ -1,4 +1,4 @@
-"""A pointer and a seq enter; the state behind that entry, or its Change, leaves, straight from an open store."""
+"""Reads the state after an entry, or its Change, straight from an open store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commits topic of a realm enters; a compacted topic of the newest state per pointer and table leaves, exactly once.
+"""Writes a compacted topic of the newest state per pointer and table from the commits topic, exactly once.
 
 ⚠ One transaction holds the states, the positions of their pointers and the consumed offsets. At the start the transactional id
 fences an older keeper, and the topic itself is read to its undecided end: it is the keeper's only memory. A table that is gone

@@ -1,4 +1,4 @@
-"""Records of the commits topic enter, each pointer's in order; what changes of the newest state per table leaves. Pure.
+"""Computes how records of the commits topic change the newest state of each table. Pure.
 
 A create or assign begins with the state of its base, and history that was cut with the state behind it: both are asked for. A
 record that was seen already is dropped; a new generation that begins elsewhere begins the pointer anew.

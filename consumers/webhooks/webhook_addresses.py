@@ -1,4 +1,4 @@
-"""A URL enters; the address to call leaves, or `AddressForbidden`: a webhook must not reach into the network it is sent from.
+"""Resolves a webhook's URL to the address to call, and refuses private networks with `AddressForbidden`.
 
 ⚠ Every address that the name has is checked, and the call goes to a checked address and not to the name: a name that answers
 differently the second time leads nowhere else.

@@ -1,4 +1,4 @@
-"""Changes enter; signed HTTP calls leave, in order, each until it is taken, or written to the dead-letter file.
+"""Posts signed Changes in order, each until it is accepted, or writes it to the dead-letter file.
 
 A receiver gets every Change at least once and tells repeats by `id`. Redirects are not followed: they are a way to another
 address than the one that was agreed on.

@@ -1,4 +1,4 @@
-"""A body and secrets enter; the header that proves who sent it and when leaves, and the receiver's check of it. Pure.
+"""Signs a webhook's body and time with the shared secrets, and checks the signature for receivers. Pure.
 
 `Headwater-Signature: t=<unix seconds>,v1=<hex>`, where v1 is HMAC-SHA256 over `<t>.<body>`. While a secret is being changed
 there is one v1 for each.
