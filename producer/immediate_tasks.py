@@ -1,4 +1,4 @@
-"""What must follow a commit soon enters the pointer `immediate-tasks`: a record for each task, from its intent to its end.
+"""Tasks that must follow a commit soon, recorded in the pointer `immediate-tasks` from their intent to their end.
 
 ⚠ A commit moves one pointer, so a task and the commit that it follows cannot be written at once. The intent is written first,
 with the request id that the commit will carry; whoever finds it later asks the log whether that commit is there. A crash at any

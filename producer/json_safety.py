@@ -1,4 +1,4 @@
-"""A value from outside enters; it leaves unchanged if every door can carry it (JSON, Avro, msgpack), else one typed error.
+"""Refuses values that one of JSON, Avro and msgpack cannot carry.
 
 No NaN, no infinity, integers within 64 bits, text that UTF-8 can carry, keys that are text, bounded depth and size.
 """

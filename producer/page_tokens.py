@@ -1,4 +1,4 @@
-"""Where a page ended enters; an opaque token leaves, and back. A token that nobody made here is refused, never guessed at."""
+"""Encodes where a page ended as an opaque token, and refuses tokens that it did not make."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Catalog ids and reference names enter; pointer names leave, and back. The one place that knows how pointers are called."""
+"""Maps catalog ids and reference names to pointer names, and back. No other module knows how pointers are named."""
 
 from __future__ import annotations
 

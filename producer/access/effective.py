@@ -1,4 +1,4 @@
-"""States of the pointers that hold roles and grants enter; what a principal may do leaves.
+"""Computes what a principal may do from the pointers that hold roles and grants.
 
 ⚠ A role counts only through ids: the assignment must name the principal and the role that are there now, the grant the role
 that is there now. What is left over from something deleted counts for nothing.

@@ -1,4 +1,4 @@
-"""Rights over a realm or a catalog enter, granted to roles; who was granted what leaves.
+"""Rights that are granted to roles, over a realm or a catalog.
 
 Over the realm a right is granted to a principal role, and holds in every catalog of it. Over a catalog, or what is at and below
 a key of it, it is granted to a role of that catalog.

@@ -1,4 +1,4 @@
-"""Policies enter by name, and what they are mapped to: a realm, a catalog, or a key of it; those that apply to a thing leave.
+"""Policies, and what they are mapped to: a realm, a catalog, or a key of it.
 
 What a policy's content means is its type's business (how a table is compacted, how long snapshots are kept …): here it is kept,
 versioned by the log, and found by what it is mapped to. The nearest mapping of a type wins over those above it.

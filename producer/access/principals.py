@@ -1,4 +1,4 @@
-"""Names of principals enter; principals of one realm leave, and their secrets: each shown once, two while they rotate."""
+"""The principals of a realm and their secrets: each secret is shown once, two are valid while they rotate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rights that there are, what each implies, and the things that they are over. Pure."""
+"""All rights, what each implies, and what it can be granted over. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of roles enter; roles leave, and who is in them: principals in principal roles, and those in the roles of a catalog.
+"""Roles and their members: principals in principal roles, and principal roles in the roles of a catalog.
 
 Both kinds look alike: a role under `roles`, a member under `assignments`, each member with the ids of both sides. Whoever is
 deleted and made again under a name has another id, so nothing that named the old one counts for the new one.

@@ -1,4 +1,4 @@
-"""Records of who may do what enter a pointer, one commit for each call; what became of it leaves."""
+"""Writes access records to a pointer, one commit for each call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Catalog records enter and leave the pointer `catalogs`: by name while they live, by id once they are dropped.
+"""Catalog records in the pointer `catalogs`: by name while they live, by id once they are dropped.
 
 An id is taken from a counter in the same commit that writes the record, so no two catalogs of a realm ever share one.
 """

@@ -1,4 +1,4 @@
-"""New properties of a catalog enter, or the wish to drop one that is empty; what became of its record leaves."""
+"""Creates, updates and drops catalogs, each once per request id. Only an empty catalog is dropped."""
 
 from __future__ import annotations
 

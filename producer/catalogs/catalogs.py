@@ -1,4 +1,4 @@
-"""Names of catalogs enter; catalogs of one realm leave: created with their default branch, listed, dropped.
+"""The catalogs of one realm: created with their default branch, looked up, listed, dropped.
 
 The record comes first and says CREATING until the default branch is there: whoever creates the catalog again after a crash
 completes it. Dropping frees the name at once and marks the id as DROPPED; its pointers stay until they are purged.

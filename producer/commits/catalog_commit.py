@@ -1,4 +1,4 @@
-"""Prepared operations enter a lane; the plan that the head allows leaves, or all conflicts together, or nothing to do.
+"""Plans prepared operations against the head of a branch: a commit, all conflicts together, or nothing to do.
 
 `expected_head` is strict: the branch must stand at just that commit. `base_commit` is what the caller has read: commits that
 came since are no conflict unless they touched the same keys. Both may be given; neither means "whatever is there".

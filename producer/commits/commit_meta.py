@@ -1,4 +1,4 @@
-"""Who commits and why enters; it leaves checked and bounded, for an entry must fit one row."""
+"""Checks and bounds author, message and headers of a commit, because an entry must fit one row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checked operations and what the head holds at their keys enter; planned operations leave, or every conflict together. Pure.
+"""Checks operations against what the head holds at their keys: planned operations, or every conflict together. Pure.
 
 The caller reads for the rules in two steps: `keys_to_read` says which keys matter, `namespaces_removed` below which of them it
 must look for a key that would be left behind. The rules judge the state that the whole commit would leave, so the order of the

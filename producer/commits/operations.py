@@ -1,4 +1,4 @@
-"""What a caller wants of a catalog enters: put, delete, rename, unchanged; checked operations in plain values leave.
+"""The operations that a caller can commit to a catalog: put, delete, rename, unchanged.
 
 Every check that needs no head is made here, on the caller's thread, once, however often the operations are applied afterwards.
 """

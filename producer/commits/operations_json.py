@@ -1,4 +1,4 @@
-"""A JSON list enters, from a file, standard input or HTTP; catalog operations leave, or an error that names the field.
+"""Parses a JSON list of operations from a file, standard input or HTTP; an error names the field.
 
 One operation: `{"op": "put", "key": ["db", "orders"], "type": "ICEBERG_TABLE", "content": {…}}`. Beside it may stand
 `expected` (a value of the same type, or of `expected_type`), `expected_content_id`, `must_not_exist`, `content_id`; a rename

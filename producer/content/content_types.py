@@ -1,4 +1,4 @@
-"""Tables, views, functions and namespaces enter as typed structs; type name, tag and plain value leave, and the way back.
+"""The content types, tables, views, functions and namespaces, as structs and as stored values.
 
 A content type is a name that is stored with every value, a small number that stands for it in the index, and a frozen struct.
 The registry is open to plug-ins; a type that nobody registered is carried as `OtherContent`, unread and unchanged.

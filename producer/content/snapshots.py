@@ -1,4 +1,4 @@
-"""The state at one entry enters; its keys and contents leave, by key or in pages in key order, by prefix, by type, by level.
+"""Reads keys and contents at one entry: by key, or in pages in key order, by prefix, type and level.
 
 A page token carries the entry that the first page was read at: pages of one listing fit together whatever is committed between
 them. A state of which a part is gone is expired, never given out in part.

@@ -1,4 +1,4 @@
-"""A commit enters; itself and its ancestors leave, newest first, in pages: what `git log` shows of a branch.
+"""Lists a commit and its ancestors, newest first, in pages: what `git log` shows of a branch.
 
 Unlike a pointer's log, which tells every move of one pointer, this follows the commits over the bases of branches. The end of a
 page says whether more comes, whether history ends there, or whether it was cut.

@@ -1,4 +1,4 @@
-"""A commit enters; its ancestors leave: the n-th, the newest at a time, all of them in pages, or whether one is among them.
+"""Finds ancestors of a commit: the n-th, the newest at a time, all in pages, or whether a commit is one of them.
 
 The ancestors of an entry are the commits of its own segment, newest first, then those of the base that the segment was created
 or assigned from, and so on down to the empty state. ⚠ What lies below the floor of the pointer that it is found through is

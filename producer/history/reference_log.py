@@ -1,4 +1,4 @@
-"""A catalog enters; every move of every branch and tag leaves, newest first, merged by time, in pages that can be resumed.
+"""Lists every move of every branch and tag of a catalog, newest first, in pages that can be resumed.
 
 Deleted references are in it too. The order is total (time, pointer, seq), so a token is one position for all pointers, and what
 is committed while pages are read never moves what is yet to come.

@@ -1,4 +1,4 @@
-"""Two commits enter; the newest commits that both descend from leave, at a cost of what is new on one side, not of history.
+"""Finds the newest common ancestors of two commits, at a cost of what is new on one side, not of history.
 
 A commit's ancestors are whole stretches of logs: of its own segment, back to the create or assign that opened it, then of the
 commit that the segment started from, and so on; and of every commit that was merged into one of them. The search goes from both

@@ -1,4 +1,4 @@
-"""What another line changed at its keys enters; the operations that bring it to the head of a draft leave, or all conflicts."""
+"""Plans the operations that apply another branch's changes to the head of a draft, or lists all conflicts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two states enter; the keys at which they differ leave, with both contents, in key order and in pages."""
+"""Lists the keys at which two states differ, with both contents, in key order and in pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A source commit enters; one merge entry on the target leaves, holding all that the source changed since both parted.
+"""Merges a source commit into a branch: one entry with everything that the source changed since both diverged.
 
 What both sides share and what the source changed since is worked out before the request waits for the target's lane, by the
 thread that asks for the merge. The lane only looks whether that still holds, and works it out again where it does not.

@@ -1,4 +1,4 @@
-"""The commits that two lines share enter, and one line's newest; what that line changed since leaves, key by key.
+"""Computes, key by key, what one branch changed since the commits that it shares with another.
 
 Lines that have merged each other crosswise share several newest commits, and none of these holds all that both sides have
 seen. So they are merged first, with what *they* share as base, in memory and key by key. Taking one of them alone as the base

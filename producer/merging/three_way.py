@@ -1,4 +1,4 @@
-"""What base, source and target hold at one key enters, with the rule for that key; what the target shall hold leaves. Pure.
+"""Decides what the target holds at one key, from base, source, target and the rule for that key. Pure.
 
 A value is compared by content, never by object: copies of one content are one content.
 """

@@ -1,4 +1,4 @@
-"""Commits of another line enter, oldest first; each leaves as an entry of its own on the target, all of them or none."""
+"""Copies commits of another branch, oldest first, each as an entry of its own, all of them or none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store and options enter; a publisher leaves, or one line about the package that it needs: Kafka is an extra."""
+"""Makes a publisher for a store, and names the extra if the Kafka packages are missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings enter; what the publisher and its Kafka clients are configured with leaves."""
+"""Options of the publisher and its Kafka clients."""
 
 from __future__ import annotations
 

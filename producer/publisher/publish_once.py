@@ -1,4 +1,4 @@
-"""A publisher enters; what was in the log when it was asked is in Kafka when this returns, whoever published it."""
+"""Publishes what is in the log now, and returns when it is in Kafka, whichever process published it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store and a Kafka cluster enter; every shard of every realm is published, shared fairly with whoever else publishes.
+"""Publishes every shard of every realm of a store, shared fairly with other publishers.
 
 The supervisor only decides who works on what: it finds realms, topics and generations, takes and gives back leases, and starts
 a shard for each that it holds. What is sent is the shards' business.

@@ -1,4 +1,4 @@
-"""A realm instance that is given up enters; its topics and the publisher's rows about them are gone.
+"""Removes the topics of a purged realm instance, and the publisher's rows about them.
 
 A realm was published if the store knows a generation of it. Others are not asked for at the brokers, which may be away or not
 there at all. ⚠ The generation's row goes last: a purge that was cut short finds it and goes on.

@@ -1,4 +1,4 @@
-"""The will to create, assign or delete a branch or tag enters a lane; the entry that does it leaves.
+"""Plans the entry that creates, assigns or deletes a branch or tag.
 
 ⚠ create and assign name a base at or above the floor of the pointer that it was found through: the floor is read strongly
 within the plan, so after the pointer's own row, and a fence that comes in between makes the CAS fail.

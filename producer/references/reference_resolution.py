@@ -1,4 +1,4 @@
-"""A reference spec enters; the pointer that it names and the log entry that it leads to leave.
+"""Resolves a reference spec to a pointer and a log entry.
 
 `name@commit` must be in the history of the reference; a bare commit id may be in the log of any branch or tag of the catalog, a
 deleted one's too. What lies below a floor is expired.

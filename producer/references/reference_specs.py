@@ -1,4 +1,4 @@
-"""Text such as `main`, `v1@<commit>`, `main~3`, `main^2` or `main*2026-01-31T12:00:00Z` enters; its parts leave. Pure.
+"""Parses reference specs: `main`, `v1@<commit>`, `main~3`, `main^2`, `main*2026-01-31T12:00:00Z`. Pure.
 
 A spec is a reference name (`-` is the default branch), a commit id, or both joined by `@`, then any number of steps, each from
 where the one before has led: `~n` the n-th ancestor, `^1` the parent, `^2` what was merged in, `*time` the newest ancestor that

@@ -1,4 +1,4 @@
-"""Names of branches and tags enter; references leave: looked up, listed, created, assigned and deleted, each move one entry."""
+"""Looks up, lists, creates, assigns and deletes branches and tags; each move is one entry."""
 
 from __future__ import annotations
 

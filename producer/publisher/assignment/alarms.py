@@ -1,4 +1,4 @@
-"""A shard that had to stop enters; a mutable row of `::system::` and a line in the log leave, until the shard goes on."""
+"""Raises an alarm for a shard that had to stop: a row in `::system::` and a log line, until the shard goes on."""
 
 from __future__ import annotations
 

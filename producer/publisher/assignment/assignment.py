@@ -1,4 +1,4 @@
-"""The realms of a store and the topics of a cluster enter; which realm is published in which generation leaves.
+"""Decides which realm is published in which generation, from the store's realms and the cluster's topics.
 
 Looked at again and again: realms come and go, topics are made again or grow. One realm's trouble is not that of the others.
 """

@@ -1,4 +1,4 @@
-"""How many shards there are and who shares them enter; how many are mine leaves. All come to the same answer. Pure."""
+"""Computes how many shards this process takes; every process computes the same split. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A generation that no longer fits its topics enters; the next one leaves, behind an end record in every partition of the old.
+"""Starts the next generation when topics have changed, after an end record in every partition of the old.
 
 ⚠ All old shards are leased and fenced first, so that nothing of the old generation lands behind its end. Where the topics are
 still the same ones, positions are carried over in the transaction that writes the end records: nothing is published twice.

@@ -1,4 +1,4 @@
-"""Topics as the brokers show them enter; the generation that the store keeps for them leaves, and whether it still fits.
+"""The generation that the store keeps for a realm's topics, and whether it still fits them.
 
 A generation is one run of a realm's records through one pair of topics: other topic ids or partition counts, or an operator's
 word, end it. The row is moved by CAS, so that all publishers of a realm agree on where they are.

@@ -1,4 +1,4 @@
-"""A shard enters; the right to publish it for some seconds leaves: one mutable row of `::system::` each, moved by CAS only.
+"""Leases of shards: one mutable row of `::system::` each, moved by CAS only.
 
 The row's expiry is by the wall clock and only decides who tries; the holder itself counts by its monotonic clock, from before
 the write was sent, and Kafka's fence has the last word. Every live publisher has a row too, so that all know how many share.

@@ -1,7 +1,7 @@
-"""A log entry enters; the Avro datum of its Change leaves, byte for byte what `to_avro(change_of(entry))` gives, in a third of
-the time. Catching up with a long log is bound by this step.
+"""Encodes a log entry in Avro, byte for byte as `to_avro(change_of(entry))` does, in a third of the time.
 
-Written out by hand for one version of the schema: where the schema in force is another one, the general way is taken.
+Catching up with a long log is bound by this step. The encoder is written by hand for one version of the schema; with any other
+schema the general encoder is used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Options enter; Kafka clients leave, each with every setting that correctness rests on, and errors in our own tree."""
+"""Makes Kafka clients with every setting that correctness rests on, and translates their errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes and positions enter; Kafka records leave: key, partition, CloudEvents headers and framed Avro."""
+"""Makes Kafka records of Changes and positions: key, partition, CloudEvents headers and framed Avro."""
 
 from __future__ import annotations
 

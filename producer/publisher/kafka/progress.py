@@ -1,4 +1,4 @@
-"""A progress partition enters; the last published entry of every pointer of its shard leaves, or the reason to stop.
+"""Reads the last published entry of every pointer of a shard from its progress partition, or the reason to stop.
 
 ⚠ To be called behind `init_transactions` alone: before it, a transaction of the last holder could still be committed behind the
 end that is read here.

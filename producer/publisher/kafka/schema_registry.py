@@ -1,4 +1,4 @@
-"""The Change's schema enters a schema registry (Confluent's HTTP API); its id leaves, to stand before every value."""
+"""Registers the Change's schema with a schema registry (Confluent's HTTP API)."""
 
 from __future__ import annotations
 

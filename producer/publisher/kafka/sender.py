@@ -1,4 +1,4 @@
-"""Records enter; one Kafka transaction at a time leaves, committed or not at all. Any error ends the sender's life."""
+"""Sends records in one Kafka transaction at a time, committed or not at all. Any error ends the sender's life."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Realm instances enter; their topics leave as the brokers know them: created with explicit settings where they are missing."""
+"""Finds a realm's topics on the brokers, and creates missing ones with explicit settings."""
 
 from __future__ import annotations
 

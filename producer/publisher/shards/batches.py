@@ -1,4 +1,4 @@
-"""Positions and heads of a shard enter; the records that come next leave, pointer by pointer, and the positions behind them."""
+"""Collects the records that come next in a shard, pointer by pointer, and the positions after them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The named points of a shard's protocol: a test may kill, stop or watch the publisher there. In production nothing happens."""
+"""The named points of a shard's protocol, where a test may kill, stop or watch the publisher. No effect in production."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moves of a realm's pointers enter, own ones at once, others by polling; the pointers that changed leave to their shards."""
+"""Watches a realm's pointers, its own commits at once and others by polling, and tells each shard which have moved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a shard works with, and what it tells of itself."""
+"""What a shard works with, and the status that it reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was published enters; mutable rows of the realm leave that hold its history for Kafka, up to a maximum age.
+"""Pins a realm's history until it is published, up to a maximum age.
 
 Maintenance asks `publisher_pins` before it raises a floor: a floor above `pin + 1` would cut what Kafka has not got yet. The
 rows are written every few seconds and so may say too little, never too much; they expire when nothing could be published.

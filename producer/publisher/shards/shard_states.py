@@ -1,4 +1,4 @@
-"""Two states of a shard enter; whether the protocol has that move leaves."""
+"""The states of a shard and the moves that its protocol allows."""
 
 from __future__ import annotations
 
