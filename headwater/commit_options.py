@@ -1,4 +1,4 @@
-"""What may be said with a commit, for both engines: `headwater.open` and `headwater.connect` take the same words."""
+"""The options of a commit, the same for `headwater.open` and `headwater.connect`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store URL enters; the embedded engine leaves: realm → catalog → branch, with commits, changes, snapshots and merges."""
+"""`headwater.open`: the embedded engine: realm → catalog → branch, with commits, changes, snapshots and merges."""
 
 from __future__ import annotations
 

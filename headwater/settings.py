@@ -1,4 +1,4 @@
-"""Flags, HEADWATER_* variables and a TOML file enter, in that order of precedence; one checked struct leaves.
+"""Reads settings from flags, HEADWATER_* variables and a TOML file, in that order of precedence, and checks them.
 
 This is the only list of settings: docs/settings.md is compared with it by a test.
 """

@@ -1,4 +1,4 @@
-"""The state at one entry enters; its keys and contents leave as they are asked for, and the seq from which to follow it."""
+"""Keys and contents at one entry, read on demand, and the seq from which to follow it."""
 
 from __future__ import annotations
 

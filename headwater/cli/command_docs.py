@@ -1,4 +1,4 @@
-"""The commands enter; docs/commands.md leaves, with every command, argument and option. A test compares it with the page."""
+"""Prints docs/commands.md, with every command, argument and option. A test compares the page with it."""
 
 from __future__ import annotations
 

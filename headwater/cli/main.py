@@ -1,4 +1,4 @@
-"""The `headwater` command: each sub-command lives in a module of its own and is loaded only when it is called."""
+"""The `headwater` command: each sub-command is a module of its own and is imported only when it is called."""
 
 from __future__ import annotations
 

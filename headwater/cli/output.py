@@ -1,4 +1,4 @@
-"""Results enter; a table or JSON leaves on stdout, an error as one line on stderr."""
+"""Prints results as tables or JSON on stdout, and errors as one line on stderr."""
 
 from __future__ import annotations
 

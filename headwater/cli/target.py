@@ -1,4 +1,4 @@
-"""Where a command works, as flags: realm, catalog and branch enter; the opened handles leave."""
+"""The flags that say where a command works: realm, catalog and branch; and the handles that they open."""
 
 from __future__ import annotations
 

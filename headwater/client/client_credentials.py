@@ -1,4 +1,4 @@
-"""A client's id and secret enter; every request leaves with a token of the realm that it is for, fetched anew in time."""
+"""Authenticates requests with a token for their realm, and fetches a new one before it expires."""
 
 from __future__ import annotations
 

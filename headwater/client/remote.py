@@ -1,4 +1,4 @@
-"""A server's address enters; the objects of the embedded engine leave: realm → catalog → branch, with commits and changes."""
+"""`headwater.connect`: the objects of the embedded engine over HTTP: realm → catalog → branch, with commits and changes."""
 
 from __future__ import annotations
 

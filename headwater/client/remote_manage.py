@@ -1,4 +1,4 @@
-"""Management calls to a server enter; realms, catalogs and moved references leave, each change done once."""
+"""Management calls to a server: realms, catalogs and references; each change is applied once."""
 
 from __future__ import annotations
 

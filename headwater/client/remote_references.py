@@ -1,4 +1,4 @@
-"""Names and specs such as `main~3` enter; references and commits leave, as a server's pointers and commits tell them."""
+"""Resolves names and specs such as `main~3` with the pointers and commits of a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first page of a state enters; its keys and contents leave as they are asked for, and where to follow it."""
+"""Reads the keys and contents of a state in pages, and says where to follow it from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A name enters; the Changes behind the positions that the server keeps under it leave; acknowledgements go back.
+"""Reads Changes after the positions that the server keeps under a name, and acknowledges them.
 
 Two readers on one name: both may read the same page; whoever acknowledges second is told `SubscriptionMoved`.
 """

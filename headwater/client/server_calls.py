@@ -1,4 +1,4 @@
-"""Calls to a server enter; typed answers leave, or the server's own error. What may be sent again is sent again."""
+"""Sends calls to a server, returns typed responses or the server's error, and retries what may be sent again."""
 
 from __future__ import annotations
 

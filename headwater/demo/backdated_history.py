@@ -1,4 +1,4 @@
-"""A folder enters; a store leaves with the history of a quarter, written in a second by a clock that was set back.
+"""Writes a quarter's history in a second, with a clock that is set back.
 
 It holds what such a time leaves behind: states that nobody asks for any more, merged branches, dropped tables, and objects of
 writers that died before their commit.

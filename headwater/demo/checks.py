@@ -1,4 +1,4 @@
-"""What writers were told, what the follower saw and what the log holds enter; one verdict for each promise leaves. Pure."""
+"""Compares what writers were told, what the follower saw and what the log holds; one verdict per promise. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A catalog enters that other processes write to; each Change of each of its branches leaves once, in order, as it happens."""
+"""Follows every branch of a catalog that other processes write to: each Change once, in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a writer tries, and what it is told, enters line by line; both can be read after its death: the witness of the demo.
+"""A writer's journal of what it tried and what it was told, readable after its death.
 
 A line is flushed before the next step begins. So whoever is killed has at most one commit that it tried and was not told of.
 """

@@ -1,4 +1,4 @@
-"""A folder enters; a quarter's history is made in it, streamed, expired and swept; the numbers before and after leave."""
+"""The maintenance part of the demo: a quarter's history is streamed, expired and swept."""
 
 from __future__ import annotations
 

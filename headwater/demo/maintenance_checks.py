@@ -1,4 +1,4 @@
-"""What maintenance counted, and what the store held before and after it, enter; one verdict for each promise leaves. Pure."""
+"""Compares the counts of maintenance with the store before and after; one verdict per promise. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A folder enters; the demo happens in it, each Change is shown as it happens, and what everybody saw of it leaves."""
+"""Runs the demo in a folder, and shows each Change as it happens."""
 
 from __future__ import annotations
 

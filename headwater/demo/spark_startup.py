@@ -1,4 +1,4 @@
-"""Nothing enters; Spark leaves, started beside other work, or the one sentence that says why it is not there."""
+"""Starts Spark in the background, or says in one sentence why it cannot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What everybody saw of the demo enters; it leaves compared with the store, which is opened anew: so it was read from disk."""
+"""Compares what everybody saw of the demo with the store, which is opened again and so read from disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A step's number and the tables that are there enter; what the writer commits in that step leaves. Pure."""
+"""Decides what a writer commits in each step. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A writer's orders enter as JSON; a process leaves that commits to the demo's store and keeps a diary of it.
+"""A process that commits to the demo's store and keeps a journal of it.
 
 Each request id is made of the writer's name and step: a successor that repeats the last step after a crash commits it once.
 """

@@ -1,4 +1,4 @@
-"""The number of writers enters; their processes leave: started together, one of them killed -9 in the middle of a commit.
+"""Starts the writer processes together, and kills one with -9 in the middle of a commit.
 
 The killed one gets a successor, which begins with the step that its predecessor did not finish.
 """

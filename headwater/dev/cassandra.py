@@ -1,4 +1,4 @@
-"""A record enters; a one-node Cassandra leaves that syncs its commit log before it acknowledges."""
+"""A one-node Cassandra that syncs its commit log before it acknowledges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of servers enter; they run, side by side, or are stopped; their state leaves. One caller at a time per dev folder."""
+"""Starts and stops local servers side by side. One caller at a time per dev folder."""
 
 from __future__ import annotations
 

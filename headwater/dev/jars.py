@@ -1,4 +1,4 @@
-"""Names of jar sets enter; folders with exactly those jars leave, fetched once and kept between checkouts.
+"""Fetches sets of jars once and keeps them between checkouts.
 
 This is the one place where Maven coordinates are written. Ivy, which comes with PySpark, fetches them: it knows where Maven
 Central is and checks the checksums. A folder appears under its final name only when it is complete.

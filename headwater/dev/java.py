@@ -1,4 +1,4 @@
-"""The machine's Java enters; the path of a Java 17 leaves, or one sentence that says what to install."""
+"""Finds a Java 17 on this machine, or says in one sentence what to install."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A record enters; a one-node Kafka (KRaft) leaves that starts fast and creates no topic by itself."""
+"""A one-node Kafka (KRaft) that starts fast and creates no topic by itself."""
 
 from __future__ import annotations
 

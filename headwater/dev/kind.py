@@ -1,4 +1,4 @@
-"""A server's record enters; how to prepare, start, stop, ask and address that kind of server leaves."""
+"""The interface of a kind of server: how to prepare, start, stop, probe and address it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server's name enters; its kind leaves."""
+"""The kinds of servers by name."""
 
 from __future__ import annotations
 

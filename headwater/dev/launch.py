@@ -1,4 +1,4 @@
-"""A command enters; a detached process leaves, its pid and start time on disk before its first instruction runs.
+"""Starts a detached process, with its pid and start time on disk before its first instruction runs.
 
 Run as a script with a bare interpreter, so only the standard library is imported here. The process file is written by the
 very process that then becomes the server: there is no moment in which a killed caller leaves a server that nobody knows.

@@ -1,4 +1,4 @@
-"""A record enters; a PostgreSQL that fsyncs every commit and asks for a random password leaves."""
+"""A PostgreSQL that fsyncs every commit and asks for a random password."""
 
 from __future__ import annotations
 

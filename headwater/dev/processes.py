@@ -1,4 +1,4 @@
-"""A recorded process enters; whether it still lives leaves, and it can be stopped: never a stranger who got its pid."""
+"""Says whether a recorded process still lives, and stops it; never another process that got its pid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Short lines about each server enter; one live line per server leaves on a terminal, and nothing elsewhere."""
+"""Shows one live line per server on a terminal, and nothing elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A record enters; a schema registry (Apicurio, with the Confluent-compatible API) leaves."""
+"""A schema registry (Apicurio, with the Confluent-compatible API)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A kind and a folder enter; a real server leaves that can be started, asked, stopped, killed and started again."""
+"""A real local server that can be started, probed, stopped, killed and started again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A folder enters; what is kept about the server in it leaves: ports and password (mode 0600), its process, its lock.
+"""What is kept about a server in its folder: ports and password (mode 0600), its process, its lock.
 
 <dev_dir>/lock                      held while servers are started or stopped
 <dev_dir>/<server>/server.json      made once: ports, password, where the data lie

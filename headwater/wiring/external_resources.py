@@ -1,4 +1,4 @@
-"""Settings and a store enter; what purged realms have outside of it leaves, ready to be removed."""
+"""What purged realms have outside of the store, ready to be removed."""
 
 from __future__ import annotations
 

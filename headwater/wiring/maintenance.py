@@ -1,4 +1,4 @@
-"""Settings and a store enter; what a cycle of maintenance works with leaves, for `maintain schedule` and for the server."""
+"""The parts of a maintenance cycle, for `maintain schedule` and for the server."""
 
 from __future__ import annotations
 

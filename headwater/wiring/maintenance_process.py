@@ -1,4 +1,4 @@
-"""Settings and a cadence enter; a process of its own maintains the store beside a server, and ends with it.
+"""Maintains the store in a process of its own beside a server, and ends with it.
 
 In a process, not on a thread: requests neither share an interpreter lock nor memory with a sweep. The settings go over a pipe,
 where no list of processes shows passwords; the pipe's end tells the process that its server is gone, however it went.

@@ -1,4 +1,4 @@
-"""Settings and a store enter; a publisher to Kafka leaves, for `headwater publish` and for the server."""
+"""A publisher to Kafka from settings, for `headwater publish` and for the server."""
 
 from __future__ import annotations
 

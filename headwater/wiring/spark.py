@@ -1,4 +1,4 @@
-"""Settings enter; a SparkSession leaves with the connectors' jars, or one sentence that says what is missing."""
+"""A SparkSession with the connectors' jars, or one sentence that says what is missing."""
 
 from __future__ import annotations
 

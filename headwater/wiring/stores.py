@@ -1,4 +1,4 @@
-"""Settings enter; an open store leaves, and one line on stderr if its server could lose acknowledged commits."""
+"""An open store from settings, with a warning on stderr if its server could lose acknowledged commits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store and brokers enter; every published realm gets a keeper of its tables topic, started again when it fails."""
+"""Keeps the tables topic of every published realm, and restarts a writer that fails."""
 
 from __future__ import annotations
 

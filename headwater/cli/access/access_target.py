@@ -1,4 +1,4 @@
-"""Where a command on identities and rights works: a realm, or a catalog of it; who writes, and how names are told."""
+"""Flags and helpers of the access commands: a realm or one of its catalogs, the author, and confirmation."""
 
 from __future__ import annotations
 

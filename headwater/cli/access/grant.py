@@ -1,4 +1,4 @@
-"""`headwater grant`: a role and a right enter; the right holds, over a realm, a catalog, or what is below a path of it."""
+"""`headwater grant`: grants rights to roles, over a realm, a catalog or a path of it, and revokes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`headwater policy`: a policy's name enters; the policy leaves, and what it is mapped to."""
+"""`headwater policy`: creates policies, and maps them to what they apply to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`headwater principal`: a principal's name enters; the principal leaves, and its secret, shown once."""
+"""`headwater principal`: creates, lists, rotates and deletes principals. A secret is shown once."""
 
 from __future__ import annotations
 

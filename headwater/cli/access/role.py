@@ -1,4 +1,4 @@
-"""`headwater role`: a role's name enters; the role leaves, of a realm or of a catalog, and who has it."""
+"""`headwater role`: creates roles of a realm or a catalog, and gives them to principals."""
 
 from __future__ import annotations
 

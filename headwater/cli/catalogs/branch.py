@@ -1,4 +1,4 @@
-"""`headwater branch`: names and commits enter; branches leave."""
+"""`headwater branch`: creates, lists, shows, assigns and deletes branches."""
 
 from headwater.cli.catalogs.reference_commands import reference_group
 from headwater.producer.pointer_names import ReferenceType

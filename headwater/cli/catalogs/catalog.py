@@ -1,4 +1,4 @@
-"""`headwater catalog`: a catalog's name enters; the catalog, or a table of them, leaves."""
+"""`headwater catalog`: creates, lists, updates and drops catalogs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`headwater changes`: a cursor enters; every Change behind it leaves, oldest first, and with --follow those to come."""
+"""`headwater changes`: prints every Change after a cursor, oldest first, and with --follow those to come."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes enter; a line for people or a line of JSON for machines leaves, at once."""
+"""Prints Changes as they come, each as a line for people or a line of JSON."""
 
 from __future__ import annotations
 

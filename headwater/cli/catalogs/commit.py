@@ -1,4 +1,4 @@
-"""`headwater commit`: operations enter, as JSON or as flags; one atomic commit leaves, or every conflict together."""
+"""`headwater commit`: commits operations, given as JSON or as flags, all or none."""
 
 from __future__ import annotations
 

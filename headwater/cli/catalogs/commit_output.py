@@ -1,4 +1,4 @@
-"""What became of a commit enters; one line for people or JSON leaves."""
+"""Prints the result of a commit as one line or as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`headwater diff`: two references or commits enter; the keys at which they differ leave."""
+"""`headwater diff`: prints the keys at which two references or commits differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`headwater log`: a reference enters; its commits leave, newest first."""
+"""`headwater log`: prints the commits of a reference, newest first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`headwater merge`: a source enters; one merge commit on the target leaves, or what stands against it, key by key."""
+"""`headwater merge`: merges a branch into another as one commit, or prints the conflicts key by key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flags of `merge` and `transplant` enter; the rules by which each key is merged leave."""
+"""Flags of `merge` and `transplant` that set the merge rule for each key."""
 
 from __future__ import annotations
 

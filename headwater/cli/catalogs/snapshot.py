@@ -1,4 +1,4 @@
-"""`headwater snapshot`: a reference or commit enters; everything that it held leaves, with the seq to follow from."""
+"""`headwater snapshot`: prints all keys and contents at a reference or commit, with the seq to follow from."""
 
 from __future__ import annotations
 

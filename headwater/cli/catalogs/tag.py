@@ -1,4 +1,4 @@
-"""`headwater tag`: names and commits enter; tags leave."""
+"""`headwater tag`: creates, lists, shows, assigns and deletes tags."""
 
 from headwater.cli.catalogs.reference_commands import reference_group
 from headwater.producer.pointer_names import ReferenceType

@@ -1,4 +1,4 @@
-"""`headwater transplant`: commits of another branch enter, oldest first; each leaves as an entry of its own, all or none."""
+"""`headwater transplant`: copies commits of another branch, oldest first, all or none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`headwater audit`: the history of pointers enters; proof that it is whole leaves, or the place where it is not."""
+"""`headwater audit`: proves that the history of pointers is complete, or names the entry that is not."""
 
 from __future__ import annotations
 

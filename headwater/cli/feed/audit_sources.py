@@ -1,4 +1,4 @@
-"""A server or a Kafka topic enters; the verdict on each pointer's chain leaves, by the same check as for the store."""
+"""Verifies the chains of a server or a Kafka topic, with the same check as for the store."""
 
 from __future__ import annotations
 

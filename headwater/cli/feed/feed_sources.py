@@ -1,4 +1,4 @@
-"""Flags enter; where Changes are read from leaves: a server, Kafka, or the store."""
+"""Opens what Changes are read from: a server, Kafka, or the store."""
 
 from __future__ import annotations
 

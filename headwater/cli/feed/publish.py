@@ -1,4 +1,4 @@
-"""`headwater publish`: a store and brokers enter; every change leaves to Kafka, and what happens shows on the terminal."""
+"""`headwater publish`: publishes every change to Kafka, and shows its status on the terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The running command enters; the token that it shows to the server it asks leaves, as the settings have it."""
+"""The token that the running command sends to a server, from the settings."""
 
 from __future__ import annotations
 

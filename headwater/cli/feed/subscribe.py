@@ -1,4 +1,4 @@
-"""`headwater subscribe`: a server, Kafka or the store enters; its checked Changes leave, one a line, as they happen."""
+"""`headwater subscribe`: prints checked Changes of a server, of Kafka or of the store, one per line."""
 
 from __future__ import annotations
 

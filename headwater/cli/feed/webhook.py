@@ -1,4 +1,4 @@
-"""`headwater webhook`: changes of a server enter; signed calls to an address leave, and what is not taken goes to a file."""
+"""`headwater webhook`: posts signed changes of a server to a URL; refused ones go to a dead-letter file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`headwater maintain`: realms and rules enter; floors rise, garbage goes, sets are checked, and each run is on record."""
+"""`headwater maintain`: expires history, purges realms, and shows past runs."""
 
 from __future__ import annotations
 

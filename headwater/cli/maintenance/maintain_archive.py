@@ -1,4 +1,4 @@
-"""`headwater maintain archive` and `replay`: history enters; an archive, a state or counts leave, worked out on Spark."""
+"""`headwater maintain archive` and `replay`: an archive, a past state or counts, computed on Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands of `headwater maintain` share: their flags, a bar that counts on stderr, and how failures are told."""
+"""What the `headwater maintain` commands share: flags, a progress bar on stderr, and reports of failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`headwater maintain schedule`: a cadence enters; everything is maintained on it, one cycle for all processes that do so."""
+"""`headwater maintain schedule`: maintains all realms at an interval; several processes share one cycle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`headwater maintain sweep`, `verify` and `retained`: realms enter; garbage goes, or what must stay is checked."""
+"""`headwater maintain sweep`, `verify` and `retained`: deletes garbage, or checks what must stay."""
 
 from __future__ import annotations
 

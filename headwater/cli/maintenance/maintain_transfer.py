@@ -1,4 +1,4 @@
-"""`headwater maintain export` and `import`: a realm enters and leaves as a file; a file enters and leaves as a realm."""
+"""`headwater maintain export` and `import`: writes a realm to a file, and creates a realm from one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`headwater demo`: nothing enters; a catalog under several writers is shown as it changes, and what became of a kill -9."""
+"""`headwater demo`: shows a catalog under several writers, and that a kill -9 loses nothing."""
 
 from __future__ import annotations
 

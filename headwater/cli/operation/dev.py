@@ -1,4 +1,4 @@
-"""`headwater dev`: names of servers enter; real local servers run or stop, and a table of them leaves."""
+"""`headwater dev`: starts, stops and lists real local servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`headwater realm`: a realm's name enters; its next state, or a table of realms, leaves."""
+"""`headwater realm`: moves realms along their life cycle, and lists them."""
 
 from __future__ import annotations
 

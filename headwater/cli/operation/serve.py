@@ -1,4 +1,4 @@
-"""`headwater serve`: settings and flags enter; a server answers until it is told to stop."""
+"""`headwater serve`: runs the server until it is stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings and flags enter; what a server takes of them about identities, rights and TLS leaves."""
+"""The server's options for identities, rights and TLS, from settings and flags."""
 
 from __future__ import annotations
 

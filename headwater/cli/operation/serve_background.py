@@ -1,4 +1,4 @@
-"""Settings enter; what a server does beside its requests leaves: keys that expire, usage that is measured, languages."""
+"""The server's options for background work: expiry of keys, measurement of usage, languages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`headwater settings`: the settings in force enter; a table of value and meaning leaves."""
+"""`headwater settings`: shows every setting with its value and meaning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`headwater store`: a store URL enters; its schema is created, or what its server promises leaves."""
+"""`headwater store`: creates the schema of a store, or shows what its server promises."""
 
 from __future__ import annotations
 
