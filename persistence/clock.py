@@ -1,4 +1,4 @@
-"""Nothing enters; microseconds since 1970 leave. Time is always an argument, so tests can move, freeze and turn it back."""
+"""Wall-clock time in microseconds, injectable so that tests can move, freeze and turn it back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names and rows enter; they leave unchanged, or as one clear error before any backend has been touched."""
+"""Checks names and rows before any backend is touched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a backend keeps, column by column: pointer, object and mutable rows, and what a scan says of them."""
+"""The rows that a backend keeps, column by column: pointer, object and mutable rows, and rows of a scan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests for any pointer of a realm enter, from threads or asyncio; lanes run them side by side, and answers leave."""
+"""Runs requests for all pointers of a realm in lanes side by side, from threads or asyncio."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a lane's batches began and ended enters; how long it steps back leaves, so that lanes of other processes get a turn.
+"""How long a lane steps back after a batch, so that lanes of other processes get a turn.
 
 Who holds the head commits in one round trip; another process must read it first. Without a pause the holder wins every race
 for as long as it has work (seen: of three processes each had to wait until the one before was done). So a lane that has met

@@ -1,4 +1,4 @@
-"""A batch that landed enters; how long the lane lets its callers come back before it takes the next one leaves.
+"""How long a lane waits after a batch, so that its callers can join the next one.
 
 Callers that commit one after the other come back right after they were answered. A lane that goes on at once finds half of
 them: two groups then take turns, and each CAS serves half of what it could. So a lane that has just served several callers

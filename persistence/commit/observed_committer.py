@@ -1,4 +1,4 @@
-"""Requests enter on their way to the committer, answers on their way back; both leave unchanged, and observers know of them."""
+"""A committer that reports requests and outcomes to observers, and changes neither."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What somebody who watches the engine is told: each request when it comes, its answer, and each batch that landed."""
+"""The hook of observers: each request, its outcome, and each batch that landed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The requests of a batch enter before they are planned; what they will look up is in the cache when this leaves.
+"""Loads what the requests of a batch will look up into the cache, before they are planned.
 
 A plan reads what its keys hold, one after the other. Where the cache does not have it, 64 waiting requests would ask the
 database 64 times before the one CAS that commits them all; so their keys are looked up together, by two bulk reads. A request

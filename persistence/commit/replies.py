@@ -1,4 +1,4 @@
-"""An answer enters on a lane's thread; it leaves where the caller waits: in a future, on a blocked thread, in an event loop.
+"""Delivers an outcome from a lane's thread to a future, a blocked thread or an event loop.
 
 A `Future` serves everybody, and costs 10 µs of a commit; what is awaited in an event loop costs 30 µs through it, for every
 answer wakes the loop by itself. So the two ways that callers take most have replies of their own.

@@ -1,4 +1,4 @@
-"""Lost attempts and the age of the oldest request enter; how long to wait, or that it is enough, leaves."""
+"""How long to wait after a lost attempt, and when to give up."""
 
 from __future__ import annotations
 

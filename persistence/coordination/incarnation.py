@@ -1,4 +1,4 @@
-"""An open store enters; the incarnation that its data are of leaves: a random id that a restore changes.
+"""The incarnation of a store's data: a random id that a restore changes.
 
 The id lies in a mutable row of `::system::`, with what the database said of its copy of the data when the row was written
 (`Backend.data_identity`). Data that come from a backup bring the row along, but not the identity: whoever sees the two differ

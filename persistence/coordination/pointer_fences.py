@@ -1,4 +1,4 @@
-"""A realm's fence that this process has taken enters; the same fence stands in every pointer row of the realm afterwards.
+"""Writes a realm's fence into every pointer row of the realm.
 
 ⚠ Each row is written, also one that has that fence already: the new version is what keeps out every CAS that was prepared
 before. ⚠ Rows are read first, then it is checked that the realm's fence is still ours, then they are written. So one that was

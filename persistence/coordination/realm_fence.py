@@ -1,4 +1,4 @@
-"""A realm instance enters; the time at or after which a new pointer's objects must be created leaves, and who set it last.
+"""The fence of a realm: the time at or after which a new pointer's objects must be created, and who set it.
 
 ⚠ A pointer that is reserved while names are listed has no fence of its own yet, so its first commit reads the realm's.
 ⚠ Whoever fences pointers (closing, reopening, a sweep) first takes the realm's fence by CAS. The row's version then says whose

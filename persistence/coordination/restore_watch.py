@@ -1,4 +1,4 @@
-"""What this process knows to be committed enters; that the store was restored underneath it leaves, to all who keep something.
+"""Detects that the store was restored underneath this process, and tells everyone who keeps state.
 
 Checked once a second by whoever works (lanes, watches of heads, makers of ids), never by a thread of its own: the incarnation,
 what the database says of its copy of the data, and the pointers that this process saw move last. A backup lacks the newest

@@ -1,4 +1,4 @@
-"""A key enters; the right to work under it leaves, for one process at a time in the whole store, until it ends or dies.
+"""Leases of work: one process at a time in the whole store holds a key, until it ends or dies.
 
 Leases are mutable rows of `::system::`, moved by CAS and renewed on a thread of their own. ⚠ Whether a lease still holds is
 asked of the store, never of the own clock: another process may take it at any moment, by name or because its holder slept.

@@ -1,4 +1,4 @@
-"""A node lease enters; object ids leave, each once, each later than the one before, none outside the lease.
+"""Generates object ids under a node lease: each once, each later than the one before, none outside the lease.
 
 Renewal happens in passing, by whoever asks for an id when a quarter of the lease is left (15 minutes of an hour); the others go
 on meanwhile. A lease that was lost stops the call that notices; the next call leases a new node.

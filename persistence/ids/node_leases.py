@@ -1,4 +1,4 @@
-"""A process that wants to make ids enters; the right to one of 1024 node numbers for a stretch of time leaves.
+"""Leases one of 1024 node numbers to a process for a time.
 
 A lease is a mutable row of `::system::`, moved by CAS only. Its stretches never overlap: a new lessee begins where the old one
 had to end, by the old one's own row, so no two of them can make the same id whatever their clocks say of each other. For the

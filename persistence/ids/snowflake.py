@@ -1,4 +1,4 @@
-"""Time, node and sequence enter; a 64-bit object id leaves, and the way back. Pure arithmetic, no clock, no state.
+"""Packs time, node and sequence into a 64-bit object id, and unpacks it. Pure.
 
 An id, from the highest bit: 1 reserved (0), 41 milliseconds since 2025-03-01 UTC, 10 node, 12 sequence. Ids sort by time.
 """

@@ -1,4 +1,4 @@
-"""Sorted keys and packed values enter; two compressed columns leave, and back, at the speed of C.
+"""Encodes sorted keys and packed values as two compressed columns, and decodes them, at the speed of C.
 
 Neighbouring keys share most of their bytes and the high bytes of ids hardly vary, so the cheapest deflate finds both: a table
 key of 20 bytes with its id and tag takes 7 to 11 bytes. Values are cut into byte planes first (all first bytes, all second …).

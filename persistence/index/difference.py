@@ -1,4 +1,4 @@
-"""Two states enter; the keys that differ leave in order, with both values. What the states share is not read.
+"""Lists the keys at which two states differ, in order, with both values. What both share is not read.
 
 A key can only differ if a tail or a stripe that one state has alone says something of it: states that share a stripe also agree
 on which of the shared stripes is newer. So these are the candidates, and only they are looked up on both sides.

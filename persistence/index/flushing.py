@@ -1,4 +1,4 @@
-"""A root and a full tail enter; the next root leaves, with exactly the objects that it adds and those that it releases.
+"""Flushes a full tail into an index: the next root, the objects that it adds and those that it releases.
 
 Levels small enough are merged as a whole: the tail takes along each level that it fills up, and settles in the first that has
 room. Larger levels move stripe by stripe: when one is over its capacity, the stripes that meet the least of the next level move

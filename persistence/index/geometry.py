@@ -1,4 +1,4 @@
-"""Sizes enter; where elements belong leaves: capacities of levels, sizes of stripes, how much one flush may move.
+"""Capacities of levels, sizes of stripes, and how much one flush may move.
 
 All sizes are weights: bytes before compression. Reading does not depend on any of these numbers, so they may change between
 versions; writers of one store should agree, so that the same state gives the same bytes.

@@ -1,4 +1,4 @@
-"""A path of names enters; one byte string that sorts like the tree leaves, and back. A subtree is a range of them.
+"""Encodes a path of names as bytes that sort like the tree, and decodes it. A subtree is a range of keys.
 
 Elements are joined by NUL, the smallest byte and the one that no element may hold. So a parent sorts right before its children,
 a subtree is one contiguous range, and `acc` is not a prefix of `accounting`. No key begins or ends with NUL or holds two in a

@@ -1,4 +1,4 @@
-"""A level's top object enters; which stripe holds a key or meets a range leaves."""
+"""Finds the stripe of a level that holds a key, or those that meet a range."""
 
 from __future__ import annotations
 

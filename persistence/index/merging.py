@@ -1,4 +1,4 @@
-"""A sorted run of newer elements and a level enter; the level with the run merged in leaves, other stripes untouched.
+"""Merges a sorted run of newer elements into a level, and leaves other stripes untouched.
 
 New stripes carry negative ids until the flush is over: nothing gets an id that is not kept.
 """

@@ -1,4 +1,4 @@
-"""Elements enter; the immutable objects of an index leave: the stripe, the directory of a level's stripes, and the root.
+"""The immutable objects of an index: the stripe, the directory of a level's stripes, and the root.
 
 A stripe holds sorted keys with packed values. A level of one stripe is that stripe; a longer one is a directory. The root, ids
 only, is what a log entry embeds.

@@ -1,4 +1,4 @@
-"""A root, a tail and a loader enter; values by key, ranges both ways and subtrees leave. Only the stripes needed are read."""
+"""Reads values by key, ranges both ways and subtrees. Reads only the stripes that are needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A root enters; the ids of all index objects that it reaches leave, for maintenance. Stripes in a directory are not read."""
+"""Lists the ids of all index objects that a root reaches, for maintenance, without reading stripes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pointer row enters; the state that its head entry stands for leaves: levels, tail, and what the next entry links to."""
+"""Loads the state of a pointer's head entry: levels, tail, and what the next entry links to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A chain of numbered entries enters; the jump link of the next one leaves, so that any entry is O(log n) steps away.
+"""Computes the jump link of an entry, so that any entry is O(log n) steps away.
 
 Skew-binary jump pointers (Myers 1983): the next entry jumps over two blocks when the newest two are of one size, else it jumps
 to its predecessor. The spine is the path of jumps from the head, newest first; its far end is read only when it is needed.

@@ -1,4 +1,4 @@
-"""What a commit writes: the log entry and the contents it puts, as stored; and the `Change` that an entry is to the outside.
+"""The log entry and the contents it puts, as stored, and the `Change` that readers see of it.
 
 Fields that a neighbour already tells are left empty: `head_before` when it is the predecessor's own id, `parent` when it is
 `head_before`, `commit` when the entry is itself the commit. `Entry` is array-like: append new fields, never move one.

@@ -1,4 +1,4 @@
-"""Decoded immutable objects enter with their weight in bytes; the ones used last leave again without a read.
+"""An LRU cache of decoded immutable objects, bounded by bytes.
 
 The cache knows content, never existence: what is not in it is simply asked for, and nothing is ever remembered as absent.
 Objects never change under their id and realm instances are never used twice, so no entry can grow stale and caches of several

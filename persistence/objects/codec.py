@@ -1,4 +1,4 @@
-"""A typed object enters; checksummed rows of at most 350 kB leave, and the way back proves that nothing is torn or flipped.
+"""Encodes a typed object as checksummed rows of at most 350 kB; decoding proves that nothing is torn or flipped.
 
 Payload of an object: format version (1 byte), CRC-32 over type, id and body (4 bytes), body (msgpack).
 A big object's payload is cut into parts that share its id; part 0 knows their number.

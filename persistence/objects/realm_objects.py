@@ -1,4 +1,4 @@
-"""Typed objects of one realm instance enter and leave; rows, parts, checksums and the cache stay in here."""
+"""Reads and writes typed objects of one realm instance; hides rows, parts, checksums and the cache."""
 
 from __future__ import annotations
 

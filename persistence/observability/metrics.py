@@ -1,4 +1,4 @@
-"""What the engine does enters; Prometheus metrics leave. What the engine counts anyway is read when somebody asks for it."""
+"""Prometheus metrics of the engine. Counters that the engine keeps anyway are read at each scrape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each request enters with the span that its caller is in; an OpenTelemetry span from its coming to its answer leaves."""
+"""OpenTelemetry spans of requests, from submission to outcome, as children of the caller's span."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Own commits and the moves of other processes enter; the newest known head of any pointer leaves, without touching the store.
+"""The newest known head of any pointer, from own commits and the moves of other processes, without a read.
 
 Own commits wake waiters at once. Moves of others are noticed within `poll_seconds`, or as soon as the database hints at them,
 by one question for the whole realm whose cost grows with the moves and not with the pointers. When that question fails, every

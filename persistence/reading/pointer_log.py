@@ -1,4 +1,4 @@
-"""A cursor enters; the entries behind it leave, oldest first, complete and in order, or a typed reason why that cannot be.
+"""Reads the entries after a cursor, oldest first, complete and in order, or a typed reason why not.
 
 Expired: the history behind the cursor was cut. Reset: the cursor is not of this pointer's history. Behind: the cursor is
 beyond the newest entry known here. There is no fourth answer, and never a silent skip.

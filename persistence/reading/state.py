@@ -1,4 +1,4 @@
-"""A log entry enters; the state it stands for leaves: keys, contents, and what a pointer branched here takes over."""
+"""The state at a log entry: keys, contents, and what a pointer that branches here inherits."""
 
 from __future__ import annotations
 

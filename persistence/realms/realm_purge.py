@@ -1,4 +1,4 @@
-"""A closed realm instance enters; none of its rows is left in any table, which a scan has confirmed."""
+"""Deletes all rows of a closed realm instance, and confirms it by a scan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two states of a realm enter; whether the life cycle has that move leaves, and what can be done instead."""
+"""The states of a realm and the moves that its life cycle allows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A name enters; the record of a principal leaves, and the secret that is shown once and kept only as a hash, apart from it.
+"""Principal records; a secret is shown once and kept only as a hash, in a row of its own.
 
 ⚠ Records are in the log, and the log goes to readers, Kafka and archives. So the record holds only the ids of secrets; hashes
 lie in mutable rows that no feed or snapshot ever reads, and an export only if it is told to. The record decides which count.

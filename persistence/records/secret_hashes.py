@@ -1,4 +1,4 @@
-"""A secret enters; a salted, memory-hard hash of it leaves as one line of text, and whether another secret is the same one."""
+"""Hashes secrets with a salted, memory-hard function, and compares them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CQL and values enter; rows or an applied flag leave: prepared once, retried where that is safe, fanned out in bounds."""
+"""Sends prepared CQL: retried where that is safe, and fanned out within bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The SPI enters; calls on Cassandra leave. Thin: each kind of row has its module, and this one only puts them together."""
+"""The SPI on Cassandra. Thin: each kind of row has a module of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An exception of the driver enters, with what kind of request it met; the error of our tree leaves that says what is known.
+"""Translates an exception of the driver into the error that says what is known of the request.
 
 What is known of a conditional write (LWT) that failed:
 - not applied: no node took the request, or the node refused it before Paxos began (`Unavailable` at the serial level,

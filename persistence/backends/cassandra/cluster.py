@@ -1,4 +1,4 @@
-"""Options enter; a connected session leaves whose profiles fix consistency, retries (none) and speculation (none)."""
+"""Connects to a cluster, with fixed consistency, no retries and no speculation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The live nodes' settings enter; what they promise leaves: whether an acknowledged write survives, and what to mend if not."""
+"""Reads the settings of the live nodes: whether an acknowledged write survives, and what to change if not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mutable rows enter and leave by LWT, each in its own partition; their names lie apart, so that a type can be listed.
+"""Mutable rows by LWT, each in its own partition; names are kept apart, so that a type can be listed.
 
 A name is written before its row, so the names may list what is not there, never the reverse. Nobody removes a name with its
 row: the row may be on its way back. Whoever lists removes names that have no row, but only those written longer ago than any

@@ -1,4 +1,4 @@
-"""Names enter, spread over buckets so that no partition grows without bound; they leave merged, in code point order.
+"""Names of pointers, spread over buckets so that no partition grows without bound, and listed in code point order.
 
 Text sorts by its UTF-8 bytes in Cassandra, which is code point order: each bucket is read in order and the heap merges them.
 """

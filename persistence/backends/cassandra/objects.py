@@ -1,4 +1,4 @@
-"""Object rows enter in batches that stay within one partition; they leave in bulk reads of one partition each.
+"""Object rows: written in batches and read in bulk, each within one partition.
 
 Ids are Snowflakes (millisecond, node, sequence), so the objects of one commit batch were numbered by one node within a few
 milliseconds. A shard holds the ids that differ in their last 4 bits only: 16 at most, of one node and one millisecond. So

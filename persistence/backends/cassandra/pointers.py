@@ -1,4 +1,4 @@
-"""Pointer rows enter and leave by Paxos alone: one per partition, every write an LWT, every read at the serial level.
+"""Pointer rows by Paxos: one per partition, every write an LWT, every read at the serial level.
 
 What `decide` asks for, a serial read gives. It is linearizable with every LWT of the row: what was applied before it is in
 what it returns, and a proposal that hangs half accepted is either finished by it or shut out by its newer ballot. When it

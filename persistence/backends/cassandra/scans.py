@@ -1,4 +1,4 @@
-"""A share of the token ring enters; what lies there leaves page by page. Scanned rows enter again; just those revisions go.
+"""Scans a share of the token ring page by page, and deletes exactly the revisions that were scanned.
 
 A row keeps its token, each token lies in one share, and paging goes on behind the last row it gave: so every row that is
 there throughout is seen exactly once, whatever is written meanwhile.

@@ -1,4 +1,4 @@
-"""A connected keyspace enters; it leaves with every table of this version, or with an error that says what it is instead.
+"""Creates or checks the tables of a keyspace, or says what the keyspace holds instead.
 
 Two kinds of table. Mutable (`pointers`, `mutable_rows`, `headwater_schema`): every write and delete is an LWT, whose timestamps
 come from Paxos ballots; a plain write among them would be ordered by another clock and could vanish. Each write gives the

@@ -1,4 +1,4 @@
-"""`cassandra://user:password@host:port,host:port/keyspace?option=value` enters; checked options leave, or one clear error."""
+"""Parses `cassandra://user:password@host:port,host:port/keyspace?option=value` into checked options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nothing enters; a number leaves that no other write of a mutable row has: what a scan's delete asks for, atomically."""
+"""A number that no other write of a mutable row has: the condition of a scan's delete."""
 
 from __future__ import annotations
 

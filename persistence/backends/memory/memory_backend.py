@@ -1,4 +1,4 @@
-"""Rows enter dictionaries of this process and leave with it: the reference of the SPI, for tests and try-outs.
+"""The SPI in dictionaries of this process: the reference for all backends, for tests and trials.
 
 `memory://` is a fresh store, `memory://name` one that all of this process share until it ends.
 """

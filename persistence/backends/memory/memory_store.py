@@ -1,4 +1,4 @@
-"""Rows enter buckets of dictionaries under one lock; the state that several memory backends of a process may share."""
+"""Rows in dictionaries under one lock, shared by the memory backends of a process."""
 
 from __future__ import annotations
 

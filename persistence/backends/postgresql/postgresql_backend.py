@@ -1,4 +1,4 @@
-"""The SPI enters; single autocommitted statements on PostgreSQL leave, each of them one round trip and one transaction.
+"""The SPI on PostgreSQL: single autocommitted statements, each one round trip and one transaction.
 
 So a write is either unsent, answered, or in doubt: there is no state in between that a lost connection could leave behind.
 A hint to listeners (NOTIFY) goes out in `commit`, after the answer and never as part of the statement.

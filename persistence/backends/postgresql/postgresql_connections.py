@@ -1,4 +1,4 @@
-"""A checked connection string enters; connections leave, one thread each, every wait on them bounded.
+"""Connections to PostgreSQL, each used by one thread at a time, with every wait bounded.
 
 The pool is SQLAlchemy's: it connects in the thread that asks, so a wrong password or a missing database reaches the caller at
 once and in full, where a pool with workers of its own would try on in the background and report a timeout.

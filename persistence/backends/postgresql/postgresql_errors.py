@@ -1,4 +1,4 @@
-"""An exception of psycopg enters; the error of ours that says what was, was not, or may have been done leaves.
+"""Translates an exception of psycopg into the error that says what was, was not, or may have been done.
 
 Only an answer of severity ERROR proves that a statement was rolled back. A FATAL answer, a cut connection and silence prove
 nothing: the server may have committed before. And no message of ours repeats a connection string: it may hold a password.

@@ -1,4 +1,4 @@
-"""Commits of this process enter; hints to the listeners of all processes leave, coalesced, and theirs enter likewise.
+"""Notifies the listeners of all processes of moved pointers, coalesced, and receives theirs.
 
 A hint says "something moved": who hears it looks earlier than it would have. It is sent after a commit was answered, on a
 connection of its own, and may be lost at any time: nothing rests on it.

@@ -1,4 +1,4 @@
-"""Nothing enters; the SQL that only PostgreSQL understands leaves: whole batches in one statement, by arrays.
+"""SQL that only PostgreSQL understands: whole batches in one statement, by arrays.
 
 Each is one round trip and one transaction. Arrays travel in binary (`%b`): as text, psycopg writes every payload in hex, which
 made a commit of 64 objects four times as slow.

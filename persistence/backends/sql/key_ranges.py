@@ -1,4 +1,4 @@
-"""Sampled keys enter; splits leave: each a set of key ranges. A split, cut to one realm if wanted, becomes ranges to scan.
+"""Splits tables into key ranges by sampled keys, and turns a split into ranges to scan.
 
 One range per split would do for the whole table, but then a realm that is a tenth of it would lie in one or two splits, and
 work on that realm would not be parallel. So every realm that the sample shows to be large is cut into `count` ranges, one for

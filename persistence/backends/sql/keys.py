@@ -1,4 +1,4 @@
-"""A table enters; what its key is leaves, and a row of a scan as the SPI wants it.
+"""The key columns of each table, and scanned rows as the SPI wants them.
 
 A key is the primary key as a tuple; Python, SQLite (BINARY) and PostgreSQL (COLLATE "C") order it alike, by code point.
 """

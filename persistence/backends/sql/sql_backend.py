@@ -1,4 +1,4 @@
-"""The SPI enters; single statements leave. What SQLite and PostgreSQL do alike, over the few calls in which they differ."""
+"""What SQLite and PostgreSQL do alike, over the few calls in which they differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A SQLAlchemy dialect enters; SQL text leaves, compiled once, with the order in which its parameters are bound.
+"""Compiles SQLAlchemy statements to SQL text once, with the order in which parameters are bound.
 
 Core writes the SQL and the drivers run it: building and compiling an expression for every call costs more than SQLite takes
 to execute it.

@@ -1,4 +1,4 @@
-"""Nothing enters; the tables leave, as SQLAlchemy Core sees them: one definition for SQLite and PostgreSQL.
+"""The tables in SQLAlchemy Core: one definition for SQLite and PostgreSQL.
 
 Two rules shape the columns. Text compares by code point (BINARY on SQLite, COLLATE "C" on PostgreSQL), because pages, splits
 and cursors of both rely on one order. Payloads come last, so that a scan which leaves them out never touches their pages.

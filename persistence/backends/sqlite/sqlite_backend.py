@@ -1,4 +1,4 @@
-"""The SPI enters; transactions on one SQLite file leave. Every write begins with the write lock, then reads and applies."""
+"""The SPI on one SQLite file. Every write takes the write lock first, then reads and applies."""
 
 from __future__ import annotations
 

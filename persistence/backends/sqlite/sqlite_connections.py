@@ -1,4 +1,4 @@
-"""A file's path enters; one writing connection and a stack of reading ones leave, never shared by two threads at once."""
+"""One writing connection and a stack of reading ones, never shared by two threads at once."""
 
 from __future__ import annotations
 

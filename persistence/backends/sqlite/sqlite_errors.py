@@ -1,4 +1,4 @@
-"""An exception of sqlite3 enters; the error of ours that says what was, was not, or may have been done leaves."""
+"""Translates an exception of sqlite3 into the error that says what was, was not, or may have been done."""
 
 from __future__ import annotations
 

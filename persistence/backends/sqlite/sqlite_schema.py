@@ -1,4 +1,4 @@
-"""An SQLite file that may be missing, empty, ours or another program's enters; one with our tables leaves, or a refusal."""
+"""Creates or checks our tables in an SQLite file, and refuses the file of another program."""
 
 from __future__ import annotations
 
