@@ -1,4 +1,4 @@
-"""A cadence enters; floors rise, purges finish and garbage goes in the background, again and again, whatever fails in between.
+"""The maintenance cycle in the background: expire, purge and sweep at an interval, whatever fails in between.
 
 Of several processes that schedule the same store one begins each cycle (`schedule_turns`), and one works at a time (`runs`).
 """

@@ -1,4 +1,4 @@
-"""Addresses enter; whether a server answers at one of them leaves, within seconds: clients of servers may try for minutes."""
+"""Probes whether a server answers at one of several addresses within seconds; its clients may try for minutes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Batches of Changes enter; an archive leaves that holds each once and knows how far it goes: Parquet files or an Iceberg
-table.
+"""Parquet files or an Iceberg table as an archive that holds each Change once and knows how far it goes.
 
 ⚠ Rows and position become visible in one step: a manifest that names the files of a batch, or a snapshot with the position in
 its summary. So no checkpoint has to be believed: an archive says itself where to go on.

@@ -1,4 +1,4 @@
-"""Changes from an archive or the log enter; the state of every reference at a time or commit leaves, or counts of changes.
+"""Rebuilds the state of every reference at a time or commit, or counts changes, from an archive or the log.
 
 The state of a reference is its segment's operations over the state of the segment's base, over that one's base, and so on.
 Which ranges of which logs those are is worked out on executors, one catalog at a time; the newest operation of each key wins.

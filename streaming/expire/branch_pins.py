@@ -1,4 +1,4 @@
-"""The heads of a realm enter; the entries leave that merges between live branches and what they came from still need.
+"""Pins the entries that merges between live branches still need.
 
 ⚠ A live branch pins its merge base. That is the newest of: the commit it was created or assigned from, what it last merged from
 there, and what was last merged back. With it the entry is pinned that leads there (the create, assign or merge).

@@ -1,4 +1,4 @@
-"""Retention rules and pins enter; floors rise, each by one CAS with the anchor below it. What is below is garbage from then on.
+"""Raises floors by retention rules and pins, each by one CAS. Entries below a floor are garbage.
 
 Nothing is deleted here: the sweep finds what no state above the floors reaches. ⚠ No floor passes a pin within its maximum age.
 """

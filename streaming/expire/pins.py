@@ -1,4 +1,4 @@
-"""A realm enters; what holds its floors back leaves: subscriptions, registered readers, publishers, live branches, plug-ins.
+"""Collects what holds the floors of a realm: subscriptions, readers, publishers, live branches, plug-ins.
 
 A plug-in is an entry point of the group `headwater.pins`: a function of the kernel and the time that yields `Pin`s.
 """

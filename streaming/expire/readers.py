@@ -1,4 +1,4 @@
-"""Positions of a job that reads all pointers of a realm enter; they leave as pins: history is kept for it, up to a maximum age.
+"""Pins history for jobs that read all pointers of a realm, up to a maximum age.
 
 `retained` and `archive` register here. A registered reader has a position in every pointer: one that it has not seen yet is
 pinned from its first entry. Rows are mutable, a few thousand positions each, so that no number of pointers is too large.

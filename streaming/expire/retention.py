@@ -1,4 +1,4 @@
-"""Retention rules as text enter (`cat/*/heads/main=90d, *=30d`); for any pointer, how much history is to be kept leaves.
+"""Parses retention rules (`cat/*/heads/main=90d, *=30d`), and finds the one for a pointer.
 
 The first rule whose pattern fits a pointer holds. `30d` keeps what is younger, `100n` keeps the newest hundred entries,
 `30d+100n` keeps both: nothing goes that one of the two would keep. The newest entry is always kept.

@@ -1,4 +1,4 @@
-"""Dropped catalogs of a realm enter; their pointers and names are gone; what these reached is garbage for the next sweep.
+"""Removes the pointers and names of dropped catalogs; what they reached is garbage for the next sweep.
 
 ⚠ Readers learn of a purge: each pointer ends with a delete entry, stays until every pin has passed that entry or is too old,
 and leaves a row that says where its log ended.

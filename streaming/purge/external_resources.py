@@ -1,4 +1,4 @@
-"""A purged realm's instance enters; what it had outside of its store is gone: its retained set, and its topics in Kafka.
+"""Removes what a purged realm has outside of the store: its retained set, and its topics in Kafka.
 
 Archives stay: they are made to outlive what they were made from, and belong to whoever asked for them.
 """

@@ -1,4 +1,4 @@
-"""Realms that are PURGING, instances that no list names any more, and dropped catalogs enter; none of their rows is left.
+"""Deletes all rows of PURGING realms, of instances that no list names, and of dropped catalogs.
 
 A realm becomes PURGED only when a scan has found nothing. Rows of an instance are orphans if the list, read after the scan that
 found them, does not name it: a realm is listed before its first row is written.

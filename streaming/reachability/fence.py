@@ -1,4 +1,4 @@
-"""A realm instance enters; its heads and floors leave, with the promise that nothing prepared before can land after.
+"""Fences a realm instance: returns its heads and floors, and nothing prepared before can land after.
 
 ⚠ The order is the protocol: the realm's fence → floors of all names → names again, with the fence by CAS into each row, which
 yields the heads. A pointer that is reserved after the second listing reads the realm's fence before its first commit, so its

@@ -1,4 +1,4 @@
-"""Ids of objects to be kept enter, millions and in any order; a sorted set of them leaves, eight bytes each."""
+"""A sorted set of millions of object ids, eight bytes each."""
 
 from __future__ import annotations
 

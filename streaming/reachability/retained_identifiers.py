@@ -1,4 +1,4 @@
-"""A realm's pointers, from floor to head, enter; the ids of all objects that must stay leave, found by walking.
+"""Finds the ids of all objects that must stay by walking pointers from floor to head.
 
 Plug-ins are entry points: of the group `headwater.realm_identifiers` (called once for each realm) and of
 `headwater.object_identifiers` (called for each identified object of their type, which may lead to more). Each says which object

@@ -1,4 +1,4 @@
-"""Changes enter, pointer by pointer; what any floor retains leaves, exactly, from what was added and released alone. No I/O.
+"""Computes what any floor retains from what entries added and released. Does no I/O.
 
 A create, assign or delete opens a *segment* of a pointer's log, with a base (pointer, seq) or none. What a segment adds is
 kept as intervals [added, released); what it releases of its base is kept apart. ⚠ With floor F, each segment [b, e) with

@@ -1,4 +1,4 @@
-"""Ids that must stay enter; a bit field leaves that never forgets one of them and now and then spares a stranger.
+"""A Bloom filter of object ids: no false negatives, and a bounded false-positive rate.
 
 ⚠ The hash is our own, keyed with a salt that travels with the bits: nothing depends on what an interpreter makes of `hash`, nor
 on the machine. It is written twice, for one id and for many at once; a test sees that both find the same places.

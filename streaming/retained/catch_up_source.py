@@ -1,4 +1,4 @@
-"""A fenced realm enters; its streamed set is brought up to the heads that the fence yielded, and what must stay leaves.
+"""Brings a realm's streamed set up to its fenced heads, and returns what must stay.
 
 While writers go on, a set that was up to date before the fence is behind it afterwards. ⚠ It may end beyond the heads: what
 was released there is still counted as live at the heads, and what was added there is newer than the fence.

@@ -1,4 +1,4 @@
-"""Ids that must stay enter; a filter leaves that says of any id whether it is one of them, in one process or on many workers.
+"""The filter that decides whether an id must stay: exact or Bloom, in one process or on many workers.
 
 `exact` is the sorted ids themselves. `bloom` is sized for one stranger in 100,000; filled beyond one in 20,000 it is not used
 at all.

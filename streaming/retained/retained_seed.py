@@ -1,4 +1,4 @@
-"""A realm's pointers enter; the rows that a retained set begins with leave: states at the floors, walked, and what followed.
+"""The first rows of a retained set: states at the floors, walked, and what followed.
 
 ⚠ A segment whose base lies below its pointer's floor cannot be followed any more: its first state is walked too, and the
 segment stands on its own. So a set that was seeded never asks for what is gone.

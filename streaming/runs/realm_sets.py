@@ -1,4 +1,4 @@
-"""The realms of a store enter; which of them are maintained and which are purged leaves, by their status alone.
+"""Decides by status which realms of a store are maintained and which are purged.
 
 Retain: ACTIVE and INACTIVE, and `::system::`, which is maintained like every other realm. Purge: PURGING. Realms in neither
 set (being created, filled, or purged already) are left alone.

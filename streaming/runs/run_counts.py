@@ -1,4 +1,4 @@
-"""Rows that a maintenance run looked at enter; they leave counted by realm and type."""
+"""Counts the rows of a maintenance run by realm and type."""
 
 from __future__ import annotations
 

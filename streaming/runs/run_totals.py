@@ -1,4 +1,4 @@
-"""Runs that ended enter; sums over all runs of the store leave, and when each operation last went well.
+"""Sums over all runs of a store, and when each operation last succeeded.
 
 The records of single runs are dropped after a while, so sums of them would run backwards. One mutable row of `::system::` holds
 the sums, moved by CAS: every process adds to it, and every server shows the same numbers.

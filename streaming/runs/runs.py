@@ -1,4 +1,4 @@
-"""A maintenance operation enters; the right to run leaves, one at a time in the whole store, and a record of what it did.
+"""Runs one maintenance operation at a time in the whole store, and records what it did.
 
 Records are mutable rows of `::system::`, moved by CAS. The run asks `check` before every row it changes and every batch it
 deletes; the store answers, so that a run that was superseded stops there. A run that died is followed by the next one when its

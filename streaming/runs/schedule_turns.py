@@ -1,4 +1,4 @@
-"""A cadence enters; whose turn it is leaves: of all processes that maintain a store on a cadence, one begins each cycle.
+"""Decides which of the processes that maintain a store begins the next cycle.
 
 The row in `::system::` says when the next cycle is due. Whoever moves it on by CAS has the turn; a process that dies in its
 turn loses it, and the next one is due as if it had finished.

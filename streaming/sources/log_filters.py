@@ -1,4 +1,4 @@
-"""Filters of a query enter; what the log answers by itself leaves: which pointers, seqs, times and kinds are read at all.
+"""Pushes filters of a query down to the log: which pointers, seqs, times and kinds are read at all.
 
 What is taken here is answered exactly, and Spark does not filter again; everything else goes back to Spark.
 """

@@ -1,4 +1,4 @@
-"""Options of a read enter; the offsets where it begins and where it may end leave. Runs beside the driver."""
+"""Computes the offsets where a read begins and where it may end. Runs beside the driver."""
 
 from __future__ import annotations
 

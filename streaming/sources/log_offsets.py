@@ -1,4 +1,4 @@
-"""Positions in many logs enter and leave as the JSON that Spark keeps in its checkpoint; ranges to read leave. Pure.
+"""Offsets of many logs as the JSON of Spark's checkpoint, and the ranges between two of them. Pure.
 
 An offset names the realm *instance*: after a realm was deleted and made again, the old checkpoint fits nothing. Each position
 has its entry's id, so that a log that was replaced is noticed by the first entry behind it.

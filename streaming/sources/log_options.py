@@ -1,4 +1,4 @@
-"""The options of `format("headwater")` enter as text; a checked struct leaves, or a line that names the one that is wrong."""
+"""Parses the options of `format("headwater")`; an error names the option that is wrong."""
 
 from __future__ import annotations
 

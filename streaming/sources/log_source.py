@@ -1,4 +1,4 @@
-"""`format("headwater")`: the log of a store enters, read in parallel by pointer and range; one row for each Change leaves.
+"""`format("headwater")`: reads the log of a store in parallel by pointer and range, one row for each Change.
 
 Within a pointer, rows of a batch may come from several tasks; `seq` is their order. Across pointers there is no order but time.
 """

@@ -1,4 +1,4 @@
-"""A store URL enters; the store that this process has open already leaves, or one that is opened now and kept.
+"""Stores that this process has open, by URL: opened once and kept.
 
 Spark reuses its Python workers, and a connection costs more than a task: each process opens a store once. Readers lease no
 node, so nothing is left behind when a worker is killed.

@@ -1,4 +1,4 @@
-"""`format("headwater_rows")`: one table of a store enters, cut by its backend; what a scan says of every row leaves.
+"""`format("headwater_rows")`: scans one table of a store in the splits of its backend.
 
 Rows come without payload. The columns are those of `ScannedRow`, so that what was scanned can be handed back for deletion.
 """

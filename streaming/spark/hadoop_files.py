@@ -1,4 +1,4 @@
-"""A folder's URI enters; small files in it are listed, read, and written whole or not at all, wherever Spark can write."""
+"""Lists, reads and atomically writes small files wherever Spark can write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The installed package enters; a zip leaves that Spark ships to executors: modules, schemas and the entry points.
+"""Packs the installed package into a zip that Spark ships to executors: modules, schemas and entry points.
 
 Symlinks become what they point to. The entry points go with it, for store backends are found by them. What the package itself
 needs (msgspec, SQLAlchemy, drivers, pyarrow) has compiled parts and must be installed where the executors run.

@@ -1,4 +1,4 @@
-"""A master URL, jars and settings enter; a SparkSession leaves that can read the log, on this machine or on a cluster.
+"""Starts a SparkSession that can read the log, on this machine or on a cluster.
 
 The one place that makes a session. What is set here is what breaks silently otherwise: the Python of the workers, the address
 that the driver binds to, the working folder on the workers' path, the package on the executors.

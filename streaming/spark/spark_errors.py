@@ -1,4 +1,4 @@
-"""What Spark raised enters; the error that a worker or the planner meant leaves, typed again, without the stack around it."""
+"""Restores the typed error that a worker or the planner raised from what Spark raises around it."""
 
 from __future__ import annotations
 

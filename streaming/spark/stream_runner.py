@@ -1,4 +1,4 @@
-"""A stream that is about to start enters; it leaves when everything that was committed before is processed, and has ended.
+"""Runs a stream until everything that was committed before is processed.
 
 Spark 4.1 has no `availableNow` for sources in Python: it would run one bounded batch. So a source with `until=start` offers
 nothing beyond what was there, and the query is stopped when it asks in vain.

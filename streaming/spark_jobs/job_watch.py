@@ -1,4 +1,4 @@
-"""A Spark job that deletes enters; results leave while it runs, as tasks end; it is cancelled when it must be."""
+"""Watches a Spark job that deletes: yields results as tasks end, and cancels it when it must stop."""
 
 from __future__ import annotations
 

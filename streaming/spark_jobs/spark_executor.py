@@ -1,4 +1,4 @@
-"""Splits of the objects table enter; what became of their rows leaves: scanned, judged and deleted on Spark's workers.
+"""Sweeps splits of the objects table on Spark's workers: scans, decides and deletes.
 
 `exact` joins the scanned rows with the ids that must stay, on executors; rows that find none go. `bloom` makes a filter on
 executors, merges it as a tree, and sends it to every worker. ⚠ Each retained id is probed there before anything is deleted.

@@ -1,4 +1,4 @@
-"""Ids of objects that must stay enter as a DataFrame; they leave counted and kept on executors, not gathered in the driver."""
+"""Ids that must stay as a DataFrame, counted and kept on executors, not collected in the driver."""
 
 from __future__ import annotations
 

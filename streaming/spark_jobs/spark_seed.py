@@ -1,4 +1,4 @@
-"""A realm's pointers enter; what a retained set begins with leaves as Parquet, walked and written by executors."""
+"""Writes the first rows of a retained set as Parquet, walked on executors."""
 
 from __future__ import annotations
 

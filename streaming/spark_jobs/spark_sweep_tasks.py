@@ -1,4 +1,4 @@
-"""What runs on Spark's workers in a sweep: numbers of splits enter, scanned rows leave; judged rows enter, counts leave.
+"""The functions of a sweep that run on Spark's workers: scanning splits, and deleting rows.
 
 Each function here makes one that travels. Counts come back by an accumulator as each task ends, so that what was done is known
 also when a later task fails.

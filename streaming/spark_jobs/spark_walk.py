@@ -1,4 +1,4 @@
-"""A fenced realm enters; what must stay leaves, found by walking on executors: each task takes some entries of some pointers.
+"""Walks a fenced realm on executors to find what must stay: each task takes some entries of some pointers.
 
 Identifiers of plug-ins run there too: those of object types where an object was found, those of realms in a task of their own.
 """

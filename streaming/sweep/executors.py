@@ -1,4 +1,4 @@
-"""Splits of the objects table enter; what became of their rows leaves: on threads of this process (on Spark: `spark_executor`).
+"""Sweeps splits of the objects table on threads of this process (on Spark: `spark_executor`).
 
 ⚠ The filter is probed where it will be used, after it has travelled: each retained id, before anything is deleted.
 """

@@ -1,4 +1,4 @@
-"""Pointer rows of a realm enter; whether each chain of entries holds leaves, hash by hash, as an auditor would compute it."""
+"""Recomputes the hash chain of each pointer of a realm, as an auditor does."""
 
 from __future__ import annotations
 

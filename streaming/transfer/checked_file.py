@@ -1,4 +1,4 @@
-"""A path enters; whether it is a whole export leaves, and what it holds: read to its end before anything is done with it."""
+"""Reads an exported file to its end and checks it, before anything is done with it."""
 
 from __future__ import annotations
 

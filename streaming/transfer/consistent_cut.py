@@ -1,4 +1,4 @@
-"""A realm under commits enters; one head for each of its pointers leaves, such that none refers to what another does not have.
+"""Chooses one head for each pointer of a realm, so that none refers to what another does not have.
 
 Each pointer is moved on its own, so heads that are read one after the other may not belong together: a branch could be made
 from a commit that came after the head which was read of its source. ⚠ So whatever an entry of the cut refers to (the base of

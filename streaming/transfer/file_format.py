@@ -1,4 +1,4 @@
-"""Records enter, an exported file leaves, and the way back proves that no byte of it is missing or changed. Bounded memory.
+"""Writes and reads exported files; reading proves that no byte is missing or changed. Bounded memory.
 
     headwater-export 2\n      the first line: what this is, and its version
     frame …                   section (1 byte), length (4), CRC-32 of the body (4), body: zlib over msgpack records

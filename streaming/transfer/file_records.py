@@ -1,4 +1,4 @@
-"""Rows of a realm enter; the records that stand for them in an exported file leave, and the first and last word of the file.
+"""The records of an exported file, for the rows of a realm, its header and its trailer.
 
 Those that are array-like: append new fields, never move one.
 """

@@ -1,4 +1,4 @@
-"""What a realm was imported from enters and leaves: a mutable row of it, so that a load goes on only with its own file."""
+"""The row that says what a realm was imported from, so that a load is continued only with its own file."""
 
 from __future__ import annotations
 

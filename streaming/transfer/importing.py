@@ -1,4 +1,4 @@
-"""An exported file enters; a new realm leaves: LOADING while it is filled, ACTIVE when all of it was proved to be the same.
+"""Imports an exported file as a new realm: LOADING while it is filled, ACTIVE when all of it is verified.
 
 ⚠ Nothing is created before the file was read to its end. Object ids and entry ids stay, for the chain does not cover the realm;
 so ids that are made later must be newer than those of the file: its newest lies behind this store's clock before anybody can

@@ -1,4 +1,4 @@
-"""A checked file enters; its rows stand in a realm instance of this store, and were read back and compared, every one of them.
+"""Loads the rows of a checked file into a realm instance, reads them back and compares every one.
 
 Writing a row that is there already changes nothing, so a load that was interrupted is simply repeated. Rows keep their ids,
 bytes and times; only the realm instance is another. Pointers come last: none of them ever names what is not there.

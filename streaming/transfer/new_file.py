@@ -1,4 +1,4 @@
-"""A path enters; a file that is being written leaves, and appears under its name only when it is whole and on disk.
+"""A file that appears under its name only when it is complete and on disk.
 
 A process that is killed leaves a file of another name, which lacks its last frame: nothing takes it for an export.
 """
