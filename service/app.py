@@ -1,4 +1,4 @@
-"""A config enters, in each worker; the ASGI application leaves, with its life from opening the store to closing it.
+"""The ASGI application of one worker, from opening the store to closing it.
 
 ⚠ Stopping: first nobody new is told that it is ready, streams get their last event and long polls their answer; the server
 below then waits for what is in flight; at last the store is closed, which finishes every commit that was accepted.

@@ -1,4 +1,4 @@
-"""A config enters; what asks for identities and rights leaves, as the settings choose it."""
+"""Builds authentication and authorization from the settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store enters; while a server runs, expired keys go and usage is measured: by one worker at a time, in short slices."""
+"""Background work of a server: expires keys and measures usage, in one worker at a time, in short slices."""
 
 from __future__ import annotations
 

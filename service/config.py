@@ -1,4 +1,4 @@
-"""What `headwater serve` was asked for enters; one struct leaves that every worker starts from."""
+"""The configuration of `headwater serve` that every worker starts from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An open store enters; what `--dev` promises is in it when this returns: realm `default`, catalog `lake`, branch `main`."""
+"""Creates what `--dev` promises: realm `default`, catalog `lake`, branch `main`."""
 
 from __future__ import annotations
 

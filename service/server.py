@@ -1,4 +1,4 @@
-"""A config enters; it serves until a signal comes, with as many worker processes as asked for, all on one socket and store."""
+"""Serves until a signal comes, with several worker processes on one socket and store."""
 
 from __future__ import annotations
 

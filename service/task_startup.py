@@ -1,4 +1,4 @@
-"""A store enters, in each worker; a runner leaves that goes on with the tasks of all its ACTIVE realms until it is closed."""
+"""Starts the task runner of a worker for all ACTIVE realms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests enter; who calls leaves, and whether they may: the one place that every door asks.
+"""Authenticates and authorizes requests: the one place that every API asks.
 
 A denial is an error without a hint at what exists, a line in the log, and an entry of the audit that can be listed.
 """

@@ -1,4 +1,4 @@
-"""Who calls: what every check of a right begins with."""
+"""The caller of a request, with which every check of a right begins."""
 
 from __future__ import annotations
 

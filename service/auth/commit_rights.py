@@ -1,4 +1,4 @@
-"""A commit's operations enter; which rights they need at which keys leaves."""
+"""The rights that a commit's operations need, and at which keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A caller and pointers enter; what the caller may see of them leaves: all, some keys, or that they are not there.
+"""What a caller may see of pointers: all of it, some keys, or nothing.
 
 A pointer that may not be seen is refused with the very error of one that does not exist. Within a branch keys are seen where
 `feed.read` is held at or above them; asked with every page, so that what was revoked is not shown any more.

@@ -1,4 +1,4 @@
-"""What identities and rights need done now and then enters with the clock; denials are written, old secrets forgotten."""
+"""Periodic work for identities and rights: writes denials, and forgets old secrets."""
 
 from __future__ import annotations
 

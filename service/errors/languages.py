@@ -1,4 +1,4 @@
-"""An Accept-Language header enters; the best language that there is leaves, English where none fits."""
+"""Chooses the best available language for an Accept-Language header; English if none fits."""
 
 from __future__ import annotations
 

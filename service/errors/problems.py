@@ -1,4 +1,4 @@
-"""An error enters; problem+json (RFC 9457) leaves, the same for every route. What is not ours becomes a plain 500."""
+"""Errors as problem+json (RFC 9457), the same for every route. An unknown error is a plain 500."""
 
 from __future__ import annotations
 

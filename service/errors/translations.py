@@ -1,4 +1,4 @@
-"""A language and an error enter; title, sentence and remedy in that language leave, with the code untouched.
+"""Title, sentence and remedy of an error in a language; the code is never translated.
 
 English is complete by construction: an error's own words, and its title from its name. Every other language is one file,
 `<tag>.toml`, with a table for each code: `title`, `detail` and, where something can be done, `remedy`. A sentence may name

@@ -1,4 +1,4 @@
-"""`GET /changes`: a query enters; a page of the feed leaves, or 304, or nothing for as long as the reader wants to wait."""
+"""`GET /changes`: a page of the feed, or 304, waiting for changes as long as the reader asks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every request enters here and leaves with an answer, a request id, a count and, where it is worth one, a line in the log.
+"""The entry point of every feed request: request id, metrics, errors and access log.
 
 The feed's own paths are looked up in a table; the hot ones are answered right here, close to plain ASGI. All other paths go to
 a Starlette router, where further APIs are mounted.

@@ -1,4 +1,4 @@
-"""Open streams, caches and subscriptions enter; gauges of who lags, by how much, and what is pinned leave."""
+"""Gauges of open streams, caches and subscriptions: who lags, by how much, and what is pinned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The query of `changes` and `stream` enters; what it asks for leaves: pointers, where to begin, filter, bounds."""
+"""Parses the query of `changes` and `stream`: pointers, start, filter, bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which method and path is which operation: the table that requests are looked up in and that the OpenAPI is made from."""
+"""The routes of the feed; requests are matched against this table and the OpenAPI is generated from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A page of encoded entries enters; the bytes of its JSON and its entity tag leave. Entries are joined, never encoded again."""
+"""Joins encoded entries into the JSON of a page, and computes its entity tag. Nothing is encoded again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all routes of one worker share: realms, what is open, what is counted, and whether it is stopping."""
+"""What all routes of one worker share: realms, open parts, metrics, and whether it is stopping."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`GET /stream`: a query enters; server-sent events leave until the reader goes, the server stops, or the feed cannot go on.
+"""`GET /stream`: server-sent events until the reader leaves, the server stops, or the feed cannot go on.
 
 Every event has the cursor behind it as its id, so a reader comes back where it was with `Last-Event-ID`. The stream pulls from
 the log: a slow reader costs one frame of memory, however far it lags. One that does not take a frame in time gets a typed last

@@ -1,4 +1,4 @@
-"""A request's body enters in pieces; its bytes leave, bounded, or as the struct that a route expects."""
+"""Reads request bodies within limits, as bytes or as the struct that a route expects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A request's correlation id and trace enter; they leave with its answer, in the log, and in the headers of what it commits."""
+"""Carries a request's correlation id and trace to its response, the log, and the headers of commits."""
 
 from __future__ import annotations
 

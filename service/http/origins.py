@@ -1,4 +1,4 @@
-"""A request enters; it goes on if it comes from this machine, not from a page of somewhere else that runs in a browser here.
+"""Refuses requests that a browser sends for a page of another origin; `--dev` asks for no token.
 
 Under `--dev` nobody is asked for a token, so the loopback address is the only guard, and a browser carries any page's requests
 past it: by a form to this port (then `Origin` names the page) or by a name that resolves to 127.0.0.1 (then `Host` does).

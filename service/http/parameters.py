@@ -1,4 +1,4 @@
-"""A query string enters; checked values leave, or one error that names every parameter that cannot be meant.
+"""Parses query strings into checked values; one error names every parameter that is wrong.
 
 The tables below are what is parsed and what the OpenAPI shows: one source for both.
 """

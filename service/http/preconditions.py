@@ -1,4 +1,4 @@
-"""If-Match enters; the version that the caller expects leaves, and 412 where the newest one is another."""
+"""Parses If-Match into the expected version; 412 if the newest version differs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A request's path enters as it was sent; the names between its slashes leave, decoded one by one."""
+"""Splits a raw request path into names, each decoded by itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A request enters; the realm that its header names leaves, for paths that have none."""
+"""The realm that a request's header names, for paths that have none."""
 
 from __future__ import annotations
 

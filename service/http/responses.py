@@ -1,4 +1,4 @@
-"""What a handler answers with: status, headers, body; and how it is sent."""
+"""A handler's response, status, headers and body, and how it is sent."""
 
 from __future__ import annotations
 

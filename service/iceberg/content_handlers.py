@@ -1,4 +1,4 @@
-"""Calls about tables and views enter; answers in the specification's shapes leave."""
+"""Handlers of tables and views."""
 
 from __future__ import annotations
 

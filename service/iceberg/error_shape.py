@@ -1,4 +1,4 @@
-"""An error enters; the specification's error object leaves: message, type, code, with the status of the answer."""
+"""The specification's error object: message, type and code, with the status of the response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`POST …/events`: a query enters; a page of events of the prefix's branch leaves."""
+"""`POST …/events`: a page of events of the prefix's branch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests under `/iceberg` enter; answers leave, and whatever is refused leaves in the specification's error shape."""
+"""The entry point of requests under `/iceberg`; errors have the specification's shape."""
 
 from __future__ import annotations
 

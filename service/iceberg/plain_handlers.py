@@ -1,4 +1,4 @@
-"""Calls about configuration, tokens and namespaces enter; answers leave."""
+"""Handlers of configuration, tokens and namespaces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writers of one table enter, on the event loop; they leave one after the other, and one that was refused comes back next.
+"""Runs writers of one table in turn on the event loop; one that was refused retries next.
 
 A writer whose table has moved on must load it again. Meanwhile the one that was faster, who knows the newest state from its
 answer, would be faster again, and again. So whoever is refused has the next turn for a short while: each gets through after one

@@ -1,4 +1,4 @@
-"""Which right each route needs, and where: one table for the door, the docs and the tests. What a body names is read from it.
+"""The right that each route needs, and over what: one table for the endpoint, the docs and the tests.
 
 Rights are asked for before anything is looked up, so a refusal is the same for what is there and what is not.
 """

@@ -1,4 +1,4 @@
-"""Which method and path of the specification is which handler: requests are looked up in this table, and the docs list it."""
+"""The routes of the specification and their handlers; requests are matched here, and the docs list it."""
 
 from __future__ import annotations
 

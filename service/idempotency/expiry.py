@@ -1,4 +1,4 @@
-"""A store enters; expired keys leave it, in slices that disturb nobody and go on where the last one ended."""
+"""Deletes expired keys in short slices, each of which goes on where the last one ended."""
 
 from __future__ import annotations
 

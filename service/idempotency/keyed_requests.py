@@ -1,4 +1,4 @@
-"""A request at a door enters; it is answered once if it has a key, with the door's own handler and the door's own refusals."""
+"""Runs a request with a key once, with the API's own handler and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A request's key, method, path, query and body enter; what makes it the same request as another one leaves."""
+"""What makes two requests the same: key, method, path, query and body."""
 
 from __future__ import annotations
 

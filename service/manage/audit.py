@@ -1,4 +1,4 @@
-"""What was denied in a realm leaves, newest first."""
+"""Lists what was denied in a realm, newest first."""
 
 from __future__ import annotations
 

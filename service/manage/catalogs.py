@@ -1,4 +1,4 @@
-"""Catalogs of a realm enter and leave: created, listed, updated, dropped when nothing is inside."""
+"""Creates, lists and updates catalogs of a realm, and drops empty ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests under `/manage/v1` enter; the caller's right is checked, and each is answered once under its key."""
+"""The entry point of requests under `/manage/v1`: checks the right, and runs each once under its key."""
 
 from __future__ import annotations
 

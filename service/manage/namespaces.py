@@ -1,4 +1,4 @@
-"""Paths of namespaces enter; namespaces of a branch leave: listed level by level or all below, made, deleted."""
+"""Lists, creates and deletes namespaces of a branch."""
 
 from __future__ import annotations
 

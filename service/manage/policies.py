@@ -1,4 +1,4 @@
-"""Policies of a realm enter and leave, and what they are mapped to: the realm, a catalog, or what is at a path of it."""
+"""Policies of a realm, and what they are mapped to: the realm, a catalog, or a path of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Principals of a realm enter and leave: made with a secret that is shown once, updated, rotated, reset, deleted."""
+"""Creates, updates, rotates, resets and deletes principals of a realm. A secret is shown once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of realms enter, from a system administrator; realms leave, moved along their life cycle."""
+"""Moves realms along their life cycle, for system administrators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of branches and tags enter; references of a catalog leave: created, listed, assigned, deleted, each move an entry."""
+"""Creates, lists, assigns and deletes branches and tags of a catalog; each move is one entry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Roles enter and leave, of a realm or of a catalog, with who is in them and what is granted to them."""
+"""Roles of a realm or of a catalog, their members and their grants."""
 
 from __future__ import annotations
 

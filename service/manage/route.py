@@ -1,4 +1,4 @@
-"""What a management route is: method, path, handler, the right that it needs over what, and what enters and leaves."""
+"""A management route: method, path, handler, right, request and response types."""
 
 from __future__ import annotations
 

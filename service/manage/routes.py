@@ -1,4 +1,4 @@
-"""All management routes: requests are looked up here, and the OpenAPI and the isolation test are made from it."""
+"""All management routes; requests are matched here, and the OpenAPI and the isolation test are generated from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many rows and bytes a realm takes leaves, by type, as the last scan in the background found it."""
+"""Rows and bytes of a realm by type, as the last background scan found them."""
 
 from __future__ import annotations
 

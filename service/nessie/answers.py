@@ -1,4 +1,4 @@
-"""References, commits, keys and diffs enter; the JSON that Nessie's clients read of them leaves."""
+"""References, commits, keys and diffs as the JSON that Nessie's clients read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`POST …/history/commit`: operations enter; the branch at the commit that they became leaves, with the ids of new contents."""
+"""`POST …/history/commit`: commits operations, and returns the branch and the ids of new contents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contents enter in Nessie's JSON and leave as ours; what is stored enters and leaves in Nessie's JSON.
+"""Converts contents between Nessie's JSON and ours.
 
 Numbers that a table or view does not have are written as -1 or 0: Nessie's clients refuse a content without them.
 """

@@ -1,4 +1,4 @@
-"""An error enters; the error object that Nessie's clients read leaves: status, reason, message, errorCode and details."""
+"""The error object that Nessie's clients read: status, reason, message, errorCode and details."""
 
 from __future__ import annotations
 

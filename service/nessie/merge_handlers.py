@@ -1,4 +1,4 @@
-"""Merges and transplants enter, done or tried; answers leave with what became of every key."""
+"""Handlers of merges and transplants, done or tried, with the result for every key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who and why enter in Nessie's JSON and headers, and leave as a commit's author, message and headers; and back.
+"""Converts author, message and headers of a commit between Nessie's JSON and ours.
 
 A property with one value is a header of the entry. What has no place there (more authors, sign-offs, the author's time, the
 committer where it is not the author, properties with several values) is one header more, as JSON.

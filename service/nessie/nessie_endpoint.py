@@ -1,4 +1,4 @@
-"""Requests under `/api` enter; answers leave, and whatever is refused leaves in the shape that Nessie's clients read.
+"""The entry point of requests under `/api`; errors have the shape that Nessie's clients read.
 
 `/api/v2/…` is the default catalog, `/api/catalogs/{catalog}/v2/…` any other one.
 """

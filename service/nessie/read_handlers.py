@@ -1,4 +1,4 @@
-"""Calls that read contents enter: history, entries, contents, diff, configuration; answers leave."""
+"""Handlers that read: history, entries, contents, diff, configuration."""
 
 from __future__ import annotations
 

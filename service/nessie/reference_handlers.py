@@ -1,4 +1,4 @@
-"""Calls about references enter: list, get, create, assign, delete, recent heads; answers leave."""
+"""Handlers of references: list, get, create, assign, delete, recent heads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`main`, `main@<hash>`, `main~2`, `@<hash>^1`, `-`: reference paths enter; name, commit and steps leave, checked. Pure.
+"""Parses reference paths: `main`, `main@<hash>`, `main~2`, `@<hash>^1`, `-`. Pure.
 
 ⚠ Steps without a hash (`main~2`) move with the branch, so they do not say what a writer has read: `expected` refuses them.
 """

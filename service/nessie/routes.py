@@ -1,5 +1,4 @@
-"""Which method and path of the specification is which handler, and which right it needs: requests are looked up in this table,
-and the docs list it.
+"""The routes of the specification, their handlers and rights; requests are matched here, and the docs list it.
 
 A reference is one segment, or several that end with one that holds an `@`: `my/branch@/history`.
 """

@@ -1,4 +1,4 @@
-"""What the engine counts anyway enters when somebody asks; it leaves as metrics. No commit pays for being counted."""
+"""Metrics of what the engine counts anyway, read at each scrape. Commits pay nothing for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Log records enter; JSON lines leave on stderr, each with time, level and message, and the request it is about."""
+"""Logs JSON lines on stderr: time, level, message, and the request it is about."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What maintenance has written about itself in the store enters; it leaves as metrics, the same from every worker and server.
+"""Metrics of what maintenance recorded in the store, the same from every worker and server.
 
 Nothing is counted here: the sums are rows of the store, to which every run adds, also those of the command.
 """

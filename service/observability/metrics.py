@@ -1,4 +1,4 @@
-"""What happens in this worker enters; the metrics of all workers together leave in Prometheus' text format.
+"""The metrics of all workers together, in Prometheus' text format.
 
 A scrape reaches one worker of several. Each worker writes its numbers to a file in a folder they share, and whoever is asked
 adds them up: counters never run backwards from one scrape to the next, and those of a worker that died stay.

@@ -1,4 +1,4 @@
-"""A publisher that runs beside the feed enters; what it has done leaves as metrics."""
+"""Metrics of the publisher that runs beside the feed."""
 
 from __future__ import annotations
 

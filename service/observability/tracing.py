@@ -1,4 +1,4 @@
-"""A setting enters; OpenTelemetry spans of requests leave to where it says. Without it nothing is loaded and nothing costs."""
+"""OpenTelemetry spans of requests. Tracing costs nothing when disabled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Log entries enter once; their JSON leaves as often as it is asked for. Bounded by bytes, the oldest kept first out.
+"""A cache of log entries encoded as JSON, bounded by bytes.
 
 An entry never changes, so its JSON is encoded once: for the writer's answer, for every page and for every event.
 """

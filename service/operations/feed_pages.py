@@ -1,4 +1,4 @@
-"""Positions in logs enter; the entries behind them leave, encoded: from memory at once, or from the store.
+"""Reads the encoded entries after positions in logs, from memory or from the store.
 
 One pointer or many make no difference to a reader: many are merged by time, each pointer's entries in order, and the range of
 each says how far the page goes. What is answered from memory is checked like what is read: the floor, the chain, the history

@@ -1,4 +1,4 @@
-"""Positions enter; control comes back when one of their pointers has moved on, the time is over, or the server stops."""
+"""Waits until one of several pointers moves, the time is over, or the server stops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A realm enters; its pointers leave in pages, each with its newest entry and the oldest that the feed still has."""
+"""Lists the pointers of a realm in pages, each with its newest entry and the oldest that the feed still has."""
 
 from __future__ import annotations
 

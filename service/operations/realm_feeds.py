@@ -1,4 +1,4 @@
-"""Names of realms enter; what serves an ACTIVE one leaves: kernel, watch, pages, catalogs. Kept, and looked at again.
+"""What serves an ACTIVE realm: kernel, watch, pages, catalogs. Cached, and checked again.
 
 A realm that is known answers without the store; it is looked up again every second, so one that was closed or made again under
 its name is noticed. What is not known is always asked for: nothing is remembered as absent.

@@ -1,4 +1,4 @@
-"""A pointer and one of its entries enter; the state there leaves in pages, and the cursor that follows it without a seam.
+"""Reads the state at an entry in pages, and the cursor that follows it without a gap.
 
 The first page pins the entry; its token names it, so that later pages are of the same state whatever is committed meanwhile. A
 state of which a part is gone is expired as a whole, never given out in part.

@@ -1,4 +1,4 @@
-"""Named readers enter; positions kept on the server leave: create, read, acknowledge, rewind, delete, and what comes next.
+"""Named readers with positions on the server: create, read, acknowledge, rewind, delete, read on.
 
 Two readers on one name: whoever acknowledges second holds a version that is gone and is told so (`SubscriptionMoved`), with the
 version to go on from; nothing is acknowledged twice and no position moves back unnoticed.

@@ -1,4 +1,4 @@
-"""Tasks that commits have left enter, of every realm that is served; they leave one step further, or as they were.
+"""Runs the tasks that commits have left, in every realm that is served.
 
 Each worker runs one. ⚠ A task belongs to one runner at a time, by a lease that is a mutable row moved by CAS; a runner that
 dies loses it when its time is over, and another one goes on from the state that is recorded. Every step can be done twice.

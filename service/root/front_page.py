@@ -1,4 +1,4 @@
-"""The page at `/`: where a person who opens the server in a browser finds the feed, its description and its state."""
+"""The page at `/`: links to the feed, its description and its state."""
 
 FRONT_PAGE = """<!doctype html>
 <html lang="en">

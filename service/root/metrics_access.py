@@ -1,4 +1,4 @@
-"""A request for metrics enters; it goes on if it shows the token that the settings name, or comes from this machine.
+"""Allows a request for metrics if it has the configured token or comes from this machine.
 
 Metrics are of all realms: they carry names of realms, pointers and subscriptions, so no token of one realm opens them.
 """

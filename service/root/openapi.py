@@ -1,4 +1,4 @@
-"""The table of routes and the structs behind it enter; the OpenAPI 3.1 that describes just them leaves."""
+"""Generates the OpenAPI 3.1 document from the routes and their structs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands beside the feed: whether it lives and is ready, its metrics, its description, and a page that shows the way."""
+"""Routes outside of the APIs: health, readiness, metrics, OpenAPI, front page."""
 
 from __future__ import annotations
 

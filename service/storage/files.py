@@ -1,4 +1,4 @@
-"""A location and bytes enter; a file that is whole and durable leaves, or its bytes, or nothing where it was.
+"""Writes files completely and durably, reads them, and deletes them.
 
 Local files are written here; other schemes go through PyIceberg's FileIO, with the options that the server was given and for
 the rest what its environment says.

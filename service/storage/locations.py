@@ -1,4 +1,4 @@
-"""Locations from outside enter; they leave in one spelling, or refused because they lie outside of the warehouse.
+"""Normalizes locations from outside, and refuses those outside of the warehouse.
 
 ⚠ Whoever may write a table's metadata must not be able to make the server read or write elsewhere: `..`, encoded dots, links
 that lead out and other schemes are refused.

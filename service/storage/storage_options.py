@@ -1,4 +1,4 @@
-"""Settings of file storage enter as text; what the server uses itself leaves, and what it tells clients, without secrets.
+"""Parses settings of file storage: what the server uses, and what it tells clients, without secrets.
 
 Names are those of PyIceberg and the Iceberg specification: `s3.endpoint`, `s3.region`, `gcs.project-id`, `adls.account-name` …
 """

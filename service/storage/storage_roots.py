@@ -1,4 +1,4 @@
-"""A storage root that a request names enters; it goes on if the operator lets requests choose it.
+"""Allows a storage root that a request names only if the operator lists it.
 
 ⚠ The server reads and writes metadata there with its own rights. Without a rule, whoever may create a catalog could name the
 warehouse of another realm, or any folder of the server's machine.

@@ -1,4 +1,4 @@
-"""Kept usage enters; Prometheus' gauges leave: rows and bytes by realm and type."""
+"""Prometheus gauges of rows and bytes by realm and type."""
 
 from __future__ import annotations
 

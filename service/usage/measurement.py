@@ -1,4 +1,4 @@
-"""A store enters; its rows are counted by realm and type, slice by slice; a round that reached the end is written down.
+"""Counts the rows of a store by realm and type, slice by slice, and records a complete round.
 
 Rows are counted one by one, as a scan tells them; bytes are estimated, from every so manieth row's payload. A slice ends with
 its time, and the next one goes on there: so the cost is bounded, whatever the size of the store.

@@ -1,4 +1,4 @@
-"""What a round has counted enters as rows of the system realm; the usage of a realm leaves."""
+"""The usage of realms, as rows of the system realm."""
 
 from __future__ import annotations
 

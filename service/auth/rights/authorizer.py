@@ -1,4 +1,4 @@
-"""A caller, a right and what it is over enter; yes or no leaves, by the realm's own records."""
+"""Decides by the realm's records whether a caller has a right over something."""
 
 from __future__ import annotations
 

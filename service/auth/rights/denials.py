@@ -1,4 +1,4 @@
-"""Denied requests enter; a line in the log leaves at once, and soon after a row that can be listed.
+"""Records denied requests: a log line at once, and soon after a row that can be listed.
 
 ⚠ A flood of denials must not fill the store: equal ones are counted together, each worker writes so many a second, and rows lie
 in a ring: when it is full, the oldest is written over. What was not written is counted in the next row that is.

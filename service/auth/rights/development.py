@@ -1,4 +1,4 @@
-"""Under `--dev`, on loopback alone: any request enters; it comes from the development principal, who may do everything."""
+"""Authentication under `--dev`, on loopback only: every request is the development principal's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be replaced: who proves identities, and who decides. Chosen by a setting that names an entry point."""
+"""The interfaces that a setting can replace by an entry point: who proves identities, and who decides."""
 
 from __future__ import annotations
 

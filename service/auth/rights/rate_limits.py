@@ -1,4 +1,4 @@
-"""Principals enter; those within their rate go on, the others learn when to come back. Each worker counts its own."""
+"""Limits requests per principal, and says when to come back. Each worker counts its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A realm's records enter once for each change of them; what principals may do leaves from memory.
+"""Keeps what principals of a realm may do in memory, read again after each change.
 
 ⚠ What is remembered counts only as long as the heads of the pointers that it was read from are known and the same: an own
 change is seen at once, one of another process within the store's `poll_seconds`. When heads grow old, records are read again.

@@ -1,4 +1,4 @@
-"""The rights and what they are over, for those who ask for them at a door."""
+"""The rights and what they are over, for the APIs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client's id and secret enter; its principal leaves, or a refusal that is the same, and takes as long, whatever is wrong."""
+"""Checks a client's id and secret; a refusal is the same, and takes as long, whatever is wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An issuer's address enters; its public keys leave by their ids, fetched now and then, bounded in size, number and time."""
+"""An issuer's public keys by id, fetched now and then, bounded in size, number and time."""
 
 from __future__ import annotations
 

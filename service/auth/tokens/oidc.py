@@ -1,4 +1,4 @@
-"""Tokens of an external issuer enter; who they speak of leaves: realm, principal and roles, as the issuer's table maps them.
+"""Verifies tokens of an external issuer, and maps them to realm, principal and roles.
 
 ⚠ An external subject never becomes a principal of the realm's own by having the same name: it gets a prefix. Its roles are
 those that the table maps by name, and those assigned to a record of the prefixed name.

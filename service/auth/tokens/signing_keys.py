@@ -1,4 +1,4 @@
-"""A realm instance enters; the keys that its tokens are signed with leave: made once, kept in the store, rotated.
+"""The keys that sign a realm's tokens: created once, kept in the store, rotated.
 
 They lie in one mutable row of the realm instance, so every worker and every restart agree, and no feed or export reads them. A
 new key is added by CAS; the one before it stays until the last token that it signed has ended.

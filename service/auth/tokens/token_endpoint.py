@@ -1,4 +1,4 @@
-"""A token request enters as its form; a token leaves, or the error that OAuth 2 has for what is wrong."""
+"""The OAuth 2 token endpoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How tokens are asked for and shown leaves, for the OpenAPI."""
+"""The OpenAPI of tokens: how they are requested and sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A request with a bearer token enters; who it speaks of leaves, proven: by the realm's own key, or by a trusted issuer.
+"""Authenticates bearer tokens, signed by the realm's own key or by a trusted issuer.
 
 ⚠ The realm is the token's. A path or header that names another one is refused alike whether that one exists or not, and what is
 refused before a signature was checked says nothing at all.

@@ -1,4 +1,4 @@
-"""A principal enters; a signed token leaves, and what a token says leaves again if the signature, its algorithm and time hold.
+"""Signs tokens, and verifies their signature, algorithm and time.
 
 Tokens are JWTs, signed with Ed25519 and nothing else: the algorithm is ours to choose, never the token's.
 """

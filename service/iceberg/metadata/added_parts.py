@@ -1,4 +1,4 @@
-"""Schemas, partition specs or sort orders of a table, and new ones under ids that are free, each one once.
+"""Adds schemas, partition specs and sort orders to a table under free ids, each one once.
 
 Each step costs the same however many parts there are: a request may bring thousands.
 """

@@ -1,4 +1,4 @@
-"""A wanted schema, spec and order enter, or a file of another writer; the metadata that a table begins with leaves, whole."""
+"""The first metadata of a table, from a schema, spec and order, or from a file of another writer."""
 
 from __future__ import annotations
 

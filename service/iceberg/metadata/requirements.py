@@ -1,4 +1,4 @@
-"""Requirements and a table's metadata enter; nothing leaves if they hold, or `RequirementFailed` with the one that does not."""
+"""Checks requirements against a table's metadata, and raises `RequirementFailed` for the first that fails."""
 
 from __future__ import annotations
 

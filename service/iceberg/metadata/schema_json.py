@@ -1,4 +1,4 @@
-"""Schemas enter as the specification's JSON; they leave checked, with their field ids listed, or with fresh ids."""
+"""Checks schemas in the specification's JSON, lists their field ids, and assigns fresh ids."""
 
 from __future__ import annotations
 

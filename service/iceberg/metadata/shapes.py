@@ -1,4 +1,4 @@
-"""JSON values enter that shall be a part of table metadata; they leave unchanged, or refused with the place that is wrong.
+"""Checks JSON values that are to be part of table metadata; an error names the place that is wrong.
 
 The metadata itself stays a plain dictionary, so that what this version does not know of is kept: these structs only check.
 """

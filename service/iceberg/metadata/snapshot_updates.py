@@ -1,4 +1,4 @@
-"""Updates of snapshots, branches and tags enter; the table that is being built has them."""
+"""Applies updates of snapshots, branches and tags to the table that is being built."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes of a commit request enter; its requirements and updates leave as structs, and the updates as they were sent."""
+"""Parses a commit request into requirements and updates, and keeps the updates as they were sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions about keys of branches enter, on the event loop; what stands there leaves, read after the question was asked.
+"""Coalesces concurrent reads of keys on the event loop; each sees the state after it was asked.
 
 ⚠ Whoever has committed finds the commit: no answer comes from a read that began before its question. What is asked while a
 read is under way goes together into the next one, so many readers cost few reads and few threads.

@@ -1,4 +1,4 @@
-"""A Change enters; the specification's events leave, one for each key that it touched, in its order.
+"""Turns a Change into the specification's events, one for each key that it touched, in order.
 
 Events hold nothing that the Change does not: they are the same log in another shape, and so only what is committed is told.
 """

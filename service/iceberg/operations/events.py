@@ -1,4 +1,4 @@
-"""A continuation token and filters enter; a page of a branch's events leaves, and the token that goes on behind it.
+"""Reads a page of a branch's events after a continuation token, filtered.
 
 The token holds the position in the log, how far into a Change the last page went, and the filters: nothing is kept on the
 server, so it outlives restarts, and any worker can go on with it.

@@ -1,4 +1,4 @@
-"""Keys of a branch enter; their locks leave, so that writers of one worker wait in line instead of losing races."""
+"""Locks on keys of a branch, so that writers of one worker queue instead of losing races."""
 
 from __future__ import annotations
 

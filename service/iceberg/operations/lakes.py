@@ -1,4 +1,4 @@
-"""Warehouse names enter: `lake` or `lake@branch`; the branch that they mean leaves, with its metadata files and locks kept."""
+"""Resolves warehouse names, `lake` or `lake@branch`, to branches, with their metadata files and locks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metadata files that were read or written enter; they leave again without a read, as long as there is room in the worker."""
+"""A cache of metadata files that were read or written, bounded per worker."""
 
 from __future__ import annotations
 

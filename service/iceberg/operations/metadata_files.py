@@ -1,4 +1,4 @@
-"""Table and view metadata enter and become files; locations enter and the metadata leaves, from memory where it is known.
+"""Writes table and view metadata as files, and reads it back, from the cache if it is there.
 
 A metadata file never changes, so what was read or written once is kept as long as there is room, as JSON for answers and as
 plain values for updates.

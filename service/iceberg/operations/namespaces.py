@@ -1,4 +1,4 @@
-"""Names of namespaces and their properties enter; NAMESPACE contents of a branch leave, and commits that change them."""
+"""Creates, lists, updates and drops namespaces of a branch."""
 
 from __future__ import annotations
 

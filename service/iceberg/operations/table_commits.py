@@ -1,4 +1,4 @@
-"""Requirements and updates of one or more tables enter; one commit leaves, with every table's new metadata, or none of them."""
+"""Commits updates of one or more tables together: all of them or none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests about single tables enter: load, create, register, rename, drop; metadata leaves, and commits that name it."""
+"""Loads, creates, registers, renames and drops tables."""
 
 from __future__ import annotations
 

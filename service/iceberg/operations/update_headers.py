@@ -1,4 +1,4 @@
-"""What a request did to tables and views enters; it leaves as headers of the commit, from which events are told later.
+"""Records what a request did to tables and views as headers of its commit, from which events are built.
 
 The Change itself says which keys moved from which metadata to which; these headers add the updates as the client sent them.
 They are told when they fit an entry, and left out when not.

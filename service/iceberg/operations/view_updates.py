@@ -1,4 +1,4 @@
-"""View metadata, requirements and updates enter as plain JSON values; the metadata that they make leaves. No files."""
+"""Applies requirements and updates to view metadata as plain JSON values, without files."""
 
 from __future__ import annotations
 

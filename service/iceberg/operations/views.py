@@ -1,4 +1,4 @@
-"""Requests about views enter: load, create, replace, register, rename, drop; metadata leaves, and commits that name it."""
+"""Loads, creates, replaces, registers, renames and drops views."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys, commits and references enter; the values that filters see of them leave."""
+"""The values that filters see of keys, commits and references."""
 
 from __future__ import annotations
 

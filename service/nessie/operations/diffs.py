@@ -1,4 +1,4 @@
-"""Two states enter; the keys at which they differ leave in pages, with both contents, filtered."""
+"""Lists the keys at which two states differ, with both contents, filtered, in pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A state and what is wanted of it enter; keys with their contents leave in pages, filtered, all of the same commit."""
+"""Lists keys and contents of one commit, filtered, in pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A CEL expression enters; how many steps it may take at one thing leaves, or why that cannot be told. Pure.
+"""Bounds how many steps a CEL expression may take on one item, or says why that cannot be bounded. Pure.
 
 ⚠ An expression holds the interpreter for as long as it runs, and the engine copies a variable whole each time it is named. So
 what a comprehension repeats counts as often as it may be repeated, with the size of the variables that it names; comprehensions

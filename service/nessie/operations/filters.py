@@ -1,4 +1,4 @@
-"""A CEL expression enters; a compiled filter leaves, kept for the next request, or one typed refusal. Bounded in size and work.
+"""Compiles and caches CEL filters, bounded in size and work.
 
 ⚠ Comprehensions inside comprehensions multiply: an expression of 300 characters can ask for 10^40 steps. So the cost at each
 thing is bounded before the expression is evaluated there; listings look at the time between two things.

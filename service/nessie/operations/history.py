@@ -1,4 +1,4 @@
-"""A commit enters; itself and its ancestors leave, newest first, filtered, down to a limit, in pages."""
+"""Lists a commit and its ancestors, newest first, filtered, down to a limit, in pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A smallest, a largest, a prefix and single keys enter; the bounds of what an index must be read for leave. Pure."""
+"""The index range that a smallest, a largest, a prefix and single keys need. Pure."""
 
 from __future__ import annotations
 

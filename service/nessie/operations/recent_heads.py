@@ -1,4 +1,4 @@
-"""A reference enters; its newest heads leave, newest first, each with whether the commit and its contents can still be read."""
+"""Lists the newest heads of a reference, and whether each can still be read."""
 
 from __future__ import annotations
 

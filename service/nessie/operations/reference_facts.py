@@ -1,4 +1,4 @@
-"""A reference enters; how many commits it has, and how far it is ahead of and behind the default branch, leave.
+"""How many commits a reference has, and how far it is ahead of and behind the default branch.
 
 Counted over stretches of logs, not commit by commit: the cost is that of branches upon branches, not of their commits.
 """
