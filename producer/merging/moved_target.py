@@ -1,4 +1,4 @@
-"""What a merge was prepared for enters, and where its target stands now; whether both sides still share just the same leaves.
+"""Decides whether a prepared merge still holds after its target has moved.
 
 A target that has moved on has its own new commits and what they merged as new ancestors. As long as none of these is among
 what the merge brings, the same commits are the newest shared ones.
