@@ -25,6 +25,7 @@ SUITES = {
     "feed": "bench.feed",
     "iceberg": "bench.iceberg",
     "nessie": "bench.nessie",
+    "merge": "bench.merge",
     "publish": "bench.publish",
     "maintain": "bench.maintenance",
     "retained": "bench.retained",

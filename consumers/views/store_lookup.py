@@ -34,7 +34,7 @@ class StoreLookup:
         }
 
     def change_at(self, pointer: str, seq: int) -> Change:
-        return change_of(self._entry(pointer, seq), self._kernel.realm_name)
+        return change_of(self._kernel.walk.whole(self._entry(pointer, seq)), self._kernel.realm_name)
 
     def _entry(self, pointer: str, seq: int) -> LogRecord:
         return self._kernel.walk.at(PointerLog(self._kernel, pointer).head().newest, seq)

@@ -43,7 +43,11 @@ class LogWalk:
     def load(self, entry_id: bytes) -> LogRecord:
         """The entry of that id; `ObjectNotFound` where it never was or was swept. The id is verified: one that only begins
         like an entry's names nothing."""
-        found = self._verified(object_id_of(entry_id), self._fetch(object_id_of(entry_id)))
+        return self.whole(self.verified_header(entry_id))
+
+    def verified_header(self, entry_id: bytes) -> LogRecord:
+        """The same without operations that are stored apart, unless they had to be read for verifying the id."""
+        found = self._record(object_id_of(entry_id), self._fetch(object_id_of(entry_id)))
         if found.entry_id != entry_id:
             raise _no_entry(entry_id)
         return found
@@ -60,7 +64,12 @@ class LogWalk:
 
     def whole(self, logged: LogRecord) -> LogRecord:
         """The same entry with its operations, verified."""
-        return self.load(logged.entry_id) if _is_header(logged.entry) else logged
+        if not _is_header(logged.entry):
+            return logged
+        found = self._verified(logged.object_id, logged.entry)
+        if found.entry_id != logged.entry_id:
+            raise _no_entry(logged.entry_id)
+        return found
 
     def linked(self, object_id: int, seq: int) -> Entry:
         """The entry that a link names, without its id and without operations that are stored apart."""
@@ -70,11 +79,12 @@ class LogWalk:
         return entry
 
     def at(self, newest: LogRecord, seq: int) -> LogRecord:
-        """The entry `seq` of the log that ends in `newest`: never steps below `seq`, so a cut history is no obstacle."""
+        """The entry `seq` of the log that ends in `newest`: never steps below `seq`, so a cut history is no obstacle.
+        ⚠ Operations that are stored apart may be missing; `whole` adds them."""
         if not 1 <= seq <= newest.entry.seq:
             raise ValueError(f"seq {seq} is not within 1 to {newest.entry.seq}")
         if seq == newest.entry.seq:
-            return self.whole(newest)
+            return newest
         here = _Step(newest.object_id, newest.entry)
         while here.entry.seq > seq:
             distance = here.entry.seq - seq
@@ -83,7 +93,7 @@ class LogWalk:
             else:
                 # Not as far back as the links go: that would pass over the entries with long jumps, and cost O(n) reads.
                 here = self._jump(here.entry) if here.entry.jump_seq >= seq else self._back(here.entry, 1)
-        return self._verified(here.object_id, here.entry)
+        return self._record(here.object_id, here.entry)
 
     def first_after(self, newest: LogRecord, time_micros: int, floor: int) -> int:
         """Seq of the oldest entry, from `floor` on, that is later than the time; one past the newest if there is none."""
@@ -127,6 +137,10 @@ class LogWalk:
 
     def _jump(self, here: Entry) -> _Step:
         return _Step(here.jump_id, self.linked(here.jump_id, here.jump_seq))
+
+    def _record(self, object_id: int, entry: Entry) -> LogRecord:
+        known = self._objects.entry_id_known(object_id) if _is_header(entry) else b""
+        return LogRecord(known, entry) if known else self._verified(object_id, entry)
 
     def _verified(self, object_id: int, entry: Entry) -> LogRecord:
         entry = self._with_operations(entry)

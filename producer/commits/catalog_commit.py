@@ -199,7 +199,7 @@ def _left_below(index: Index, prepared: PreparedOperations, found: Mapping[KeyPa
 
 
 def _state_facts(kernel: RealmKernel, commit: bytes, prepared: PreparedOperations) -> dict[KeyPath, HeadContent]:
-    state = State(kernel, kernel.walk.load(commit))
+    state = State(kernel, kernel.walk.verified_header(commit))
     values = state.index.get_many(prepared.encoded.values())
     contents = state.contents(values.values())
     return {

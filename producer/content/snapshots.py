@@ -93,7 +93,7 @@ class Snapshots:
     def _at(self, token: str) -> tuple[LogRecord, bytes]:
         position = read_token(token, SnapshotPosition)
         try:
-            logged = self._kernel.walk.load(position.entry_id)
+            logged = self._kernel.walk.verified_header(position.entry_id)
         except ObjectNotFound:
             raise _expired("the state that the token is of") from None
         named = parse_reference_pointer(logged.entry.pointer)

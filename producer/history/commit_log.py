@@ -69,7 +69,7 @@ class CommitLog:
     def _at(self, token: str) -> LogRecord:
         position = read_token(token, LogPosition)
         try:
-            logged = self._kernel.walk.load(position.entry_id)
+            logged = self._kernel.walk.verified_header(position.entry_id)
         except ObjectNotFound:
             raise CursorExpired(
                 "the history after the page token has expired.", field="page_token", remedy="Start again without a token."

@@ -12,22 +12,24 @@ needs an entry that is gone, the answer is `MergeBaseExpired` and never a guess.
 
 from __future__ import annotations
 
-import heapq
 import itertools
+import time
 from typing import NamedTuple
 
 import msgspec
 
 from headwater.persistence.log.log_entry import CommitPlace, Entry, LogRecord, place_of
 from headwater.persistence.log.log_walk import LogWalk
+from headwater.producer.merging.ancestry_queue import BOTH, OURS, STALE, THEIRS, AncestryQueue, Segment, Waiting
 from headwater.schemas.change import Kind
 from headwater.schemas.errors import MergeBaseExpired, ObjectNotFound
 
-OURS, THEIRS, BOTH = 1, 2, 3
-STALE = 4
-"""Shared, and older than another commit that is shared."""
 BROUGHT_SEGMENTS_MAX = 32
 """A merge that brings more says so by None; whoever needs to know reads the source's history."""
+STEPS_FOR_BROUGHT_MAX = 128
+STEPS_AT_ONCE = 128
+REST_SECONDS = 0.000_05
+"""A long search lets others have the interpreter about every millisecond: commits would wait 5 ms at each of their steps."""
 
 
 class AncestrySegment(NamedTuple):
@@ -57,45 +59,14 @@ def shared_history(walk: LogWalk, ours: LogRecord | None, theirs: LogRecord | No
     return _Search(walk, ours, theirs).run()
 
 
-class _Segment(msgspec.Struct):
-    """How much of a segment was reached from which side."""
-
-    flags: int = 0
-    is_read: bool = False
-    """Whether its merges and its start are being read; not so where a merge has told all that they would."""
-    theirs: CommitPlace | None = None
-    """The newest commit that the second side has, if the first one was not there before, and since when."""
-
-    def reaches_theirs(self, place: CommitPlace, since_time: int) -> None:
-        self.theirs = msgspec.structs.replace(self.theirs or place, since_time=since_time)
-
-
-class _Reached(msgspec.Struct):
-    """A commit that a newer one leads to."""
-
-    place: CommitPlace
-    flags: int
-    must_read: bool
-    """Whether its own ancestors are not told otherwise."""
-
-
-class _Link(msgspec.Struct):
-    """The next older merge or the start of a segment that is being read; without an object id its end."""
-
-    segment: _Segment
-    object_id: int
-    seq: int
-
-
 class _Search:
     def __init__(self, walk: LogWalk, ours: LogRecord | None, theirs: LogRecord | None) -> None:
         self._walk = walk
         self._given = {logged.commit: logged for logged in (ours, theirs) if logged is not None}
         """By commit. A create or assign has the same state as the commit that it names, whose own entry may be gone."""
-        self._queue: list[tuple[int, int, _Reached | _Link]] = []
-        self._pushed = itertools.count()
-        self._waiting: dict[tuple[AncestrySegment, int], _Reached] = {}
-        self._segments: dict[AncestrySegment, _Segment] = {}
+        self._queue = AncestryQueue()
+        self._reached: dict[tuple[AncestrySegment, int], Waiting] = {}
+        self._segments: dict[AncestrySegment, Segment] = {}
         self._bases: list[CommitPlace] = []
         self._order_unsure = False
         """Whether a base may be older than another one by way of history that was swept."""
@@ -106,8 +77,12 @@ class _Search:
                 self._reach(place, side, must_read=True)
 
     def run(self) -> SharedHistory:
-        while self._is_undecided():
+        for step in itertools.count(1):
+            if not self._queue.is_undecided:
+                break
             self._step()
+            if step % STEPS_AT_ONCE == 0:
+                time.sleep(REST_SECONDS)
         if self._order_unsure and len(self._bases) > 1:
             raise _expired()
         try:
@@ -116,28 +91,10 @@ class _Search:
             raise _expired() from gone
         return SharedHistory(bases, self._brought())
 
-    # ── the end ─────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _is_undecided(self) -> bool:
-        """While both sides have something of their own, they may still meet in a commit that is newer than what they share."""
-        seen = {flags for _, _, waiting in self._queue if (flags := self._open_flags(waiting))}
-        return BOTH in seen or len(seen) > 1
-
-    def _open_flags(self, waiting: _Reached | _Link) -> int:
-        """Which side it is new to: OURS or THEIRS; BOTH if it will be found to be shared; 0 if nothing comes of it."""
-        if isinstance(waiting, _Link):
-            return 0 if waiting.segment.flags == BOTH else waiting.segment.flags
-        segment = self._segments.get(segment_of(waiting.place))
-        known = 0 if segment is None else segment.flags
-        reached = waiting.flags | known
-        if known == BOTH or waiting.flags & STALE or (reached == known and segment is not None and segment.is_read):
-            return 0
-        return reached
-
     def _brought(self) -> tuple[CommitPlace, ...] | None:
         """Goes on along the second side alone, as far as it is worth it."""
-        steps_left = 2 * BROUGHT_SEGMENTS_MAX
-        while self._brought_all and any(self._open_flags(waiting) == THEIRS for _, _, waiting in self._queue):
+        steps_left = STEPS_FOR_BROUGHT_MAX
+        while self._brought_all and self._queue.has(THEIRS):
             steps_left -= 1
             if not steps_left:
                 return None
@@ -148,35 +105,34 @@ class _Search:
     # ── steps ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def _step(self) -> None:
-        _, _, waiting = heapq.heappop(self._queue)
-        if isinstance(waiting, _Link):
+        waiting = self._queue.pop()
+        if waiting.place is None:
             self._follow(waiting)
-            return
-        del self._waiting[segment_of(waiting.place), waiting.place.seq]
-        self._meet(waiting)
+        else:
+            del self._reached[segment_of(waiting.place), waiting.place.seq]
+            self._meet(waiting.segment, waiting.place, waiting)
 
-    def _meet(self, reached: _Reached) -> None:
-        place = reached.place
-        segment = self._segments.setdefault(segment_of(place), _Segment())
+    def _meet(self, segment: Segment, place: CommitPlace, reached: Waiting) -> None:
         known, segment.flags = segment.flags, segment.flags | (reached.flags & BOTH)
         if known == BOTH:
             return
         is_base = segment.flags == BOTH and not reached.flags & STALE
         if is_base:
             self._bases.append(place)
+        self._queue.changed(segment)
         if segment.flags == THEIRS:
             segment.reaches_theirs(place, min(place.since_time, segment.theirs.since_time if segment.theirs else place.time))
         elif known == THEIRS:
             segment.reaches_theirs(place, place.time)
-        if segment.is_read:
-            return
-        if reached.must_read or is_base:
-            self._read(segment, place)
-        else:
-            self._push(place.since_time, _Link(segment, 0, 0))
+        if not segment.is_read:
+            if reached.must_read or is_base:
+                self._read(segment, place)
+            else:
+                self._queue.push(place.since_time, Waiting(segment))
 
-    def _read(self, segment: _Segment, place: CommitPlace) -> None:
+    def _read(self, segment: Segment, place: CommitPlace) -> None:
         segment.is_read = True
+        self._queue.changed(segment)
         try:
             given = self._given.get(place.commit)
             newest = given if given and given.entry_id == place.commit else self._walk.header(place.commit)
@@ -187,17 +143,17 @@ class _Search:
         if segment.flags == THEIRS:
             segment.reaches_theirs(place, entry.segment_time)
         if entry.kind is Kind.MERGE:
-            self._push(entry.time, _Link(segment, newest.object_id, entry.seq))
+            self._queue.push(entry.time, Waiting(segment, object_id=newest.object_id, seq=entry.seq))
         else:
             self._push_next(segment, entry)
 
-    def _push_next(self, segment: _Segment, entry: Entry) -> None:
+    def _push_next(self, segment: Segment, entry: Entry) -> None:
         if entry.merge_seq:
-            self._push(entry.merge_time, _Link(segment, entry.merge_id, entry.merge_seq))
+            self._queue.push(entry.merge_time, Waiting(segment, object_id=entry.merge_id, seq=entry.merge_seq))
         else:
-            self._push(entry.segment_time, _Link(segment, entry.segment_id, entry.segment_seq))
+            self._queue.push(entry.segment_time, Waiting(segment, object_id=entry.segment_id, seq=entry.segment_seq))
 
-    def _follow(self, link: _Link) -> None:
+    def _follow(self, link: Waiting) -> None:
         if not link.object_id:
             return
         segment = link.segment
@@ -215,25 +171,26 @@ class _Search:
             self._push_next(segment, entry)
 
     def _reach(self, place: CommitPlace, flags: int, *, must_read: bool) -> None:
-        key = segment_of(place), place.seq
-        waiting = self._waiting.get(key)
+        name = segment_of(place)
+        segment = self._segments.get(name)
+        if segment is None:
+            segment = self._segments[name] = Segment()
+        waiting = self._reached.get((name, place.seq))
         if waiting is None:
-            waiting = self._waiting[key] = _Reached(place, flags, must_read)
-            self._push(place.time, waiting)
+            waiting = self._reached[name, place.seq] = Waiting(segment, place, flags, must_read)
+            self._queue.push(place.time, waiting)
         else:
             waiting.flags |= flags
             waiting.must_read |= must_read
+            self._queue.changed(segment)
 
-    def _push(self, time: int, waiting: _Reached | _Link) -> None:
-        heapq.heappush(self._queue, (-time, next(self._pushed), waiting))
-
-    def _gone(self, segment: _Segment) -> None:
+    def _gone(self, segment: Segment) -> None:
         """Older ancestors are not known here. That matters where the other side has something as old that is not shared."""
         if segment.flags == BOTH:
             self._order_unsure = True
             return
         self._brought_all = False
-        if any(self._open_flags(waiting) == BOTH ^ segment.flags for _, _, waiting in self._queue):
+        if self._queue.has(BOTH ^ segment.flags):
             raise _expired()
 
 

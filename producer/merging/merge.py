@@ -6,12 +6,13 @@ thread that asks for the merge. The lane only looks whether that still holds, an
 
 from __future__ import annotations
 
+import threading
+
 import msgspec
 
 from headwater.persistence.commit.draft import Draft, Plan
 from headwater.persistence.index import encode_key
 from headwater.persistence.log.log_entry import LogRecord, StoredSource, place_of
-from headwater.persistence.log.log_walk import LogWalk
 from headwater.persistence.store import RealmKernel
 from headwater.producer.commits.catalog_commit import require_branch
 from headwater.producer.commits.commit_meta import CommitMeta, check_meta, check_request_id
@@ -29,6 +30,9 @@ from headwater.producer.merging.shared_state import changes_since
 from headwater.schemas.change import Kind
 from headwater.schemas.entry_ids import EMPTY
 from headwater.schemas.errors import HeadwaterError, MergeBaseExpired, ObjectNotFound, OutcomeUnknown, StoreUnavailable
+
+_SEARCHING = threading.Lock()
+"""One search at a time in a process: several would not be faster under one interpreter, but commits would wait for all."""
 
 
 class MergePreview(msgspec.Struct, frozen=True):
@@ -82,7 +86,10 @@ class MergeRequest:
             return
         walk = self._kernel.walk
         try:
-            self._prepared = self._prepare(walk, walk.header(row.head))
+            target = walk.header(row.head)
+            with _SEARCHING:
+                shared = shared_history(walk, target, self._source)
+            self._prepared = self._prepare(target, shared)
         except (StoreUnavailable, OutcomeUnknown):
             raise
         except HeadwaterError:
@@ -117,15 +124,14 @@ class MergeRequest:
             return MergePreview(None, AppliedChanges([], []), already_merged=True)
         prepared = self._prepared
         if prepared is None or not still_shares(walk, prepared.target, target, prepared.shared):
-            prepared = self._prepared = self._prepare(walk, target)
+            prepared = self._prepared = self._prepare(target, shared_history(walk, target, self._source))
         bases = prepared.shared.bases
         base = bases[0] if bases else None
         if base is not None and base.commit == self._source.commit:
             return MergePreview(base, AppliedChanges([], []), already_merged=True)
         return MergePreview(base, check_namespaces(draft, apply_changes(draft, prepared.changes, self._rules)))
 
-    def _prepare(self, walk: LogWalk, target: LogRecord | None) -> PreparedMerge:
-        shared = shared_history(walk, target, self._source)
+    def _prepare(self, target: LogRecord | None, shared: SharedHistory) -> PreparedMerge:
         try:
             return PreparedMerge(target, shared, changes_since(self._kernel, shared.bases, self._source))
         except ObjectNotFound as gone:

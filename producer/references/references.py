@@ -83,13 +83,13 @@ class References:
         found: list[Reference] = []
         after, scanned = token or "", 0
         while scanned < NAMES_SCANNED_MAX:
-            names = self._kernel.store.backend.list_names(self._kernel.realm, prefix=prefix, after=after, limit=limit)
+            names = self._kernel.store.backend.list_names(self._kernel.realm, prefix=prefix, after=after, limit=limit + 1)
             for reference in self._read(names):
                 if len(found) == limit:
                     return ReferencePage(found, found[-1].pointer)
                 if deleted or not reference.deleted:
                     found.append(reference)
-            if len(names) < limit:
+            if len(names) <= limit:
                 return ReferencePage(found, None)
             after, scanned = names[-1], scanned + len(names)
         return ReferencePage(found, after)

@@ -82,3 +82,16 @@ def test_a_merge_costs_the_same_however_many_came_before(
     assert early.objects_read, "nothing was counted"
     assert late.objects_read <= 1.5 * early.objects_read, f"{early} → {late}"
     assert late.hashes <= 1.5 * early.hashes, f"{early} → {late}"
+
+
+@pytest.mark.parametrize("merges", [50, 200])
+def test_a_branch_that_is_older_than_some_merges_reads_one_entry_for_each_of_them(
+    lake: CatalogHandle, monkeypatch: pytest.MonkeyPatch, merges: int
+) -> None:
+    lake.create_branch("old")
+    lake.branch("old").commit([Put(("old",), IcebergTable("s3://old"))])
+    for number in range(merges):
+        lake.merge(a_branch_for_each_merge(lake, number))
+    with counted_work(lake.realm.kernel, monkeypatch) as work:
+        assert lake.merge("old").change is not None
+    assert merges <= work.objects_read <= merges + 60, work

@@ -11,6 +11,9 @@ from headwater import IcebergTable, Put
 from headwater.embedded import CatalogHandle
 from headwater.persistence.index import END, START, Index
 from headwater.persistence.reading.pointer_log import PointerLog
+from headwater.producer.commits.commit_meta import CommitMeta
+from headwater.producer.content.snapshots import Snapshots
+from headwater.producer.history.reference_log import ReferenceLog
 from headwater.service.nessie.operations.diffs import read_diff
 from headwater.service.nessie.operations.key_ranges import KeyRange
 from tests.support.models.counted_work import counted_work
@@ -58,7 +61,7 @@ def test_an_entry_is_hashed_once_for_as_long_as_it_is_cached(lake: CatalogHandle
     assert (first.hashes, first.operations_hashed) == (1, KEYS)
     with counted_work(kernel, monkeypatch, cold=False) as again:
         assert len(kernel.walk.load(head.entry_id).entry.operations) == KEYS
-        assert len(kernel.walk.at(head, head.entry.seq).entry.operations) == KEYS
+        assert len(kernel.walk.whole(head).entry.operations) == KEYS
     assert (again.hashes, again.objects_read) == (0, 0)
 
 
@@ -91,3 +94,63 @@ def test_a_page_of_a_diff_reads_as_many_keys_as_it_shows(lake: CatalogHandle, mo
     assert len(page.changes) == PAGE
     assert looked_up <= 2 * 2 * (PAGE + 1), "keys are looked up on both sides, at most one portion too many"
     assert work.objects_read <= PAGE + 1 + 12, "the contents of the page, and index objects"
+
+
+def test_a_page_of_a_large_state_reads_its_own_contents_and_no_operations(
+    lake: CatalogHandle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = lake.realm.kernel
+    snapshots, at = Snapshots(kernel, lake.info.id), lake.references.resolve("large").logged
+    first = snapshots.page(at, limit=PAGE)
+    kernel.walk.load(at.entry_id)
+    for token in (None, first.next_token):
+        with counted_work(kernel, monkeypatch, cold=False) as warm:
+            assert len(snapshots.page(at, limit=PAGE, token=token).entries) == PAGE
+        assert warm.hashes == 0
+    with counted_work(kernel, monkeypatch) as cold:
+        at = lake.references.resolve("large").logged
+        assert len(snapshots.page(at, limit=PAGE).entries) == PAGE
+    assert cold.objects_read <= PAGE + 1 + 12, cold
+    assert cold.operations_hashed == 0, cold
+
+
+def test_an_older_large_entry_is_found_without_its_operations_once_it_was_hashed(
+    lake: CatalogHandle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.create_branch("on-top", "large")
+    kernel, log = lake.realm.kernel, PointerLog(lake.realm.kernel, lake.branch("large").pointer)
+    large = log.head().newest
+    lake.branch("large").commit([Put(("t00000",), IcebergTable("s3://lake/again"))])
+    try:
+        kernel.walk.load(large.entry_id)
+        with counted_work(kernel, monkeypatch, cold=False) as work:
+            found = kernel.walk.at(log.head().newest, large.entry.seq)
+            assert found.entry_id == large.entry_id
+            assert len(kernel.walk.whole(found).entry.operations) == KEYS
+        assert (work.hashes, work.objects_read) == (0, 0)
+    finally:
+        lake.references.assign("large", "on-top", meta=CommitMeta("test"))
+
+
+@pytest.mark.parametrize("branches", [20, 200])
+def test_a_page_of_branches_reads_as_many_heads_as_it_shows(monkeypatch: pytest.MonkeyPatch, branches: int) -> None:
+    with headwater.open("memory://", create=True) as engine:
+        lake = engine.ensure_realm().ensure_catalog("lake")
+        for number in range(branches):
+            lake.create_branch(f"b{number:03d}")
+        with counted_work(lake.realm.kernel, monkeypatch) as work:
+            assert len(lake.references.list(limit=10).references) == 10
+        assert work.objects_read <= 11, work
+        assert work.hashes == 0
+
+
+@pytest.mark.parametrize("branches", [20, 100])
+def test_a_page_of_the_reference_log_reads_the_head_of_every_reference(monkeypatch: pytest.MonkeyPatch, branches: int) -> None:
+    with headwater.open("memory://", create=True) as engine:
+        lake = engine.ensure_realm().ensure_catalog("lake")
+        for number in range(branches):
+            lake.create_branch(f"b{number:03d}")
+        log = ReferenceLog(lake.realm.kernel, lake.info.id)
+        with counted_work(lake.realm.kernel, monkeypatch) as work:
+            assert len(log.page(limit=10).changes) == 10
+        assert branches <= work.objects_read <= branches + 1 + 10, work

@@ -83,13 +83,13 @@ class CatalogView:
             raise ReferenceNotFound(
                 "the state that was read from is gone.", field="page-token", remedy="Start again without a token."
             )
-        return self.kernel.walk.load(entry_id)
+        return self.kernel.walk.verified_header(entry_id)
 
     def committed(self, logged: LogRecord) -> LogRecord | None:
         """The commit itself, where the entry is a reference that was made or moved there; None for the empty state."""
         if logged.commit == EMPTY:
             return None
-        return logged if logged.entry_id == logged.commit else self.kernel.walk.load(logged.commit)
+        return logged if logged.entry_id == logged.commit else self.kernel.walk.header(logged.commit)
 
     def draft(self, pointer: str) -> Draft:
         """The branch as it is now, for a dry run."""
