@@ -1,0 +1,261 @@
+"""Stand-ins for `threading`, `time`, `random`, `secrets`, `uuid` and executors, which stop at the scheduler's yield points.
+
+They replace these names in the product's modules, in a process of its own: the product's code itself runs as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import secrets
+import sys
+import threading
+import time
+import types
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from tests.simulation.runtime.scheduler import START_MICROS, Killed, Scheduler
+
+_running: Scheduler | None = None
+_chance = random.Random(0)
+
+
+def use(scheduler: Scheduler | None, seed: int = 0) -> None:
+    global _running, _chance
+    _running, _chance = scheduler, random.Random(f"virtual {seed}")
+
+
+def scheduler() -> Scheduler:
+    assert _running is not None
+    return _running
+
+
+def _inside() -> bool:
+    return _running is not None and _running.is_inside
+
+
+# ── threading ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class VirtualLock:
+    def __init__(self) -> None:
+        self._held = False
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        while self._held:
+            if not blocking or not _inside():
+                return False
+            if not scheduler().wait(self, None if timeout < 0 else timeout) and timeout >= 0:
+                return False
+        self._held = True
+        return True
+
+    def release(self) -> None:
+        self._held = False
+        if _running is not None:
+            _running.wake(self)
+
+    def locked(self) -> bool:
+        return self._held
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+class VirtualEvent:
+    def __init__(self) -> None:
+        self._set = False
+
+    def is_set(self) -> bool:
+        return self._set
+
+    def set(self) -> None:
+        self._set = True
+        if _running is not None:
+            _running.wake(self)
+
+    def clear(self) -> None:
+        self._set = False
+
+    def wait(self, timeout: float | None = None) -> bool:
+        if not self._set:
+            scheduler().wait(self, timeout)
+        return self._set
+
+
+class VirtualThread:
+    def __init__(
+        self,
+        group: None = None,
+        target: Callable[..., object] | None = None,
+        name: str = "",
+        args: Iterable[Any] = (),
+        kwargs: dict[str, Any] | None = None,
+        *,
+        daemon: bool | None = None,
+    ) -> None:
+        self.name = name
+        self._target, self._args, self._kwargs = target, tuple(args), kwargs or {}
+        self._started = self._ended = False
+
+    def start(self) -> None:
+        self._started = True
+        scheduler().spawn(scheduler().process, self.name, self._run)
+
+    def _run(self) -> None:
+        try:
+            if self._target is not None:
+                self._target(*self._args, **self._kwargs)
+        finally:
+            self._ended = True
+            scheduler().wake(self)
+
+    def is_alive(self) -> bool:
+        return self._started and not self._ended
+
+    def join(self, timeout: float | None = None) -> None:
+        if not self._ended and self._started:
+            scheduler().wait(self, timeout)
+
+
+class VirtualExecutor:
+    """Each call is a task; the product's pools are wider than what a simulation submits."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        self._threads: list[VirtualThread] = []
+
+    def submit(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+
+        def run() -> None:
+            try:
+                future.set_result(call(*args, **kwargs))
+            except Killed:
+                raise
+            except BaseException as error:
+                future.set_exception(error)
+
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
+        thread = VirtualThread(target=run, name="pool")
+        self._threads.append(thread)
+        thread.start()
+        return future
+
+    def map(self, call: Callable[..., Any], *arguments: Iterable[Any]) -> Iterator[Any]:
+        """One after the other: what runs side by side in one process is of no interest here."""
+        return map(call, *arguments)
+
+    def shutdown(self, wait: bool = True, **_: object) -> None:
+        for thread in self._threads if wait else ():
+            thread.join()
+
+    def __enter__(self) -> VirtualExecutor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
+
+
+# ── time ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def monotonic() -> float:
+    """Untouched by jumps of the wall clock."""
+    return (scheduler().now - START_MICROS) / 1e6 + 1_000 if _running is not None else time.monotonic()
+
+
+def wall_micros() -> int:
+    current = scheduler()
+    return current.now + (current.process.skew_micros if current.is_inside else 0)
+
+
+def sleep(seconds: float) -> None:
+    scheduler().sleep(seconds)
+
+
+class VirtualClock:
+    """What a store of a simulated process is opened with."""
+
+    def now_micros(self) -> int:
+        return wall_micros()
+
+    def sleep(self, seconds: float) -> None:
+        sleep(seconds)
+
+
+async def sleep_async(seconds: float, result: object = None) -> object:
+    sleep(seconds)
+    return result
+
+
+# ── modules ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _like(real: types.ModuleType, **replaced: object) -> types.ModuleType:
+    stand_in = types.ModuleType(f"simulated_{real.__name__}")
+    stand_in.__dict__.update({name: value for name, value in vars(real).items() if not name.startswith("__")}, **replaced)
+    return stand_in
+
+
+def _make_random(*seed: Any) -> random.Random:
+    return random.Random(*seed) if seed else random.Random(_chance.random())
+
+
+def _modules() -> dict[types.ModuleType, types.ModuleType]:
+    import asyncio
+
+    return {
+        threading: _like(threading, Lock=VirtualLock, Event=VirtualEvent, Thread=VirtualThread),
+        time: _like(
+            time,
+            monotonic=monotonic,
+            perf_counter=monotonic,
+            sleep=sleep,
+            time=lambda: wall_micros() / 1e6,
+            time_ns=lambda: wall_micros() * 1_000,
+        ),
+        random: _like(random, Random=_make_random, random=lambda: _chance.random(), uniform=lambda a, b: _chance.uniform(a, b)),
+        secrets: _like(
+            secrets,
+            token_hex=lambda count=32: _chance.randbytes(count).hex(),
+            token_bytes=lambda count=32: _chance.randbytes(count),
+            token_urlsafe=lambda count=32: _chance.randbytes(count).hex(),
+        ),
+        uuid: _like(uuid, uuid4=lambda: uuid.UUID(bytes=_chance.randbytes(16), version=4)),
+        os: _like(os, urandom=lambda count: _chance.randbytes(count), fsync=lambda _: None),
+        asyncio: _like(asyncio, sleep=sleep_async),
+    }
+
+
+def _functions(module: types.ModuleType) -> Iterator[types.FunctionType]:
+    for value in list(vars(module).values()):
+        if isinstance(value, types.FunctionType):
+            yield value
+        elif isinstance(value, type) and value.__module__ == module.__name__:
+            yield from (member for member in vars(value).values() if isinstance(member, types.FunctionType))
+
+
+def install() -> None:
+    """In every module of the product that is loaded now. Defaults of arguments (`sleep=time.sleep`) too."""
+    modules = _modules()
+    values = {id(time.monotonic): monotonic, id(time.sleep): sleep, id(time.time): lambda: wall_micros() / 1e6}
+    values[id(ThreadPoolExecutor)] = VirtualExecutor  # type: ignore[assignment]
+    for name, module in list(sys.modules.items()):
+        if not name.startswith("headwater"):
+            continue
+        for key, value in list(vars(module).items()):
+            if isinstance(value, types.ModuleType) and value in modules:
+                setattr(module, key, modules[value])
+            elif id(value) in values:
+                setattr(module, key, values[id(value)])
+        for function in _functions(module):
+            if function.__defaults__:
+                function.__defaults__ = tuple(values.get(id(value), value) for value in function.__defaults__)
+            for key, value in (function.__kwdefaults__ or {}).items():
+                function.__kwdefaults__[key] = values.get(id(value), value)

@@ -1,0 +1,48 @@
+"""Seeds enter a process of its own; no promise is broken in any of them. See README.md for what is simulated."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.promises import PROMISES
+
+SOAK = bool(os.environ.get("HEADWATER_SOAK"))
+ROOT = Path(__file__).parents[2]
+FIXED_SECONDS = 20 if not SOAK else 600
+RANDOM_SECONDS = 20 if not SOAK else 2_400
+
+
+def simulate(*arguments: str, timeout_seconds: float = 280.0) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tests.simulation", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=timeout_seconds)
+
+
+def test_every_promise_that_is_checked_is_one_of_the_guarantees() -> None:
+    guarantees = (ROOT / "docs/guarantees.md").read_text()
+    assert [name for name, sentence in PROMISES.items() if sentence not in guarantees] == []
+
+
+@pytest.mark.timeout(3_600)
+def test_no_promise_is_broken_by_the_fixed_seeds() -> None:
+    done = simulate("--seeds", "0:100000", "--seconds", str(FIXED_SECONDS), timeout_seconds=FIXED_SECONDS + 250)
+    assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-2_000:]
+
+
+@pytest.mark.timeout(3_600)
+def test_no_promise_is_broken_by_random_seeds() -> None:
+    first = random.SystemRandom().randrange(10**6, 10**9)
+    print(f"seeds from {first}")
+    seeds = f"{first}:{first + 100_000}"
+    done = simulate("--seeds", seeds, "--seconds", str(RANDOM_SECONDS), timeout_seconds=RANDOM_SECONDS + 250)
+    assert done.returncode == 0, f"seeds from {first}\n" + done.stdout[-20_000:] + done.stderr[-2_000:]
+
+
+def test_one_seed_gives_one_trace() -> None:
+    one, two = (simulate("commits", "--seeds", "7:8", "--stats").stdout.splitlines()[1:] for _ in range(2))
+    assert one == two and one

@@ -1,0 +1,93 @@
+"""Raises floors, sweeps and exports at random, as `headwater maintain` does; two of them take over from each other."""
+
+from __future__ import annotations
+
+import msgspec
+
+from headwater.embedded import Headwater
+from headwater.persistence.coordination.work_leases import LEASE_TYPE, LeaseRecord
+from headwater.persistence.rows import SYSTEM_REALM, PointerRow
+from headwater.schemas.errors import HeadwaterError, MaintenanceRunning
+from headwater.streaming.expire.expire import expire_realms
+from headwater.streaming.expire.readers import RegisteredReaders
+from headwater.streaming.expire.retention import parse_retention
+from headwater.streaming.reachability.retained_identifiers import Identifiers
+from headwater.streaming.retained.retained_sources import WalkedSource
+from headwater.streaming.runs.runs import LEASE_KEY, Run, Runs
+from headwater.streaming.sweep.executors import LocalExecutor
+from headwater.streaming.sweep.sweep import GRACE_SECONDS_MIN, Sweep, SweepOptions
+from tests.simulation import defects
+from tests.simulation.promises import broken
+from tests.simulation.world.environment import REALM, Environment
+
+RULES = ("*=1n", "*=1n", "*=3n", "*=10n", "*=5m")
+LONG_AGO_SECONDS = 60.0
+
+
+class Maintainer:
+    """One run after the other, each under the one lease that all runs share."""
+
+    def __init__(self, env: Environment, name: str) -> None:
+        self.name = name
+        self._env = env
+        self._chance = env.chance(name)
+        self.run_id = ""
+        self.superseding_at = 0
+
+    def work(self) -> None:
+        engine = self._env.open()
+        while not self._env.quiet:
+            self._env.scheduler.sleep(self._chance.choice((0.2, 0.5, 2.0)))
+            try:
+                self._one_run(engine, None)
+            except MaintenanceRunning as running:
+                self._maybe_supersede(engine, str(running.facts.get("run", "")))
+            except HeadwaterError as error:
+                self._env.happened[f"maintenance {type(error).__name__}"] += 1
+            self.run_id = ""
+
+    def is_done(self) -> bool:
+        return True
+
+    def check(self) -> None: ...
+
+    def _maybe_supersede(self, engine: Headwater, run_id: str) -> None:
+        if run_id and not defects.is_open("n9") and self._chance.random() < 0.3:
+            try:
+                self._one_run(engine, run_id)
+                self._env.happened["superseded a run"] += 1
+            except HeadwaterError as error:
+                self._env.happened[f"maintenance {type(error).__name__}"] += 1
+
+    def _one_run(self, engine: Headwater, supersede: str | None) -> None:
+        work = self._chance.choices(("expire", "sweep", "export"), (5, 4, 1))[0]
+        runs = Runs(engine.store.backend, engine.store.clock)
+        instance = engine.realm(REALM).kernel.realm
+        with runs.run(work, supersede=supersede) as run:
+            self.run_id = run.record.id
+            if work == "expire":
+                expire_realms(engine.store, run, [instance], parse_retention(self._chance.choice(RULES)))
+            elif work == "sweep":
+                self._sweep(engine, runs, run, instance)
+            else:
+                RegisteredReaders(engine.store.backend, instance, engine.store.clock).save("export", {}, pin_seconds=20)
+        self._env.happened[f"{work} done"] += 1
+
+    def _sweep(self, engine: Headwater, runs: Runs, run: Run, instance: str) -> None:
+        known = Identifiers()
+        backend = engine.store.backend
+        options = SweepOptions(grace_seconds=GRACE_SECONDS_MIN, splits=2)
+        Sweep(engine.store, WalkedSource(backend, known), LocalExecutor(backend), known, options).run(runs, run, [instance])
+
+
+def check_floor(env: Environment, maintainers: dict[str, Maintainer], pointer: str, row: PointerRow) -> None:
+    """⚠ A floor is raised only by the run that holds the lease in the store."""
+    maintainer = maintainers.get(env.scheduler.process.name)
+    if maintainer is None:
+        return
+    lease = env.database.peek().read_mutable(SYSTEM_REALM, LEASE_TYPE, LEASE_KEY)
+    holder = "" if lease is None else msgspec.msgpack.decode(lease.payload, type=LeaseRecord).holder
+    if holder and holder != maintainer.run_id:
+        broken(
+            "superseded", f"{maintainer.name} raised the floor of {pointer} to {row.floor}, though {holder} has superseded it"
+        )
