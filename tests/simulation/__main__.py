@@ -21,8 +21,8 @@ from tests.simulation.plan import Plan, make_plan
 from tests.simulation.profiles import PROFILES, usual
 from tests.simulation.promises import IGNORED, PROMISES
 from tests.simulation.run import Outcome, run
-from tests.simulation.runtime import virtual
 from tests.simulation.shrink import shrunken
+from tests.simulation.stand_ins import install
 
 
 def parsed() -> argparse.Namespace:
@@ -67,14 +67,14 @@ def main() -> int:
     IGNORED.update(options.ignore.split(","))
     if options.all_defects:
         defects.OPEN.clear()
-    virtual.install()
+    install()
     happened, failed, runs, steps, began = Counter[str](), Counter[str](), 0, 0, time.monotonic()
     for plan in plans(options):
         outcome = run(plan, trace_lines=options.trace)
         runs, steps = runs + 1, steps + outcome.steps
         happened.update(outcome.happened)
-        if options.plan:
-            print(f"trace {outcome.digest}")
+        if options.plan or options.stats:
+            print(f"{plan.profile} {plan.seed}: trace {outcome.digest}")
         if not outcome.broken:
             continue
         failed[outcome.broken] += 1

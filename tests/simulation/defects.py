@@ -4,10 +4,11 @@ from __future__ import annotations
 
 OPEN = {
     "h1": "the profile `merges`: expiry and sweep take what a merge needs to know",
-    "h2": "clocks that are behind, and writes that wait for seconds: their moves are not noticed",
+    "n7": "the profile `restores`: readers that stay with a lost history",
+    "n3": "groups that meet another history in the topic after a restore",
+    "n4": "records that a topic's retention took",
+    "n8": "topics that are made again under load",
     "h4": "requests that are sent again after their entries were cut",
-    "n7": "the profile `restores`: a process that runs through a restore",
-    "n9": "runs that are superseded while they raise floors",
 }
 
 

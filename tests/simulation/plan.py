@@ -26,6 +26,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     events: tuple[Event, ...]
     steps: int
     rates: Rates = Rates()
+    kafka_rates: Rates = Rates()
     in_two_steps: bool = False
 
 
@@ -60,6 +61,7 @@ def make_plan(profile_name: str, profile: Profile, seed: int) -> Plan:
         events=tuple(events),
         steps=steps,
         rates=rates,
+        kafka_rates=drawn_rates(chance) if profile.faults else Rates(),
         in_two_steps=chance.random() < 0.5,
     )
 
@@ -73,5 +75,6 @@ def _event(kind: str, chance: random.Random, workers: tuple[str, ...], steps: in
 _SECONDS = {
     "pause": (1.0, 5.0, 20.0, 100.0),
     "clock": (-30.0, -7.0, -2.0, 3.0, 20.0),
+    "kafka-down": (1.0, 10.0, 40.0),
     "skip": (60.0, 400.0, 1_000.0),
 }

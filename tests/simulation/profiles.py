@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 from tests.simulation import defects
 from tests.simulation.plan import Profile
+from tests.simulation.workers.kafka_readers import KafkaWorker
 from tests.simulation.workers.maintainers import Maintainer, check_floor
 from tests.simulation.workers.poll_readers import PollReader
+from tests.simulation.workers.publishers import Operator, PublisherWorker
 from tests.simulation.workers.releasers import Releaser
 from tests.simulation.workers.writers import Writer
 from tests.simulation.world.environment import Environment, Worker
@@ -25,6 +27,23 @@ PROFILES: dict[str, Profile] = {
         events={"kill": 1, "pause": 2, "backup": 3, "restore": 1.5},
         needs=("n7",),
     ),
+    "kafka": Profile(
+        workers=("writer-1", "publisher-1", "publisher-2", "group-1", "group-2", "newcomer-1", "operator-1"),
+        events={"kill": 4, "pause": 3, "kafka-down": 1},
+        steps=5_000,
+    ),
+    "topics": Profile(
+        workers=("writer-1", "publisher-1", "publisher-2", "group-1", "group-2", "newcomer-1", "operator-1"),
+        events={"kill": 1, "pause": 2, "topic-again": 1, "topic-deleted": 0.3, "partitions": 0.6, "retention": 0.6},
+        steps=5_000,
+        needs=("n4", "n8"),
+    ),
+    "kafka-restores": Profile(
+        workers=("writer-1", "writer-2", "publisher-1", "publisher-2", "group-1", "group-2", "newcomer-1", "operator-1"),
+        events={"kill": 1, "pause": 2, "backup": 3, "restore": 1.2},
+        steps=5_000,
+        needs=("n3", "n7"),
+    ),
     "merges": Profile(workers=("releaser-1", "maintainer-1"), events={"kill": 3}, steps=3_000, faults=False, needs=("h1",)),
     "maintenance": Profile(
         workers=("writer-1", "writer-2", "poll-1", "maintainer-1", "maintainer-2"),
@@ -34,6 +53,11 @@ PROFILES: dict[str, Profile] = {
 }
 
 MAKERS: dict[str, Callable[[Environment, str], Worker]] = {
+    "publisher": PublisherWorker,
+    "operator": Operator,
+    "group": lambda env, name: KafkaWorker(env, name, group="billing", follow=True),
+    "newcomer": lambda env, name: KafkaWorker(env, name, group=None, follow=False),
+    "kafka-follower": lambda env, name: KafkaWorker(env, name, group=None, follow=True),
     "writer": Writer,
     "releaser": Releaser,
     "maintainer": Maintainer,
@@ -44,8 +68,7 @@ MAKERS: dict[str, Callable[[Environment, str], Worker]] = {
 
 def make_workers(env: Environment) -> dict[str, Worker]:
     workers = {name: MAKERS[name.rpartition("-")[0]](env, name) for name in env.plan.workers}
-    maintainers = {name: worker for name, worker in workers.items() if isinstance(worker, Maintainer)}
-    env.log_checks.on_floor = lambda realm, name, row: check_floor(env, maintainers, name, row)
+    env.log_checks.on_floor = lambda realm, name, row: check_floor(env, name, row)
     return workers
 
 

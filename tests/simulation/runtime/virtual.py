@@ -13,11 +13,15 @@ import threading
 import time
 import types
 import uuid
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from tests.simulation.runtime.scheduler import START_MICROS, Killed, Scheduler
+
+CHANCES = ("random", "uniform", "randrange", "randint", "choice", "choices", "sample", "shuffle", "getrandbits", "expovariate")
+"""What the product may ask of the module `random` itself."""
 
 _running: Scheduler | None = None
 _chance = random.Random(0)
@@ -60,6 +64,36 @@ class VirtualLock:
 
     def locked(self) -> bool:
         return self._held
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+class VirtualRLock:
+    def __init__(self) -> None:
+        self._owner: object | None = None
+        self._depth = 0
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        me = threading.current_thread()
+        while self._owner not in (None, me):
+            if not blocking or not _inside():
+                return False
+            if not scheduler().wait(self, None if timeout < 0 else timeout) and timeout >= 0:
+                return False
+        self._owner = me
+        self._depth += 1
+        return True
+
+    def release(self) -> None:
+        self._depth -= 1
+        if not self._depth:
+            self._owner = None
+            if _running is not None:
+                _running.wake(self)
 
     def __enter__(self) -> bool:
         return self.acquire()
@@ -207,11 +241,23 @@ def _make_random(*seed: Any) -> random.Random:
     return random.Random(*seed) if seed else random.Random(_chance.random())
 
 
+def _process_id() -> int:
+    return zlib.crc32(scheduler().process.name.encode()) % 30_000 if _inside() else os.getpid()
+
+
+def _token_bytes(count: int = 32) -> bytes:
+    return _chance.randbytes(count)
+
+
+def _drawn(name: str) -> Callable[..., Any]:
+    return lambda *args, **kwargs: getattr(_chance, name)(*args, **kwargs)
+
+
 def _modules() -> dict[types.ModuleType, types.ModuleType]:
     import asyncio
 
     return {
-        threading: _like(threading, Lock=VirtualLock, Event=VirtualEvent, Thread=VirtualThread),
+        threading: _like(threading, Lock=VirtualLock, RLock=VirtualRLock, Event=VirtualEvent, Thread=VirtualThread),
         time: _like(
             time,
             monotonic=monotonic,
@@ -220,15 +266,15 @@ def _modules() -> dict[types.ModuleType, types.ModuleType]:
             time=lambda: wall_micros() / 1e6,
             time_ns=lambda: wall_micros() * 1_000,
         ),
-        random: _like(random, Random=_make_random, random=lambda: _chance.random(), uniform=lambda a, b: _chance.uniform(a, b)),
+        random: _like(random, Random=_make_random, **{name: _drawn(name) for name in CHANCES}),
         secrets: _like(
             secrets,
             token_hex=lambda count=32: _chance.randbytes(count).hex(),
-            token_bytes=lambda count=32: _chance.randbytes(count),
+            token_bytes=_token_bytes,
             token_urlsafe=lambda count=32: _chance.randbytes(count).hex(),
         ),
         uuid: _like(uuid, uuid4=lambda: uuid.UUID(bytes=_chance.randbytes(16), version=4)),
-        os: _like(os, urandom=lambda count: _chance.randbytes(count), fsync=lambda _: None),
+        os: _like(os, urandom=lambda count: _chance.randbytes(count), fsync=lambda _: None, getpid=_process_id),
         asyncio: _like(asyncio, sleep=sleep_async),
     }
 
@@ -241,11 +287,14 @@ def _functions(module: types.ModuleType) -> Iterator[types.FunctionType]:
             yield from (member for member in vars(value).values() if isinstance(member, types.FunctionType))
 
 
-def install() -> None:
-    """In every module of the product that is loaded now. Defaults of arguments (`sleep=time.sleep`) too."""
+def install(classes: dict[type, type]) -> None:
+    """In every module of the product that is loaded now; defaults of arguments (`sleep=time.sleep`) too. `classes` are
+    replaced as well: clients of Kafka."""
     modules = _modules()
     values = {id(time.monotonic): monotonic, id(time.sleep): sleep, id(time.time): lambda: wall_micros() / 1e6}
+    values[id(secrets.token_bytes)] = _token_bytes  # type: ignore[assignment]
     values[id(ThreadPoolExecutor)] = VirtualExecutor  # type: ignore[assignment]
+    values.update({id(real): stand_in for real, stand_in in classes.items()})
     for name, module in list(sys.modules.items()):
         if not name.startswith("headwater"):
             continue

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from headwater.embedded import Headwater
-from headwater.persistence.coordination.work_leases import LEASE_TYPE, LeaseRecord
-from headwater.persistence.rows import SYSTEM_REALM, PointerRow
+from headwater.persistence.rows import PointerRow
 from headwater.schemas.errors import HeadwaterError, MaintenanceRunning
 from headwater.streaming.expire.expire import expire_realms
-from headwater.streaming.expire.readers import RegisteredReaders
 from headwater.streaming.expire.retention import parse_retention
 from headwater.streaming.reachability.retained_identifiers import Identifiers
 from headwater.streaming.retained.retained_sources import WalkedSource
-from headwater.streaming.runs.runs import LEASE_KEY, Run, Runs
+from headwater.streaming.runs.runs import Run, Runs
 from headwater.streaming.sweep.executors import LocalExecutor
 from headwater.streaming.sweep.sweep import GRACE_SECONDS_MIN, Sweep, SweepOptions
+from headwater.streaming.transfer.export_pin import export_pin
 from tests.simulation import defects
 from tests.simulation.promises import broken
 from tests.simulation.world.environment import REALM, Environment
@@ -31,8 +28,6 @@ class Maintainer:
         self.name = name
         self._env = env
         self._chance = env.chance(name)
-        self.run_id = ""
-        self.superseding_at = 0
 
     def work(self) -> None:
         engine = self._env.open()
@@ -44,7 +39,6 @@ class Maintainer:
                 self._maybe_supersede(engine, str(running.facts.get("run", "")))
             except HeadwaterError as error:
                 self._env.happened[f"maintenance {type(error).__name__}"] += 1
-            self.run_id = ""
 
     def is_done(self) -> bool:
         return True
@@ -61,17 +55,27 @@ class Maintainer:
 
     def _one_run(self, engine: Headwater, supersede: str | None) -> None:
         work = self._chance.choices(("expire", "sweep", "export"), (5, 4, 1))[0]
-        runs = Runs(engine.store.backend, engine.store.clock)
         instance = engine.realm(REALM).kernel.realm
-        with runs.run(work, supersede=supersede) as run:
-            self.run_id = run.record.id
-            if work == "expire":
-                expire_realms(engine.store, run, [instance], parse_retention(self._chance.choice(RULES)))
-            elif work == "sweep":
-                self._sweep(engine, runs, run, instance)
-            else:
-                RegisteredReaders(engine.store.backend, instance, engine.store.clock).save("export", {}, pin_seconds=20)
+        if work == "export":
+            self._export(engine, instance, supersede)
+        else:
+            runs = Runs(engine.store.backend, engine.store.clock)
+            with runs.run(work, supersede=supersede) as run:
+                if work == "expire":
+                    expire_realms(engine.store, run, [instance], parse_retention(self._chance.choice(RULES)))
+                else:
+                    self._sweep(engine, runs, run, instance)
         self._env.happened[f"{work} done"] += 1
+
+    def _export(self, engine: Headwater, instance: str, supersede: str | None) -> None:
+        """Only its pin: for as long as it reads, no floor may rise."""
+        exports: set[str] = self._env.shared.setdefault("exports", set())
+        with export_pin(engine.store, instance, supersede=supersede):
+            exports.add(self.name)
+            try:
+                self._env.scheduler.sleep(self._chance.choice((0.5, 3.0)))
+            finally:
+                exports.discard(self.name)
 
     def _sweep(self, engine: Headwater, runs: Runs, run: Run, instance: str) -> None:
         known = Identifiers()
@@ -80,14 +84,10 @@ class Maintainer:
         Sweep(engine.store, WalkedSource(backend, known), LocalExecutor(backend), known, options).run(runs, run, [instance])
 
 
-def check_floor(env: Environment, maintainers: dict[str, Maintainer], pointer: str, row: PointerRow) -> None:
-    """⚠ A floor is raised only by the run that holds the lease in the store."""
-    maintainer = maintainers.get(env.scheduler.process.name)
-    if maintainer is None:
-        return
-    lease = env.database.peek().read_mutable(SYSTEM_REALM, LEASE_TYPE, LEASE_KEY)
-    holder = "" if lease is None else msgspec.msgpack.decode(lease.payload, type=LeaseRecord).holder
-    if holder and holder != maintainer.run_id:
+def check_floor(env: Environment, pointer: str, row: PointerRow) -> None:
+    exports: set[str] = env.shared.get("exports", set())
+    if exports:
         broken(
-            "superseded", f"{maintainer.name} raised the floor of {pointer} to {row.floor}, though {holder} has superseded it"
+            "superseded",
+            f"{env.scheduler.process.name} raised the floor of {pointer} to {row.floor} while {sorted(exports)} exported",
         )

@@ -114,7 +114,7 @@ class Writer:
 
     def _acknowledged(self, pointer: str, result: CommitResult, restores: int) -> None:
         model = self._env.model
-        if result.change is None or model.restores != restores:
+        if result.change is None or model.restores != restores or (result.replayed and self._env.was_restored_just_now()):
             return
         if not model.is_in_log(self._env.realm_instance, pointer, result.change.seq, result.change.entry_id):
             broken("acknowledged", f"{self.name} was told of entry {result.change.seq} of {pointer}, which is not in the log")

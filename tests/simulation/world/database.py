@@ -1,7 +1,4 @@
-"""The simulated database: real rows of the memory backend, reached by each process through a connection that can fail.
-
-⚠ A pointer's move carries the time of the process that sent it, as a real database's column does: not the time when it landed.
-"""
+"""The simulated database: real rows of the memory backend, reached by each process through a connection that can fail."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from headwater.persistence.backend import Backend, DeleteResult, Durability
+from headwater.persistence.backend import Backend, DeleteResult, Durability, Moves, MoveToken
 from headwater.persistence.backends.memory.memory_backend import MemoryBackend, MemoryStore
 from headwater.persistence.backends.memory.memory_store import RowTable
 from headwater.persistence.rows import MutableRow, ObjectRow, PointerRow, ScannedRow, Split, Table
@@ -44,7 +41,8 @@ class Database:
         self.in_two_steps = in_two_steps
         self.memory = MemoryStore()
         self.memory.lock = _NoLock()  # type: ignore[assignment]
-        self.stamps: dict[tuple[str, str], int] = {}
+        self.sent_at: dict[tuple[str, str], int] = {}
+        """When the newest write of each pointer was sent, by the clock of the process that sent it."""
         self.observer = RowObserver()
         self.in_flight: list[Callable[[], object]] = []
         """Writes whose callers know nothing of their fate, by the order in which they were sent."""
@@ -62,12 +60,12 @@ class Database:
     # ── backups ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def backup(self) -> Any:
-        return _copied(self.memory), dict(self.stamps)
+        return _copied(self.memory)
 
     def restore(self, backup: Any) -> None:
         """In place, under whoever is connected. Writes that are on their way are gone with the old server."""
         self.in_flight.clear()
-        memory, self.stamps = _copied(backup[0]), dict(backup[1])
+        memory = _copied(backup)
         lock, writes = self.memory.lock, self.memory.writes
         vars(self.memory).update(vars(memory))
         self.memory.lock, self.memory.writes = lock, max(writes, memory.writes)
@@ -151,6 +149,10 @@ class Connection(Backend):
     def durability(self) -> Durability:
         return self._inner.durability()
 
+    def data_identity(self) -> str:
+        """PostgreSQL and SQLite can tell that the data are another copy, Cassandra cannot."""
+        return "" if self._database.in_two_steps else str(self._database.restores)
+
     def close(self) -> None: ...
 
     # ── pointers ────────────────────────────────────────────────────────────────────────────────────────────
@@ -170,7 +172,7 @@ class Connection(Backend):
         return self._read(f"read {len(names)} pointers", lambda: self._inner.read_pointers(realm, names))
 
     def cas_pointer(self, realm: str, name: str, *args: Any, **kwargs: Any) -> bool:
-        what = f"cas {name} at {args[0]}"
+        what = f"cas {name} at {args[0].version}"
         return self._move(what, realm, name, lambda: self._inner.cas_pointer(realm, name, *args, **kwargs))
 
     def delete_pointer(self, realm: str, name: str, *args: Any, **kwargs: Any) -> bool:
@@ -188,27 +190,24 @@ class Connection(Backend):
                 self._database.observer.objects_written(realm, objects)
             return landed
 
-        return self._move(f"commit {name} at {args[0]}", realm, name, apply)
+        return self._move(f"commit {name} at {args[0].version}", realm, name, apply)
 
     def _move(self, what: str, realm: str, name: str, apply: Callable[[], bool]) -> bool:
-        database, stamp = self._database, self._clock.now_micros()
+        database, sent_at = self._database, self._clock.now_micros()
 
         def write() -> bool:
             before = self._inner.read_pointer(realm, name)
             landed = apply()
             after = self._inner.read_pointer(realm, name)
             if landed:
-                database.stamps[realm, name] = stamp
+                database.sent_at[realm, name] = sent_at
                 database.observer.pointer_written(realm, name, before, after)
             return landed
 
         return self._write(what, write)
 
-    def pointers_moved_since(self, realm: str, since_micros: int) -> Iterator[str]:
-        stamps = self._database.stamps
-        return self._read(
-            "moves", lambda: iter([name for (of, name), stamp in stamps.items() if of == realm and stamp >= since_micros])
-        )
+    def moves_since(self, realm: str, token: MoveToken | None) -> Moves:
+        return self._read("moves", lambda: self._inner.moves_since(realm, token))
 
     # ── names and objects ───────────────────────────────────────────────────────────────────────────────────
 

@@ -14,19 +14,24 @@ import msgspec
 from headwater.embedded import Headwater
 from headwater.persistence.commit.retries import RetryPolicy
 from headwater.persistence.store import Store, StoreOptions
+from headwater.schemas.errors import HeadwaterError
 from tests.simulation.checks.log_checks import LogChecks
 from tests.simulation.plan import Event, Plan
 from tests.simulation.promises import broken
 from tests.simulation.runtime.scheduler import Process, Scheduler
 from tests.simulation.runtime.trace import Trace
 from tests.simulation.runtime.virtual import VirtualClock
+from tests.simulation.world import confluent
+from tests.simulation.world.broker import Broker
 from tests.simulation.world.database import Database
+from tests.simulation.world.kafka_events import kafka_events
 from tests.simulation.world.model import Model
 from tests.simulation.world.store_faults import Faults
 
 REALM = "default"
 CATALOG = "lake"
 RESTART_SECONDS = 1.0
+NOTICED_SECONDS = 10.0
 QUIET_SECONDS_MAX = 120.0
 OPTIONS = StoreOptions(
     poll_seconds=0.5,
@@ -55,6 +60,9 @@ class Environment:
         self.scheduler = Scheduler(plan.seed, self.trace)
         self.faults = Faults(plan.rates, plan.seed, "store")
         self.database = Database(self.scheduler, self.faults, in_two_steps=plan.in_two_steps, seed=plan.seed)
+        self.kafka_faults = Faults(plan.kafka_rates, plan.seed, "kafka")
+        self.broker = Broker(self.scheduler, self.kafka_faults)
+        confluent.use(self.broker)
         self.model = Model()
         self.log_checks = LogChecks(self.database, self.model)
         self.database.observer = self.log_checks
@@ -65,6 +73,8 @@ class Environment:
         """All faults have ended: everybody must get through now."""
         self.happened: Counter[str] = Counter()
         self.realm_instance = ""
+        self.shared: dict[str, Any] = {}
+        """What workers keep together."""
         self.handlers: dict[str, Callable[[Event], None]] = {
             "kill": lambda event: self.kill(event.target),
             "pause": self._pause,
@@ -72,8 +82,10 @@ class Environment:
             "skip": lambda event: self.scheduler.skip(event.seconds),
             "backup": lambda event: self.backup(),
             "restore": lambda event: self.restore(),
+            **kafka_events(self),
         }
         self._backup: Any = None
+        self._restored_at = -(2**62)
         self._events = list(plan.events)
 
     def chance(self, what: str) -> random.Random:
@@ -87,7 +99,13 @@ class Environment:
     def open(self, *, cold: bool = False) -> Headwater:
         """What a process does first. Each has a store, a cache and threads of its own; a cold one keeps nothing."""
         options = COLD if cold or self.scheduler.steps % 2 else OPTIONS
-        return Headwater(Store(self.database.connect(), options, VirtualClock()))
+        store = Store(self.database.connect(), options, VirtualClock())
+        while True:
+            try:
+                _ = store.incarnation  # as `open_store` does
+                return Headwater(store)
+            except HeadwaterError:
+                self.scheduler.sleep(0.2)
 
     def start(self, name: str, *, after_seconds: float = 0.0) -> None:
         process = Process(name)
@@ -128,6 +146,11 @@ class Environment:
         if self._backup is not None:
             self.database.restore(self._backup[0])
             self.model.restore(self._backup[1])
+            self._restored_at = self.scheduler.now
+
+    def was_restored_just_now(self) -> bool:
+        """Processes that run notice a restore within seconds: until then they may repeat what they remember."""
+        return self.scheduler.now - self._restored_at < NOTICED_SECONDS * 1_000_000
 
     # ── the end ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -139,7 +162,8 @@ class Environment:
             self.start(name)
         while self.scheduler.steps - first < self.plan.steps:
             self.scheduler.sleep(0.5)
-        self.quiet, self.faults.off = True, True
+        self.quiet, self.faults.off, self.kafka_faults.off = True, True, True
+        self.broker.down_until = 0
         self.note("QUIET: all faults have ended")
         for process in self.processes.values():
             process.paused_until = min(process.paused_until, self.scheduler.now)
@@ -163,8 +187,8 @@ class Environment:
 
     def _set_up(self) -> None:
         self.faults.off = True
+        self.database.peek().create_schema()
         engine = self.open()
-        engine.store.backend.create_schema()
         realm = engine.ensure_realm(REALM)
         self.realm_instance = realm.kernel.realm
         realm.ensure_catalog(CATALOG)
