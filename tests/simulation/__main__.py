@@ -19,7 +19,7 @@ if os.environ.get("PYTHONHASHSEED") != "0":  # the order of sets must be the sam
 from tests.simulation import defects
 from tests.simulation.plan import Plan, make_plan
 from tests.simulation.profiles import PROFILES, usual
-from tests.simulation.promises import IGNORED, PROMISES
+from tests.simulation.promises import IGNORED, sentence
 from tests.simulation.run import Outcome, run
 from tests.simulation.shrink import shrunken
 from tests.simulation.stand_ins import install
@@ -55,7 +55,7 @@ def plans(options: argparse.Namespace) -> Iterator[Plan]:
 def report(outcome: Outcome) -> None:
     plan = outcome.plan
     print(f"\nFAILED: {plan.profile}, seed {plan.seed}: {outcome.broken}: {outcome.facts}")
-    print(f'promised: "{PROMISES.get(outcome.broken, "")}"')
+    print(f'promised: "{sentence(outcome.broken)}"')
     print(f"events: {[list(msgspec.structs.astuple(event)) for event in plan.events]}")
     print(outcome.trace, outcome.error, sep="\n")
     print(f"replay: .venv/bin/python -m tests.simulation --plan '{msgspec.json.encode(plan).decode()}'")

@@ -75,6 +75,7 @@ def _event(kind: str, chance: random.Random, workers: tuple[str, ...], steps: in
 _SECONDS = {
     "pause": (1.0, 5.0, 20.0, 100.0),
     "clock": (-30.0, -7.0, -2.0, 3.0, 20.0),
+    "receiver-down": (3.0, 20.0, 100.0),
     "kafka-down": (1.0, 10.0, 40.0),
     "skip": (60.0, 400.0, 1_000.0),
 }

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.simulation import defects
+from tests.simulation.checks.pin_checks import check_published
 from tests.simulation.plan import Profile
+from tests.simulation.workers.archivers import Archiver
 from tests.simulation.workers.kafka_readers import KafkaWorker
 from tests.simulation.workers.maintainers import Maintainer, check_floor
 from tests.simulation.workers.poll_readers import PollReader
 from tests.simulation.workers.publishers import Operator, PublisherWorker
 from tests.simulation.workers.releasers import Releaser
+from tests.simulation.workers.webhooks import WebhookWorker
 from tests.simulation.workers.writers import Writer
 from tests.simulation.world.environment import Environment, Worker
 
@@ -31,6 +34,17 @@ PROFILES: dict[str, Profile] = {
         workers=("writer-1", "publisher-1", "publisher-2", "group-1", "group-2", "newcomer-1", "operator-1"),
         events={"kill": 4, "pause": 3, "kafka-down": 1},
         steps=5_000,
+    ),
+    "webhooks": Profile(workers=("writer-1", "webhook-1"), events={"kill": 4, "pause": 1, "receiver-down": 3}, steps=1_500),
+    "archives": Profile(
+        workers=("writer-1", "archiver-1", "archiver-2", "maintainer-1"),
+        events={"kill": 2, "pause": 6, "skip": 2},
+        steps=4_000,
+    ),
+    "pins": Profile(
+        workers=("writer-1", "publisher-1", "maintainer-1", "newcomer-1"),
+        events={"kill": 1, "pause": 1, "kafka-down": 2, "skip": 1},
+        steps=4_000,
     ),
     "topics": Profile(
         workers=("writer-1", "publisher-1", "publisher-2", "group-1", "group-2", "newcomer-1", "operator-1"),
@@ -58,6 +72,8 @@ MAKERS: dict[str, Callable[[Environment, str], Worker]] = {
     "group": lambda env, name: KafkaWorker(env, name, group="billing", follow=True),
     "newcomer": lambda env, name: KafkaWorker(env, name, group=None, follow=False),
     "kafka-follower": lambda env, name: KafkaWorker(env, name, group=None, follow=True),
+    "webhook": WebhookWorker,
+    "archiver": Archiver,
     "writer": Writer,
     "releaser": Releaser,
     "maintainer": Maintainer,
@@ -68,7 +84,7 @@ MAKERS: dict[str, Callable[[Environment, str], Worker]] = {
 
 def make_workers(env: Environment) -> dict[str, Worker]:
     workers = {name: MAKERS[name.rpartition("-")[0]](env, name) for name in env.plan.workers}
-    env.log_checks.on_floor = lambda realm, name, row: check_floor(env, name, row)
+    env.log_checks.on_floor = lambda realm, name, row: (check_floor(env, name, row), check_published(env, name, row))
     return workers
 
 

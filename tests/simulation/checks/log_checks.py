@@ -27,7 +27,7 @@ class LogChecks(RowObserver):
         """Every object that was ever written: what histories looked like before anything was swept."""
         self.floors_raised = 0
         self.objects_deleted = 0
-        self.on_floor: Callable[[str, str, PointerRow], None] = lambda realm, name, row: None
+        self.on_floor: Callable[[str, str, PointerRow], object] = lambda realm, name, row: None
 
     def kernel(self, realm: str) -> RealmKernel:
         """Nothing cached: a cached object proves nothing about the store."""
