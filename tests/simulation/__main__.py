@@ -17,6 +17,7 @@ if os.environ.get("PYTHONHASHSEED") != "0":  # the order of sets must be the sam
     os.execv(sys.executable, [sys.executable, "-m", "tests.simulation", *sys.argv[1:]])
 
 from tests.simulation import defects
+from tests.simulation.mutants import MUTANTS
 from tests.simulation.plan import Plan, make_plan
 from tests.simulation.profiles import PROFILES, usual
 from tests.simulation.promises import IGNORED, sentence
@@ -36,6 +37,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--shrink-seconds", type=float, default=60.0)
     parser.add_argument("--ignore", default="", help="promises to look past, by comma")
     parser.add_argument("--all-defects", action="store_true", help="meet the defects of defects.py too")
+    parser.add_argument("--mutant", choices=list(MUTANTS), help="take a fix out of the product")
     parser.add_argument("--stats", action="store_true", help="how often each thing happened")
     return parser.parse_args()
 
@@ -68,6 +70,8 @@ def main() -> int:
     if options.all_defects:
         defects.OPEN.clear()
     install()
+    if options.mutant:
+        MUTANTS[options.mutant].apply()
     happened, failed, runs, steps, began = Counter[str](), Counter[str](), 0, 0, time.monotonic()
     for plan in plans(options):
         outcome = run(plan, trace_lines=options.trace)

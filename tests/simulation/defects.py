@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 OPEN = {
-    "h1": "the profile `merges`: expiry and sweep take what a merge needs to know",
-    "n7": "the profile `restores`: readers that stay with a lost history",
+    "n7": "the profile `restores`: a reader that only reads stays with the lost history",
     "n3": "groups that meet another history in the topic after a restore",
     "n4": "records that a topic's retention took",
     "n8": "topics that are made again under load",

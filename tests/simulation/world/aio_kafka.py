@@ -58,6 +58,7 @@ class AIOKafkaConsumer:
         self._listener: Any = None
         self._member = 0
         self._generation = -1
+        self._paused: set[TopicPartition] = set()
         self._positions: dict[TopicPartition, int] = {}
         """Of what is assigned; -1 where it is not looked up yet."""
 
@@ -129,6 +130,18 @@ class AIOKafkaConsumer:
 
         return dict(_call("offsets for times", read))
 
+    def pause(self, *partitions: TopicPartition) -> None:
+        self._paused.update(partitions)
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        self._paused.difference_update(partitions)
+
+    def paused(self) -> set[TopicPartition]:
+        return self._paused & set(self._positions)
+
+    async def topics(self) -> set[str]:
+        return set(_call("list topics", lambda: set(confluent.broker().topics)))
+
     def partitions_for_topic(self, topic: str) -> set[int] | None:
         found = confluent.broker().topics.get(topic)
         return None if found is None else set(range(len(found.partitions)))
@@ -168,6 +181,8 @@ class AIOKafkaConsumer:
     def _fetch(self, count: int) -> dict[TopicPartition, list[Any]]:
         found: dict[TopicPartition, list[Any]] = {}
         for at, position in list(self._positions.items()):
+            if at in self._paused:
+                continue
             try:
                 partition = _partition(at)
             except BrokerError:

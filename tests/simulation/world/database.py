@@ -235,9 +235,9 @@ class Connection(Backend):
     def read_mutable(self, realm: str, type: str, key: str) -> MutableRow | None:
         return self._read(f"read {type} {key}", lambda: self._inner.read_mutable(realm, type, key))
 
-    def update_mutable(self, realm: str, expected_version: int, row: MutableRow) -> bool:
+    def update_mutable(self, realm: str, expected: MutableRow, row: MutableRow) -> bool:
         what = f"update {row.type} {row.key}"
-        return self._put(what, realm, row, lambda: self._inner.update_mutable(realm, expected_version, row))
+        return self._put(what, realm, row, lambda: self._inner.update_mutable(realm, expected, row))
 
     def _put(self, what: str, realm: str, row: MutableRow, apply: Callable[[], bool]) -> bool:
         def write() -> bool:
@@ -248,8 +248,8 @@ class Connection(Backend):
 
         return self._write(what, write)
 
-    def delete_mutable(self, realm: str, type: str, key: str, expected_version: int) -> bool:
-        return self._write(f"delete {type} {key}", lambda: self._inner.delete_mutable(realm, type, key, expected_version))
+    def delete_mutable(self, realm: str, expected: MutableRow) -> bool:
+        return self._write(f"delete {expected.type} {expected.key}", lambda: self._inner.delete_mutable(realm, expected))
 
     def list_mutable(self, realm: str, type: str, *, after: str = "", limit: int = 1_000) -> list[MutableRow]:
         return self._read(f"list {type}", lambda: self._inner.list_mutable(realm, type, after=after, limit=limit))
