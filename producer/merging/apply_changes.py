@@ -145,6 +145,9 @@ def _conflict(change: KeyChange, target: Content | None, verdict: MergeDecision)
     shown = ".".join(change.key)
     if verdict is MergeDecision.UNEXPECTED:
         return ConflictDetail(ConflictKind.VALUE_DIFFERS, change.key, f"'{shown}' is not what the merge expected there.")
+    if verdict is MergeDecision.OTHER_CONTENT:
+        message = f"'{shown}' would become another content than either side has there."
+        return ConflictDetail(ConflictKind.CONTENT_ID_DIFFERS, change.key, message)
     if verdict is not MergeDecision.CONFLICT:
         return None
     if target is None:

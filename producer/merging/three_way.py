@@ -40,6 +40,8 @@ class MergeDecision(StrEnum):
     """Both sides changed the key, to different contents."""
     UNEXPECTED = "unexpected"
     """The target does not hold what the rule expected."""
+    OTHER_CONTENT = "other_content"
+    """The rule resolves the key to a content that neither side has there, by id or type."""
 
 
 class MergedKey(msgspec.Struct, frozen=True):
@@ -55,8 +57,14 @@ def merge_key(base: Content | None, source: Content | None, target: Content | No
         return MergedKey(MergeDecision.KEEP)
     if rule.resolved is not UNSET:
         wanted = rule.resolved
+        if wanted is not None and not any(_is_same_thing(wanted, side) for side in (source, target)):
+            return MergedKey(MergeDecision.OTHER_CONTENT)
     elif rule.behavior is Behavior.NORMAL and target not in (base, source):
         return MergedKey(MergeDecision.CONFLICT)
     else:
         wanted = source
     return MergedKey(MergeDecision.KEEP) if wanted == target else MergedKey(MergeDecision.TAKE, wanted)
+
+
+def _is_same_thing(one: Content, other: Content | None) -> bool:
+    return other is not None and (one.content_id, one.type) == (other.content_id, other.type)

@@ -67,7 +67,7 @@ class TransplantBody(BringingBody, frozen=True, kw_only=True, rename="camel"):
 
 def merge(call: NessieCall) -> Response:
     body, view = call.read(MergeBody), call.view
-    source = view.find(reference_path(body.from_ref_name, body.from_hash, "fromRefName"))
+    source = view.find_own(reference_path(body.from_ref_name, body.from_hash, "fromRefName"))
     branch = view.branch_at(call.reference)
     told = body.commit_meta or MetaBody()
     if not told.message:

@@ -1,7 +1,8 @@
 """Converts author, message and headers of a commit between Nessie's JSON and ours.
 
-A property with one value is a header of the entry. What has no place there (more authors, sign-offs, the author's time, the
-committer where it is not the author, properties with several values) is one header more, as JSON.
+⚠ The author of an entry is the principal that committed it, whatever a client says: Nessie calls it the committer. Authors
+that the client names are a claim and are kept as such. A property with one value is a header of the entry. What has no place
+there (claimed authors, sign-offs, the author's time, properties with several values) is one header more, as JSON.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ class MetaBody(msgspec.Struct, frozen=True, rename="camel"):
 
 class Extras(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     authors: list[str] = []
+    """Who the client says wrote it, where that is not just the principal."""
     signed_off_by: list[str] = []
     author_time: str = ""
-    committer: str = ""
     properties: dict[str, list[str]] = {}
 
 
@@ -91,15 +92,14 @@ def to_meta(body: MetaBody, headers: NessieHeaders | None, principal: str) -> Co
         properties = {**properties, **headers.properties}
     plain = {name: values[0] for name, values in properties.items() if len(values) == 1 and name != EXTRAS and name.strip()}
     extras = Extras(
-        authors[1:],
+        [] if authors == [principal] else authors,
         signed,
         "" if body.author_time is None else time_text(micros_of(body.author_time, field="commitMeta.authorTime")),
-        principal if authors and authors[0] != principal else "",
         {name: values for name, values in properties.items() if name not in plain},
     )
     if extras != NO_EXTRAS:
         plain[EXTRAS] = _encode(extras).decode()
-    return CommitMeta(authors[0] if authors else principal, message, plain)
+    return CommitMeta(principal, message, plain)
 
 
 def require_message(meta: CommitMeta) -> CommitMeta:
@@ -119,8 +119,8 @@ def meta_json(logged: LogRecord) -> dict[str, Any]:
     time = time_text(entry.time)
     return {
         "hash": logged.entry_id.hex(),
-        "committer": extras.committer or entry.author,
-        "authors": [entry.author, *extras.authors],
+        "committer": entry.author,
+        "authors": extras.authors or [entry.author],
         "allSignedOffBy": extras.signed_off_by,
         "message": entry.message,
         "commitTime": time,

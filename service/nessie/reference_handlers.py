@@ -99,7 +99,7 @@ def create_reference(call: NessieCall) -> Response:
     if type is None:
         raise InvalidInput("it is missing.", field="type", remedy="Use BRANCH or TAG.")
     source = call.read(ReferenceBody).path() if call.body.strip() not in (b"", b"null") else ReferencePath("-")
-    target = call.view.find(source)
+    target = call.view.find_own(source)
     created = call.view.references.create(
         name,
         Resolved(target.pointer, target.logged),
@@ -112,7 +112,7 @@ def create_reference(call: NessieCall) -> Response:
 
 def assign_reference(call: NessieCall) -> Response:
     moved, expected = _to_move(call)
-    target = call.view.find(call.read(ReferenceBody).path())
+    target = call.view.find_own(call.read(ReferenceBody).path())
     assigned = call.view.references.assign(
         moved.name,
         Resolved(target.pointer, target.logged),

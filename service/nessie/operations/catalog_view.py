@@ -59,6 +59,10 @@ class CatalogView:
             return Effective(found.name, found.type, found.pointer, resolved.logged)
         return self._named(resolved.pointer, resolved.logged)
 
+    def find_own(self, path: ReferencePath) -> Effective:
+        """For what is merged, branched from or assigned to: a commit that is named with a reference must be one of its own."""
+        return self.find(path) if path.name is None or not path.hash else self.find_in_history(path)
+
     def find_in_history(self, path: ReferencePath) -> Effective:
         """For writing: the commit that the writer has seen must be one of the reference's own."""
         expected = path.expected()

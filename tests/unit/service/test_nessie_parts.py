@@ -281,7 +281,7 @@ def test_all_that_a_client_says_of_a_commit_comes_back() -> None:
         all_properties={"one": ["1"], "many": ["1", "2"], EXTRAS: ["mine"]},
     )
     meta = to_meta(body, None, "service")
-    assert (meta.author, meta.headers["one"]) == ("ada", "1")
+    assert (meta.author, meta.headers["one"]) == ("service", "1")
     told = meta_json(logged(author=meta.author, message=meta.message, headers=meta.headers))
     assert told["authors"] == ["ada", "bob"] and told["allSignedOffBy"] == ["eve"]
     assert told["committer"] == "service" and told["authorTime"] == "2026-01-31T12:00:00.000000Z"
@@ -298,8 +298,14 @@ def test_headers_add_to_what_the_body_says() -> None:
         ]
     )
     meta = to_meta(MetaBody(message="Why"), headers, "service")
-    assert (meta.author, meta.message, meta.headers["job"]) == ("bob", "Other", "7")
+    assert (meta.author, meta.message, meta.headers["job"]) == ("service", "Other", "7")
     assert read_headers([(b"host", b"x")]) is None
+
+
+def test_no_header_of_an_entry_names_its_committer() -> None:
+    forged = {EXTRAS: '{"committer": "root", "authors": ["ada"]}'}
+    told = meta_json(logged(author="ann", message="m", headers=forged))
+    assert (told["committer"], told["authors"]) == ("ann", ["ada"])
 
 
 @pytest.mark.parametrize("field", ["hash", "committer", "commit_time"])
