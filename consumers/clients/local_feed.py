@@ -50,7 +50,7 @@ class LocalFeed:
     ) -> FeedPage:
         """At least one Change if there is one, never a part of one. With `wait_seconds`, waits that long for the first."""
         _check_limit(limit)
-        head = self._watch.head(pointer)
+        head = self._watch.head_or_end(pointer)
         if head.seq <= after.seq and wait_seconds > 0:
             head = self._watch.wait(pointer, after.seq, wait_seconds)
         return self._read(pointer, after, head, limit, filter)
@@ -122,11 +122,11 @@ class LocalFeed:
         if pointer not in cursor.positions:
             raise InvalidInput(f"the cursor is not of {pointer!r}.", field="after", remedy="Use the cursor of that pointer.")
         position = cursor.positions[pointer]
-        PointerLog(self._kernel, pointer).position(position.seq, self._watch.head(pointer))
+        PointerLog(self._kernel, pointer).position(position.seq, self._watch.head_or_end(pointer))
         return position
 
     def _reset(self, pointer: str, why: str) -> CursorReset:
-        head = self._watch.head(pointer)
+        head = self._watch.head_or_end(pointer)
         return CursorReset(
             f"{pointer}: {why}",
             field="after",

@@ -17,10 +17,10 @@ from collections.abc import Callable
 from headwater.persistence.commit.draft import Draft
 from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.reading.moved_pointers import MovedPointers
-from headwater.persistence.reading.pointer_log import LogHead, PointerLog
+from headwater.persistence.reading.pointer_log import LogHead, PointerLog, ended_head
 from headwater.persistence.rows import PointerRow
 from headwater.persistence.store import RealmKernel
-from headwater.schemas.errors import HeadwaterError, StoreUnavailable
+from headwater.schemas.errors import HeadwaterError, PointerPurged, StoreUnavailable
 
 STALE_POLLS = 20
 """After so many intervals without a successful poll, known heads no longer count as new."""
@@ -37,6 +37,8 @@ class HeadWatch:
         self._kernel = kernel
         self._poll_seconds = kernel.store.options.poll_seconds
         self._heads: dict[str, LogHead] = {}
+        self._ends: dict[str, LogHead] = {}
+        """Of pointers that were purged."""
         self._waiters: dict[str, set[Wake]] = {}
         self._lock = threading.Lock()
         self._closing = threading.Event()
@@ -70,6 +72,22 @@ class HeadWatch:
                 self._being_read += Counter()  # forgets what is at 0
         return head
 
+    def head_or_end(self, pointer: str) -> LogHead:
+        """The head, or where the log of a purged pointer ended: whoever has read that far reads on, and nothing follows."""
+        ended = self.known_end(pointer)
+        if ended is not None:
+            return ended
+        try:
+            return self.head(pointer)
+        except PointerPurged as purged:
+            self._ends[pointer] = ended_head(pointer, purged)
+            return self._ends[pointer]
+
+    def known_end(self, pointer: str) -> LogHead | None:
+        """The end of a pointer that is known to be purged. Never asks the store."""
+        ended = self._ends.get(pointer)
+        return ended if ended is not None and pointer not in self._heads and self._is_fresh() else None
+
     def known(self, pointer: str) -> LogHead | None:
         """The head if it is in memory and fresh. Never asks the store, so an event loop may call it."""
         known = self._heads.get(pointer)
@@ -80,11 +98,11 @@ class HeadWatch:
         moved, epoch = threading.Event(), self._restores.epoch
         self.add_waiter(pointer, moved.set)
         try:
-            head = self.head(pointer)
+            head = self.head_or_end(pointer)
             deadline = time.monotonic() + timeout_seconds
             while head.seq <= after_seq and moved.wait(max(0.0, deadline - time.monotonic())):
                 moved.clear()
-                head = self.head(pointer)
+                head = self.head_or_end(pointer)
                 if self._restores.epoch != epoch:  # what was waited for may never come: the caller must look
                     break
             return head
@@ -99,7 +117,8 @@ class HeadWatch:
 
         self.add_waiter(pointer, wake)
         try:
-            head = await asyncio.to_thread(self.head, pointer) if pointer not in self._heads else self.head(pointer)
+            is_known = pointer in self._heads
+            head = self.head_or_end(pointer) if is_known else await asyncio.to_thread(self.head_or_end, pointer)
             deadline = loop.time() + timeout_seconds
             while head.seq <= after_seq and deadline > loop.time():
                 try:
@@ -107,7 +126,8 @@ class HeadWatch:
                 except TimeoutError:
                     break
                 moved.clear()
-                head = await asyncio.to_thread(self.head, pointer) if pointer not in self._heads else self.head(pointer)
+                is_known = pointer in self._heads
+                head = self.head_or_end(pointer) if is_known else await asyncio.to_thread(self.head_or_end, pointer)
                 if self._restores.epoch != epoch:
                     break
             return head
@@ -149,6 +169,7 @@ class HeadWatch:
         """The store was restored: nothing that is known counts, and whoever waits looks again."""
         with self._lock:
             self._heads.clear()
+            self._ends.clear()
             waiters = [wake for wakes in self._waiters.values() for wake in wakes]
         for wake in waiters:
             wake()

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 
 import msgspec
 
-from headwater.persistence.log.log_entry import ENTRY, LogRecord
+from headwater.persistence.log.log_entry import ENTRY, Entry, LogRecord
 from headwater.persistence.log.purged_pointers import purged_pointer
 from headwater.persistence.rows import PointerRow
 from headwater.persistence.store import RealmKernel
+from headwater.schemas.change import Kind
 from headwater.schemas.entry_ids import EMPTY, micros_of, object_id_of, parse_id
 from headwater.schemas.errors import (
     CursorAhead,
@@ -40,6 +41,17 @@ class LogHead(msgspec.Struct, frozen=True):
     @property
     def seq(self) -> int:
         return self.newest.entry.seq
+
+
+def ended_head(pointer: str, purged: PointerPurged) -> LogHead:
+    """Of a pointer that was purged: its last entry, a delete, lies below the floor, and nothing follows it."""
+    seq, entry_id = int(str(purged.facts["seq"])), bytes.fromhex(str(purged.facts["entry_id"]))
+    entry = Entry(
+        pointer=pointer, seq=seq, kind=Kind.DELETE, previous=b"", commit=EMPTY, parent=b"", head_before=b"", time=0, author="",
+        message="", headers={}, request_id="", operations=(), index_added=(), index_released=(), levels=(), embeds=True,
+        back=(), tail_length=0, jump_id=0, jump_seq=0,
+    )  # fmt: skip
+    return LogHead(PointerRow(head=entry_id, seq=seq, floor=seq + 1, version=0, created_at=0), LogRecord(entry_id, entry))
 
 
 class LogPage(msgspec.Struct, frozen=True):

@@ -108,7 +108,7 @@ class FeedPages:
         heads: dict[str, LogHead] = {}
         runs: dict[str, list[EncodedEntry]] = {}
         for pointer, after in positions.items():
-            head = self.watch.known(pointer)
+            head = self.watch.known(pointer) or self.watch.known_end(pointer)
             if head is None or not head.row.floor - 1 <= after.seq <= head.seq:
                 return None
             heads[pointer] = head
@@ -132,7 +132,7 @@ class FeedPages:
         view: View | None = None,
     ) -> Page:
         """The page, from the store where memory lacks it; without a view its reader may see everything."""
-        heads = {pointer: self.watch.head(pointer) for pointer in positions}
+        heads = {pointer: self.watch.head_or_end(pointer) for pointer in positions}
         if filter is NO_FILTER and view is None:
             runs = {
                 pointer: self._run(pointer, after, heads[pointer], limit, bytes_max) for pointer, after in positions.items()
@@ -210,7 +210,7 @@ class FeedPages:
     # ── refusals ────────────────────────────────────────────────────────────────────────────────────────────
 
     def reset(self, pointer: str, why: str) -> HeadwaterError:
-        head = self.watch.head(pointer)
+        head = self.watch.head_or_end(pointer)
         return CursorReset(
             f"{pointer}: {why}",
             field="after",

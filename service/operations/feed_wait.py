@@ -75,9 +75,9 @@ class NewsWaiter:
         if self._watch.is_closed:
             raise RealmNotActive("the realm is no longer served here.", field="realm", remedy="Look at its status.")
         for pointer in self._pointers:
-            head = self._watch.known(pointer)
+            head = self._watch.known(pointer) or self._watch.known_end(pointer)
             if head is None:
-                head = await asyncio.to_thread(self._watch.head, pointer)
+                head = await asyncio.to_thread(self._watch.head_or_end, pointer)
             if not _is_at(positions[pointer], head):
                 return True
         return False

@@ -15,7 +15,14 @@ from headwater.persistence.records.subscriptions import Subscription, Subscripti
 from headwater.schemas.change import Kind, Op
 from headwater.schemas.cursor import POINTERS_MAX, Cursor, Position, decode_cursor, encode_cursor
 from headwater.schemas.entry_ids import parse_id, time_text
-from headwater.schemas.errors import HeadwaterError, InvalidInput, InvalidName, PointerNotFound, SubscriptionExists
+from headwater.schemas.errors import (
+    HeadwaterError,
+    InvalidInput,
+    InvalidName,
+    PointerNotFound,
+    PointerPurged,
+    SubscriptionExists,
+)
 from headwater.schemas.filters import NO_FILTER, Filter
 from headwater.schemas.http.feed_json import (
     Acknowledgement,
@@ -98,11 +105,8 @@ class Subscribing:
         if strange:
             raise InvalidInput(f"{strange[0]!r} is not of this subscription.", field="pointers", remedy="Name those it has.")
         check_pointers(pointers, body.after)
-        record = msgspec.structs.replace(
-            read.record,
-            positions=read.record.positions | self._starts(pointers, body.after, field="after"),
-            moved_by=request_id,
-        )
+        starts = {pointer: self._rewound(pointer, body.after) for pointer in pointers}
+        record = msgspec.structs.replace(read.record, positions=read.record.positions | starts, moved_by=request_id)
         return self._info(self._rows.write(read, record))
 
     def delete(self, name: str, version: str | None) -> None:
@@ -134,6 +138,14 @@ class Subscribing:
                 error.field = field
                 raise
         return positions
+
+    def _rewound(self, pointer: str, after: str) -> Position:
+        """⚠ A pointer that was purged is set to its end: a subscription over several must not be lost with one of them."""
+        try:
+            return self._starts([pointer], after, field="after")[pointer]
+        except PointerPurged:
+            ended = self._pages.watch.head_or_end(pointer)
+            return Position(ended.seq, ended.newest.entry_id)
 
     def _acknowledged(self, body: Acknowledgement) -> dict[str, Position]:
         if (body.cursor is None) == (not body.positions):
