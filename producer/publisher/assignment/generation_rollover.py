@@ -65,9 +65,10 @@ class GenerationRollover:
                     return False
                 self._keeper.hold(lease)
                 held.append(lease)
-            for shard in range(before.shards):
-                senders.append(Sender(self._options, transactional_id(before.realm, before.number, shard)))
-            after = self._end(before, topics, senders[0])
+            last = self._last(before, topics)
+            for shard in range(last.shards):
+                senders.append(Sender(self._options, transactional_id(last.realm, last.number, shard)))
+            after = self._end(last, topics, senders[0])
             done = all(self._leases.is_safe(lease) for lease in held) and self._generations.open(before, after)
             _log.info("%s: generation %d follows %d: %s", before.realm, after.number, before.number, done)
             return done
@@ -78,16 +79,23 @@ class GenerationRollover:
                 self._keeper.drop(lease)
                 self._leases.release(lease)
 
+    def _last(self, before: Generation, topics: RealmTopics) -> Generation:
+        """The generation to be ended. ⚠ A store that was restored may know of an older one than Kafka holds: whoever publishes
+        in that one is fenced too, and what it has published counts."""
+        if not before.restart:
+            return before
+        newest = max(before.number, self._read(before, topics).newest)
+        return msgspec.structs.replace(before, number=newest, topics=topics)
+
     def _end(self, before: Generation, topics: RealmTopics, sender: Sender) -> Generation:
         """Write what ends the old generation, unless a publisher has done so and died before it could say so in the store."""
         found = self._read(before, topics)
-        last = max(before.number, found.newest) if before.restart else before.number
-        begins = before.begins if before.carries_over(topics) else last + 1
-        after = Generation(realm=before.realm, number=last + 1, topics=topics, begins=begins)
-        if found.ended >= last:
+        begins = before.begins if before.carries_over(topics) else before.number + 1
+        after = Generation(realm=before.realm, number=before.number + 1, topics=topics, begins=begins)
+        if found.ended >= before.number:
             return msgspec.structs.replace(after, begins=found.begins)
-        if found.newest > last:
-            raise behind(before.realm, found.newest, last)
+        if found.newest > before.number:
+            raise behind(before.realm, found.newest, before.number)
         sender.begin()
         sender.send(self._last_records(before, after, found.positions))
         sender.flush()

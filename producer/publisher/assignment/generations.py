@@ -55,6 +55,11 @@ class Generations:
     def read(self, realm: str) -> Generation | None:
         return read_generation(self._backend, realm)
 
+    def begins(self, realm: str) -> int:
+        """The newest generation that began anew. ⚠ Records of earlier ones are of a history that has ended."""
+        found = self.read(realm)
+        return 1 if found is None else found.begins
+
     def list(self) -> list[Generation]:
         return [_generation(row) for row in self._backend.list_mutable(SYSTEM_REALM, GENERATION_TYPE)]
 

@@ -239,7 +239,8 @@ class Shard:
             position = self._published.get(pointer)
             if position is None:
                 continue
-            if row.seq < position.seq and (end := check_against_log(self._context.kernel, position)) is not None:
+            is_other = row.seq < position.seq or (row.seq == position.seq and row.head.hex() != position.entry_id)
+            if is_other and (end := check_against_log(self._context.kernel, position)) is not None:
                 self._purged[pointer] = end
             if row.seq <= position.seq:
                 del self._behind[pointer]
