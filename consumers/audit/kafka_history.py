@@ -1,20 +1,21 @@
 """Reads each pointer's Changes from a commits topic for an audit, sorted in files so that memory stays bounded.
 
-Where a pointer was published again from its oldest entries, the newest generation counts.
+Where history was published anew, only what followed counts; generations that continue one another are put together in order.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import KafkaError
 
 from headwater.consumers.audit.files import read_changes
+from headwater.consumers.kafka.kafka_progress import read_begins
 from headwater.consumers.kafka.kafka_source import KafkaSource
 from headwater.consumers.kafka.kafka_topics import find_partitions
 from headwater.schemas.change import Change
@@ -29,24 +30,46 @@ FetchChange = Callable[[str, int], Change | None]
 
 
 class _Pointer:
-    def __init__(self, file: Path) -> None:
-        self.file = file
-        self.generation = 0
+    """One file for each generation: where partitions were added, an older one may be read after a newer one."""
+
+    def __init__(self, stem: Path) -> None:
+        self._stem = stem
+        self._generations: dict[int, list[Change]] = {}
+        """Changes that wait to be written."""
         self.after_seq: int | None = None
         self.anchor: str | None = None
-        self.last_seq = 0
-        self.waiting: list[Change] = []
+        self._begun_in = 0
 
-    def begin(self, generation: int, after_seq: int, anchor: str | None) -> None:
-        self.generation, self.after_seq, self.anchor, self.last_seq = generation, after_seq, anchor, after_seq
-        self.waiting.clear()
-        self.file.unlink(missing_ok=True)
+    @property
+    def files(self) -> list[Path]:
+        return [self._file(generation) for generation in sorted(self._generations)]
+
+    def begin(self, record: FeedRecord, after_seq: int, anchor: str) -> None:
+        """Nothing of what came in earlier generations counts any more."""
+        for generation in [one for one in self._generations if one <= record.generation]:
+            self._file(generation).unlink(missing_ok=True)
+            del self._generations[generation]
+        self._begun_in, self.after_seq, self.anchor = record.generation, after_seq, anchor or None
+
+    def is_over(self, record: FeedRecord) -> bool:
+        return record.generation < self._begun_in
+
+    def add(self, generation: int, change: Change) -> None:
+        self._generations.setdefault(generation, []).append(change)
+
+    def first_is_lower(self, record: FeedRecord) -> bool:
+        """Whether an earlier generation is read after a later one had been taken for the beginning."""
+        return self.after_seq is None or record.seq <= self.after_seq
 
     def flush(self) -> None:
-        with self.file.open("ab") as file:
-            for change in self.waiting:
-                file.write(msgspec.json.encode(change) + b"\n")
-        self.waiting.clear()
+        for generation, waiting in self._generations.items():
+            with self._file(generation).open("ab") as file:
+                for change in waiting:
+                    file.write(msgspec.json.encode(change) + b"\n")
+            waiting.clear()
+
+    def _file(self, generation: int) -> Path:
+        return self._stem.with_suffix(f".{generation}.jsonl")
 
 
 class KafkaHistory:
@@ -58,6 +81,7 @@ class KafkaHistory:
         self._fetch = fetch
         self._pointers: dict[str, _Pointer] = {}
         self._buffered = 0
+        self._begins = 1
 
     def pointers(self) -> list[str]:
         return sorted(name for name, one in self._pointers.items() if one.after_seq is not None)
@@ -68,14 +92,14 @@ class KafkaHistory:
         return one.after_seq or 0, one.anchor
 
     def changes(self, pointer: str) -> Iterator[Change]:
-        file = self._pointers[pointer].file
-        return read_changes(file) if file.exists() else iter(())
+        return itertools.chain.from_iterable(read_changes(file) for file in self._pointers[pointer].files if file.exists())
 
     async def load(self) -> int:
         """All that is committed to the topic now; how many Changes there are."""
         count = 0
         try:
             partitions = await find_partitions(self._source)
+            self._begins = await read_begins(self._source, partitions[0].topic)
             consumer = AIOKafkaConsumer(
                 bootstrap_servers=self._source.bootstrap,
                 isolation_level="read_committed",
@@ -89,38 +113,43 @@ class KafkaHistory:
                 ends = await consumer.end_offsets(partitions)
                 while any([await consumer.position(one) < end for one, end in ends.items()]):
                     for records in (await consumer.getmany(timeout_ms=POLL_MS)).values():
-                        count += sum(self._keep(record) for record in records)
+                        count += sum(self.keep(decode_record(one.headers, one.value)) for one in records)
             finally:
                 await consumer.stop()
         except KafkaError as error:
             raise KafkaUnavailable(f"{self._source.bootstrap}: {error}", remedy="Look at the brokers.") from error
-        for one in self._pointers.values():
-            one.flush()
+        self.flush()
         return count
 
-    def _keep(self, kafka_record: Any) -> bool:
-        record = decode_record(kafka_record.headers, kafka_record.value)
-        if record.type not in (RecordType.CHANGE, RecordType.BASELINE, RecordType.TRUNCATED):
-            return False
+    def flush(self) -> None:
+        for one in self._pointers.values():
+            one.flush()
+
+    def keep(self, record: FeedRecord) -> bool:
+        """Whether it was a Change that counts, as far as is known."""
         name = hashlib.sha256(record.pointer.encode()).hexdigest()
-        one = self._pointers.setdefault(record.pointer, _Pointer(self._folder / f"{name}.jsonl"))
-        if record.type == RecordType.BASELINE:
-            if one.after_seq is None or record.seq < one.last_seq:
-                one.begin(record.generation, record.seq, _baseline_entry(record))
+        one = self._pointers.setdefault(record.pointer, _Pointer(self._folder / name))
+        if record.generation < self._begins or one.is_over(record):
             return False
-        if record.type == RecordType.TRUNCATED:
-            if record.seq > one.last_seq:  # what was published before the cut has no link to what follows
-                one.begin(record.generation, record.seq, None)
-            return False
-        if one.after_seq is None or (record.generation > one.generation and record.seq <= one.last_seq):
-            one.begin(record.generation, record.seq - 1, None)
-        one.waiting.append(self._change_of(record))
-        one.last_seq = record.seq
+        match record.type:
+            case RecordType.BASELINE if not record.continues:
+                one.begin(record, record.seq, record.entry_id)
+            case RecordType.BASELINE if one.after_seq is None:  # unless an earlier generation follows, from another partition
+                one.after_seq, one.anchor = record.seq, record.entry_id or None
+            case RecordType.TRUNCATED:  # what was published before the cut has no link to what follows
+                one.begin(record, record.seq, record.entry_id)
+            case RecordType.CHANGE:
+                return self._keep_change(one, record)
+        return False
+
+    def _keep_change(self, one: _Pointer, record: FeedRecord) -> bool:
+        if one.first_is_lower(record):
+            one.after_seq, one.anchor = record.seq - 1, None
+        one.add(record.generation, self._change_of(record))
         self._buffered += 1
         if self._buffered >= BUFFERED_CHANGES_MAX:
             self._buffered = 0
-            for waiting in self._pointers.values():
-                waiting.flush()
+            self.flush()
         return True
 
     def _change_of(self, record: FeedRecord) -> Change:
@@ -134,9 +163,3 @@ class KafkaHistory:
                 seq=record.seq,
             )
         return change
-
-
-def _baseline_entry(record: FeedRecord) -> str | None:
-    """Its id ends in the entry id that the records begin behind."""
-    entry_id = record.id.rpartition("/")[2]
-    return entry_id if record.seq and len(entry_id) == 64 else None

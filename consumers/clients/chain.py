@@ -1,7 +1,8 @@
 """Checks frames of one pointer: each Change passes once and in order, or the gap before it is named. Pure.
 
 Drops what is at or below the last seen entry, after checking that it is the same; delivers what follows; and else stops: the
-caller repairs from the log. Used by every client, so that no transport has an opinion of its own about what complete means.
+caller repairs from the log. Two ids for one seq are two histories: `CursorReset`. Used by every client, so that no transport
+has an opinion of its own about what complete means.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from itertools import pairwise
 
 from headwater.schemas.change import Change
 from headwater.schemas.entry_ids import recomputed_entry_id
-from headwater.schemas.errors import ChainBroken
+from headwater.schemas.errors import ChainBroken, CursorReset
 from headwater.schemas.frame import Frame
 from headwater.schemas.redaction import is_partial
 
@@ -38,6 +39,10 @@ class Chain:
         self.seq = seq
         self._ids: OrderedDict[int, str] = OrderedDict({seq: entry_id} if entry_id or seq == 0 else {})
 
+    def id_of(self, seq: int) -> str:
+        """Empty where it is not remembered."""
+        return self._ids.get(seq, "")
+
     def accept(self, frame: Frame) -> list[Change]:
         """The Changes of the frame that are new. `Gap` if it begins beyond what was seen; `ChainBroken` if it contradicts."""
         if frame.pointer != self.pointer:
@@ -57,8 +62,11 @@ class Chain:
             return False
         known = self._ids.get(change.seq)
         if known and known != change.entry_id:
-            raise ChainBroken(
-                f"{self.pointer}: entry {change.seq} came twice, as {known} and as {change.entry_id}.", seq=change.seq
+            raise CursorReset(
+                f"{self.pointer}: entry {change.seq} came as {known} and as {change.entry_id}: the history was replaced.",
+                remedy="Take a snapshot and follow from its entry.",
+                pointer=self.pointer,
+                seq=change.seq,
             )
         return True
 

@@ -58,6 +58,10 @@ class GenerationOrder:
         if partition is not None:
             self._open = max(self._open, self._waiting[partition][0].record.generation)
 
+    def drop(self, partition: TopicPartition) -> None:
+        """It is read again from another place."""
+        self._waiting.pop(partition, None)
+
     def clear(self) -> None:
         """The partitions were dealt out again."""
         self._waiting.clear()

@@ -1,6 +1,8 @@
-"""Checks records of the commits topic: each Change passes once and in order, or the gap before it is named. Does no I/O.
+"""Checks records of the commits topic: each Change passes once and in order, or the reason why not is raised. Does no I/O.
 
-Transactions leave holes in Kafka's offsets; gaps are found by our own numbers.
+Transactions leave holes in Kafka's offsets; gaps are found by our own numbers. Entries are known by their ids: a generation
+that begins anew is followed in silence up to the entry that was seen last, and must bring that very entry. Else the history was
+replaced, which is a `CursorReset`, never a drop.
 """
 
 from __future__ import annotations
@@ -8,69 +10,185 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from headwater.consumers.clients.chain import Chain, Gap
+from headwater.consumers.kafka.kafka_positions import KafkaPosition
 from headwater.schemas.change import Change
-from headwater.schemas.cursor import Position
-from headwater.schemas.errors import CursorExpired
+from headwater.schemas.errors import CursorExpired, CursorReset
 from headwater.schemas.frame import Frame
 from headwater.schemas.kafka_records import FeedRecord, RecordType
+
+REBUILD = "Rebuild what was made of this pointer: read with another group, or from a server or the store."
+
+
+class _PointerChain:
+    """What was seen of one pointer."""
+
+    def __init__(self, chain: Chain, generation: int) -> None:
+        self.chain = chain
+        self.generation = generation
+        self.proof: Chain | None = None
+        """A generation that began anew, as far as it has come; None once it has brought what was seen last."""
+
+    @property
+    def reached(self) -> int:
+        return self.chain.seq if self.proof is None else self.proof.seq
 
 
 class KafkaChains:
     """What a consumer has seen of its pointers."""
 
-    def __init__(self) -> None:
-        self.chains: dict[str, Chain] = {}
+    def __init__(self, begins: int = 1) -> None:
+        """`begins`: the newest generation that began anew. Records of earlier ones are of a history that has ended."""
+        self._begins = begins
+        self._pointers: dict[str, _PointerChain] = {}
 
-    def begin(self, positions: Mapping[str, Position]) -> None:
+    def begin(self, positions: Mapping[str, KafkaPosition]) -> None:
         for pointer, position in positions.items():
-            self.chains[pointer] = Chain(pointer, position.seq, position.entry_id.hex())
+            known = _PointerChain(Chain(pointer, position.seq, position.entry_id.hex()), position.generation)
+            if position.proof is not None:
+                known.proof = Chain(pointer, position.proof[0], position.proof[1].hex())
+            self._pointers[pointer] = known
 
-    def missing(self, record: FeedRecord) -> Gap | None:
-        """What must be read from the log before the record can be taken."""
-        chain = self.chains.get(record.pointer)
-        if chain is None:
+    def reached(self, pointer: str) -> int | None:
+        """The last entry that was seen; None where nothing was."""
+        known = self._pointers.get(pointer)
+        return None if known is None else known.reached
+
+    def proof(self, pointer: str) -> tuple[int, bytes] | None:
+        """How far a generation that began anew has come towards what was seen, to be kept with the position."""
+        known = self._pointers.get(pointer)
+        if known is None or known.proof is None:
             return None
-        match record.type:
-            case RecordType.CHANGE:
-                before = record.seq - 1
-            case RecordType.BASELINE:
-                before = record.seq
-            case _:
-                return None
-        return Gap(record.pointer, chain.seq, before) if before > chain.seq else None
+        return known.proof.seq, bytes.fromhex(known.proof.id_of(known.proof.seq))
+
+    def generation(self, pointer: str) -> int:
+        known = self._pointers.get(pointer)
+        return 0 if known is None else known.generation
+
+    def is_over(self, record: FeedRecord) -> bool:
+        """Whether a record is of a history that a later generation has replaced."""
+        known = self._pointers.get(record.pointer)
+        return record.generation < max(self._begins, 0 if known is None else known.generation)
+
+    def missing(self, record: FeedRecord, *, may_begin: bool = False) -> Gap | None:
+        """What must be read from the log before the record can be taken. ⚠ A pointer's first record that is neither its first
+        entry nor a baseline is a gap too, unless the reader `may_begin` there by its own choice."""
+        if self.is_over(record) or not _follows_others(record):
+            return None
+        reached, before = self.reached(record.pointer), record.seq - (record.type == RecordType.CHANGE)
+        if reached is None and may_begin:
+            return None
+        return Gap(record.pointer, reached or 0, before) if before > (reached or 0) else None
 
     def take(self, record: FeedRecord, change: Change | None) -> list[Change]:
         """`change` is the record's, fetched where it was too large for Kafka."""
-        if record.type == RecordType.CHANGE and change is not None:
-            chain = self._chain(record.pointer, record.seq - 1)
-            return chain.accept(Frame(pointer=record.pointer, from_seq=record.seq - 1, to_seq=record.seq, changes=(change,)))
-        if record.type == RecordType.BASELINE:
-            self._chain(record.pointer, record.seq)
-        if record.type == RecordType.TRUNCATED:
-            self._skip(record)
+        if self.is_over(record):
+            return []
+        match record.type:
+            case RecordType.CHANGE if change is not None:
+                return self._change(record, change)
+            case RecordType.BASELINE:
+                self._baseline(record)
+            case RecordType.TRUNCATED:
+                self._require_seen(record, "were cut before they were published")
+                self._pointers.setdefault(record.pointer, _begun(record))
+            case RecordType.PURGED:
+                self._require_seen(record, "were purged before they were published")
+                self.forget(record.pointer)
         return []
 
     def pass_by(self, record: FeedRecord) -> None:
         """A Change before the one that the reader wants to begin behind."""
-        chain = self.chains.get(record.pointer)
-        if chain is None or chain.seq < record.seq:
-            self.chains[record.pointer] = Chain(record.pointer, record.seq, record.id)
+        if not self.is_over(record) and record.seq > (self.reached(record.pointer) or 0):
+            self._pointers[record.pointer] = _begun(record)
 
     def take_frame(self, frame: Frame) -> list[Change]:
-        return self._chain(frame.pointer, frame.from_seq).accept(frame)
+        """From the log, to fill a gap."""
+        if frame.pointer not in self._pointers:
+            self._pointers[frame.pointer] = _PointerChain(Chain(frame.pointer, frame.from_seq), self._begins)
+        return self._accept(self._pointers[frame.pointer], frame)
 
-    def _chain(self, pointer: str, seq: int) -> Chain:
-        if pointer not in self.chains:
-            self.chains[pointer] = Chain(pointer, seq)
-        return self.chains[pointer]
+    def forget(self, pointer: str) -> None:
+        self._pointers.pop(pointer, None)
 
-    def _skip(self, record: FeedRecord) -> None:
-        """⚠ Entries that were cut before they were published are lost to whoever had not seen them: never passed over."""
-        chain = self._chain(record.pointer, record.seq)
-        if chain.seq < record.seq:
+    def require(self, pointer: str, seq: int, entry_id: str) -> None:
+        """`CursorReset` if another entry was seen there."""
+        known = self._pointers.get(pointer)
+        if known is not None and (seen := known.chain.id_of(seq)) and entry_id and seen != entry_id:
+            raise _reset(pointer, f"entry {seq} was seen as {seen} and is {entry_id}", seq)
+
+    # ── steps ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _change(self, record: FeedRecord, change: Change) -> list[Change]:
+        known = self._pointers.get(record.pointer)
+        if known is None:
+            known = self._pointers[record.pointer] = _PointerChain(Chain(record.pointer, record.seq - 1), record.generation)
+        if record.generation > known.generation and known.proof is None and record.seq <= known.chain.seq:
+            self._require_proven(record, known)
+        known.generation = record.generation
+        frame = Frame(pointer=record.pointer, from_seq=record.seq - 1, to_seq=record.seq, changes=(change,))
+        return self._accept(known, frame)
+
+    def _accept(self, known: _PointerChain, frame: Frame) -> list[Change]:
+        if known.proof is None:
+            return known.chain.accept(frame)
+        seen = known.chain.seq
+        found = known.proof.accept(frame)
+        for change in found:
+            self.require(frame.pointer, change.seq, change.entry_id)
+        if known.proof.seq >= seen:
+            known.chain, known.proof = known.proof, None
+        return [change for change in found if change.seq > seen]
+
+    def _require_proven(self, record: FeedRecord, known: _PointerChain) -> None:
+        """An entry of another generation whose baseline the topic has lost: it may be of another history."""
+        if known.chain.id_of(record.seq) != record.id:
+            raise _reset(
+                record.pointer,
+                f"entry {record.seq} came again in generation {record.generation}, whose baseline the topic has lost; "
+                f"up to entry {known.chain.seq} was seen",
+                record.seq,
+            )
+
+    def _baseline(self, record: FeedRecord) -> None:
+        known = self._pointers.get(record.pointer)
+        if known is None:
+            self._pointers[record.pointer] = _begun(record)
+            return
+        self.require(record.pointer, record.seq, record.entry_id)
+        if not record.continues and record.generation > known.generation:
+            self._begin_anew(record, known)
+        known.generation = record.generation
+
+    def _begin_anew(self, record: FeedRecord, known: _PointerChain) -> None:
+        """⚠ The log must reach what was seen: else what is new in it would wait behind it for ever, unseen."""
+        seen = known.chain.seq
+        if record.head_seq < seen:
+            raise _reset(record.pointer, f"up to entry {seen} was seen, but its log ends at {record.head_seq}", seen)
+        self.require(record.pointer, record.head_seq, record.head_id)
+        self._require_seen(record, "were cut before they were published again")
+        is_proven = seen in (record.seq, record.head_seq)
+        known.proof = None if is_proven else Chain(record.pointer, record.seq, record.entry_id)
+
+    def _require_seen(self, record: FeedRecord, what: str) -> None:
+        """⚠ What is in the topic no more, nor in the log, is lost to whoever had not seen it: never passed over."""
+        known = self._pointers.get(record.pointer)
+        if known is not None and known.chain.seq < record.seq:
             raise CursorExpired(
-                f"{record.pointer}: entries {chain.seq + 1} to {record.seq} were cut before they were published.",
+                f"{record.pointer}: entries {known.chain.seq + 1} to {record.seq} {what}.",
                 remedy="Take a snapshot and follow from its entry.",
                 pointer=record.pointer,
                 oldest=record.seq + 1,
             )
+
+
+def _follows_others(record: FeedRecord) -> bool:
+    """Whether entries come before it that a reader must have seen."""
+    return record.type == RecordType.CHANGE or (record.type == RecordType.BASELINE and record.continues > 0)
+
+
+def _begun(record: FeedRecord) -> _PointerChain:
+    return _PointerChain(Chain(record.pointer, record.seq, record.entry_id), record.generation)
+
+
+def _reset(pointer: str, why: str, seq: int) -> CursorReset:
+    return CursorReset(f"{pointer}: {why}: the history was replaced.", remedy=REBUILD, pointer=pointer, seq=seq)

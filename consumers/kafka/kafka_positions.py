@@ -1,7 +1,7 @@
 """Encodes the positions of a partition's pointers as the text that is committed beside a group's offset, and decodes it.
 
-Kafka bounds that text (`offset.metadata.max.bytes`, 4,096 by default): what does not fit is left out, the oldest first.
-A pointer without a kept position begins unchecked at its next record; Kafka's offset still says where that is.
+Kafka bounds that text (`offset.metadata.max.bytes`, 4,096 by default): what does not fit is left out, the oldest first, and the
+text says so. As long as the topic holds all from the offset on, a pointer that was left out goes on with its next record.
 """
 
 from __future__ import annotations
@@ -9,37 +9,54 @@ from __future__ import annotations
 import base64
 import binascii
 import zlib
-from collections.abc import Mapping
 
 import msgspec
 
-from headwater.schemas.cursor import Position
-
-PREFIX = "hwk1_"
+PREFIX = "hwk2_"
 TEXT_CHARACTERS_MAX = 4_000
 UNPACKED_BYTES_MAX = 1_000_000
 
 
-def positions_text(positions: Mapping[str, Position]) -> str:
-    """Of as many as fit; the last of the mapping are the newest."""
-    kept = list(positions.items())
-    text = _packed(kept)
-    while kept and len(text) > TEXT_CHARACTERS_MAX:
-        kept = kept[max(1, len(kept) // 8) :]
-        text = _packed(kept)
+class KafkaPosition(msgspec.Struct, frozen=True, array_like=True):
+    """The last entry of a pointer that was given out, and the generation of its records."""
+
+    seq: int
+    entry_id: bytes
+    generation: int = 1
+    proof: tuple[int, bytes] | None = None
+    """While a generation that began anew has not come to that entry: how far it has come."""
+
+
+class KeptPositions(msgspec.Struct, frozen=True, array_like=True):
+    generation: int = 0
+    """Of the partition's last record; 0 before the first."""
+    has_ended: bool = False
+    """Whether that record was the end of its generation."""
+    is_complete: bool = True
+    """Whether no pointer was left out."""
+    positions: dict[str, KafkaPosition] = {}
+
+
+def positions_text(kept: KeptPositions) -> str:
+    """Of as many positions as fit; the last of the mapping are the newest."""
+    text, positions = _packed(kept), list(kept.positions.items())
+    while positions and len(text) > TEXT_CHARACTERS_MAX:
+        positions = positions[max(1, len(positions) // 8) :]
+        text = _packed(msgspec.structs.replace(kept, is_complete=False, positions=dict(positions)))
     return text
 
 
-def parse_positions(text: str) -> dict[str, Position]:
-    """Nothing for what somebody else has written there."""
+def parse_positions(text: str) -> KeptPositions:
+    """Nothing that is sure for what somebody else has written there."""
+    unknown = KeptPositions(is_complete=False)
     if not text.startswith(PREFIX):
-        return {}
+        return unknown
     try:
         raw = zlib.decompressobj().decompress(base64.urlsafe_b64decode(text.removeprefix(PREFIX)), UNPACKED_BYTES_MAX)
-        return msgspec.msgpack.decode(raw, type=dict[str, Position])
+        return msgspec.msgpack.decode(raw, type=KeptPositions)
     except (binascii.Error, zlib.error, ValueError, msgspec.DecodeError):
-        return {}
+        return unknown
 
 
-def _packed(kept: list[tuple[str, Position]]) -> str:
-    return PREFIX + base64.urlsafe_b64encode(zlib.compress(msgspec.msgpack.encode(dict(kept)))).decode()
+def _packed(kept: KeptPositions) -> str:
+    return PREFIX + base64.urlsafe_b64encode(zlib.compress(msgspec.msgpack.encode(kept))).decode()

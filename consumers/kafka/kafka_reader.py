@@ -6,48 +6,33 @@ records are read; gaps are repaired from the log where one was given.
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, NoOffsetForPartitionError, OffsetOutOfRangeError
 from aiokafka.structs import OffsetAndMetadata
 
+from headwater.consumers.clients.chain import Gap
 from headwater.consumers.clients.transport import AsyncLog
 from headwater.consumers.kafka.generation_order import Fetched, GenerationOrder
 from headwater.consumers.kafka.kafka_chains import KafkaChains
-from headwater.consumers.kafka.kafka_positions import parse_positions, positions_text
+from headwater.consumers.kafka.kafka_partition import KafkaPartition
+from headwater.consumers.kafka.kafka_positions import KeptPositions, parse_positions
+from headwater.consumers.kafka.kafka_progress import read_begins
 from headwater.consumers.kafka.kafka_source import KafkaSource
-from headwater.consumers.kafka.kafka_topics import administering, find_partitions, find_start
+from headwater.consumers.kafka.kafka_topics import BEGINNING, administering, assigned_ends, find_partitions, find_start
+from headwater.consumers.kafka.log_repair import LogRepair
+from headwater.consumers.kafka.retention_check import RetentionCheck
 from headwater.consumers.kafka.topic_watch import LOOK_SECONDS, TopicWatch
 from headwater.schemas.change import Change
-from headwater.schemas.cursor import Position
-from headwater.schemas.errors import ChainBroken, KafkaUnavailable
-from headwater.schemas.kafka_records import FeedRecord, RecordType, SchemaById, decode_record, digest_of
+from headwater.schemas.errors import KafkaUnavailable
+from headwater.schemas.kafka_records import FeedRecord, RecordType, SchemaById, decode_record
 
 POLL_MS = 500
 RECORDS_MAX = 500
 SESSION_MS = 6_000
 """After so long a reader that died has lost its partitions to others of its group; brokers take no less by default."""
-ASSIGNED_SECONDS_MAX = 60.0
-ASSIGNED_SECONDS = 0.05
-"""Between two looks whether the group has given this reader its partitions."""
-
-
-class _PartitionProgress:
-    """What of a partition was given out: where to go on, and the positions of its pointers, the newest last."""
-
-    def __init__(self, positions: dict[str, Position]) -> None:
-        self.offset: int | None = None
-        self.positions = positions
-
-    def note(self, offset: int, change: Change | None = None) -> None:
-        self.offset = offset + 1
-        if change is not None:
-            self.positions.pop(change.pointer, None)
-            self.positions[change.pointer] = Position(change.seq, bytes.fromhex(change.entry_id))
 
 
 class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
@@ -55,21 +40,23 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
 
     def __init__(self, source: KafkaSource, *, log: AsyncLog | None = None, schema_by_id: SchemaById | None = None) -> None:
         self._source = source
-        self._log = log
+        self._repair = LogRepair(log)
         self._schema_by_id = schema_by_id
+        self._begins = 1
+        self._start = BEGINNING
         self._chains = KafkaChains()
         self._order = GenerationOrder()
         self._watch: TopicWatch | None = None
-        self._given: dict[TopicPartition, _PartitionProgress] = {}
-        self._starts: dict[TopicPartition, int] = {}
-        self._generation = 0
-        self._is_behind_start: Callable[[FeedRecord], bool] = lambda record: True
+        self._given: dict[TopicPartition, KafkaPartition] = {}
+        self._checks: list[RetentionCheck] = []
+        self._deal = 0
+        """How often the group has dealt its partitions out."""
         self._consumer = AIOKafkaConsumer(
             bootstrap_servers=source.bootstrap,
             group_id=source.group,
             isolation_level="read_committed",
             enable_auto_commit=False,
-            auto_offset_reset="earliest",
+            auto_offset_reset="none",  # a place that is lost must be noticed
             **{
                 "session_timeout_ms": SESSION_MS,
                 "heartbeat_interval_ms": SESSION_MS // 4,
@@ -82,9 +69,10 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         try:
             await self._consumer.start()
             partitions = await find_partitions(self._source)
+            self._begins = await read_begins(self._source, partitions[0].topic)
             if self._source.from_commit is not None:
-                found = await find_start(self._source, partitions, self._source.from_commit, self._schema_by_id)
-                self._starts, self._is_behind_start = found.offsets, found.is_behind
+                commit, schemas = self._source.from_commit, self._schema_by_id
+                self._start = await find_start(self._source, partitions, commit, self._begins, schemas)
             self._begin(partitions)
         except KafkaError as error:
             await self._consumer.stop()
@@ -99,20 +87,25 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
 
     async def changes(self, *, follow: bool = True) -> AsyncIterator[Change]:
         """Without `follow`, up to what was committed to the topic when it was asked for."""
-        ends = {} if follow else await self._ends()
-        while follow or self._order.waiting or not await self._has_reached(ends):
-            await self._fetch(look_around=follow)
-            generation = self._generation
-            while (fetched := self._order.next()) is not None:
-                async for change in self._new(fetched):
+        try:
+            ends = {} if follow else await assigned_ends(self._consumer)
+            while await self._settle() and (follow or self._has_more or not await self._has_reached(ends)):
+                await self._fetch(look_around=follow)
+                deal = self._deal
+                while (fetched := self._order.next()) is not None:
+                    async for change in self._taken(fetched, deal):
+                        yield change
+                    if self._deal != deal:
+                        break  # the partitions were dealt out anew while this batch was worked on: it comes again
+                async for change in self._checked():
                     yield change
-                if self._generation != generation:
-                    break  # the partitions were dealt out anew while this batch was worked on: it comes again
+        except KafkaError as error:
+            raise _unavailable(self._source.bootstrap, error) from error
 
     async def acknowledge(self) -> None:
         """Keep the position behind all that was given out: offsets and our own numbers in one request."""
         offsets = {
-            partition: OffsetAndMetadata(given.offset, positions_text(given.positions))
+            partition: OffsetAndMetadata(given.offset, given.text())
             for partition, given in self._given.items()
             if given.offset is not None
         }
@@ -124,6 +117,11 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
 
     # ── records ─────────────────────────────────────────────────────────────────────────────────────────────
 
+    @property
+    def _has_more(self) -> bool:
+        """Whether something waits to be given out, whatever was read."""
+        return bool(self._order.waiting or self._checks)
+
     async def _fetch(self, *, look_around: bool) -> None:
         if look_around and self._watch is not None:
             with suppress(KafkaError):  # brokers that are away are asked again
@@ -131,8 +129,12 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
                     await self._add_partitions()
         try:
             batches = await self._consumer.getmany(timeout_ms=POLL_MS, max_records=RECORDS_MAX)
-        except KafkaError as error:
-            raise _unavailable(self._source.bootstrap, error) from error
+        except NoOffsetForPartitionError:
+            return  # it is sought when the partition is taken over
+        except OffsetOutOfRangeError as error:
+            for partition, offset in error.args[0].items():
+                await self._find_place_again(partition, offset)
+            return
         for partition, records in batches.items():
             for one in records:
                 record = decode_record(one.headers, one.value, self._schema_by_id)
@@ -150,55 +152,55 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
             else:
                 self._consumer.pause(*(waiting & self._consumer.assignment()))
 
-    async def _new(self, fetched: Fetched) -> AsyncIterator[Change]:
+    async def _taken(self, fetched: Fetched, deal: int) -> AsyncIterator[Change]:
         partition, offset, record = fetched
         given = self._given.get(partition) or await self._take_over(partition)
-        if not self._is_wanted(record):
-            given.note(offset)
+        if given is None or self._deal != deal:
             return
-        if record.type == RecordType.CHANGE and not self._is_behind_start(record):
-            self._chains.pass_by(record)
-            given.note(offset)
+        if given.is_jump(record) and await self._seek_beginning(partition, offset):
             return
-        async for change in self._repaired(record):
-            # The offset stays: what is given out of a gap comes before this record.
-            given.note(offset - 1, change)
+        async for change in self._new(given, record):
+            given.note_change(change)
             yield change
-        for change in self._chains.take(record, await self._change_of(record)):
-            given.note(offset, change)
-            yield change
-        given.note(offset)
+        given.note(offset, record)
 
-    async def _repaired(self, record: FeedRecord) -> AsyncIterator[Change]:
-        gap = self._chains.missing(record)
-        if gap is None:
+    async def _new(self, given: KafkaPartition, record: FeedRecord) -> AsyncIterator[Change]:
+        """⚠ The partition's offset moves behind the record when all of it was given out, what filled a gap before it too."""
+        if record.type == RecordType.END or not self._wants(record.pointer) or given.chains.is_over(record):
             return
-        if self._log is None:
-            raise ChainBroken(
-                f"{gap}, and there is no log to read them from.", remedy="Give the reader a server or a store."
-            ) from gap
-        async for frame in self._log.frames(gap.pointer, gap.from_seq, gap.to_seq):
-            for change in self._chains.take_frame(frame):
+        if record.type == RecordType.CHANGE and not self._start.is_behind(record.pointer, record.seq, record.change):
+            given.chains.pass_by(record)
+            given.note_position(record.pointer, record.seq, record.id)
+            return
+        gap = given.chains.missing(record, may_begin=given.may_begin(record))
+        if gap is not None:
+            async for change in self._filled(given.chains, gap):
                 yield change
+        for change in given.chains.take(record, await self._repair.change(record)):
+            yield change
 
-    async def _change_of(self, record: FeedRecord) -> Change | None:
-        """⚠ A Change that was too large for Kafka is fetched, and must be the one that the record names."""
-        if not record.is_claim_check:
-            return record.change
-        if self._log is None:
-            raise ChainBroken(
-                f"{record.pointer}: entry {record.seq} was too large for Kafka, and there is no log to read it from.",
-                remedy="Give the reader a server or a store.",
-            )
-        async for frame in self._log.frames(record.pointer, record.seq - 1, record.seq):
-            for change in frame.changes:
-                if change.seq == record.seq and digest_of(change) == record.digest:
-                    return change
-        raise ChainBroken(f"{record.pointer}: what stands for entry {record.seq} is not what was published.", seq=record.seq)
+    async def _filled(self, chains: KafkaChains, gap: Gap) -> AsyncIterator[Change]:
+        async for frame in self._repair.frames(gap, is_new=chains.reached(gap.pointer) is None):
+            for change in chains.take_frame(frame):
+                if self._start.is_behind(change.pointer, change.seq, change):
+                    yield change
 
-    def _is_wanted(self, record: FeedRecord) -> bool:
-        pointers = self._source.pointers
-        return record.type != RecordType.END and (not pointers or record.pointer in pointers)
+    async def _checked(self) -> AsyncIterator[Change]:
+        """What no record tells of: pointers whose newest entries the topic has lost."""
+        for check in () if self._order.waiting else list(self._checks):
+            if not await check.is_due(self._consumer):
+                continue
+            for given, head in check.lost(self._given, self._wants):
+                gap = Gap(head.pointer, given.chains.reached(head.pointer) or 0, head.seq)
+                async for change in self._filled(given.chains, gap):
+                    given.note_change(change)
+                    yield change
+                given.chains.require(head.pointer, head.seq, head.entry_id)
+            if check in self._checks:
+                self._checks.remove(check)
+
+    def _wants(self, pointer: str) -> bool:
+        return not self._source.pointers or pointer in self._source.pointers
 
     # ── partitions ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -215,40 +217,87 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         self._consumer.assign(sorted(known | now))
         for partition, position in positions.items():
             self._consumer.seek(partition, position)
-        for partition in now - known:
-            self._consumer.seek(partition, 0)
 
     def _begin(self, partitions: Sequence[TopicPartition]) -> None:
         self._watch = TopicWatch(self._source.realm, partitions[0].topic, self._consumer.topics)
         if self._source.group is not None:
             self._consumer.subscribe([partitions[0].topic], listener=self)
             return
+        self._chains = KafkaChains(self._begins)
         self._consumer.assign(partitions)
-        for partition in partitions:
-            if partition in self._starts:
-                self._consumer.seek(partition, self._starts[partition])
 
-    async def _take_over(self, partition: TopicPartition) -> _PartitionProgress:
-        """With a partition's first record, its positions come from where its offset came from. ⚠ Not when it is assigned: the
-        fetcher does not wait for that call, and records that came earlier would be forgotten."""
+    async def _settle(self) -> bool:
+        """Also partitions whose records are all lost are taken over."""
+        for partition in self._consumer.assignment():
+            if partition not in self._given:
+                await self._take_over(partition)
+        return True
+
+    async def _take_over(self, partition: TopicPartition) -> KafkaPartition | None:
+        """In the reader's own turn, its positions come from where its offset came from. ⚠ Not when it is assigned: the fetcher
+        does not wait for that call, and records that came earlier would be forgotten. None if it was dealt out anew."""
+        deal = self._deal
         kept = (await self._kept()).get(partition)
-        positions = {} if kept is None else parse_positions(kept.metadata or "")
-        self._chains.begin(positions)
-        self._given[partition] = _PartitionProgress(positions)
-        return self._given[partition]
+        first = await self._first_offset(partition)
+        if self._deal != deal or partition not in self._consumer.assignment():
+            return None
+        start = max(first, self._start.offsets.get(partition, 0))
+        if kept is None:
+            self._consumer.seek(partition, start)
+        positions = KeptPositions() if kept is None else parse_positions(kept.metadata or "")
+        is_cut = 0 < first == start if kept is None else kept.offset < first
+        is_chosen = start > first if kept is None else not positions.is_complete
+        given = self._given[partition] = KafkaPartition(
+            self._new_chains(positions),
+            positions,
+            is_shared=self._source.group is not None,
+            begins_midway=is_chosen and not is_cut,
+        )
+        if is_cut:
+            await self._expect_heads(partition)
+        return given
+
+    def _new_chains(self, kept: KeptPositions) -> KafkaChains:
+        """One for all partitions; in a group one for each, because other readers may have what a pointer left behind."""
+        if self._source.group is None:
+            return self._chains
+        chains = KafkaChains(self._begins)
+        chains.begin(kept.positions)
+        return chains
+
+    async def _expect_heads(self, partition: TopicPartition) -> None:
+        partitions = [partition] if self._source.group is not None else sorted(self._consumer.assignment())
+        self._checks.append(await RetentionCheck.of(self._source, self._consumer, partitions))
+
+    async def _find_place_again(self, partition: TopicPartition, offset: int) -> None:
+        """Its retention has overtaken this reader; or the topic was made again, and all will come in its new generation."""
+        given = self._given.get(partition) or await self._take_over(partition)
+        first = await self._first_offset(partition)
+        if given is not None and partition in self._consumer.assignment():
+            given.begin_again()
+            self._consumer.seek(partition, first)
+            if offset < first:
+                await self._expect_heads(partition)
+
+    async def _seek_beginning(self, partition: TopicPartition, offset: int) -> bool:
+        """False if there is nothing before that record."""
+        first = await self._first_offset(partition)
+        if offset <= first:
+            return False
+        self._given[partition].begin_again()
+        self._order.drop(partition)
+        self._consumer.seek(partition, first)
+        return True
 
     async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        kept = await self._kept() if self._starts else {}
-        for partition in assigned:
-            if partition in self._starts and partition not in kept and partition not in self._given:
-                self._consumer.seek(partition, self._starts[partition])
+        """They are taken over in the reader's own turn."""
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
         """All go back at once. Whoever has them next goes on from what was acknowledged, and so does this reader."""
-        self._generation += 1
+        self._deal += 1
         self._given.clear()
         self._order.clear()
-        self._chains = KafkaChains()
+        self._checks.clear()
 
     async def _kept(self) -> dict[TopicPartition, OffsetAndMetadata]:
         if self._source.group is None:
@@ -257,20 +306,15 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
             found = await admin.list_consumer_group_offsets(self._source.group)
         return {partition: kept for partition, kept in found.items() if kept.offset >= 0}
 
-    # ── ends ────────────────────────────────────────────────────────────────────────────────────────────────
+    async def _first_offset(self, partition: TopicPartition) -> int:
+        return int((await self._consumer.beginning_offsets([partition]))[partition])
 
-    async def _ends(self) -> dict[TopicPartition, int]:
-        deadline = time.monotonic() + ASSIGNED_SECONDS_MAX
-        while not self._consumer.assignment():
-            if time.monotonic() > deadline:
-                raise KafkaUnavailable("the group has no partition for this reader.", remedy="Other readers have them all.")
-            await asyncio.sleep(ASSIGNED_SECONDS)
-        return dict(await self._consumer.end_offsets(list(self._consumer.assignment())))
-
-    async def _has_reached(self, ends: dict[TopicPartition, int]) -> bool:
+    async def _has_reached(self, ends: Mapping[TopicPartition, int]) -> bool:
         for partition, end in ends.items():
-            if partition in self._consumer.assignment() and await self._consumer.position(partition) < end:
-                return False
+            if partition not in self._consumer.assignment():
+                continue
+            if partition not in self._given or await self._consumer.position(partition) < end:
+                return False  # one that was not taken over has no position yet
         return True
 
 

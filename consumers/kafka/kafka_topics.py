@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 
@@ -12,19 +14,30 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 from headwater.consumers.kafka.kafka_source import KafkaSource
 from headwater.persistence.ids.snowflake import id_time_micros
+from headwater.schemas.change import Change
 from headwater.schemas.entry_ids import micros_of, object_id_of, parse_id
-from headwater.schemas.errors import CursorExpired, RealmNotFound
+from headwater.schemas.errors import CursorExpired, KafkaUnavailable, RealmNotFound
 from headwater.schemas.kafka_records import FeedRecord, RecordType, SchemaById, decode_record
 from headwater.schemas.topics import commits_topic
 
 CLOCKS_APART_MS = 60_000
 """How much earlier a record may be stamped than its commit: clocks of publisher and writer differ."""
 POLL_MS = 200
+ASSIGNED_SECONDS_MAX = 60.0
+ASSIGNED_SECONDS = 0.05
+"""Between two looks whether the group has given this reader its partitions."""
+
+
+IsBehind = Callable[[str, int, Change | None], bool]
+"""Whether the entry of a pointer at a seq, with its Change where it is at hand, is to be given out."""
 
 
 class Start(msgspec.Struct, frozen=True):
     offsets: dict[TopicPartition, int]
-    is_behind: Callable[[FeedRecord], bool]
+    is_behind: IsBehind
+
+
+BEGINNING = Start({}, lambda pointer, seq, change: True)
 
 
 @asynccontextmanager
@@ -62,9 +75,9 @@ async def find_partitions(source: KafkaSource) -> list[TopicPartition]:
 
 
 async def find_start(
-    source: KafkaSource, partitions: Sequence[TopicPartition], commit: str, schema_by_id: SchemaById | None
+    source: KafkaSource, partitions: Sequence[TopicPartition], commit: str, begins: int, schema_by_id: SchemaById | None
 ) -> Start:
-    """Behind the commit in its own pointer; in others behind its time."""
+    """Behind the commit in its own pointer; in others behind its time. Only in the history that generation `begins` began."""
     committed_ms = id_time_micros(object_id_of(parse_id(commit, field="from_commit"))) // 1_000
     consumer = AIOKafkaConsumer(bootstrap_servers=source.bootstrap, isolation_level="read_committed", **source.client)
     await consumer.start()
@@ -72,10 +85,10 @@ async def find_start(
         at_time = await consumer.offsets_for_times(dict.fromkeys(partitions, max(0, committed_ms - CLOCKS_APART_MS)))
         ends = await consumer.end_offsets(list(partitions))
         offsets = {one: ends[one] if at_time[one] is None else at_time[one].offset for one in partitions}
-        found = await _scan(consumer, offsets, ends, commit, schema_by_id)
+        found = await _scan(consumer, offsets, ends, commit, begins, schema_by_id)
     finally:
         await consumer.stop()
-    return Start(offsets, lambda record: _is_behind(record, found))
+    return Start(offsets, lambda pointer, seq, change: _is_behind(pointer, seq, change, found))
 
 
 async def _scan(
@@ -83,6 +96,7 @@ async def _scan(
     offsets: dict[TopicPartition, int],
     ends: dict[TopicPartition, int],
     commit: str,
+    begins: int,
     schema_by_id: SchemaById | None,
 ) -> FeedRecord:
     for partition, offset in offsets.items():
@@ -92,7 +106,7 @@ async def _scan(
             for records in (await consumer.getmany(timeout_ms=POLL_MS)).values():
                 for record in records:
                     decoded = decode_record(record.headers, record.value, schema_by_id)
-                    if decoded.type == RecordType.CHANGE and decoded.id == commit:
+                    if decoded.type == RecordType.CHANGE and decoded.id == commit and decoded.generation >= begins:
                         return decoded
     raise CursorExpired(
         f"the topic does not hold {commit}: it is too old for it, or was not published yet.",
@@ -101,9 +115,19 @@ async def _scan(
     )
 
 
-def _is_behind(record: FeedRecord, start: FeedRecord) -> bool:
-    if record.pointer == start.pointer:
-        return record.seq > start.seq
-    if record.change is None or start.change is None:
+def _is_behind(pointer: str, seq: int, change: Change | None, start: FeedRecord) -> bool:
+    if pointer == start.pointer:
+        return seq > start.seq
+    if change is None or start.change is None:
         return True  # a claim check: given out rather than guessed about
-    return micros_of(record.change.time) > micros_of(start.change.time)
+    return micros_of(change.time) > micros_of(start.change.time)
+
+
+async def assigned_ends(consumer: AIOKafkaConsumer) -> dict[TopicPartition, int]:
+    """Of the partitions that the group gives to this reader."""
+    deadline = time.monotonic() + ASSIGNED_SECONDS_MAX
+    while not consumer.assignment():
+        if time.monotonic() > deadline:
+            raise KafkaUnavailable("the group has no partition for this reader.", remedy="Other readers have them all.")
+        await asyncio.sleep(ASSIGNED_SECONDS)
+    return dict(await consumer.end_offsets(list(consumer.assignment())))

@@ -19,10 +19,12 @@ import click
 import faust
 import httpx
 import msgspec
+from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 from faust.web import Request, Response, View
 
 from headwater.consumers.clients.feed_http import FeedTarget
+from headwater.consumers.kafka.kafka_progress import read_begins
 from headwater.consumers.kafka.kafka_source import KafkaSource
 from headwater.consumers.kafka.kafka_topics import all_topics, find_partitions
 from headwater.consumers.kafka.topic_watch import LOOK_SECONDS, TopicWatch
@@ -46,7 +48,7 @@ class ViewsOptions(msgspec.Struct, frozen=True, kw_only=True):
 def make_app(options: ViewsOptions) -> faust.App:
     """⚠ The topic must be there: faust passes over one that is not, in silence."""
     read_from = KafkaSource(bootstrap=options.bootstrap, realm=options.realm)
-    partitions = asyncio.run(find_partitions(read_from))
+    partitions, begins = asyncio.run(_look_up(read_from))
     app = faust.App(
         f"headwater-views-{uuid.uuid4().hex}",
         broker=f"kafka://{options.bootstrap}",
@@ -61,7 +63,7 @@ def make_app(options: ViewsOptions) -> faust.App:
     )
     app.transport = CommittedTransport(app.conf.broker_consumer, app, app.loop)
     source = app.topic(partitions[0].topic, key_serializer="raw", value_serializer="raw", partitions=len(partitions))
-    folding = RecordViews(_server(options))
+    folding = RecordViews(_server(options), begins)
     watch = TopicWatch(options.realm, partitions[0].topic, lambda: all_topics(read_from))
 
     @app.agent(source, name="views")
@@ -89,6 +91,11 @@ def make_app(options: ViewsOptions) -> faust.App:
 
 def _grown(topic: str) -> CursorReset:
     return CursorReset(f"{topic} has other partitions now.", field="realm", remedy="Start the views again: they are rebuilt.")
+
+
+async def _look_up(source: KafkaSource) -> tuple[list[TopicPartition], int]:
+    partitions = await find_partitions(source)
+    return partitions, await read_begins(source, partitions[0].topic)
 
 
 def _server(options: ViewsOptions) -> ViewsServer | None:

@@ -121,6 +121,11 @@ class LiveViews:
         self.pointers[pointer] = view = PointerView()
         view.seq, view.state = seq, dict(state)
 
+    def forget(self, pointer: str) -> None:
+        """It is gone, or begins anew with another history."""
+        self.pointers.pop(pointer, None)
+        self._held.pop(pointer, None)
+
     def apply(self, change: Change) -> None:
         """⚠ Each once and in order: that is the chain check's business, and a repeated one is passed over here."""
         if change.pointer in self._held:

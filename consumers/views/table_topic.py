@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 from confluent_kafka import (
@@ -49,11 +49,14 @@ class TableTopicWriter:
         *,
         client: dict[str, str] | None = None,
         schema_by_id: SchemaById | None = None,
+        begins: Callable[[], int] = lambda: 1,
     ) -> None:
+        """`begins`: the newest generation that began anew."""
         self._realm = realm
+        self._begins = begins
         self._schema_by_id = schema_by_id
         self._history = history
-        self._views = TableViews(history)
+        self._views = TableViews(history, begins())
         self._source, self._target = commits_topic(realm), tables_topic(realm)
         self._group = f"{self._target}-keeper"
         self._common: dict[str, str | int | float | bool] = {
@@ -87,7 +90,7 @@ class TableTopicWriter:
 
     def forget(self) -> None:
         """After a failure: what was not committed must be read again."""
-        self._views = TableViews(self._history)
+        self._views = TableViews(self._history, self._begins())
 
     # ── the loop ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -128,7 +131,7 @@ class TableTopicWriter:
         for (pointer, key), state in changed.items():
             self._send(producer, pointer, _json([pointer, key]), None if state is None else _json(state))
         for pointer, standing in moved.items():
-            self._send(producer, pointer, _json([pointer]), _json(standing))
+            self._send(producer, pointer, _json([pointer]), None if standing is None else _json(standing))
         offsets = [position for position in positions if position.offset >= 0]
         producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), TIMEOUT_SECONDS)
         producer.commit_transaction(TIMEOUT_SECONDS)
@@ -186,8 +189,10 @@ class TableTopicWriter:
     def _remember(self, message: Message) -> None:
         where = msgspec.json.decode(message.key() or b"[]")
         value = message.value()
-        if len(where) == 1 and value is not None:
-            self._views.standings[where[0]] = msgspec.json.decode(value, type=FollowedPosition)
+        if len(where) == 1 and value is None:
+            self._views.standings.pop(where[0], None)
+        elif len(where) == 1:
+            self._views.standings[where[0]] = msgspec.json.decode(value or b"", type=FollowedPosition)
         elif len(where) == 2:
             state = self._views.states.setdefault(where[0], {})
             if value is None:

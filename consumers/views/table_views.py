@@ -1,7 +1,8 @@
 """Computes how records of the commits topic change the newest state of each table. Pure.
 
 A create or assign begins with the state of its base, and history that was cut with the state behind it: both are asked for. A
-record that was seen already is dropped; a new generation that begins elsewhere begins the pointer anew.
+record that was seen already is dropped. A generation that begins anew is dropped up to what was seen, if the log still holds
+that very entry; else the pointer begins anew with it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import msgspec
 
 from headwater.consumers.views.live_views import State, TableState, effect_of
 from headwater.schemas.change import COMMITTING_KINDS, Base, Change, KeyPath, Kind
-from headwater.schemas.errors import ChainBroken
+from headwater.schemas.errors import ChainBroken, NotFound
 from headwater.schemas.kafka_records import FeedRecord, RecordType, digest_of
 
 REFERENCE = re.compile(r"cat/\d+/(heads|tags)/.+")
@@ -46,15 +47,20 @@ TableKey = tuple[str, KeyPath]
 class TableViews:
     """The newest state of all references; `changed` is what was not taken yet, None where a table is gone."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: History, begins: int = 1) -> None:
+        """`begins`: the newest generation that began anew; records of earlier ones are of a history that has ended."""
         self._history = history
+        self._begins = begins
         self.states: dict[str, State] = {}
         self.standings: dict[str, FollowedPosition] = {}
         self.changed: dict[TableKey, TableState | None] = {}
-        self.moved: dict[str, FollowedPosition] = {}
+        self.moved: dict[str, FollowedPosition | None] = {}
+        """None where the pointer is gone."""
 
     def apply(self, record: FeedRecord) -> None:
-        if not REFERENCE.fullmatch(record.pointer):
+        known = self.standings.get(record.pointer)
+        is_over = record.generation < max(self._begins, 0 if known is None else known.generation)
+        if is_over or not REFERENCE.fullmatch(record.pointer):
             return
         match record.type:
             case RecordType.CHANGE:
@@ -63,9 +69,13 @@ class TableViews:
                 self._baseline(record)
             case RecordType.TRUNCATED:
                 self._replace(record.pointer, self._history.state_at(record.pointer, record.seq))
-                self._stand(record, "")
+                self._stand(record, record.entry_id)
+            case RecordType.PURGED:
+                self._replace(record.pointer, {})
+                self.standings.pop(record.pointer, None)
+                self.moved[record.pointer] = None
 
-    def take(self) -> tuple[dict[TableKey, TableState | None], dict[str, FollowedPosition]]:
+    def take(self) -> tuple[dict[TableKey, TableState | None], dict[str, FollowedPosition | None]]:
         taken = self.changed, self.moved
         self.changed, self.moved = {}, {}
         return taken
@@ -75,16 +85,33 @@ class TableViews:
     def _baseline(self, record: FeedRecord) -> None:
         """The beginning of a generation: it goes on where the last one was, or begins anew."""
         known = self.standings.get(record.pointer)
-        if known is not None and (record.generation <= known.generation or record.seq == known.seq):
+        if known is not None and record.generation <= known.generation:
+            return
+        if known is not None and self._holds(record, known):
+            moved = msgspec.structs.replace(known, generation=record.generation)
+            self.standings[record.pointer] = self.moved[record.pointer] = moved
             return
         state = {} if record.seq == 0 else self._history.state_at(record.pointer, record.seq)
         self._replace(record.pointer, state)
-        self._stand(record, "")
+        self._stand(record, record.entry_id)
+
+    def _holds(self, record: FeedRecord, known: FollowedPosition) -> bool:
+        """⚠ Whether the generation brings the entry that was seen last: the same by its id, not by its number."""
+        if record.seq > known.seq or (known.seq > record.head_seq and not record.continues):
+            return False
+        for seq, entry_id in ((record.seq, record.entry_id), (record.head_seq, record.head_id)):
+            if seq == known.seq:
+                return entry_id == known.entry_id
+        try:
+            return self._history.change_at(record.pointer, known.seq).entry_id == known.entry_id
+        except NotFound:
+            return False
 
     def _change(self, record: FeedRecord) -> None:
         known = self.standings.get(record.pointer)
         seq = 0 if known is None else known.seq
-        if record.seq <= seq:
+        if known is not None and record.seq <= seq:
+            self._drop(record, known)
             return
         if record.seq != seq + 1:
             raise ChainBroken(f"{record.pointer}: entry {record.seq} follows {seq}.", seq=record.seq)
@@ -96,6 +123,12 @@ class TableViews:
         else:
             self._replace(record.pointer, self._base(change.base))
         self._stand(record, change.entry_id)
+
+    def _drop(self, record: FeedRecord, known: FollowedPosition) -> None:
+        """Seen already, unless it is of another generation whose baseline the topic has lost."""
+        if record.generation > known.generation:
+            self._replace(record.pointer, self._history.state_at(record.pointer, record.seq))
+            self._stand(record, record.id)
 
     def _claimed(self, record: FeedRecord) -> Change:
         change = self._history.change_at(record.pointer, record.seq)

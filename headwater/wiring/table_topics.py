@@ -29,6 +29,7 @@ class TableTopicWriters:
         self._store = store
         self._options = options
         self._only = frozenset(realms)
+        self._generations = Generations(store.backend, store.clock)
         self._registry = SchemaRegistry(options.registry_url) if options.registry_url else None
         self._running: dict[str, tuple[TableTopicWriter, threading.Thread]] = {}
         self._closing = threading.Event()
@@ -77,7 +78,7 @@ class TableTopicWriters:
                 keeper.forget()
 
     def _published(self) -> list[str]:
-        known = {generation.realm for generation in Generations(self._store.backend, self._store.clock).list()}
+        known = {generation.realm for generation in self._generations.list()}
         active = [realm for realm in Realms(self._store).list() if realm.status is RealmStatus.ACTIVE]
         return [realm.instance for realm in active if realm.instance in known and (not self._only or realm.name in self._only)]
 
@@ -88,4 +89,5 @@ class TableTopicWriters:
             StoreLookup(self._store.kernel(realm)),
             client=self._options.client,
             schema_by_id=None if self._registry is None else self._registry.schema,
+            begins=lambda: self._generations.begins(realm),
         )

@@ -1,4 +1,4 @@
-"""A pointer that is purged enters; its last entry leaves for as long as the realm lives: its end is known, never guessed.
+"""Records where the log of a purged pointer ended, for as long as its realm lives.
 
 A pointer without a row was never made, was lost with a restored backup, or was purged. Only for the last is there a row here.
 """

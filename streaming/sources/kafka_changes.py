@@ -1,7 +1,8 @@
 """Records of a realm's commits topic enter by Spark's Kafka source; rows leave that are those of `format("headwater")`.
 
 Both frames around Avro are read: single-object without a schema registry, Confluent's with one. A Change that was too large for
-Kafka is fetched from the store by its entry id and checked against its digest. ⚠ A `truncated` record fails the read: entries
+Kafka is fetched from the store by its entry id and checked against its digest. Records of a history that was replaced are left
+out, where a store is named. ⚠ A `truncated` record fails the read: entries
 were lost before they were published, and only the log's own floor can say how to go on.
 """
 
@@ -16,12 +17,13 @@ import msgspec
 import pyarrow as pa
 
 from headwater.persistence.log.log_entry import change_of
+from headwater.producer.publisher.assignment.generations import Generations
 from headwater.schemas.avro.avro_codec import CHANGE_SCHEMA
 from headwater.schemas.errors import ChainBroken, CursorExpired, InvalidInput, KafkaUnavailable
 from headwater.schemas.kafka_records import CONFLUENT_MAGIC, SINGLE_OBJECT_PREFIX, RecordType, digest_of
 from headwater.schemas.topics import commits_topic
 from headwater.streaming.sources.change_rows import CHANGE_DDL, Row, arrow_batch, row_of_avro, row_of_entry
-from headwater.streaming.sources.open_stores import opened_kernel
+from headwater.streaming.sources.open_stores import opened_kernel, opened_store
 from headwater.streaming.tcp_probe import is_reachable
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ class KafkaOptions(msgspec.Struct, frozen=True, kw_only=True):
     bootstrap: str
     realm_instance: str
     store: str = ""
-    """Where Changes that were too large for Kafka are; none is expected if empty."""
+    """Where Changes that were too large for Kafka are, and which generation began anew; neither is expected if empty."""
     schemas: dict[int, dict[str, Any]] = {}
     """Writer schemas by registry id; the ids that are not here were written with this version's schema."""
     starting: str = "earliest"
@@ -88,18 +90,28 @@ def _kafka(options: KafkaOptions) -> dict[str, str]:
 
 def _decoder(options: KafkaOptions) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        read = _AvroReader(options.schemas)
+        read, begins = _AvroReader(options.schemas), _begins(options)
         for batch in batches:
-            rows = [row for record in batch.to_pylist() if (row := _row(record, read, options)) is not None]
+            rows = [row for record in batch.to_pylist() if (row := _row(record, read, options, begins)) is not None]
             for start in range(0, len(rows), ROWS_PER_BATCH):
                 yield arrow_batch(rows[start : start + ROWS_PER_BATCH])
 
     return decode
 
 
-def _row(record: Row, read: _AvroReader, options: KafkaOptions) -> Row | None:
+def _begins(options: KafkaOptions) -> int:
+    """⚠ Asked for with every batch: a generation may begin anew while the stream runs."""
+    if not options.store:
+        return 1
+    store = opened_store(options.store)
+    return Generations(store.backend, store.clock).begins(options.realm_instance)
+
+
+def _row(record: Row, read: _AvroReader, options: KafkaOptions, begins: int) -> Row | None:
     """None for records that are no Change and mean no loss: baselines, ends, and types that a later version adds."""
     headers = {header["key"]: header["value"] for header in record["headers"] or ()}
+    if int(headers.get("ce_generation", b"0")) < begins:
+        return None
     type = headers.get("ce_type", b"").decode()
     if type == RecordType.TRUNCATED and not options.finds_gaps:
         pointer, start = headers.get("ce_subject", b"").decode(), int(headers.get("ce_fromsequence", b"0"))

@@ -21,19 +21,19 @@ import headwater
 from headwater.consumers.audit.kafka_history import KafkaHistory
 from headwater.consumers.audit.verify import verify
 from headwater.consumers.clients.local_transport import AsyncOf, LocalTransport
-from headwater.consumers.kafka.kafka_positions import positions_text
+from headwater.consumers.kafka.kafka_positions import KafkaPosition, KeptPositions, positions_text
 from headwater.consumers.kafka.kafka_reader import KafkaReader
 from headwater.consumers.kafka.kafka_source import KafkaSource
 from headwater.consumers.kafka.kafka_topics import find_partitions
 from headwater.embedded import CatalogHandle, Headwater
 from headwater.schemas.change import Change, Kind
-from headwater.schemas.cursor import Position
 from headwater.schemas.errors import ChainBroken, CursorExpired, KafkaUnavailable, RealmNotFound
 from headwater.schemas.frame import Frame
 from headwater.schemas.topics import partition_of
 from tests.support.fixtures.cli_runs import headwater as run_cli
 from tests.support.fixtures.publisher_runs import instance_of, log_of, new_lake, options, publish_rest, put, write_history
 from tests.support.fixtures.whole_history import write_whole_history
+from tests.support.models.feed_validators import without_repeats
 from tests.support.servers.feed_server import free_port
 from tests.support.servers.served import served
 
@@ -201,8 +201,8 @@ def test_two_readers_of_a_group_share_the_partitions_and_miss_nothing(published:
         await asyncio.gather(first, second, return_exceptions=True)
 
     asyncio.run(both())
-    once = {(change.pointer, change.seq): change for change in seen}
-    assert once == {(change.pointer, change.seq): change for changes in published.log.values() for change in changes}
+    found = by_pointer(seen)
+    assert {pointer: without_repeats(changes, published.log[pointer]) for pointer, changes in found.items()} == published.log
 
 
 def test_what_the_topic_has_lost_is_repaired_from_the_log(published: Published) -> None:
@@ -213,7 +213,8 @@ def test_what_the_topic_has_lost_is_repaired_from_the_log(published: Published) 
     async def lose() -> None:
         partitions = await find_partitions(published.source)
         partition = partitions[partition_of(start.pointer, len(partitions))]
-        kept = positions_text({start.pointer: Position(start.seq, bytes.fromhex(start.entry_id))})
+        position = KafkaPosition(start.seq, bytes.fromhex(start.entry_id))
+        kept = positions_text(KeptPositions(1, False, True, {start.pointer: position}))
         async with KafkaReader(KafkaSource(bootstrap=published.bootstrap, realm=REALM, group="gap")) as reader:
             while not reader._consumer.assignment():
                 await asyncio.sleep(0.05)

@@ -95,6 +95,16 @@ def check_generations(records: Iterable[TopicRecord]) -> list[Fault]:
     return faults
 
 
+def without_repeats(given: Sequence[Change], log: Sequence[Change]) -> list[Change]:
+    """What a group was given of one pointer, without what came again: it may go back, but never skips, nor alters."""
+    kept = 0
+    for change in given:
+        assert change.seq <= kept + 1, f"{change.pointer}: entry {change.seq} came behind {kept}"
+        assert change == log[change.seq - 1]
+        kept = max(kept, change.seq)
+    return list(log[:kept])
+
+
 def newest_generation(records: Sequence[TopicRecord]) -> list[TopicRecord]:
     newest = max((found.record.generation for found in records), default=0)
     return [found for found in records if found.record.generation == newest]

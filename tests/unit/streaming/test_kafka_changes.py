@@ -14,6 +14,7 @@ import headwater
 from headwater.embedded import Headwater
 from headwater.persistence.log.log_entry import change_of
 from headwater.persistence.reading.pointer_log import PointerLog
+from headwater.producer.publisher.assignment.generations import Generation, Generations
 from headwater.producer.publisher.kafka.outgoing_records import KafkaRecord, Records
 from headwater.producer.publisher.kafka.realm_topics import RealmTopics, Topic
 from headwater.schemas.avro.avro_codec import CHANGE_SCHEMA
@@ -62,6 +63,20 @@ def test_rows_from_kafka_are_the_rows_from_the_log(tmp_path: Path, engine: Headw
     control = [make.baseline(MAIN, 0, "", 0, ""), *published, make.end(0)]
     expected = arrow_batch(row_of_entry(entry, kernel.realm) for entry in logged(engine)).to_pylist()
     assert decoded(engine, control, tmp_path) == expected
+
+
+def test_records_of_a_history_that_was_replaced_are_left_out(tmp_path: Path, engine: Headwater) -> None:
+    kernel = engine.realm().kernel
+    topic = Topic(name="t", id="1", partitions=1)
+    topics = RealmTopics(commits=topic, progress=topic)
+    generations = Generations(kernel.store.backend, kernel.store.clock)
+    first = generations.first(kernel.realm, topics)
+    changes = [change_of(entry, kernel.realm_name) for entry in logged(engine)]
+    made = {number: Records(kernel.realm, number, topics, record_bytes_max=900_000) for number in (1, 2, 3)}
+    published = [make.change(change) for make in made.values() for change in changes]
+    assert len(decoded(engine, published, tmp_path)) == 3 * len(changes)
+    assert generations.open(first, Generation(realm=kernel.realm, number=3, topics=topics, begins=2))
+    assert len(decoded(engine, published, tmp_path)) == 2 * len(changes)
 
 
 def test_a_writer_with_a_newer_schema_is_read_by_its_own(tmp_path: Path, engine: Headwater) -> None:

@@ -1,0 +1,68 @@
+"""What a reader has given out of one partition, and the text that is kept with its offset. Does no I/O."""
+
+from __future__ import annotations
+
+import msgspec
+
+from headwater.consumers.kafka.kafka_chains import KafkaChains
+from headwater.consumers.kafka.kafka_positions import KafkaPosition, KeptPositions, positions_text
+from headwater.schemas.change import Change
+from headwater.schemas.kafka_records import FeedRecord, RecordType
+
+
+class KafkaPartition:
+    """Where to go on, the positions of the pointers, the newest last, and how far its generations have come."""
+
+    def __init__(self, chains: KafkaChains, kept: KeptPositions, *, is_shared: bool, begins_midway: bool) -> None:
+        """`is_shared`: other partitions may be with other readers of a group. `begins_midway`: what came before was left out by
+        the reader's own choice, or is known to have been given out."""
+        self.chains = chains
+        self.offset: int | None = None
+        self._positions = dict(kept.positions)
+        self._is_complete = kept.is_complete
+        self._generation, self._has_ended = kept.generation, kept.has_ended
+        self._is_shared = is_shared
+        self._begins_midway = begins_midway
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the positions of all its pointers were kept."""
+        return self._is_complete
+
+    def may_begin(self, record: FeedRecord) -> bool:
+        """Whether a pointer that was never seen may begin with this record, though others come before it."""
+        moved_here = self._is_shared and record.type == RecordType.BASELINE  # the rest lies in the partition that it left
+        return self._begins_midway or moved_here
+
+    def is_jump(self, record: FeedRecord) -> bool:
+        """⚠ Whether the record's generation began unread: the topic was made again, and is read from the middle."""
+        if self._generation == 0 or record.generation <= self._generation:
+            return False
+        return not (self._has_ended and record.generation == self._generation + 1)
+
+    def begin_again(self) -> None:
+        """From the first record of the partition, whatever its generation."""
+        self._generation, self._has_ended = 0, False
+
+    def note(self, offset: int, record: FeedRecord) -> None:
+        """All of that record was given out."""
+        self.offset = offset + 1
+        self._generation, self._has_ended = record.generation, record.type == RecordType.END
+        if record.type == RecordType.PURGED:
+            self._positions.pop(record.pointer, None)
+
+    def note_change(self, change: Change) -> None:
+        self.note_position(change.pointer, change.seq, change.entry_id)
+
+    def note_position(self, pointer: str, seq: int, entry_id: str) -> None:
+        self._positions.pop(pointer, None)
+        self._positions[pointer] = KafkaPosition(seq, bytes.fromhex(entry_id), self.chains.generation(pointer))
+
+    def text(self) -> str:
+        positions = {
+            pointer: msgspec.structs.replace(
+                position, generation=self.chains.generation(pointer), proof=self.chains.proof(pointer)
+            )
+            for pointer, position in self._positions.items()
+        }
+        return positions_text(KeptPositions(self._generation, self._has_ended, self._is_complete, positions))

@@ -1,0 +1,73 @@
+"""Reads from the progress topic which generation began anew last, and the published head of every pointer."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+
+import msgspec
+from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
+
+from headwater.consumers.kafka.kafka_source import KafkaSource
+from headwater.consumers.kafka.kafka_topics import administering
+from headwater.schemas.errors import KafkaUnavailable
+from headwater.schemas.kafka_records import GENERATION_KEY, GenerationEnd, Progress
+
+POLL_MS = 200
+
+
+async def read_begins(source: KafkaSource, topic: str) -> int:
+    """⚠ Records of earlier generations are of a history that has ended. 1 while no generation has followed the first."""
+    begins = 1
+    async for record in _records(source, (await _partitions(source, topic))[:1]):
+        if record.key == GENERATION_KEY and record.value is not None:
+            begins = max(begins, msgspec.json.decode(record.value, type=GenerationEnd).begins)
+    return begins
+
+
+async def read_heads(source: KafkaSource, topic: str) -> dict[str, Progress]:
+    """By pointer: what was published of the history that is published now, at least."""
+    partitions = await _partitions(source, topic)
+    if not partitions:
+        raise KafkaUnavailable(f"there is no progress topic beside {topic}.", remedy="Let the publisher run, then try again.")
+    begins, heads = 1, dict[bytes, Progress]()
+    async for record in _records(source, partitions):
+        if record.key == GENERATION_KEY and record.value is not None:
+            begins = max(begins, msgspec.json.decode(record.value, type=GenerationEnd).begins)
+        elif record.value is None:
+            heads.pop(record.key, None)
+        else:
+            heads[record.key] = msgspec.json.decode(record.value, type=Progress)
+    return {head.pointer: head for head in heads.values() if head.generation >= begins}
+
+
+async def _partitions(source: KafkaSource, commits_topic: str) -> list[TopicPartition]:
+    """None if the topic is not there."""
+    topic = commits_topic.removesuffix(".commits") + ".progress"
+    async with administering(source) as admin:
+        if topic not in await admin.list_topics():
+            return []
+        (described,) = await admin.describe_topics([topic])
+    return [TopicPartition(topic, number) for number in range(len(described["partitions"]))]
+
+
+async def _records(source: KafkaSource, partitions: Sequence[TopicPartition]) -> AsyncIterator[ConsumerRecord]:
+    """All that is committed now."""
+    if not partitions:
+        return
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=source.bootstrap,
+        isolation_level="read_committed",
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        **source.client,
+    )
+    await consumer.start()
+    try:
+        consumer.assign(partitions)
+        ends = await consumer.end_offsets(partitions)
+        while any([await consumer.position(one) < end for one, end in ends.items()]):
+            for records in (await consumer.getmany(timeout_ms=POLL_MS)).values():
+                for record in records:
+                    yield record
+    finally:
+        await consumer.stop()
