@@ -18,7 +18,7 @@ from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock
 from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
 from headwater.persistence.rows import SYSTEM_REALM, MutableRow
-from headwater.schemas.errors import OutcomeUnknown, StoreRefused, StoreUnavailable
+from headwater.schemas.errors import OutcomeUnknown, StoreRefused, StoreRestored, StoreUnavailable
 
 INCARNATION_TYPE = "store-incarnation"
 _KEY = "store"
@@ -86,7 +86,7 @@ def replace_incarnation(backend: Backend, clock: Clock, seen: Incarnation | None
                 return there
         try:
             _write(backend, before, wanted, clock.now_micros())
-        except OutcomeUnknown:
+        except (OutcomeUnknown, StoreRestored):  # the backend refuses the first write into other data, whatever it is
             clock.sleep(_ASK_SECONDS)
     raise OutcomeUnknown("the store's new incarnation was neither seen written nor refused.", remedy="Try again.")
 

@@ -94,8 +94,6 @@ class RestoreWatch:
             if now >= self._check_at:
                 self._check_at = now + int(CHECK_SECONDS * MICROS)
                 self.check()
-        except StoreRestored:
-            self.replaced()
         except (StoreUnavailable, StoreRefused, OutcomeUnknown):
             return
         finally:
@@ -103,6 +101,12 @@ class RestoreWatch:
 
     def check(self) -> None:
         """Look now."""
+        try:
+            self._look()
+        except StoreRestored:
+            self.replaced()
+
+    def _look(self) -> None:
         with self._checking:
             known = self.incarnation
             there = read_incarnation(self._backend)
@@ -117,10 +121,12 @@ class RestoreWatch:
         """The backend says that its data are not those of before. Another process may have noticed first."""
         with self._checking:
             epoch = self.epoch
-            try:
-                self.check()
-            except StoreUnavailable as unavailable:
-                _log.warning("the store cannot be looked at after a restore: %s", unavailable)
+            for _ in range(2):  # a backend may say so once for reading and once for writing
+                try:
+                    self._look()
+                    break
+                except StoreUnavailable as unavailable:
+                    _log.info("the store cannot be looked at after a restore: %s", unavailable)
             if self.epoch == epoch:
                 self._begin(self.incarnation, forget=True)
 

@@ -7,7 +7,8 @@ from functools import partial
 from headwater.persistence.backend import Backend
 from headwater.persistence.clock import SystemClock
 from headwater.persistence.coordination.incarnation import ensure_incarnation, read_incarnation, replace_incarnation
-from tests.support.fixtures.contract_rows import in_threads
+from headwater.persistence.coordination.restored_store import announce_restored
+from tests.support.fixtures.contract_rows import in_threads, pointer
 
 
 def test_all_who_open_a_store_find_one_incarnation(backend: Backend, other_backend: Backend) -> None:
@@ -29,3 +30,16 @@ def test_of_many_who_notice_a_restore_one_writes_the_new_incarnation(backend: Ba
 
 def test_what_the_database_says_of_its_copy_stays_while_nothing_is_replaced(backend: Backend, other_backend: Backend) -> None:
     assert backend.data_identity() == other_backend.data_identity() == backend.data_identity()
+
+
+def test_what_was_prepared_before_a_restore_was_announced_does_not_land(backend: Backend, realm: str) -> None:
+    """Also onto a pointer that the restore has left as it was: what the commit refers to may be gone."""
+    before, held = ensure_incarnation(backend, SystemClock()), pointer(7)
+    backend.add_name(realm, "main")
+    assert backend.reserve_pointer(realm, "main", held)
+    done = announce_restored(backend, SystemClock(), "back to last night")
+    assert (done.incarnation.id != before.id, done.incarnation.reason) == (True, "back to last night")
+    assert done.pointers >= 1
+    assert not backend.cas_pointer(realm, "main", held, pointer(8))
+    there = backend.read_pointer(realm, "main")
+    assert there is not None and (there.head, there.seq, there.floor) == (held.head, held.seq, held.floor)

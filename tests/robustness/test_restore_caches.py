@@ -1,0 +1,128 @@
+"""A process that runs through a restore serves nothing from memory that the restored store does not hold. SQLite, for speed."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import headwater
+from headwater import Headwater, IcebergTable, Put
+from headwater.embedded import CatalogHandle
+from headwater.persistence.coordination.restore_watch import SETTLE_SECONDS
+from headwater.persistence.ids.snowflake import id_time_micros
+from headwater.schemas.cursor import Position
+from headwater.schemas.errors import CatalogNotFound, CursorReset
+from headwater.schemas.filters import NO_FILTER
+from headwater.service.auth.rights.realm_rights import RealmRights
+from headwater.service.operations.realm_feeds import RealmFeeds
+
+
+class Restorable:
+    """A store with a catalog `lake`, a process that runs, and others that come and go."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path, self._backup = folder / "lake.db", folder / "backup.db"
+        self.running = headwater.open(self.url, create=True)
+        self.lake: CatalogHandle = self.running.ensure_realm().ensure_catalog("lake")
+        self.lake.branch().commit(put("first"))
+        _copy(self._path, self._backup)
+
+    @property
+    def url(self) -> str:
+        return f"sqlite:///{self._path}"
+
+    def restore(self) -> None:
+        _copy(self._backup, self._path)
+
+    def other(self) -> Headwater:
+        return headwater.open(self.url)
+
+
+def put(key: str) -> list[Put]:
+    return [Put((key,), IcebergTable(f"s3://lake/{key}"))]
+
+
+def _copy(source: Path, target: Path) -> None:
+    with closing(sqlite3.connect(source, timeout=60)) as one, closing(sqlite3.connect(target, timeout=60)) as two:
+        one.backup(two)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Restorable]:
+    made = Restorable(tmp_path)
+    yield made
+    made.running.close()
+
+
+def test_catalogs_and_rights_that_were_read_before_are_not_served_for_others_of_the_same_number(store: Restorable) -> None:
+    feeds = RealmFeeds(store.running.store, encoded_bytes_max=1_000_000)
+    feed = feeds.require("default")
+    rights = RealmRights(feed.kernel, feed.watch)
+    store.running.realm().create_catalog("lost")
+    assert feed.read_catalog("lost").name == "lost" and feed.known_catalog("lost") is not None
+    number = feed.read_catalog("lost").id
+    assert feed.read_catalog_name(number) == "lost"
+    assert rights.principal("nobody") is None
+    store.restore()
+    with store.other() as other:
+        other.realm().create_catalog("other")
+    store.running.store.restores.check()
+    assert feed.watch.head("catalogs").seq == feed.watch.head("catalogs").row.seq
+    assert feed.known_catalog("lost") is None
+    with pytest.raises(CatalogNotFound):
+        feed.read_catalog("lost")
+    assert feed.read_catalog("other").name == "other"
+    assert feed.known_catalog_name(number) is None
+    feeds.close()
+
+
+def test_pages_that_were_encoded_before_are_not_served_for_others_of_the_same_number(store: Restorable) -> None:
+    feeds = RealmFeeds(store.running.store, encoded_bytes_max=1_000_000)
+    pages, pointer = feeds.require("default").pages, store.lake.branch().pointer
+    store.lake.branch().commit(put("lost"))
+    at = {pointer: Position(2, b"")}
+    (lost,) = pages.read(at, 10, NO_FILTER).entries
+    store.restore()
+    with store.other() as other:
+        other.realm().catalog("lake").branch().commit(put("other"))
+        other.realm().catalog("lake").branch().commit(put("more"))
+    store.running.store.restores.check()
+    found = pages.from_memory(at, 1, NO_FILTER) or pages.read(at, 1, NO_FILTER)
+    assert [entry.seq for entry in found.entries] == [3]
+    assert found.entries[0].entry_id != lost.entry_id and b"other" in found.entries[0].json
+    with pytest.raises(CursorReset):
+        pages.read({pointer: Position(3, lost.entry_id)}, 10, NO_FILTER)
+    feeds.close()
+
+
+def test_a_node_that_was_leased_in_lost_history_makes_no_more_ids(store: Restorable) -> None:
+    """The restored rows do not know the lease: another process may take the node at once."""
+    running = store.running.store
+    store.lake.branch().commit(put("lost"))
+    ids = running._ids
+    assert ids is not None
+    held = ids.lease
+    store.restore()
+    running.restores.check()
+    assert ids.lease is None, "given up with the restore"
+    store.lake.branch().commit(put("after"))
+    (first,) = running.take(1)
+    assert ids.lease is not None and held is not None and ids.lease.holder != held.holder
+    settled = running.restores.incarnation.since + int(SETTLE_SECONDS * 1_000_000)
+    assert id_time_micros(first) >= settled - 1_000
+
+
+def test_a_process_that_only_waits_is_woken_and_told(store: Restorable) -> None:
+    """A follower at a lost entry: with the very number of another entry it gets a reset, not the entry behind it."""
+    store.lake.branch().commit(put("lost"))
+    feed, pointer = store.running.realm().feed, store.lake.branch().pointer
+    at = feed.page(pointer, Position(0, b"")).last
+    store.restore()
+    with store.other() as other:
+        other.realm().catalog("lake").branch().commit(put("other"))
+    with pytest.raises(CursorReset):
+        feed.page(pointer, at, wait_seconds=60.0)
