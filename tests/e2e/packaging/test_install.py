@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -157,11 +158,14 @@ def test_protobuf_alone_has_its_codec(environment: Install) -> None:
     environment("protobuf").execute("import headwater.schemas.protobuf.protobuf_codec").succeeded()
 
 
-def test_spark_alone_has_its_sources(environment: Install) -> None:
-    """Jobs themselves run in tests/e2e/spark, in an environment with everything."""
+def test_spark_alone_has_its_sources_and_in_a_soak_run_sweeps(environment: Install) -> None:
+    """Jobs run in tests/e2e/spark too, in an environment with everything."""
+    here = environment("spark")
     modules = "spark.session sources.log_source sources.rows_source sources.kafka_changes spark_jobs.retained_job"
-    code = "\n".join(f"import headwater.streaming.{module}" for module in modules.split())
-    environment("spark").execute(code).succeeded()
+    here.execute("\n".join(f"import headwater.streaming.{module}" for module in modules.split())).succeeded()
+    if os.environ.get("HEADWATER_SOAK"):
+        make_lake(here, "sqlite:///lake.db")
+        here.headwater("--store", "sqlite:///lake.db", "maintain", "sweep", "--spark", "--dry-run").succeeded()
 
 
 def test_live_views_need_faust_alone(environment: Install) -> None:
