@@ -61,11 +61,11 @@ def _measure(kind: str, lake: CatalogHandle, seconds: float) -> Iterator[Measure
         yield Measure("merge", kind, f"after {before} merges", 1_000 * on_core / SAMPLES, "ms of CPU each")
     commit = _committing(lake)
     yield Measure("merge", kind, "1 client commits, nobody else", rate(commit, seconds), "commits/s")
-    for beside, work in (("merge", _merging), ("commit", _committing)):
+    for beside, work in OTHERS.items():
         done_beside, commits = _beside([work(lake) for _ in range(CLIENTS_BESIDE)], commit, seconds)
         name = f"1 client commits, {CLIENTS_BESIDE} others {beside}"
         yield Measure("merge", kind, name, commits, "commits/s")
-        yield Measure("merge", kind, name, done_beside, f"{beside}s/s of the others")
+        yield Measure("merge", kind, name, done_beside, "done/s by the others")
 
 
 def _beside(others: Sequence[Work], work: Work, seconds: float) -> tuple[float, float]:
@@ -99,8 +99,16 @@ def _committing(lake: CatalogHandle) -> Work:
     return commit
 
 
-def _merging(lake: CatalogHandle) -> Work:
-    """Merges branches that were made before, so that nothing but merges is beside."""
+def _publishing(lake: CatalogHandle) -> Work:
+    def publish() -> int:
+        lake.merge(_job(lake))
+        return 1
+
+    return publish
+
+
+def _merging_old_branches(lake: CatalogHandle) -> Work:
+    """Of branches that were all made before the first of them was merged: the dearest merges there are."""
     jobs = [_job(lake) for _ in range(JOBS_OF_A_CLIENT)]
 
     def merge() -> int:
@@ -117,6 +125,13 @@ def _job(lake: CatalogHandle) -> str:
     number = next(_numbers)
     lake.create_branch(f"job-{number}").commit([put(TABLES + number)])
     return f"job-{number}"
+
+
+OTHERS: dict[str, Callable[[CatalogHandle], Work]] = {
+    "commit": _committing,
+    "make a branch, commit and merge": _publishing,
+    "merge old branches": _merging_old_branches,
+}
 
 
 def _large_head(context: Context) -> Iterator[Measure]:

@@ -25,7 +25,7 @@ from headwater.producer.content.snapshots import Snapshots
 from headwater.producer.history.lineage import Lineage
 from headwater.producer.merging.apply_changes import MergeRules
 from headwater.producer.merging.changed_keys import ChangedKey, changed_keys
-from headwater.producer.merging.merge import MergePreview, MergeRequest
+from headwater.producer.merging.merge import MergePreview, MergeRequest, commit_merge
 from headwater.producer.merging.transplant import TransplantRequest
 from headwater.producer.pointer_names import ReferenceType
 from headwater.producer.references.references import Reference, ReferencePage
@@ -228,9 +228,10 @@ class CatalogHandle:
 
     def _commit(self, into: str | None, request: MergeRequest | TransplantRequest) -> CommitResult:
         pointer = self.branch(into).pointer
+        kernel = self.realm.kernel
         if isinstance(request, MergeRequest):
-            request.prepare(pointer)
-        return commit_result(self.realm.kernel, self.realm.kernel.committer.commit(pointer, request))
+            return commit_result(kernel, commit_merge(kernel, pointer, request))
+        return commit_result(kernel, kernel.committer.commit(pointer, request))
 
     def _draft(self, into: str | None) -> Draft:
         kernel, pointer = self.realm.kernel, self.branch(into).pointer

@@ -27,9 +27,9 @@ from headwater.schemas.errors import MergeBaseExpired, ObjectNotFound
 BROUGHT_SEGMENTS_MAX = 32
 """A merge that brings more says so by None; whoever needs to know reads the source's history."""
 STEPS_FOR_BROUGHT_MAX = 128
-STEPS_AT_ONCE = 128
+STEPS_AT_ONCE = 32
 REST_SECONDS = 0.000_05
-"""A long search lets others have the interpreter about every millisecond: commits would wait 5 ms at each of their steps."""
+"""A long search gives up the interpreter several times a millisecond; else commits would wait 5 ms at each of their steps."""
 
 
 class AncestrySegment(NamedTuple):

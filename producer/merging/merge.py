@@ -11,6 +11,7 @@ import threading
 import msgspec
 
 from headwater.persistence.commit.draft import Draft, Plan
+from headwater.persistence.commit.lane import CommitOutcome
 from headwater.persistence.index import encode_key
 from headwater.persistence.log.log_entry import LogRecord, StoredSource, place_of
 from headwater.persistence.store import RealmKernel
@@ -31,8 +32,21 @@ from headwater.schemas.change import Kind
 from headwater.schemas.entry_ids import EMPTY
 from headwater.schemas.errors import HeadwaterError, MergeBaseExpired, ObjectNotFound, OutcomeUnknown, StoreUnavailable
 
-_SEARCHING = threading.Lock()
-"""One search at a time in a process: several would not be faster under one interpreter, but commits would wait for all."""
+TURN_SECONDS_MAX = 1.0
+_TURNS = [threading.Lock() for _ in range(64)]
+
+
+def commit_merge(kernel: RealmKernel, pointer: str, request: MergeRequest) -> CommitOutcome:
+    """One merge into a branch at a time in a process: several would not be faster under one interpreter, would have to be
+    prepared again behind each other, and commits would wait for all of them. Whoever has waited long goes on nevertheless."""
+    turn = _TURNS[hash((kernel.realm, pointer)) % len(_TURNS)]
+    is_mine = turn.acquire(timeout=TURN_SECONDS_MAX)
+    try:
+        request.prepare(pointer)
+        return kernel.committer.commit(pointer, request)
+    finally:
+        if is_mine:
+            turn.release()
 
 
 class MergePreview(msgspec.Struct, frozen=True):
@@ -87,9 +101,7 @@ class MergeRequest:
         walk = self._kernel.walk
         try:
             target = walk.header(row.head)
-            with _SEARCHING:
-                shared = shared_history(walk, target, self._source)
-            self._prepared = self._prepare(target, shared)
+            self._prepared = self._prepare(target, shared_history(walk, target, self._source))
         except (StoreUnavailable, OutcomeUnknown):
             raise
         except HeadwaterError:

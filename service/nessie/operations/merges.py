@@ -10,7 +10,7 @@ from headwater.persistence.commit.draft import Draft, Plan
 from headwater.persistence.log.log_entry import LogRecord, parent
 from headwater.producer.commits.commit_meta import CommitMeta
 from headwater.producer.merging.apply_changes import AppliedChanges, KeyOutcome, MergeRules
-from headwater.producer.merging.merge import MergePreview, MergeRequest
+from headwater.producer.merging.merge import MergePreview, MergeRequest, commit_merge
 from headwater.producer.merging.transplant import TransplantRequest
 from headwater.schemas.entry_ids import EMPTY
 from headwater.schemas.errors import CommitConflict
@@ -89,9 +89,9 @@ def run(view: CatalogView, branch: Effective, request: WatchedMerge | WatchedTra
             tried = request.preview(view.draft(branch.pointer))
             for brought in [tried.brought] if isinstance(tried, MergePreview) else tried:
                 brought.raise_conflicts()
+        elif isinstance(request, WatchedMerge):
+            landed = commit_merge(view.kernel, branch.pointer, request).logged
         else:
-            if isinstance(request, WatchedMerge):
-                request.prepare(branch.pointer)
             landed = view.kernel.committer.commit(branch.pointer, request).logged
     except CommitConflict as conflict:
         refusal = conflict

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import pytest
 
@@ -101,3 +102,14 @@ def test_a_merge_is_later_than_its_source_whatever_the_clocks_say(lake: Lake) ->
     lake.put("later", on="later")
     merge(lake, "later")
     assert lake.kernel.committer.commit(lake.pointer("main"), prepared(lake, "dev")).logged is None
+
+
+def test_a_merge_does_not_wait_for_ever_for_another_one_into_its_branch(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merging, "TURN_SECONDS_MAX", 0.01)
+    resolved = lake.refs.resolve("dev")
+    request = MergeRequest(lake.kernel, resolved.logged, resolved.pointer, META)
+    with ExitStack() as held:
+        for turn in merging._TURNS:
+            held.enter_context(turn)
+        assert merging.commit_merge(lake.kernel, lake.pointer("main"), request).logged is not None
+    assert not any(turn.locked() for turn in merging._TURNS)
