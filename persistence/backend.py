@@ -1,4 +1,4 @@
-"""The SPI: rows enter, rows leave, one compare-and-swap decides. All that a database must be able to do, and nothing more.
+"""The SPI: everything that a database must be able to do, and nothing more. One compare-and-swap decides.
 
 Semantics (retries, batching, log, index, fences) live above, once. An implementation is thread-safe, keeps no state but its
 connections, and answers every call in one of four ways: the result; `StoreUnavailable` (surely not applied, may be tried

@@ -1,4 +1,4 @@
-"""Records of several partitions enter; they leave generation by generation. Does no I/O.
+"""Orders records of several partitions generation by generation. Does no I/O.
 
 When a topic gets more partitions, pointers move to other ones. ⚠ What comes later of a pointer must not be taken before what is
 left of it in its old partition: it would look like a gap, or, worse, like the place where the pointer begins.

@@ -1,4 +1,4 @@
-"""The topic that a reader follows enters; an error leaves when the realm was made again, or when the topic is gone."""
+"""Notices that a realm was created again, or that the topic that a reader follows is gone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A mutable row as it was read enters; its successor leaves, written only if nobody else has written in between.
+"""Replaces a mutable row only if nobody has written it since it was read.
 
 ⚠ A write whose answer was lost is looked up: the row that is there then says whether it landed.
 """

@@ -1,4 +1,4 @@
-"""An entry of a pointer's log enters; older entries leave: by number in O(log n) reads, by time, or a whole range in bulk.
+"""Walks a pointer's log backwards: by number in O(log n) reads, by time, or a whole range in bulk.
 
 The walk trusts nothing that it gives away with its id: the hash of an entry is computed before its id is told, once for as
 long as the entry is cached. Entries on the way are known by their numbers alone.

@@ -1,4 +1,4 @@
-"""A catalog and reference paths enter; the commits that they mean leave, with what is told of them as "effective reference"."""
+"""Resolves reference paths of a catalog to commits, and to the "effective reference" of responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A regular expression enters; what compiling it and matching a text with it may cost leaves. Pure.
+"""Bounds what compiling a regular expression and matching a text with it may cost. Pure.
 
 ⚠ A pattern is compiled each time it is met, and its repetitions are written out: `\\pL{200}` takes a tenth of a second. One
 step is about a third of a microsecond.
