@@ -44,6 +44,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         float,
         Meta(gt=0, description="How long the store is asked, in seconds, whether a commit without an answer has landed"),
     ] = 30.0
+    request_id_days: Annotated[
+        float, Meta(ge=7, le=3_650, description="How long the same request id is answered as before and never committed twice")
+    ] = 7.0
     poll_seconds: Annotated[
         float, Meta(gt=0, le=60, description="How soon commits of other processes are noticed, in seconds")
     ] = 0.1
@@ -90,10 +93,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     idempotency_wait_seconds: Annotated[
         float, Meta(ge=0, le=60, description="How long a second request waits for the first of its key, in seconds")
     ] = 10.0
-    idempotency_commit_rows: Annotated[
-        bool,
-        Meta(description="Whether keys of feed commits are kept as rows too, which costs two writes, not in the log alone"),
-    ] = False
     idempotency_gc_seconds: Annotated[float, Meta(gt=0, description="How often expired keys are looked for, in seconds")] = 60.0
     idempotency_gc_page: Annotated[int, Meta(ge=1, le=10_000, description="How many keys are read at once for that")] = 500
     idempotency_gc_batch: Annotated[int, Meta(ge=1, description="The most keys that one slice of it deletes")] = 5_000

@@ -21,6 +21,7 @@ from headwater.persistence.commit.retries import RetryPolicy
 from headwater.persistence.coordination.restore_watch import RestoreWatch
 from headwater.persistence.ids.id_generator import IdGenerator
 from headwater.persistence.ids.node_leases import LEASE_SECONDS, NodeLeases
+from headwater.persistence.log.committed_requests import KEPT_SECONDS
 from headwater.persistence.log.log_walk import LogWalk, has_entry
 from headwater.persistence.objects.cache import ObjectCache
 from headwater.persistence.objects.object_types import all_object_types
@@ -34,6 +35,8 @@ class StoreOptions(msgspec.Struct, frozen=True, kw_only=True):
     node_lease_seconds: int = LEASE_SECONDS
     durability: Literal["warn", "refuse"] = "warn"
     retries: RetryPolicy = RetryPolicy()
+    request_ids_kept_seconds: float = KEPT_SECONDS
+    """How long a request id that a caller brought along is found, after restarts and from other processes too."""
     poll_seconds: float = 0.1
     """How soon commits of other processes are noticed."""
 
@@ -62,6 +65,7 @@ class RealmKernel:
                 chance=random.Random(),  # noqa: S311 - spreads retries, keeps no secret
                 restores=store.restores,
                 moved=self._tell,
+                request_ids_kept_seconds=store.options.request_ids_kept_seconds,
             )
         )
 

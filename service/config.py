@@ -43,8 +43,6 @@ class ServeConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Where each worker publishes to Kafka beside the feed; None leaves that to `headwater publish`."""
     idempotency: IdempotencyOptions = IdempotencyOptions()
     idempotency_cleaning: CleaningOptions = CleaningOptions()
-    idempotency_commit_rows: bool = False
-    """Whether commits of the feed keep rows for their keys too."""
     usage: MeasuringOptions = MeasuringOptions()
     seed: bool = False
     """Fill the default realm with demo data, once."""

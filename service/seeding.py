@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 
+from headwater.persistence.log.committed_requests import RequestKey
 from headwater.persistence.realms.realms import Realms
 from headwater.persistence.store import RealmKernel, Store
 from headwater.producer.access.grants import catalog_grants
@@ -88,4 +89,4 @@ def _let_in(kernel: RealmKernel, catalog: Catalog) -> None:
 
 
 def _caller(what: str) -> CommitAuthor:
-    return CommitAuthor(AUTHOR, f"headwater.seed.{what}", "seed")
+    return CommitAuthor(AUTHOR, RequestKey(f"headwater.seed.{what}"))

@@ -26,6 +26,7 @@ def store_options(settings: Settings) -> StoreOptions:
         node_lease_seconds=settings.node_lease_seconds,
         durability=settings.durability,
         poll_seconds=settings.poll_seconds,
+        request_ids_kept_seconds=settings.request_id_days * 86_400,
         retries=RetryPolicy(
             attempts_max=settings.commit_attempts_max,
             seconds_max=settings.commit_retry_seconds,

@@ -17,6 +17,7 @@ from headwater.persistence.clock import Clock
 from headwater.persistence.commit.draft import Draft
 from headwater.persistence.commit.retries import RetryPolicy
 from headwater.persistence.coordination.realm_fence import read_realm_fence
+from headwater.persistence.log.committed_requests import KEPT_SECONDS, request_row
 from headwater.persistence.log.log_walk import LogWalk
 from headwater.persistence.objects.realm_objects import RealmObjects
 from headwater.persistence.rows import FENCE_CLOSED, ObjectRow, PointerRow
@@ -36,7 +37,14 @@ class Attempt:
     """One draft on its way into the store."""
 
     def __init__(
-        self, backend: Backend, realm: str, objects: RealmObjects, clock: Clock, policy: RetryPolicy, stats: AttemptStats
+        self,
+        backend: Backend,
+        realm: str,
+        objects: RealmObjects,
+        clock: Clock,
+        policy: RetryPolicy,
+        stats: AttemptStats,
+        request_ids_kept_seconds: float = KEPT_SECONDS,
     ) -> None:
         self._backend = backend
         self._realm = realm
@@ -44,6 +52,7 @@ class Attempt:
         self._clock = clock
         self._policy = policy
         self._stats = stats
+        self._request_ids_kept_micros = round(request_ids_kept_seconds * 1_000_000)
 
     def run(self, draft: Draft) -> PointerRow | None:
         """The row that was written, or None for lost. `OutcomeUnknown` when time runs out before it is clear which."""
@@ -56,8 +65,9 @@ class Attempt:
         created_at = max(self._clock.now_micros(), fence)
         rows = self._objects.strong_rows(draft.new_objects, created_at)
         self._write_spilled(draft, created_at)
+        requests = [request_row(request, created_at + self._request_ids_kept_micros) for request in draft.requests]
         moved = _moved(row, draft, fence)
-        if not self._lands(draft, row, moved, rows):
+        if not self._lands(draft, row, moved, [*rows, *requests]):
             self._stats.lost += 1
             return None
         self._objects.written(draft.new_objects, [[encoded] for encoded in rows])

@@ -13,6 +13,7 @@ import msgspec
 
 from headwater.persistence.clock import Clock
 from headwater.persistence.index import DIRECTORY, STRIPE, Index, IndexObject, IndexRoot, IndexValue, Stripe, encode_key, flush
+from headwater.persistence.log.committed_requests import CommittedRequest
 from headwater.persistence.log.head import Head, Tail, apply_operations, as_index_objects, tail_of
 from headwater.persistence.log.jump_links import NO_LINK, JumpLink
 from headwater.persistence.log.log_entry import (
@@ -119,6 +120,8 @@ class Draft:
         self.pointer = pointer
         self.head = head
         self.entries: list[LogRecord] = []
+        self.requests: list[CommittedRequest] = []
+        """Those that callers may send again."""
         self.new_objects: list[NewObject[Any]] = []
         """What fits one row each and is written in the step that commits."""
         self.spilled: list[NewObject[Any]] = []

@@ -3,7 +3,7 @@
 A lane takes everything that waits, applies request after request to the head that it holds in memory, writes the new objects
 in one batch and moves the pointer once. A request that the head refuses fails alone.
 ⚠ A negative answer is given only against a head that this batch's CAS confirmed or that was read strongly after the request
-came. ⚠ Before a request is applied again, it is looked for in the log by its request id.
+came. ⚠ A request whose id its caller brought along is looked for before it is planned.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Protocol
 
@@ -25,8 +25,10 @@ from headwater.persistence.commit.draft import Draft, IdAllocator, Plan
 from headwater.persistence.commit.linger import Linger
 from headwater.persistence.commit.prefetch import Prefetch
 from headwater.persistence.commit.replies import Reply
+from headwater.persistence.commit.request_search import RequestSearch, check_same
 from headwater.persistence.commit.retries import RetryPolicy
 from headwater.persistence.coordination.restore_watch import RestoreWatch
+from headwater.persistence.log.committed_requests import KEPT_SECONDS, CommittedRequest
 from headwater.persistence.log.head import Head, load_head
 from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.log.log_walk import LogWalk, has_entry
@@ -36,8 +38,10 @@ from headwater.schemas.errors import (
     CommitOutcomeUnknown,
     CommitRetriesExhausted,
     HeadwaterError,
+    IdempotencyKeyReused,
     InvalidInput,
     LaneFull,
+    ObjectNotFound,
     OutcomeUnknown,
     StoreRestored,
     StoreUnavailable,
@@ -45,7 +49,6 @@ from headwater.schemas.errors import (
 
 BATCH_REQUESTS_MAX = 256
 WAITING_REQUESTS_MAX = 10_000
-REMEMBERED_REQUESTS_MAX = 10_000
 BATCHES_IN_A_ROW_MAX = 8
 """Then another lane may have the thread: lanes that never rest must not keep the others from theirs."""
 MICROS = 1_000_000
@@ -63,6 +66,11 @@ class CommitRequest(Protocol):
     def request_id_is_callers(self) -> bool:
         """Whether the caller brought the id along, so that the same request may have come before."""
 
+    @property
+    def fingerprint(self) -> bytes:
+        """A digest of all that the request asks for, empty if its caller answers for that: an id that comes again with
+        another one is refused."""
+
     def plan(self, draft: Draft) -> Plan | Iterator[Plan] | None:
         """What to append; None for nothing to do; raises what the head refuses. An iterator gives several entries, all or
         none, and sees the draft move on to each before it is asked for the next."""
@@ -75,7 +83,7 @@ class CommitOutcome(msgspec.Struct, frozen=True, gc=False):
     head_seq: int
     head_commit: bytes
     replayed: bool = False
-    """The entry was there already, under the same request id."""
+    """The request was committed before, under the same request id, as `head_seq`; its entry is None if it has expired since."""
 
 
 class LaneStats(AttemptStats):
@@ -101,8 +109,8 @@ class LaneContext(msgspec.Struct, frozen=True):
     restores: RestoreWatch
     moved: Callable[[str, Draft], None] | None = None
     """Told of every batch that landed, before anyone is answered."""
-    lookback_entries: int = 1_000
-    """How far a lane that starts cold looks back for request ids that callers bring along."""
+    request_ids_kept_seconds: float = KEPT_SECONDS
+    """How long a request id that a caller brought along is found."""
 
 
 class PendingRequest(msgspec.Struct):
@@ -121,11 +129,7 @@ class Lane:
         self._lock = threading.Lock()
         self._running = False
         self._held: Head | None = None
-        self._remembered: OrderedDict[str, bytes] = OrderedDict()
-        """Entry ids by request id: entries themselves would hold gigabytes for a thousand lanes."""
-        self._looked_to: int | None = None
-        """Newest seq whose request id was looked at; it stays when the head is forgotten, so that no entry is passed over."""
-        self._looked_back = False
+        self._search = RequestSearch(context.objects, pointer)
         self._epoch = context.restores.epoch
         self._stored_seq, self._stored_id = 0, b""
         """The newest entry that was read from the store or has landed there."""
@@ -183,19 +187,22 @@ class Lane:
     def _commit(self, batch: list[PendingRequest]) -> None:
         self._context.restores.check_if_due()
         tries = RetryBudget(self._context, since=batch[0].since)
-        head, fresh, reserved = self._head_to_begin_with(batch), False, False
+        callers_ids = [waiting.request.request_id for waiting in batch if waiting.request.request_id_is_callers]
+        head, fresh, reserved = None if self._contention.stepped_back else self._held, False, False
         while True:
             fault: StoreUnavailable | None = None
             try:
                 if self._forgets():
                     head = None
                 if head is None:
-                    head, fresh = self._read_head(batch), True
+                    head, fresh = self._read_head(), True
                 if head.row is not None and head.row.fence == FENCE_CLOSED:
                     if fresh:
                         return self._refuse(batch, closed(self._context.realm, self.pointer))
                     head = None
                     continue
+                if callers_ids:
+                    self._search.look_up(callers_ids, head)
                 began = self._context.clock.now_micros()
                 draft = Draft(self.pointer, head, self._context.objects, self._context.ids, self._context.clock)
                 self._prefetch.prepare([waiting.request for waiting in batch], draft)
@@ -229,8 +236,7 @@ class Lane:
         for waiting in batch:
             request_id = waiting.request.request_id
             if request_id in appended:
-                self.stats.replayed += 1
-                answers.append(msgspec.structs.replace(appended[request_id], replayed=True))
+                answers.append(self._doubled(waiting.request, appended[request_id], draft))
                 continue
             answer = self._apply(waiting.request, draft)
             if isinstance(answer, CommitOutcome) and answer.logged is not None:
@@ -238,31 +244,55 @@ class Lane:
             answers.append(answer)
         return answers
 
+    def _doubled(self, request: CommitRequest, first: CommitOutcome, draft: Draft) -> CommitOutcome | Exception:
+        for drafted in draft.requests:
+            if drafted.request_id == request.request_id:
+                try:
+                    check_same(drafted, request.fingerprint)
+                except IdempotencyKeyReused as reused:
+                    return reused
+        self.stats.replayed += 1
+        return msgspec.structs.replace(first, replayed=True)
+
     def _apply(self, request: CommitRequest, draft: Draft) -> CommitOutcome | Exception:
         """Append the request to the draft, or say why not."""
-        entry_id, untouched = self._remembered.get(request.request_id), draft.savepoint()
+        untouched = draft.savepoint()
         logged: LogRecord | None = None
         try:
-            if entry_id is not None:
-                return self._replayed(entry_id)
+            if request.request_id_is_callers:
+                before = self._search.committed(request.request_id, request.fingerprint)
+                if before is not None:
+                    return self._replayed(before)
             planned = request.plan(draft)
             for plan in (planned,) if isinstance(planned, Plan) else planned or ():
                 logged = draft.add(plan, request.request_id)
+        except CommitOutcomeUnknown as unknown:  # of the same request, sent before
+            return unknown
         except (StoreUnavailable, OutcomeUnknown):
             raise
         except Exception as refusal:  # whatever is wrong with a request, it fails alone
             draft.rollback_to(untouched)
             return refusal
+        if logged is not None and request.request_id_is_callers:
+            draft.requests.append(
+                CommittedRequest(
+                    self.pointer, request.request_id, request.fingerprint, logged.entry_id, logged.entry.seq, logged.commit
+                )
+            )
         return CommitOutcome(logged, draft.head.seq, draft.head.commit)
 
-    def _replayed(self, entry_id: bytes) -> CommitOutcome:
-        before = LogWalk(self._context.objects).load(entry_id)
+    def _replayed(self, before: CommittedRequest) -> CommitOutcome:
         self.stats.replayed += 1
-        return CommitOutcome(before, before.entry.seq, before.commit, replayed=True)
+        try:
+            logged = LogWalk(self._context.objects).load(before.entry_id)
+        except ObjectNotFound:  # its history has expired, and what it did is still known
+            logged = None
+        return CommitOutcome(logged, before.seq, before.commit, replayed=True)
 
     def _attempt(self) -> Attempt:
         context = self._context
-        return Attempt(context.backend, context.realm, context.objects, context.clock, context.policy, self.stats)
+        kept_seconds = context.request_ids_kept_seconds
+        return Attempt(context.backend, context.realm, context.objects, context.clock, context.policy, self.stats, kept_seconds)
 
     def _lands(
         self, batch: list[PendingRequest], answers: Sequence[CommitOutcome | Exception], draft: Draft, began: int
@@ -292,21 +322,16 @@ class Lane:
 
     # ── the head ────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _head_to_begin_with(self, batch: list[PendingRequest]) -> Head | None:
-        """The head that is held, unless it is likely that another process has moved it meanwhile."""
-        return None if self._contention.stepped_back or self._must_look_back(batch) else self._held
-
-    def _read_head(self, batch: list[PendingRequest]) -> Head:
-        """Strongly, and remember what others have committed since the last look."""
+    def _read_head(self) -> Head:
+        """Strongly."""
         head = self._load_head()
         if not self._goes_on(head):
             self._context.restores.went_back(f"{self.pointer} lacks entry {self._stored_seq}, which had landed")
             self._forgets()
             head = self._load_head()
-        self._stored_seq, self._stored_id = head.seq, head.entry_id
-        if self._looked_to is not None and head.seq > self._looked_to:
+        if self._stored_seq and head.seq > self._stored_seq:
             self._contention.met_others(self._context.clock.now_micros())
-        self._look_back(head, deep=self._must_look_back(batch))
+        self._stored_seq, self._stored_id = head.seq, head.entry_id
         self._held = head
         return head
 
@@ -327,41 +352,14 @@ class Lane:
         epoch = self._context.restores.epoch
         if self._epoch == epoch:
             return False
-        self._epoch, self._held, self._looked_to, self._looked_back = epoch, None, None, False
+        self._epoch, self._held = epoch, None
         self._stored_seq, self._stored_id = 0, b""
-        self._remembered.clear()
+        self._search.forget()
         return True
 
     def _is_newest(self, head: Head) -> bool:
         row = self._context.backend.read_pointer(self._context.realm, self.pointer)
         return row == head.row
-
-    # ── requests that came before ───────────────────────────────────────────────────────────────────────────
-
-    def _must_look_back(self, batch: list[PendingRequest]) -> bool:
-        """Whether a caller brings an id along that may be in the log from before this lane began."""
-        return not self._looked_back and any(waiting.request.request_id_is_callers for waiting in batch)
-
-    def _look_back(self, head: Head, *, deep: bool) -> None:
-        """⚠ Only along heads that were read from the store: an entry that is merely drafted proves nothing."""
-        if head.entry is None or head.row is None:
-            since = head.seq
-        elif deep:
-            since = head.row.floor - 1
-        else:
-            since = max(self._looked_to if self._looked_to is not None else head.seq, head.row.floor - 1)
-        count = min(head.seq - since, self._context.lookback_entries)
-        if count > 0:
-            walk = LogWalk(self._context.objects)
-            for logged in reversed(list(walk.backward(walk.header(head.entry_id), count))):
-                self._remember(logged)
-        self._looked_to = head.seq
-        self._looked_back = self._looked_back or deep
-
-    def _remember(self, logged: LogRecord) -> None:
-        self._remembered[logged.entry.request_id] = logged.entry_id
-        while len(self._remembered) > REMEMBERED_REQUESTS_MAX:
-            self._remembered.popitem(last=False)
 
     # ── answers ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -370,9 +368,8 @@ class Lane:
         self._stored_seq, self._stored_id = draft.head.seq, draft.head.entry_id
         self.stats.batches += 1
         self.stats.commits += len(draft.entries)
-        for logged in draft.entries:
-            self._remember(logged)
-        self._looked_to = draft.head.seq
+        for request in draft.requests:
+            self._search.remember(request)
         try:
             if self._context.moved is not None:
                 self._context.moved(self.pointer, draft)

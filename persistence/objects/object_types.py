@@ -29,6 +29,8 @@ class Life(enum.Enum):
     """Kept while it can be reached from a pointer; swept afterwards."""
     OWNED = "owned"
     """Lives and is swept with the object that names it."""
+    TIMED = "timed"
+    """Kept until the time that it has as `created_at`, whatever reaches it; swept afterwards."""
     MUTABLE = "mutable"
     """Has its own expiry; sweeps never touch it."""
 
@@ -77,6 +79,10 @@ class ObjectTypes:
     def find(self, name: str) -> ObjectType[msgspec.Struct] | None:
         """None for a type that nobody registered: such objects are carried as bytes, never purged, never a crash."""
         return self._by_name.get(name)
+
+    def timed(self) -> frozenset[str]:
+        """Types whose rows go by their time alone."""
+        return frozenset(name for name, known in self._by_name.items() if known.life is Life.TIMED)
 
     def names(self) -> list[str]:
         return sorted(self._by_name)

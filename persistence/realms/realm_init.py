@@ -60,6 +60,7 @@ class CreatePointer(msgspec.Struct, frozen=True, kw_only=True):
     author: str
     request_id: str = msgspec.field(default_factory=lambda: uuid.uuid4().hex)
     request_id_is_callers: bool = False
+    fingerprint: bytes = b""
 
     def plan(self, draft: Draft) -> Plan | None:
         if draft.head.entry is not None:

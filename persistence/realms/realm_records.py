@@ -6,6 +6,7 @@ import re
 
 import msgspec
 
+from headwater.persistence.log.committed_requests import RequestKey
 from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.realms.realm_states import RealmStatus, check_deletable, check_move
 from headwater.persistence.records.records import (
@@ -93,7 +94,7 @@ class RealmRecords:
         records = head_records(self._store.system, REALMS_POINTER)
         return [_realm(record) for record in records.page(after=(after,) if after else None, limit=limit)]
 
-    def create(self, name: str, request_id: str | None = None) -> Realm:
+    def create(self, name: str, request_id: str | RequestKey | None = None) -> Realm:
         check_realm_name(name)
         now = self._store.clock.now_micros()
         instance = f"{name}#{self._store.take(1)[0]:016x}"
@@ -127,11 +128,14 @@ class RealmRecords:
         except RecordChanged:
             raise busy(name) from None
 
-    def _commit(self, operation: RecordOperation, message: str, request_id: str | None = None) -> int:
+    def _commit(self, operation: RecordOperation, message: str, request_id: str | RequestKey | None = None) -> int:
         """The object id of the record that was written."""
         request = RecordsRequest(operations=[operation], author=self._author, message=message)
         if request_id is not None:
-            request = msgspec.structs.replace(request, request_id=request_id, request_id_is_callers=True)
+            key = request_id if isinstance(request_id, RequestKey) else RequestKey(request_id)
+            request = msgspec.structs.replace(
+                request, request_id=key.id, request_id_is_callers=True, fingerprint=key.fingerprint
+            )
         answer = self._store.system.committer.commit(REALMS_POINTER, request)
         self.last_entry = answer.logged
         return 0 if answer.logged is None else answer.logged.entry.operations[0].after_id

@@ -12,6 +12,7 @@ import msgspec
 
 from headwater.persistence.coordination.pointer_fences import fence_pointers
 from headwater.persistence.coordination.realm_fence import RealmFence, read_realm_fence, take_realm_fence
+from headwater.persistence.log.committed_requests import RequestKey
 from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.realms.realm_init import check_first_records, expected_principal, write_first_records
 from headwater.persistence.realms.realm_purge import PurgeCounts, purge_rows
@@ -102,7 +103,7 @@ class Realms:
 
     # ── coming to life ──────────────────────────────────────────────────────────────────────────────────────
 
-    def create(self, name: str, *, request_id: str | None = None) -> Realm:
+    def create(self, name: str, *, request_id: str | RequestKey | None = None) -> Realm:
         """Take the name; nothing else is written yet. Under the same request id it is the realm that was made before."""
         return self._records.create(name, request_id)
 

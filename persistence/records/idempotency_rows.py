@@ -38,6 +38,11 @@ class KeyedRequest(msgspec.Struct, frozen=True, kw_only=True):
         digest = hashlib.sha256(f"{len(self.principal)}:{self.principal}:{self.key}".encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
 
+    @property
+    def commit_fingerprint(self) -> bytes:
+        """What the commits of the request keep: the API, the method, the path and the body, in few bytes."""
+        return hashlib.sha256(self.route.encode() + b"\0" + self.fingerprint).digest()[:16]
+
 
 class StoredResponse(msgspec.Struct, frozen=True, array_like=True):
     status: int

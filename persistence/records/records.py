@@ -104,6 +104,7 @@ class RecordsRequest(msgspec.Struct, frozen=True, kw_only=True):
     headers: dict[str, str] = {}
     request_id: str = msgspec.field(default_factory=lambda: uuid.uuid4().hex)
     request_id_is_callers: bool = False
+    fingerprint: bytes = b""
 
     def plan(self, draft: Draft) -> Plan | None:
         _check_keys_differ(self.operations)

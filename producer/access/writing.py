@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from headwater.persistence.log.committed_requests import RequestKey
 from headwater.persistence.records.records import Expect, Expectation, Record, RecordOperation, RecordsRequest, Unchanged
 from headwater.persistence.store import RealmKernel
 from headwater.producer.commits.commit_meta import CommitMeta, check_meta, check_request_id
@@ -26,7 +27,7 @@ class WriteMeta(msgspec.Struct, frozen=True):
     author: str
     message: str = ""
     headers: dict[str, str] = {}
-    request_id: str | None = None
+    request_id: str | RequestKey | None = None
 
 
 class Mutation(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +54,7 @@ def commit_records(
 ) -> Mutation:
     """All or none, as one entry; nothing to do is no entry."""
     checked = check_meta(CommitMeta(meta.author, meta.message or message, meta.headers))
-    request_id, is_callers = check_request_id(meta.request_id)
+    request_id, is_callers, fingerprint = check_request_id(meta.request_id)
     request = RecordsRequest(
         operations=operations,
         author=checked.author,
@@ -61,6 +62,7 @@ def commit_records(
         headers=checked.headers,
         request_id=request_id,
         request_id_is_callers=is_callers,
+        fingerprint=fingerprint,
     )
     answer = kernel.committer.commit(pointer, request)
     logged = answer.logged
@@ -69,7 +71,7 @@ def commit_records(
         seq=answer.head_seq if logged is None else logged.entry.seq,
         entry_id="" if logged is None else logged.entry_id.hex(),
         time=0 if logged is None else logged.entry.time,
-        changed=logged is not None,
+        changed=logged is not None or answer.replayed,
         replayed=answer.replayed,
     )
 

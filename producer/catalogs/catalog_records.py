@@ -11,6 +11,7 @@ from enum import StrEnum
 import msgspec
 
 from headwater.persistence.commit.draft import Draft, Plan
+from headwater.persistence.log.committed_requests import RequestKey
 from headwater.persistence.records.records import Expect, Expectation, PutRecord, Record, RecordsRequest, RecordType
 from headwater.producer.commits.commit_meta import CommitMeta, check_request_id
 from headwater.schemas.change import KeyPath, Value
@@ -50,8 +51,8 @@ class Catalog(msgspec.Struct, frozen=True, kw_only=True):
 class BeginCatalog:
     """Takes the name and an id. Nothing to do where the same catalog was begun and not completed."""
 
-    def __init__(self, catalog: Catalog, meta: CommitMeta, request_id: str | None = None) -> None:
-        self.request_id, self.request_id_is_callers = check_request_id(request_id)
+    def __init__(self, catalog: Catalog, meta: CommitMeta, request_id: str | RequestKey | None = None) -> None:
+        self.request_id, self.request_id_is_callers, self.fingerprint = check_request_id(request_id)
         self._catalog = catalog
         self._meta = meta
         self._content_ids = uuid.uuid4().bytes, uuid.uuid4().bytes

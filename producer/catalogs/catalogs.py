@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from headwater.persistence.log.committed_requests import RequestKey
 from headwater.persistence.records.records import DeleteRecord, Expect, RecordOperation, RecordsRequest, Unchanged, head_records
 from headwater.persistence.store import RealmKernel
 from headwater.producer.catalogs.catalog_records import (
@@ -101,7 +102,7 @@ class Catalogs:
         default_branch: str = "main",
         properties: dict[str, str] | None = None,
         meta: CommitMeta,
-        request_id: str | None = None,
+        request_id: str | RequestKey | None = None,
     ) -> Catalog:
         """`CatalogExists` if it is there and complete. One that a crash left incomplete is completed, as it was begun."""
         check_catalog_name(name)
@@ -154,7 +155,7 @@ class Catalogs:
 
     # ── dropping ────────────────────────────────────────────────────────────────────────────────────────────
 
-    def drop(self, name: str, *, purge: bool = False, meta: CommitMeta, request_id: str | None = None) -> Catalog:
+    def drop(self, name: str, *, purge: bool = False, meta: CommitMeta, request_id: str | RequestKey | None = None) -> Catalog:
         """Marks only. Every pointer of the catalog gets its delete entry, so that no commit lands any more and every reader
         is told; after a crash in between `finish_drop` goes on."""
         found = self._find(name)
@@ -196,9 +197,9 @@ class Catalogs:
         return None if record is None else CatalogRead(catalog_of(record), record.object_id)
 
     def _write(
-        self, operations: Sequence[RecordOperation], meta: CommitMeta, message: str, request_id: str | None = None
+        self, operations: Sequence[RecordOperation], meta: CommitMeta, message: str, request_id: str | RequestKey | None = None
     ) -> None:
-        id, is_callers = check_request_id(request_id)
+        id, is_callers, fingerprint = check_request_id(request_id)
         request = RecordsRequest(
             operations=operations,
             author=meta.author,
@@ -206,6 +207,7 @@ class Catalogs:
             headers=meta.headers,
             request_id=id,
             request_id_is_callers=is_callers,
+            fingerprint=fingerprint,
         )
         self._kernel.committer.commit(CATALOGS, request)
 

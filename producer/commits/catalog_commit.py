@@ -14,6 +14,7 @@ import msgspec
 from headwater.persistence.commit.draft import Draft, Plan
 from headwater.persistence.commit.lane import CommitOutcome
 from headwater.persistence.index import Index, decode_key, encode_key
+from headwater.persistence.log.committed_requests import RequestKey
 from headwater.persistence.log.log_entry import LogRecord, change_of
 from headwater.persistence.reading.state import State
 from headwater.persistence.store import RealmKernel
@@ -29,7 +30,7 @@ from headwater.producer.commits.conflicts import (
     removed_keys,
     unexpected_hash,
 )
-from headwater.producer.commits.operations import CatalogOperation, PreparedOperations, prepare
+from headwater.producer.commits.operations import CatalogOperation, PreparedOperations, operations_fingerprint, prepare
 from headwater.producer.history.lineage import Lineage
 from headwater.producer.pointer_names import ReferenceType, parse_reference_pointer
 from headwater.schemas.change import COMMITTING_KINDS, Change, KeyPath, Kind, Op
@@ -67,12 +68,12 @@ class CatalogCommit:
         operations: Sequence[CatalogOperation] | PreparedOperations,
         meta: CommitMeta,
         *,
-        request_id: str | None = None,
+        request_id: str | RequestKey | None = None,
         expected_head: str | None = None,
         base_commit: str | None = None,
         skip_equal_puts: bool = False,
     ) -> None:
-        self.request_id, self.request_id_is_callers = check_request_id(request_id)
+        self.request_id, self.request_id_is_callers, self.fingerprint = check_request_id(request_id)
         self._kernel = kernel
         self._prepared = operations if isinstance(operations, PreparedOperations) else prepare(operations)
         self._meta = check_meta(meta)
@@ -82,6 +83,8 @@ class CatalogCommit:
         self._base: Mapping[KeyPath, HeadContent] | None = None
         if base_commit is None:
             _refuse_empty_reads(self._prepared)
+        if isinstance(request_id, str):
+            self.fingerprint = operations_fingerprint(self._prepared, meta.message)
 
     @property
     def keys_to_read(self) -> Iterable[bytes]:

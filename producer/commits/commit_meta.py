@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from headwater.persistence.log.committed_requests import RequestKey
 from headwater.producer.json_safety import check_text
 from headwater.producer.random_ids import random_bytes
 from headwater.schemas.errors import InvalidInput
@@ -43,8 +44,9 @@ def check_meta(meta: CommitMeta) -> CommitMeta:
     return meta
 
 
-def check_request_id(request_id: str | None) -> tuple[str, bool]:
-    """The id, and whether the caller brought it along."""
-    if request_id is None:
-        return random_bytes(16).hex(), False
-    return check_text(request_id, "request_id", REQUEST_ID_BYTES_MAX, blank=False), True
+def check_request_id(request: str | RequestKey | None) -> tuple[str, bool, bytes]:
+    """The id, whether the caller brought it along, and the fingerprint of the request."""
+    if request is None:
+        return random_bytes(16).hex(), False, b""
+    key = request if isinstance(request, RequestKey) else RequestKey(request)
+    return check_text(key.id, "request_id", REQUEST_ID_BYTES_MAX, blank=False), True, key.fingerprint

@@ -5,6 +5,7 @@ Every check that needs no head is made here, on the caller's thread, once, howev
 
 from __future__ import annotations
 
+import hashlib
 import uuid
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
@@ -94,6 +95,16 @@ class PreparedOperations(msgspec.Struct, frozen=True, gc=False):
     operations: tuple[Prepared, ...]
     encoded: dict[KeyPath, bytes]
     """Every key that an operation names, with its encoding."""
+
+
+def operations_fingerprint(prepared: PreparedOperations, message: str) -> bytes:
+    """What a commit asks for, whoever prepares it: the same commit sent again has the same one. Content ids that were chosen
+    here are no part of it."""
+    asked = [
+        (one.op, one.key, one.from_key, one.content, one.content_id if one.content_id_is_callers else b"")
+        for one in prepared.operations
+    ]
+    return hashlib.sha256(msgspec.msgpack.encode((message, asked), order="deterministic")).digest()[:16]
 
 
 def prepare(operations: Sequence[CatalogOperation], new_content_id: NewContentId | None = None) -> PreparedOperations:

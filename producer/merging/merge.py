@@ -13,6 +13,7 @@ import msgspec
 from headwater.persistence.commit.draft import Draft, Plan
 from headwater.persistence.commit.lane import CommitOutcome
 from headwater.persistence.index import encode_key
+from headwater.persistence.log.committed_requests import RequestKey
 from headwater.persistence.log.log_entry import LogRecord, StoredSource, place_of
 from headwater.persistence.store import RealmKernel
 from headwater.producer.commits.catalog_commit import require_branch
@@ -80,9 +81,9 @@ class MergeRequest:
         *,
         rules: MergeRules | None = None,
         expected_head: bytes | None = None,
-        request_id: str | None = None,
+        request_id: str | RequestKey | None = None,
     ) -> None:
-        self.request_id, self.request_id_is_callers = check_request_id(request_id)
+        self.request_id, self.request_id_is_callers, self.fingerprint = check_request_id(request_id)
         self._kernel = kernel
         self._source = source
         self._source_pointer = source_pointer

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from headwater.persistence.commit.draft import Draft, Plan
+from headwater.persistence.log.committed_requests import RequestKey
 from headwater.persistence.log.log_entry import Content, LogRecord, StoredOperation, StoredSource
 from headwater.producer.commits.catalog_commit import require_branch
 from headwater.producer.commits.commit_meta import CommitMeta, check_meta, check_request_id
@@ -34,9 +35,9 @@ class TransplantRequest:
         *,
         rules: MergeRules | None = None,
         expected_head: bytes | None = None,
-        request_id: str | None = None,
+        request_id: str | RequestKey | None = None,
     ) -> None:
-        self.request_id, self.request_id_is_callers = check_request_id(request_id)
+        self.request_id, self.request_id_is_callers, self.fingerprint = check_request_id(request_id)
         self._commits = check_commits(commits)
         self._meta = check_meta(meta)
         self._rules = rules or MergeRules()

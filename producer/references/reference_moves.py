@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from headwater.persistence.commit.draft import BaseState, Draft, Plan
+from headwater.persistence.log.committed_requests import RequestKey
 from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.reading.state import base_state
 from headwater.persistence.store import RealmKernel
@@ -24,8 +25,8 @@ from headwater.schemas.errors import ReferenceExists
 class ReferenceMove:
     """What all three have in common: who, why, once, and where the caller thinks the reference is."""
 
-    def __init__(self, meta: CommitMeta, request_id: str | None, expected_head: str | None = None) -> None:
-        self.request_id, self.request_id_is_callers = check_request_id(request_id)
+    def __init__(self, meta: CommitMeta, request_id: str | RequestKey | None, expected_head: str | None = None) -> None:
+        self.request_id, self.request_id_is_callers, self.fingerprint = check_request_id(request_id)
         self._meta = check_meta(meta)
         self._expected_head = None if expected_head is None else parse_id(expected_head, field="expected_head")
 
@@ -48,7 +49,7 @@ class CreateReference(ReferenceMove):
         target: LogRecord,
         meta: CommitMeta,
         *,
-        request_id: str | None = None,
+        request_id: str | RequestKey | None = None,
         name_taken: Callable[[], bool] = lambda: False,
     ) -> None:
         super().__init__(meta, request_id)
@@ -78,7 +79,7 @@ class AssignReference(ReferenceMove):
         meta: CommitMeta,
         *,
         expected_head: str | None = None,
-        request_id: str | None = None,
+        request_id: str | RequestKey | None = None,
     ) -> None:
         super().__init__(meta, request_id, expected_head)
         self._kernel = kernel
@@ -95,7 +96,9 @@ class AssignReference(ReferenceMove):
 class DeleteReference(ReferenceMove):
     kind = Kind.DELETE
 
-    def __init__(self, meta: CommitMeta, *, expected_head: str | None = None, request_id: str | None = None) -> None:
+    def __init__(
+        self, meta: CommitMeta, *, expected_head: str | None = None, request_id: str | RequestKey | None = None
+    ) -> None:
         super().__init__(meta, request_id, expected_head)
 
     def plan(self, draft: Draft) -> Plan | None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from headwater.persistence.commit.lane import CommitRequest
+from headwater.persistence.log.committed_requests import RequestKey
 from headwater.persistence.log.log_entry import ENTRY, Entry
 from headwater.persistence.rows import PointerRow
 from headwater.persistence.store import RealmKernel
@@ -110,7 +111,7 @@ class References:
         *,
         type: ReferenceType = ReferenceType.BRANCH,
         meta: CommitMeta,
-        request_id: str | None = None,
+        request_id: str | RequestKey | None = None,
     ) -> CommitResult:
         """A branch or tag at the source; `None` begins with the empty state. Costs the same for any number of tables. A
         name that was deleted may be used again: its log goes on counting."""
@@ -133,7 +134,7 @@ class References:
         expected_head: str | None = None,
         type: ReferenceType | None = None,
         meta: CommitMeta,
-        request_id: str | None = None,
+        request_id: str | RequestKey | None = None,
     ) -> CommitResult:
         """Move a branch or tag to any commit of the catalog; nothing is written if it is there already."""
         pointer = self._pointer_of(name, type)
@@ -149,7 +150,7 @@ class References:
         expected_head: str | None = None,
         type: ReferenceType | None = None,
         meta: CommitMeta,
-        request_id: str | None = None,
+        request_id: str | RequestKey | None = None,
     ) -> CommitResult:
         """The default branch stays. The log of what is deleted can still be read."""
         pointer = self._pointer_of(name, type)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import msgspec
 
-from headwater.schemas.errors import CommitConflict, InvalidInput
+from headwater.persistence.log.committed_requests import RequestKey
+from headwater.schemas.errors import CommitConflict
 from headwater.schemas.http.feed_json import CommitBody
 from headwater.service.auth.caller import Caller, caller_of
 from headwater.service.auth.commit_rights import require_commit
+from headwater.service.feed.feed_routes import COMMIT_ROUTE
 from headwater.service.feed.service import Service
 from headwater.service.http.bodies import decode_body, read_body
 from headwater.service.http.correlation import correlation_headers
 from headwater.service.http.preconditions import expected_version, precondition_failed
-from headwater.service.http.responses import JSON, NO_STORE, Receive, Response, Scope, header
-from headwater.service.idempotency.request_key import scoped_request_id
+from headwater.service.http.responses import JSON, NO_STORE, Receive, Response, Scope
+from headwater.service.idempotency.request_key import keyed_request, request_id_of
 from headwater.service.operations.commits import commit
 from headwater.service.operations.encoded_entries import encoded_entry
 
@@ -25,7 +27,8 @@ _encode = msgspec.json.Encoder().encode
 
 async def commit_response(service: Service, realm: str, scope: Scope, receive: Receive) -> Response:
     caller = caller_of(scope)
-    body = decode_body(await read_body(scope, receive, service.config.request_bytes_max), _commit_body)
+    raw = await read_body(scope, receive, service.config.request_bytes_max)
+    body = decode_body(raw, _commit_body)
     await require_commit(service.access, caller, body)
     if not caller.development:  # who acts is proven, not said
         body = msgspec.structs.replace(body, author=caller.name)
@@ -34,7 +37,7 @@ async def commit_response(service: Service, realm: str, scope: Scope, receive: R
     if expected is not None:
         body = msgspec.structs.replace(body, expected_head=expected)
     try:
-        pointer, answer = await commit(feed, body, _request_id(scope, caller), caller.name, correlation_headers(scope))
+        pointer, answer = await commit(feed, body, _request_key(scope, caller, raw), caller.name, correlation_headers(scope))
     except CommitConflict as conflict:
         service.commits.conflict(feed.name)
         if expected is not None and _is_of_the_head_alone(conflict):
@@ -68,11 +71,8 @@ def _is_of_the_head_alone(conflict: CommitConflict) -> bool:
     )
 
 
-def _request_id(scope: Scope, caller: Caller) -> str | None:
-    key = header(scope, b"idempotency-key")
-    if key is None:
+def _request_key(scope: Scope, caller: Caller, body: bytes) -> RequestKey | None:
+    asked = keyed_request(scope, body, caller.owner_id, COMMIT_ROUTE)
+    if asked is None:
         return None
-    try:
-        return scoped_request_id(caller.owner_id, key.decode("ascii"), development=caller.development)
-    except UnicodeDecodeError:
-        raise InvalidInput("it is not ASCII.", field="Idempotency-Key", remedy="Use e.g. a UUID.") from None
+    return RequestKey(request_id_of(asked, development=caller.development), asked.commit_fingerprint)

@@ -97,25 +97,13 @@ class FeedEndpoint:
             viewer = Viewer(service.access, caller, feed)
             call.answer(await service.changes.answer(feed, scope["query_string"], header(scope, b"if-none-match"), viewer))
         elif route.path is COMMIT_ROUTE:
-            call.answer(await self._committed(found, scope, receive))
+            call.answer(await commit_response(service, found.realm, scope, receive))
         elif route.path is STREAM_ROUTE:
             await self._stream(call, found, receive, caller)
             return
         elif route.handler is not None:
             call.answer(await self._handled(route.handler, route.path, found, scope, receive))
         await call.sent()
-
-    async def _committed(self, found: RouteMatch, scope: Scope, receive: Receive) -> Response:
-        """The entry itself is the record of its key, as far back as the log is looked at; rows are for longer."""
-        service = self._service
-        if not service.config.idempotency_commit_rows or header(scope, b"idempotency-key") is None:
-            return await commit_response(service, found.realm, scope, receive)
-        feed = await service.realm(found.realm)
-
-        async def handle(receive: Receive) -> Response:
-            return await commit_response(service, found.realm, scope, receive)
-
-        return await answer_once(self._options, feed.kernel, scope, receive, COMMIT_ROUTE, handle)
 
     async def _handled(self, handler: Handler, route: str, found: RouteMatch, scope: Scope, receive: Receive) -> Response:
         service = self._service

@@ -189,7 +189,7 @@ async def _body(service: Service, scope: Scope, receive: Receive, decoder: msgsp
 
 def _request_id(scope: Scope) -> str:
     run = idempotent_run(scope)
-    return "" if run is None else run.request_id
+    return "" if run is None else run.request.id
 
 
 def _version(version: str) -> tuple[bytes, bytes]:

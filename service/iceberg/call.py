@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Hashable, Mapping
 from functools import cached_property
-from hashlib import blake2s
 from typing import TypeVar
 from urllib.parse import parse_qsl
 
@@ -21,7 +20,6 @@ from headwater.service.http.responses import Scope, header
 from headwater.service.iceberg.operations.lake_branch import CommitAuthor, LakeBranch
 from headwater.service.iceberg.operations.lakes import Lakes
 from headwater.service.idempotency.keyed_requests import idempotent_run
-from headwater.service.idempotency.request_key import canonical_body
 from headwater.service.operations.realm_feeds import RealmFeed
 
 LEVELS = "\x1f"
@@ -111,15 +109,7 @@ class IcebergCall:
         runs_under = idempotent_run(self.scope)
         if runs_under is None:
             return CommitAuthor(caller_of(self.scope).name, headers=correlation_headers(self.scope))
-        digest = blake2s(canonical_body(self.body), digest_size=16)
-        digest.update(f"{self.scope['method']} {self.scope['path']}".encode("utf-8", "replace"))
-        digest.update(self.scope["query_string"])
-        return CommitAuthor(
-            caller_of(self.scope).name,
-            runs_under.request_id,
-            digest.hexdigest(),
-            headers=correlation_headers(self.scope),
-        )
+        return CommitAuthor(caller_of(self.scope).name, runs_under.request, headers=correlation_headers(self.scope))
 
     @property
     def connection(self) -> Hashable:

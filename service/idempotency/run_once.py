@@ -4,7 +4,7 @@ Every door calls `once` (on a thread) or `once_async` (on the loop) around the h
 
     answer = once(rows, keyed_request(scope, body, principal, route), run, refused=problem_answer)
 
-`run` gets the request id that its commits carry, and whether an earlier run of it may have come some way: an operation that
+`run` gets the request key that its commits carry, and whether an earlier run of it may have come some way: an operation that
 finds that id in the log answers from there. `refused` gives an error the shape of its door. Final answers are kept: successes,
 and refusals that would be the same again (4xx, but for those that say "later" or "who are you"). All else lets go of the key,
 and the next one to bring it runs the request anew.
@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from headwater.persistence.log.committed_requests import RequestKey
 from headwater.persistence.records.idempotency_rows import Claim, ClaimResult, IdempotencyRows, KeyedRequest, StoredResponse
 from headwater.schemas.errors import HeadwaterError, IdempotencyKeyBusy, IdempotencyKeyReused
 from headwater.service.http.responses import Response
@@ -34,7 +35,8 @@ PAUSE_SECONDS, PAUSE_SECONDS_MAX = 0.02, 0.25
 class IdempotentRun(NamedTuple):
     """What a keyed request runs under."""
 
-    request_id: str
+    request: RequestKey
+    """What its commits carry: the id of the key, and all that the request asks for."""
     again: bool
     """An earlier run has ended without an answer: what it asks for may be done already."""
 
@@ -68,7 +70,7 @@ def once(
     if isinstance(begun, Response):
         return begun
     try:
-        answer = run(_under(begun))
+        answer = run(_under(begun, asked.commit_fingerprint))
     except HeadwaterError as error:
         answer = refused(error)
         if not is_final(answer, error):
@@ -100,7 +102,7 @@ async def once_async(
         return begun
     try:
         # ⚠ A caller that hangs up cancels us while the work goes on: then the claim stays until its time is over.
-        answer = await run(_under(begun))
+        answer = await run(_under(begun, asked.commit_fingerprint))
     except HeadwaterError as error:
         answer = refused(error)
         if not is_final(answer, error):
@@ -192,8 +194,8 @@ def key_reused() -> IdempotencyKeyReused:
     )
 
 
-def _under(claim: Claim) -> IdempotentRun:
-    return IdempotentRun(claim.record.request_id, claim.row.version > 1)
+def _under(claim: Claim, fingerprint: bytes) -> IdempotentRun:
+    return IdempotentRun(RequestKey(claim.record.request_id, fingerprint), claim.row.version > 1)
 
 
 def _again(claim: Claim, answer: StoredResponse) -> Response | Claim:

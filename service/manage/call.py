@@ -88,7 +88,7 @@ class ManageCall:
     def meta(self) -> WriteMeta:
         run = self.under
         return WriteMeta(
-            self.caller.name, headers=correlation_headers(self.scope), request_id=None if run is None else run.request_id
+            self.caller.name, headers=correlation_headers(self.scope), request_id=None if run is None else run.request
         )
 
     @property
@@ -101,7 +101,7 @@ class ManageCall:
             return act()
         except NotFound:
             run = self.under
-            logged = find_request(self.kernel, pointer, run.request_id) if run is not None and run.again else None
+            logged = find_request(self.kernel, pointer, run.request) if run is not None and run.again else None
             if logged is None:
                 raise
             return Mutation(

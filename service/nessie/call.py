@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
+from headwater.persistence.log.committed_requests import RequestKey
 from headwater.producer.pointer_names import ReferenceType
 from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import InvalidInput
@@ -48,7 +49,7 @@ class NessieCall:
         names: Mapping[str, str],
         body: bytes,
         access: Access,
-        request_id: str | None = None,
+        request_id: str | RequestKey | None = None,
     ) -> None:
         self.view = view
         self.scope = scope

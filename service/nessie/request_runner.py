@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
+from headwater.persistence.log.committed_requests import RequestKey
 from headwater.producer.catalogs.catalog_records import Catalog
 from headwater.schemas.errors import CatalogNotFound, ReferenceNotFound, RouteNotFound
 from headwater.service.auth.access import Access
@@ -60,14 +61,14 @@ class RequestRunner:
         return await self._handle(there, under)
 
     async def _handle(self, catalog: Catalog, under: IdempotentRun | None) -> Response:
-        call = self._call(catalog, None if under is None else under.request_id)
+        call = self._call(catalog, None if under is None else under.request)
         if self._route.on_loop is not None:
             return await self._route.on_loop(call)
         if self._route.handler is None:
             raise RouteNotFound(f"{self._route.path} has no handler.")
         return await asyncio.to_thread(self._route.handler, call)
 
-    def _call(self, catalog: Catalog, request_id: str | None) -> NessieCall:
+    def _call(self, catalog: Catalog, request_id: str | RequestKey | None) -> NessieCall:
         view = CatalogView(self._feed.kernel, catalog)
         return NessieCall(view, self._scope, self._names, self._body, self._access, request_id)
 

@@ -6,21 +6,18 @@ import asyncio
 from collections.abc import Callable
 
 from headwater.persistence.commit.lane import CommitOutcome
+from headwater.persistence.log.committed_requests import RequestKey
 from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.reading.pointer_log import OBJECT_ID_MAX, PointerLog
 from headwater.producer.catalogs.catalog_records import Catalog
 from headwater.producer.commits.catalog_commit import CatalogCommit
 from headwater.producer.commits.commit_meta import CommitMeta
-from headwater.producer.commits.operations import CatalogOperation, Delete, Put, Rename
 from headwater.producer.commits.operations_json import operations_from_json
-from headwater.producer.content.content_types import to_value
 from headwater.producer.pointer_names import branch_pointer
-from headwater.schemas.change import Op
 from headwater.schemas.entry_ids import EMPTY, object_id_of, parse_id
 from headwater.schemas.errors import (
     CatalogNotFound,
     HeadwaterError,
-    IdempotencyKeyReused,
     ObjectNotFound,
     PointerNotFound,
     ReferenceNotFound,
@@ -32,7 +29,7 @@ from headwater.service.operations.realm_feeds import RealmFeed
 
 
 async def commit(
-    feed: RealmFeed, body: CommitBody, request_id: str | None, author: str, headers: dict[str, str] | None = None
+    feed: RealmFeed, body: CommitBody, request_id: str | RequestKey | None, author: str, headers: dict[str, str] | None = None
 ) -> tuple[str, CommitOutcome]:
     """The pointer, and what became of the commit. A catalog that is remembered wrongly costs one more look, no wrong answer.
     `headers` are the request's own, beside those of the body."""
@@ -54,37 +51,12 @@ async def commit(
         if known is None or found.id == known.id:
             raise
         pointer, answer = await _commit(feed, found, body.branch, request)
-    if answer.replayed and answer.logged is not None:
-        _check_same_request(answer.logged, operations, body.message)
     return pointer, answer
 
 
 async def _commit(feed: RealmFeed, catalog: Catalog, branch: str | None, request: CatalogCommit) -> tuple[str, CommitOutcome]:
     pointer = branch_pointer(catalog.id, branch or catalog.default_branch)
     return pointer, await feed.kernel.committer.commit_async(pointer, request)
-
-
-def _check_same_request(logged: LogRecord, operations: list[CatalogOperation], message: str) -> None:
-    """⚠ A key that came before with other operations must not be answered as if these had been committed."""
-    asked = {(op, tuple(one.key)) for one in operations if (op := _op(one))}
-    puts = {tuple(one.key): to_value(one.content).value for one in operations if isinstance(one, Put)}
-    done = logged.entry.operations
-    same_values = all(op.after == puts.get(op.key) for op in done if op.op is Op.PUT)
-    if asked != {(op.op, op.key) for op in done} or not same_values or logged.entry.message != message:
-        raise IdempotencyKeyReused(
-            "the same key came before with another commit.",
-            field="Idempotency-Key",
-            remedy="Use a new key for every commit.",
-            entry_id=logged.entry_id.hex(),
-        )
-
-
-def _op(operation: CatalogOperation) -> Op | None:
-    if isinstance(operation, Put):
-        return Op.PUT
-    if isinstance(operation, Delete):
-        return Op.DELETE
-    return Op.RENAME if isinstance(operation, Rename) else None
 
 
 def find_commit(feed: RealmFeed, id: str, may_see: Callable[[str], bool] = lambda _: True) -> tuple[LogRecord, EncodedEntry]:

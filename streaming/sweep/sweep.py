@@ -14,6 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from headwater.persistence.clock import Clock
+from headwater.persistence.objects.object_types import all_object_types
 from headwater.persistence.rows import Table
 from headwater.persistence.store import Store
 from headwater.schemas.errors import FilterOverflow, HeadwaterError, InvalidInput, MaintenanceSuperseded, RealmNotActive
@@ -203,8 +204,9 @@ class Sweep:
     def _to_sweep(self, marked: MarkedRealm) -> RealmToSweep:
         types = self._identifiers.purgeable_types(spare_mutable=self._safeguards.spare_mutable)
         covers = marked.found.covers
+        decided = types if covers is None else types & covers
         return RealmToSweep(
-            created_before=marked.fenced.time - self._grace_micros(), types=types if covers is None else types & covers
+            created_before=marked.fenced.time - self._grace_micros(), types=decided | all_object_types().timed()
         )
 
     def _grace_micros(self) -> int:

@@ -30,7 +30,8 @@ class RealmToSweep(msgspec.Struct, frozen=True, kw_only=True):
     created_before: int
     """Microseconds: T minus the grace."""
     types: frozenset[str]
-    """⚠ What may be purged at all: known types that identifiers and the retained set decide about, and none that is mutable."""
+    """⚠ What may be purged at all: known types that identifiers and the retained set decide about, those that go by their time
+    alone, and none that is mutable."""
 
 
 class SweepPlan(msgspec.Struct, frozen=True, kw_only=True):

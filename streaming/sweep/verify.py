@@ -11,6 +11,7 @@ import msgspec
 
 from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock
+from headwater.persistence.objects.object_types import all_object_types
 from headwater.persistence.rows import Table
 from headwater.schemas.errors import ObjectNotFound, RetainedIncomplete
 from headwater.streaming.reachability.fence import FencedRealm, pointer_rows
@@ -107,13 +108,14 @@ def _scan(backend: Backend, realm: str, retained: IdSet) -> tuple[int, int, list
     What was seen is one bit for each retained id: a set of millions of numbers would be the largest thing in here.
     """
     scanned = unreached = 0
+    timed = all_object_types().timed()
     seen = bytearray(len(retained) // 8 + 1)
     for split in backend.splits(Table.OBJECTS, SPLITS):
         for row in backend.scan(split, realm=realm):
             scanned += 1
             at = retained.position(row.id)
             if at is None:
-                unreached += 1
+                unreached += row.type not in timed
             else:
                 seen[at >> 3] |= 1 << (at & 7)
     missing_count = len(retained) - sum(byte.bit_count() for byte in seen)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from headwater.persistence.log.committed_requests import COMMITTED_REQUEST, read_request_row
 from headwater.persistence.objects import codec
 from headwater.persistence.realms.realm_records import Realm
 from headwater.persistence.realms.realms import Realms
@@ -172,14 +173,18 @@ class _Export:
         return written
 
     def _add(self, object_id: int, rows: Sequence[ObjectRow]) -> None:
-        if not self._options.low_level:
-            codec.checked_body(rows)
+        if rows[0].type == COMMITTED_REQUEST.name:  # each row is one by itself, under an id that nobody gave out
+            for row in rows:
+                read_request_row(row)
+        else:
+            if not self._options.low_level:
+                codec.checked_body(rows)
+            self._newest_id = max(self._newest_id, object_id)
         for row in rows:
             self._writer.add(Section.OBJECTS, row)
-        self._newest_id = max(self._newest_id, object_id)
 
     def _ids(self, kept: IdSet | None) -> Iterator[int]:
-        """What the cut reaches, and all of types that nobody can decide about: just what a sweep would leave."""
+        """What the cut reaches, committed requests, and all of types that nobody can decide about: what a sweep would leave."""
         decided = self._identifiers.purgeable_types()
         last = 0
         for row in self._scanned(Table.OBJECTS):

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from headwater.persistence.log.committed_requests import RequestKey
 from headwater.persistence.log.log_entry import change_of
 from headwater.persistence.reading.pointer_log import PointerLog
 from headwater.persistence.store import RealmKernel, Store
@@ -71,7 +72,9 @@ def test_a_table_is_made_updated_by_several_and_purged(kernel: RealmKernel, bran
     def write(number: int) -> None:
         for round in range(ROUNDS):
             updates = raw({"action": "set-properties", "updates": {f"{number}.{round}": "x"}})
-            update_table(branches[number], CommitAuthor("me", f"{number}-{round}", "d"), table_change(first, KEY, [], updates))
+            update_table(
+                branches[number], CommitAuthor("me", RequestKey(f"{number}-{round}")), table_change(first, KEY, [], updates)
+            )
 
     with ThreadPoolExecutor(WRITERS) as threads:
         list(threads.map(write, range(WRITERS)))

@@ -1,9 +1,11 @@
-"""Another request under a remembered Idempotency-Key is answered 200 with the first one's result and never applied.
+"""Another request under a remembered Idempotency-Key must be applied or refused, never answered 200 with the first one's result.
 
-Run from the project's root: .venv/bin/python tests/findings/h3_key_reused_across_apis.py  (internal names are those of the version it was found in.)
+Exits 1 while the defect is there, 0 when it is not.
+Run from the project's root: .venv/bin/python tests/findings/h3_key_reused_across_apis.py
 """
 
 import asyncio
+import sys
 
 import httpx
 from starlette.routing import Router
@@ -57,7 +59,7 @@ async def main():
                 }
             ],
         }
-        r = await c.post("/api/v2/trees/main/history/commit", headers=K, json=body)
+        r = across = await c.post("/api/v2/trees/main/history/commit", headers=K, json=body)
         print("nessie commit of ANOTHER table, same key:", r.status_code, r.text[:200])
         r = await c.get("/api/v2/trees/main/entries")
         print("entries:", [e["name"]["elements"] for e in r.json()["entries"]])
@@ -68,11 +70,16 @@ async def main():
         print("k2 first", r.status_code)
         await asyncio.sleep(1.2)
         body["operations"][0]["key"]["elements"] = ["d"]
-        r = await c.post("/api/v2/trees/main/history/commit", headers=K2, json=body)
+        r = later = await c.post("/api/v2/trees/main/history/commit", headers=K2, json=body)
         print("k2 for another commit after it expired:", r.status_code, r.text[:160])
         r = await c.get("/api/v2/trees/main/entries")
-        print("entries:", [e["name"]["elements"] for e in r.json()["entries"]])
+        there = [e["name"]["elements"] for e in r.json()["entries"]]
+        print("entries:", there)
+        swallowed = [key for key, sent in (("b", across), ("d", later)) if sent.status_code == 200 and [key] not in there]
+        print("answered 200 and not done:", swallowed)
+        return 1 if swallowed else 0
 
 
-asyncio.run(main())
+code = asyncio.run(main())
 close_service(svc, store)
+sys.exit(code)

@@ -1,10 +1,12 @@
-"""A DELETE of a grant under a key used before for its PUT is answered 200, changed=true, and the grant stays.
+"""A DELETE of a grant under a key used before for its PUT must not be answered 200 while the grant stays.
 
-Run from the project's root: .venv/bin/python tests/findings/h3_revoke_swallowed.py  (internal names are those of the version it was found in.)
+Exits 1 while the defect is there, 0 when it is not.
+Run from the project's root: .venv/bin/python tests/findings/h3_revoke_swallowed.py
 """
 
 import asyncio
 import logging
+import sys
 
 import httpx
 
@@ -33,11 +35,13 @@ async def main():
         r = await c.put(u + "/r1/grants/realm.manage", headers={"Idempotency-Key": "change-1"})
         print("grant", r.status_code, r.json()["meta"]["replayed"])
         await asyncio.sleep(1.2)  # kept_seconds (24 h by default) is over
-        r = await c.delete(u + "/r1/grants/realm.manage", headers={"Idempotency-Key": "change-1"})
+        r = revoked = await c.delete(u + "/r1/grants/realm.manage", headers={"Idempotency-Key": "change-1"})
         print("revoke, same key after its time:", r.status_code, r.text[:220])
         r = await c.get(u + "/r1/grants")
         print("grants now:", r.json())
+        return 1 if revoked.status_code == 200 and r.json()["grants"] else 0
 
 
-asyncio.run(main())
+code = asyncio.run(main())
 close_service(svc, store)
+sys.exit(code)

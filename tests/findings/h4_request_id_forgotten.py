@@ -1,9 +1,11 @@
-"""The same request id is committed twice after 1,005 other commits, also through a warm process.
+"""The same request id must not be committed twice after 1,005 other commits, neither by a warm nor by a cold process.
 
-Run from the project's root: .venv/bin/python tests/findings/h4_request_id_forgotten.py  (internal names are those of the version it was found in.)
+Exits 1 while the defect is there, 0 when it is not.
+Run from the project's root: .venv/bin/python tests/findings/h4_request_id_forgotten.py
 """
 
 import os
+import sys
 import tempfile
 import time
 
@@ -39,6 +41,8 @@ print("C cold, REQ-1 again:", r.seq, "replayed", r.replayed)
 from collections import Counter
 
 c = Counter(ch.request_id for page in [mC.changes()] for ch in page)
-print({k: v for k, v in c.items() if v > 1})
+twice = {k: v for k, v in c.items() if v > 1}
+print("committed more than once:", twice)
 for e in (A, B, C):
     e.close()
+sys.exit(1 if twice else 0)

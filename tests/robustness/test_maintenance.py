@@ -54,6 +54,7 @@ class Branch(msgspec.Struct, frozen=True, kw_only=True):
     kind: Kind = Kind.CREATE
     request_id: str = msgspec.field(default_factory=fresh_id)
     request_id_is_callers: bool = False
+    fingerprint: bytes = b""
 
     def plan(self, draft: Draft) -> Plan:
         return Plan(kind=self.kind, author="branch", message="", base=checked_base(self.kernel, self.target))

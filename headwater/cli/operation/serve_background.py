@@ -26,7 +26,6 @@ def background_settings(settings: Settings) -> dict[str, Any]:
             batch_rows_max=settings.idempotency_gc_batch,
             slice_seconds=settings.idempotency_gc_slice_seconds,
         ),
-        "idempotency_commit_rows": settings.idempotency_commit_rows,
         "usage": MeasuringOptions(every_seconds=settings.usage_seconds),
         "messages_dir": settings.messages_dir,
     }

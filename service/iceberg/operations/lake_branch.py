@@ -11,12 +11,13 @@ from typing import Any
 
 import msgspec
 
-from headwater.persistence.commit.draft import Draft, Plan
+from headwater.persistence.log.committed_requests import RequestKey
 from headwater.persistence.log.log_entry import LogRecord, change_of
+from headwater.persistence.reading.request_lookup import find_request
 from headwater.persistence.store import RealmKernel
 from headwater.producer.catalogs.catalog_records import Catalog
 from headwater.producer.commits.catalog_commit import CatalogCommit
-from headwater.producer.commits.commit_meta import CommitMeta, check_request_id
+from headwater.producer.commits.commit_meta import CommitMeta
 from headwater.producer.commits.operations import CatalogOperation
 from headwater.producer.content.snapshots import ContentEntry, Snapshots
 from headwater.producer.pointer_names import branch_pointer
@@ -26,7 +27,6 @@ from headwater.schemas.errors import (
     CommitConflict,
     ContentExists,
     HeadwaterError,
-    IdempotencyKeyReused,
     NamespaceNotFound,
     OutcomeUnknown,
     RequirementFailed,
@@ -38,8 +38,6 @@ from headwater.service.iceberg.operations.metadata_files import MetadataFiles
 
 ATTEMPTS_MAX = 20
 KEYS_KNOWN_MAX = 10_000
-REQUEST_HEADER = "iceberg.request"
-"""A digest of the request that a caller's key stands for."""
 NAMESPACE, TABLE, VIEW = "NAMESPACE", "ICEBERG_TABLE", "ICEBERG_VIEW"
 
 
@@ -47,8 +45,7 @@ class CommitAuthor(msgspec.Struct, frozen=True):
     """Who asks, and under which key the answer is the same if it is asked again."""
 
     author: str
-    key: str | None = None
-    digest: str = ""
+    key: RequestKey | None = None
     request_id: str | None = None
     """What the commit carries, where somebody will look for it; the key if there is one."""
     headers: dict[str, str] = {}
@@ -184,8 +181,6 @@ class LakeBranch:
 
     def _commit(self, pointer: str, caller: CommitAuthor, step: BranchStep) -> BranchOutcome:
         headers = {**caller.headers, **step.headers} if caller.headers else step.headers
-        if caller.key is not None:
-            headers = {**headers, REQUEST_HEADER: caller.digest}
         request = CatalogCommit(
             self.kernel,
             step.operations,
@@ -196,39 +191,19 @@ class LakeBranch:
         answer = self.kernel.committer.commit(pointer, request)
         if answer.replayed and answer.logged is not None:  # the first request landed while this one was judged
             self._remove(step)
-            return self._replayed(answer.logged, caller)
+            return self._replayed(answer.logged)
         return BranchOutcome(step.answer, answer.logged, self.kernel.realm_name)
 
     def _done_before(self, pointer: str, caller: CommitAuthor) -> BranchOutcome | None:
-        if caller.key is None:
-            return None
-        answer = self.kernel.committer.commit(pointer, _Lookup(caller.key))
-        return self._replayed(answer.logged, caller) if answer.replayed and answer.logged is not None else None
+        logged = find_request(self.kernel, pointer, caller.key)
+        return None if logged is None else self._replayed(logged)
 
-    def _replayed(self, logged: LogRecord, caller: CommitAuthor) -> BranchOutcome:
-        if logged.entry.headers.get(REQUEST_HEADER) != caller.digest:
-            raise IdempotencyKeyReused(
-                "The same Idempotency-Key came before with another request.",
-                field="Idempotency-Key",
-                remedy="Use a new key for every request.",
-            )
+    def _replayed(self, logged: LogRecord) -> BranchOutcome:
         return BranchOutcome(None, logged, self.kernel.realm_name, replayed=True)
 
     def _remove(self, step: BranchStep) -> None:
         for location in step.written:
             self.metadata.remove(location)
-
-
-class _Lookup:
-    """Plans nothing: the answer tells whether a request of that id is in the log."""
-
-    request_id_is_callers = True
-
-    def __init__(self, key: str) -> None:
-        self.request_id, _ = check_request_id(key)
-
-    def plan(self, draft: Draft) -> Plan | None:
-        return None
 
 
 def as_table(key: KeyPath, found: ContentEntry | None) -> ContentEntry:

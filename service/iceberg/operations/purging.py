@@ -27,7 +27,7 @@ def drop_with_task(
     """The task is intended before the drop and goes with it, whatever happens in between."""
     state = branch.state()
     tasks = ImmediateTasks(branch.kernel)
-    request_id = caller.key or uuid4().hex
+    request_id = uuid4().hex if caller.key is None else caller.key.id
     caller = msgspec.structs.replace(caller, request_id=request_id)
     task = ImmediateTask(
         id=task_id(branch.pointer, key, request_id),

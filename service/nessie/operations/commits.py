@@ -13,6 +13,7 @@ from typing import TypeAlias
 import msgspec
 
 from headwater.persistence.commit.lane import CommitOutcome
+from headwater.persistence.log.committed_requests import RequestKey
 from headwater.persistence.log.log_entry import Content
 from headwater.producer.commits.catalog_commit import CatalogCommit
 from headwater.producer.commits.commit_meta import CommitMeta
@@ -87,7 +88,11 @@ def operations_with_renames(
 
 
 def request_of(
-    view: CatalogView, operations: Sequence[CatalogOperation], meta: CommitMeta, expected: str | None, request_id: str | None
+    view: CatalogView,
+    operations: Sequence[CatalogOperation],
+    meta: CommitMeta,
+    expected: str | None,
+    request_id: str | RequestKey | None,
 ) -> CatalogCommit:
     return CatalogCommit(view.kernel, operations, meta, request_id=request_id, base_commit=expected)
 

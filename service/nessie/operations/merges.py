@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from headwater.persistence.commit.draft import Draft, Plan
+from headwater.persistence.log.committed_requests import RequestKey
 from headwater.persistence.log.log_entry import LogRecord, parent
 from headwater.producer.commits.commit_meta import CommitMeta
 from headwater.producer.merging.apply_changes import AppliedChanges, KeyOutcome, MergeRules
@@ -76,7 +77,7 @@ class WatchedTransplant(TransplantRequest):
 
 
 def merge_request(
-    view: CatalogView, source: Effective, meta: CommitMeta, rules: MergeRules, request_id: str | None
+    view: CatalogView, source: Effective, meta: CommitMeta, rules: MergeRules, request_id: str | RequestKey | None
 ) -> WatchedMerge:
     return WatchedMerge(view.kernel, source.logged, source.pointer, meta, rules=rules, request_id=request_id)
 

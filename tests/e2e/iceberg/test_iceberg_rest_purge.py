@@ -13,6 +13,7 @@ import pytest
 
 import headwater
 from headwater.embedded import CatalogHandle, Headwater
+from headwater.persistence.log.committed_requests import RequestKey
 from headwater.persistence.store import RealmKernel
 from headwater.producer.immediate_tasks import IMMEDIATE_TASKS, ImmediateTask, ImmediateTasks, TaskState
 from headwater.schemas.errors import CommitOutcomeUnknown, MalformedMetadata, TableNotFound
@@ -85,7 +86,7 @@ def test_a_drop_with_purge_leaves_a_task_and_all_files(branch: LakeBranch, catal
 
 
 def test_the_same_request_leaves_one_task(branch: LakeBranch) -> None:
-    caller = CommitAuthor("me", "key-1", "digest")
+    caller = CommitAuthor("me", RequestKey("key-1"))
     drop_table(branch, caller, KEY, purge=True)
     drop_table(branch, caller, KEY, purge=True)
     assert only_task(branch).request_id == "key-1"

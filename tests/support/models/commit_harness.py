@@ -64,6 +64,7 @@ class Write(msgspec.Struct, frozen=True, kw_only=True):
     expected: dict[str, Value | None] = {}
     request_id: str = msgspec.field(default_factory=fresh_id)
     request_id_is_callers: bool = False
+    fingerprint: bytes = b""
     kind: Kind = Kind.COMMIT
     message: str = ""
 
@@ -85,6 +86,7 @@ class Bump(msgspec.Struct, frozen=True, kw_only=True):
     key: str = "vector"
     request_id: str = msgspec.field(default_factory=fresh_id)
     request_id_is_callers: bool = False
+    fingerprint: bytes = b""
 
     def plan(self, draft: Draft) -> Plan:
         vector = dict(value_at(draft, self.key) or {})
@@ -100,6 +102,7 @@ class MoveTo(msgspec.Struct, frozen=True, kw_only=True):
     base: BaseState | None = None
     request_id: str = msgspec.field(default_factory=fresh_id)
     request_id_is_callers: bool = False
+    fingerprint: bytes = b""
 
     def plan(self, draft: Draft) -> Plan:
         return Plan(kind=self.kind, author="harness", message=self.kind, base=self.base)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.persistence.log.committed_requests import RequestKey
 from headwater.producer.commits.commit_meta import CommitMeta, check_meta, check_request_id
 from headwater.producer.commits.operations import Delete, Put, Rename, Unchanged, prepare
 from headwater.producer.commits.operations_json import operations_from_json, parse_operations
@@ -262,7 +263,8 @@ def test_bad_commit_meta_is_refused_with_field_and_remedy(meta: CommitMeta, fiel
 
 
 def test_a_request_id_is_the_callers_or_a_fresh_one() -> None:
-    assert check_request_id("mine") == ("mine", True)
+    assert check_request_id("mine") == ("mine", True, b"")
+    assert check_request_id(RequestKey("mine", b"print")) == ("mine", True, b"print")
     assert check_request_id(None)[0] != check_request_id(None)[0]
     with pytest.raises(InvalidInput):
         check_request_id(" ")

@@ -55,7 +55,7 @@ class Handler:
         self.again: list[bool] = []
 
     def __call__(self, under: IdempotentRun | None) -> Response:
-        self.request_ids.append(None if under is None else under.request_id)
+        self.request_ids.append(None if under is None else under.request.id)
         self.again.append(under is not None and under.again)
         outcome = self.outcomes.pop(0)
         if isinstance(outcome, HeadwaterError):

@@ -1,0 +1,88 @@
+"""Requests that callers may send again are looked for before they are planned: in memory, then by one bulk read of their rows.
+
+⚠ A row counts only if its entry is in the log that ends in the head that the batch is planned on. What is not found there is
+not in that log, for a row is written before its entry lands; so whatever lands on that head was never committed before.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+
+from headwater.persistence.log.committed_requests import CommittedRequest, find_committed
+from headwater.persistence.log.head import Head
+from headwater.persistence.log.log_walk import LogWalk
+from headwater.persistence.objects.realm_objects import RealmObjects
+from headwater.schemas.errors import CommitOutcomeUnknown, IdempotencyKeyReused, ObjectNotFound
+
+REMEMBERED_REQUESTS_MAX = 1_000
+
+
+class RequestSearch:
+    """Of one lane."""
+
+    def __init__(self, objects: RealmObjects, pointer: str) -> None:
+        self._objects = objects
+        self._pointer = pointer
+        self._committed: OrderedDict[str, CommittedRequest] = OrderedDict()
+        self._undecided: dict[str, CommittedRequest] = {}
+
+    def look_up(self, request_ids: Iterable[str], head: Head) -> None:
+        """Ask the store for those that are not remembered. Of an entry whose history is gone, a row proves that it was
+        committed where rows and pointer are written in one transaction; elsewhere nothing does."""
+        self._undecided.clear()
+        wanted = [request_id for request_id in request_ids if request_id not in self._committed]
+        if not wanted or head.row is None:
+            return
+        objects = self._objects
+        for found in find_committed(objects.backend, objects.realm, self._pointer, wanted):
+            try:
+                if self._is_logged(found, head):
+                    self.remember(found)
+            except ObjectNotFound:
+                if found.seq >= head.row.floor:
+                    raise
+                if objects.backend.abilities.commits_in_one_transaction:
+                    self.remember(found)
+                else:
+                    self._undecided[found.request_id] = found
+
+    def committed(self, request_id: str, fingerprint: bytes) -> CommittedRequest | None:
+        """What the request became, if it was looked up or remembered."""
+        if (found := self._committed.get(request_id)) is not None:
+            check_same(found, fingerprint)
+            return found
+        if (undecided := self._undecided.get(request_id)) is not None:
+            raise CommitOutcomeUnknown(
+                f"{self._pointer}: the request was prepared as seq {undecided.seq}, and the history that would tell whether it "
+                "was committed has expired.",
+                remedy="Read the state, and use a new request id if the change is not there.",
+                entry_id=undecided.entry_id.hex(),
+            )
+        return None
+
+    def remember(self, found: CommittedRequest) -> None:
+        self._committed[found.request_id] = found
+        while len(self._committed) > REMEMBERED_REQUESTS_MAX:
+            self._committed.popitem(last=False)
+
+    def forget(self) -> None:
+        self._committed.clear()
+        self._undecided.clear()
+
+    def _is_logged(self, found: CommittedRequest, head: Head) -> bool:
+        if found.seq > head.seq:
+            return False
+        walk = LogWalk(self._objects)
+        return walk.at(walk.header(head.entry_id), found.seq).entry_id == found.entry_id
+
+
+def check_same(committed: CommittedRequest, fingerprint: bytes) -> None:
+    """⚠ An id that came before with another request must not be answered as if this one had been committed."""
+    if committed.fingerprint and fingerprint and committed.fingerprint != fingerprint:
+        raise IdempotencyKeyReused(
+            "the same key came before with another request.",
+            field="Idempotency-Key",
+            remedy="Use a new key for every request.",
+            entry_id=committed.entry_id.hex(),
+        )
