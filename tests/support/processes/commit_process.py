@@ -63,6 +63,8 @@ class CommitProcess:
     def kill(self) -> list[str]:
         """End it with SIGKILL, wherever it is; what it has acknowledged beyond what was read."""
         self._process.kill()
+        if self._output.closed:  # it has finished by itself
+            return []
         output = self._output.read()  # not by communicate: that passes over lines which were buffered here already
         self._process.communicate()
         return [line.strip() for line in output.splitlines(keepends=True) if line.endswith("\n")]
