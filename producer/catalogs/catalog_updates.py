@@ -13,6 +13,7 @@ from headwater.persistence.store import RealmKernel
 from headwater.producer.access.writing import Mutation, WriteMeta, commit_records
 from headwater.producer.catalogs.catalog_records import Catalog, CatalogStatus, put_catalog
 from headwater.producer.catalogs.catalogs import STORAGE_ROOT_BYTES_MAX, CatalogRead, Catalogs
+from headwater.producer.catalogs.storage_claims import claim_storage_root
 from headwater.producer.commits.commit_meta import CommitMeta
 from headwater.producer.content.content_types import Namespace, to_value
 from headwater.producer.content.snapshots import Snapshots
@@ -80,6 +81,7 @@ def update_catalog(
     if storage_root is not None and storage_root != catalog.storage_root:
         check_text(storage_root, "storage_root", STORAGE_ROOT_BYTES_MAX)
         _require_empty(kernel, catalog, "storage_root")
+        claim_storage_root(kernel, storage_root)
         catalog = msgspec.structs.replace(catalog, storage_root=storage_root)
     if properties is not None:
         to_value(Namespace(properties), "properties")  # text to text, of a bounded size

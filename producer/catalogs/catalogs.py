@@ -24,6 +24,7 @@ from headwater.producer.catalogs.catalog_records import (
     live_key,
     put_catalog,
 )
+from headwater.producer.catalogs.storage_claims import claim_storage_root
 from headwater.producer.commits.commit_meta import CommitMeta, check_meta, check_request_id
 from headwater.producer.content.content_types import Namespace, to_value
 from headwater.producer.history.lineage import empty_state
@@ -109,6 +110,7 @@ class Catalogs:
         check_reference_name(default_branch, "default_branch")
         check_text(storage_root, "storage_root", STORAGE_ROOT_BYTES_MAX)
         to_value(Namespace(properties or {}), "properties")  # text to text, of a bounded size
+        claim_storage_root(self._kernel, storage_root)
         wanted = Catalog(
             name=name,
             id=0,

@@ -16,6 +16,7 @@ from headwater.producer.catalogs.catalogs import Catalogs
 from headwater.producer.commits.commit_meta import CommitMeta
 from headwater.service.auth.rights.rights import Right
 from headwater.service.auth.tokens.credentials import CLIENT_TRIES
+from headwater.service.storage.storage_roots import StorageRoots
 from tests.support.fixtures.access_rig import CHEAP, META, PEER, Rig, access_rig
 
 POINTER = "cat/1/heads/main"
@@ -139,3 +140,22 @@ def test_a_view_keeps_a_whole_number_of_versions(rig: Rig, value: str) -> None:
     updates = [{"action": "set-properties", "updates": {"version.history.num-entries": value}}]
     changed = rig.ask("POST", "/iceberg/v1/lake/namespaces/sales/views/v", token=root, json={"updates": updates})
     assert changed.status_code == 400, changed.text
+
+
+@pytest.mark.parametrize("where", ["shared", "shared/below", "shared//"])
+def test_a_storage_root_belongs_to_one_realm(tmp_path_factory: pytest.TempPathFactory, where: str) -> None:
+    folder = tmp_path_factory.mktemp("roots")
+    with access_rig(folder, storage_roots=StorageRoots((folder.as_uri(),))) as rig:
+
+        def create(realm: str, name: str, path: str) -> int:
+            body = {"name": name, "storage_root": f"{folder.as_uri()}/{path}"}
+            status: int = rig.ask("POST", f"/manage/v1/{realm}/catalogs", token=rig.token(realm), json=body).status_code
+            return status
+
+        assert create("alpha", "one", "shared") == 201
+        assert create("beta", "mine", where) == 400
+        assert create("beta", "mine", "shared-not") == 201, "a name that begins alike is another place"
+        assert create("alpha", "two", where) == 201, "a realm may use its own roots again"
+        body = {"storage_root": f"{folder.as_uri()}/{where}"}
+        moved = rig.ask("PATCH", "/manage/v1/beta/catalogs/mine", token=rig.token("beta"), json=body)
+        assert moved.status_code == 400, moved.text
