@@ -9,7 +9,10 @@ from headwater.persistence.reading.pointer_log import PointerLog
 from headwater.persistence.reading.state import State as StoredState
 from headwater.persistence.store import RealmKernel
 from headwater.schemas.change import Change
+from headwater.schemas.cursor import Position
 from headwater.schemas.entry_ids import content_id_text, time_text
+
+NAMES_PER_PAGE = 1_000
 
 
 class StoreLookup:
@@ -35,6 +38,17 @@ class StoreLookup:
 
     def change_at(self, pointer: str, seq: int) -> Change:
         return change_of(self._kernel.walk.whole(self._entry(pointer, seq)), self._kernel.realm_name)
+
+    def heads(self) -> dict[str, Position]:
+        """The newest entry of every pointer that has one."""
+        backend, realm = self._kernel.store.backend, self._kernel.realm
+        found: dict[str, Position] = {}
+        after = ""
+        while names := backend.list_names(realm, prefix="", after=after, limit=NAMES_PER_PAGE):
+            after = names[-1]
+            rows = backend.read_pointers(realm, names)
+            found |= {name: Position(row.seq, row.head) for name, row in rows.items() if row.head}
+        return found
 
     def _entry(self, pointer: str, seq: int) -> LogRecord:
         return self._kernel.walk.at(PointerLog(self._kernel, pointer).head().newest, seq)

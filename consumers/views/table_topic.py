@@ -1,8 +1,8 @@
 """Writes a compacted topic of the newest state per pointer and table from the commits topic, exactly once.
 
 ⚠ One transaction holds the states, the positions of their pointers and the consumed offsets. At the start the transactional id
-fences an older keeper, and the topic itself is read to its undecided end: it is the keeper's only memory. A table that is gone
-leaves a tombstone.
+fences an older keeper, and the topic itself is read to its undecided end: it is the keeper's only memory. What the commits
+topic has lost, or what was forgotten with the tables topic, is taken from the store. A table that is gone leaves a tombstone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 import msgspec
 from confluent_kafka import (
     OFFSET_BEGINNING,
-    OFFSET_INVALID,
     Consumer,
     IsolationLevel,
     KafkaError,
@@ -26,6 +25,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
 from headwater.consumers.views.live_views import TableState
+from headwater.consumers.views.table_source import describe_source, find_start, position
 from headwater.consumers.views.table_views import FollowedPosition, History, TableViews
 from headwater.schemas.errors import HungTransaction, KafkaUnavailable, ShardLost
 from headwater.schemas.kafka_records import SchemaById, decode_record
@@ -34,6 +34,13 @@ from headwater.schemas.topics import commits_topic, partition_of, tables_topic
 TIMEOUT_SECONDS = 20.0
 BATCH_RECORDS = 2_000
 POLL_SECONDS = 0.2
+LOOK_SECONDS = 5.0
+"""Between two looks whether the commits topic was made again or has got more partitions."""
+LEADERLESS = (
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+)
 
 _json = msgspec.json.Encoder(order="deterministic").encode
 
@@ -108,22 +115,35 @@ class TableTopicWriter:
             raise _translated(error) from error
 
     def _follow(self, consumer: Consumer, producer: Producer, until_end: bool) -> None:
-        positions = self._starting_positions(consumer)
+        source = describe_source(self._admin, self._source)
+        start = find_start(consumer, self._source, source, remembers=bool(self._views.standings))
+        positions, is_lost, at_end = start.positions, start.is_lost, set[int]()
         consumer.assign(list(positions.values()))
-        at_end: set[int] = set()
-        while not self._stopping.is_set() and not (until_end and len(at_end) == len(positions)):
+        next_look = time.monotonic() + LOOK_SECONDS
+        while not self._stopping.is_set():
             moved = False
             for message in consumer.consume(BATCH_RECORDS, POLL_SECONDS):
-                partition = message.partition()
+                partition = message.partition() or 0
                 if _is_end(message):
-                    at_end.add(partition or 0)
+                    at_end.add(partition)
                     continue
-                at_end.discard(partition or 0)
+                at_end.discard(partition)
                 self._views.apply(decode_record(_headers(message), message.value(), self._schema_by_id))
-                positions[partition or 0] = TopicPartition(self._source, partition or 0, (message.offset() or 0) + 1)
+                positions[partition] = position(self._source, partition, (message.offset() or 0) + 1, source)
                 moved = True
+            is_at_end = len(at_end) == len(positions)
+            if is_lost and is_at_end:
+                self._views.catch_up()
+                is_lost, moved = False, True
             if moved:
                 self._commit(producer, consumer, list(positions.values()))
+            if until_end and is_at_end:
+                return
+            if time.monotonic() > next_look:
+                next_look = time.monotonic() + LOOK_SECONDS
+                if describe_source(self._admin, self._source) != source:  # it is begun again, with what is there now
+                    self.forget()
+                    return
 
     def _commit(self, producer: Producer, consumer: Consumer, positions: list[TopicPartition]) -> None:
         changed, moved = self._views.take()
@@ -132,7 +152,7 @@ class TableTopicWriter:
             self._send(producer, pointer, _json([pointer, key]), None if state is None else _json(state))
         for pointer, standing in moved.items():
             self._send(producer, pointer, _json([pointer]), None if standing is None else _json(standing))
-        offsets = [position for position in positions if position.offset >= 0]
+        offsets = [one for one in positions if one.offset >= 0]
         producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), TIMEOUT_SECONDS)
         producer.commit_transaction(TIMEOUT_SECONDS)
 
@@ -217,19 +237,17 @@ class TableTopicWriter:
                 raise HungTransaction(f"{self._target} cannot be read to its end.", remedy="Abort the open transaction.")
 
     def _uncommitted_ends(self) -> dict[int, int]:
+        """A topic that was made a moment ago may have no leader yet: it is asked again."""
         wanted = {TopicPartition(self._target, n): OffsetSpec.latest() for n in range(self._partitions)}  # type: ignore[no-untyped-call]
-        futures = self._admin.list_offsets(wanted, isolation_level=IsolationLevel.READ_UNCOMMITTED)
-        return {where.partition: int(future.result(TIMEOUT_SECONDS).offset) for where, future in futures.items()}
-
-    def _starting_positions(self, consumer: Consumer) -> dict[int, TopicPartition]:
-        count = self._count(self._source)
-        committed = consumer.committed([TopicPartition(self._source, n) for n in range(count)], TIMEOUT_SECONDS)
-        return {
-            where.partition: TopicPartition(
-                self._source, where.partition, OFFSET_BEGINNING if where.offset == OFFSET_INVALID else where.offset
-            )
-            for where in committed
-        }
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while True:
+            futures = self._admin.list_offsets(wanted, isolation_level=IsolationLevel.READ_UNCOMMITTED)
+            try:
+                return {where.partition: int(future.result(TIMEOUT_SECONDS).offset) for where, future in futures.items()}
+            except KafkaException as error:
+                if error.args[0].code() not in LEADERLESS or time.monotonic() > deadline:
+                    raise
+                time.sleep(POLL_SECONDS)
 
     def _reader(self, group: str) -> Consumer:
         return Consumer(

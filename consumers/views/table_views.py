@@ -14,7 +14,8 @@ import msgspec
 
 from headwater.consumers.views.live_views import State, TableState, effect_of
 from headwater.schemas.change import COMMITTING_KINDS, Base, Change, KeyPath, Kind
-from headwater.schemas.errors import ChainBroken, NotFound
+from headwater.schemas.cursor import Position
+from headwater.schemas.errors import ChainBroken, CursorGone, NotFound
 from headwater.schemas.kafka_records import FeedRecord, RecordType, digest_of
 
 REFERENCE = re.compile(r"cat/\d+/(heads|tags)/.+")
@@ -30,6 +31,10 @@ class History(Protocol):
 
     def change_at(self, pointer: str, seq: int) -> Change:
         """For a Change that was too large for Kafka."""
+        ...
+
+    def heads(self) -> dict[str, Position]:
+        """The newest entry of every pointer."""
         ...
 
 
@@ -68,8 +73,7 @@ class TableViews:
             case RecordType.BASELINE:
                 self._baseline(record)
             case RecordType.TRUNCATED:
-                self._replace(record.pointer, self._history.state_at(record.pointer, record.seq))
-                self._stand(record, record.entry_id)
+                self._begin_at(record)
             case RecordType.PURGED:
                 self._replace(record.pointer, {})
                 self.standings.pop(record.pointer, None)
@@ -82,6 +86,13 @@ class TableViews:
 
     # ── steps ───────────────────────────────────────────────────────────────────────────────────────────────
 
+    def catch_up(self) -> None:
+        """⚠ To the store's newest state of every pointer: some may have moved for the last time with a record that is lost."""
+        for pointer, head in self._history.heads().items():
+            known = self.standings.get(pointer)
+            if REFERENCE.fullmatch(pointer) and (known is None or known.seq < head.seq):
+                self._take_state(pointer, head, 0 if known is None else known.generation)
+
     def _baseline(self, record: FeedRecord) -> None:
         """The beginning of a generation: it goes on where the last one was, or begins anew."""
         known = self.standings.get(record.pointer)
@@ -91,9 +102,26 @@ class TableViews:
             moved = msgspec.structs.replace(known, generation=record.generation)
             self.standings[record.pointer] = self.moved[record.pointer] = moved
             return
-        state = {} if record.seq == 0 else self._history.state_at(record.pointer, record.seq)
+        self._begin_at(record)
+
+    def _begin_at(self, record: FeedRecord) -> None:
+        """With the state behind the record's entry; where that was swept, with the newest one, and with none where the pointer
+        is gone."""
+        try:
+            state = {} if record.seq == 0 else self._history.state_at(record.pointer, record.seq)
+        except (CursorGone, NotFound):
+            head = self._history.heads().get(record.pointer)
+            if head is not None and head.seq >= record.seq:
+                self._take_state(record.pointer, head, record.generation)
+                return
+            state = {}
         self._replace(record.pointer, state)
         self._stand(record, record.entry_id)
+
+    def _take_state(self, pointer: str, at: Position, generation: int) -> None:
+        self._replace(pointer, self._history.state_at(pointer, at.seq))
+        standing = FollowedPosition(generation=generation, seq=at.seq, entry_id=at.entry_id.hex())
+        self.standings[pointer] = self.moved[pointer] = standing
 
     def _holds(self, record: FeedRecord, known: FollowedPosition) -> bool:
         """⚠ Whether the generation brings the entry that was seen last: the same by its id, not by its number."""
@@ -113,8 +141,9 @@ class TableViews:
         if known is not None and record.seq <= seq:
             self._drop(record, known)
             return
-        if record.seq != seq + 1:
-            raise ChainBroken(f"{record.pointer}: entry {record.seq} follows {seq}.", seq=record.seq)
+        if record.seq != seq + 1:  # those between are lost to the topic, not to the store
+            self._begin_at(record)
+            return
         change = record.change or self._claimed(record)
         if change.kind in COMMITTING_KINDS:
             self._commit(change)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 import headwater
 from headwater.consumers.views.store_lookup import StoreLookup
@@ -18,7 +19,7 @@ from headwater.consumers.views.table_topic import TableTopicWriter
 from headwater.embedded import Headwater
 from headwater.producer.publisher.assignment.generations import Generations
 from headwater.schemas.change import KeyPath
-from headwater.schemas.topics import tables_topic
+from headwater.schemas.topics import commits_topic, tables_topic
 from tests.support.fixtures.publisher_runs import instance_of, new_lake, options, publish_rest, put, wait_until, write_history
 
 KEEPER = """
@@ -138,3 +139,53 @@ def _is_there(bootstrap: str, realm: str) -> bool:
         return compacted(bootstrap, realm) != {}
     except KeyError:
         return False
+
+
+def _forget_tables(bootstrap: str, realm: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.delete_topics([tables_topic(realm)])[tables_topic(realm)].result(30)
+    wait_until(lambda: tables_topic(realm) not in admin.list_topics(timeout=20).topics, "the tables topic is gone")
+
+
+def _cut_commits(bootstrap: str, realm: str) -> None:
+    """As retention does, of all records."""
+    admin, topic = AdminClient({"bootstrap.servers": bootstrap}), commits_topic(realm)
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "cut"})
+    try:
+        partitions = list(consumer.list_topics(topic, timeout=20).topics[topic].partitions)
+        ends = {number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=20)[1] for number in partitions}
+    finally:
+        consumer.close()
+    cuts = [TopicPartition(topic, number, end) for number, end in ends.items() if end > 0]
+    assert cuts, "there was nothing to lose"
+    for done in admin.delete_records(cuts).values():
+        done.result(30)
+
+
+def _add_partitions(bootstrap: str, realm: str) -> None:
+    admin, topic = AdminClient({"bootstrap.servers": bootstrap}), commits_topic(realm)
+    more = len(admin.list_topics(topic, timeout=20).topics[topic].partitions) + 3
+    admin.create_partitions([NewPartitions(topic, more)])[topic].result(30)
+
+
+@pytest.mark.parametrize("spoil", [_forget_tables, _cut_commits, _add_partitions])
+def test_a_keeper_goes_on_from_the_store_whatever_the_topics_have_lost(
+    engine: Headwater, kafka_bootstrap: str, spoil: Callable[[str, str], None]
+) -> None:
+    """Also of pointers that have moved for the last time: no record of theirs is to come."""
+    given, lake, realm = options(kafka_bootstrap), new_lake(engine), instance_of(engine)
+    for name in ("idle", "last", "busy"):
+        lake.create_branch(name).commit([put(f"of-{name}", 1)])
+    publish_rest(engine.store, given)
+    keep(engine, kafka_bootstrap)
+    lake.branch("last").commit([put("for-the-last-time", 1), headwater.Delete(("of-last",))])
+    publish_rest(engine.store, given)  # the keeper is away
+    spoil(kafka_bootstrap, realm)
+    lake.branch("busy").commit([put("more", 1)])
+    publish_rest(engine.store, given)
+    keep(engine, kafka_bootstrap)
+    assert compacted(kafka_bootstrap, realm) == snapshots(engine)
+    lake.branch("idle").commit([put("of-idle", 2)])
+    publish_rest(engine.store, given)
+    keep(engine, kafka_bootstrap)
+    assert compacted(kafka_bootstrap, realm) == snapshots(engine)
