@@ -17,7 +17,7 @@ _OF_POINTER = ("ce_sequence", "ce_partitionkey", "ce_subject")
 MESSAGES: dict[RecordType, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     RecordType.CHANGE: (
         "One log entry of one pointer, complete. Without a value it is a claim check: fetch ce_dataref, compare ce_datadigest.",
-        (*_ALWAYS, *_OF_POINTER, "ce_time", "ce_kind", "content-type"),
+        (*_ALWAYS, *_OF_POINTER, "ce_previousid", "ce_time", "ce_kind", "content-type"),
         ("ce_dataref", "ce_datadigest"),
     ),
     RecordType.BASELINE: (

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from pyspark.sql import functions as sql
 
 from headwater.persistence.coordination.work_leases import HeldLease, WorkLeases
@@ -21,6 +20,7 @@ from headwater.schemas.entry_ids import time_text
 from headwater.schemas.errors import ChainBroken, MaintenanceRunning
 from headwater.streaming.archive.archive_targets import ArchiveTarget, Decide
 from headwater.streaming.expire.readers import RegisteredReaders
+from headwater.streaming.sources.linked_batches import PointerBatch, pointer_batches
 from headwater.streaming.sources.log_offsets import LogOffset, OffsetPosition
 from headwater.streaming.sources.open_stores import opened_store, realm_instance
 from headwater.streaming.spark.stream_runner import Report, run_until_caught_up, run_until_stopped, silent
@@ -33,17 +33,6 @@ LEASE_SECONDS = 30.0
 
 Reached = Callable[[LogOffset | None], None]
 """Told how far the archive goes."""
-
-
-class PointerBatch(msgspec.Struct, frozen=True):
-    """What a batch holds of one pointer."""
-
-    realm: str
-    pointer: str
-    first: int
-    last: int
-    rows: int
-    last_id: str
 
 
 def archive_log(
@@ -136,7 +125,10 @@ def _archive_batch(target: ArchiveTarget, kept_for: Reached, decide: Decide, bat
         archived = target.position() or LogOffset(found[0].realm, {})
         if any(one.realm != archived.realm for one in found):
             raise ChainBroken(f"the archive is of realm {archived.realm}, the batch of {found[0].realm}.")
-        new = _behind(batch, archived) if any(one.first <= archived.seq_of(one.pointer) for one in found) else batch
+        new = batch
+        if any(one.first <= archived.seq_of(one.pointer) for one in found):
+            new = _behind(batch, archived)
+            found = pointer_batches(new)
         reached = reached_by(archived, found)
         if reached != archived:
             target.append(new, reached, decide)
@@ -145,30 +137,18 @@ def _archive_batch(target: ArchiveTarget, kept_for: Reached, decide: Decide, bat
         batch.unpersist()
 
 
-def pointer_batches(batch: DataFrame) -> list[PointerBatch]:
-    """One row for each pointer of the batch; a seq that occurs twice is found here."""
-    grouped = batch.groupBy("realm_instance", "pointer").agg(
-        sql.min("seq"), sql.max("seq"), sql.count_distinct("seq"), sql.max_by("entry_id", "seq"), sql.count("seq").alias("rows")
-    )
-    found = []
-    for realm, pointer, first, last, distinct, last_id, rows in grouped.collect():
-        if distinct != rows:
-            raise ChainBroken(f"{pointer}: a batch holds {rows} rows for {distinct} entries.")
-        found.append(PointerBatch(realm, pointer, first, last, rows, last_id))
-    return found
-
-
 def reached_by(archived: LogOffset, found: list[PointerBatch]) -> LogOffset:
-    """Where the archive stands with this batch; `ChainBroken` if something is missing in between. Pure."""
+    """Where the archive stands with this batch; `ChainBroken` if something is missing, or of another history. Pure."""
     reached = dict(archived.pointers)
     for one in found:
         known = archived.pointers.get(one.pointer)
-        if one.rows != one.last - one.first + 1:
-            raise ChainBroken(f"{one.pointer}: of entries {one.first} to {one.last} only {one.rows} are there.")
-        if known is not None and one.first > known.seq + 1:
+        if not one.is_linked:
+            raise ChainBroken(f"{one.pointer}: entries {one.first} to {one.last} of the batch are not one history, each once.")
+        if known is not None and one.first != known.seq + 1:
             raise ChainBroken(f"{one.pointer}: the archive ends at {known.seq}, the batch begins at {one.first}.")
-        if known is None or one.last > known.seq:
-            reached[one.pointer] = OffsetPosition(one.last, one.last_id)
+        if known is not None and known.entry_id not in ("", one.previous_id):
+            raise ChainBroken(f"{one.pointer}: the batch does not follow the entry {known.seq} that the archive ends with.")
+        reached[one.pointer] = OffsetPosition(one.last, one.last_id)
     return LogOffset(archived.realm, reached)
 
 

@@ -9,6 +9,7 @@ class Safeguards(msgspec.Struct, frozen=True, kw_only=True):
     """Not for use outside of tests: the command has no way to set it."""
 
     completeness: bool = True
+    every_position: bool = True
     grace: bool = True
     fence: bool = True
     follow_base: bool = True

@@ -2,11 +2,14 @@
 
 ⚠ A retained set is of one history. A store that was put back to a backup and went on has another one with the same seqs; so
 has another store whose set lies in the same folder. What was added there is not in the set, and would be taken for garbage.
+⚠ That the set ends in the log's own entry proves nothing about what it was told before: every position that it has passed is
+looked for in the log. (Below the floor there is no log any more. There holds what was proved when the steps were written, each
+of which follows the one before it by the ids of its entries.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from headwater.persistence.backend import Backend
 from headwater.persistence.log.log_walk import LogWalk
@@ -36,6 +39,17 @@ def require_same_history(walk: LogWalk, spans: Mapping[str, Span], positions: Ma
         known = positions.get(pointer)
         if known is not None and known.seq > span.seq and not leads_to(walk, known.entry_id, span.seq, span.head.hex()):
             raise other_history(pointer, known.seq)
+
+
+def require_every_position(walk: LogWalk, spans: Mapping[str, Span], passed: Mapping[str, Sequence[SegmentPosition]]) -> None:
+    """Of all positions from the floors on, newest first, so that each is found from the one behind it in a few reads."""
+    for pointer, span in spans.items():
+        newest = walk.load(span.head)
+        for position in sorted(passed.get(pointer, ()), key=lambda it: it.seq, reverse=True):
+            if span.floor <= position.seq <= span.seq:
+                newest = walk.at(newest, position.seq)
+                if newest.entry_id.hex() != position.entry_id:
+                    raise other_history(pointer, position.seq)
 
 
 def other_history(pointer: str, seq: int) -> RetainedIncomplete:

@@ -1,126 +1,110 @@
-"""A batch of Changes enters; what it holds of each pointer leaves, and a row for each object that was added or released.
+"""A batch of Changes enters; what of it is new to a retained set leaves, and a row for each object that was added or released.
 
-All of it on executors: the driver learns of each pointer the first and last entry, and where segments begin.
+⚠ Only entries that follow the set's last one by their ids are new. All others are of the history that the set knows already, or
+of another one: `present_history` asks the store which. What does not add up then is a gap, and the set is seeded again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
 from pyspark.sql import functions as sql
 
+from headwater.persistence.backend import Backend
 from headwater.schemas.errors import ChainBroken, RetainedIncomplete
 from headwater.streaming.reachability.segments import NEVER, BaseAt, Bounds, SegmentPosition
+from headwater.streaming.retained.present_history import pointers_of_lost_entries, present_entries
 from headwater.streaming.retained.retained_seed import ROW_DDL
 from headwater.streaming.retained.retained_store import RetainedState, count_rows
+from headwater.streaming.sources.linked_batches import LINK_COLUMNS, PointerBatch, pointer_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-BATCH_COLUMNS = ("realm_instance", "pointer", "seq", "entry_id", "kind", "objects_added", "objects_released", "base")
+BATCH_COLUMNS = (*LINK_COLUMNS, "kind", "objects_added", "objects_released", "base")
 """Of a Change, all that a retained set needs."""
 OPENING = ("create", "assign", "delete")
 
 
-class PointerShare(msgspec.Struct, frozen=True):
-    """What a batch holds of one pointer."""
+class NewEntries(NamedTuple):
+    """What a batch adds to a set: of each pointer one unbroken chain behind what the set knows."""
 
-    pointer: str
-    first: int
-    last: int
-    rows: int
-    """Different entries."""
-    last_id: str
-    again: bool = False
-    """Whether one of them came twice."""
-    opened: tuple[Bounds, ...] = ()
-    known_id: str = ""
-    """Of the entry that the set ends with, where the batch has it too."""
+    changes: DataFrame
+    positions: dict[str, SegmentPosition]
+    """Of the pointers that move."""
+    bounds: list[Bounds]
 
 
-def reached(state: RetainedState, shares: list[PointerShare]) -> dict[str, SegmentPosition]:
+def new_entries(batch: DataFrame, state: RetainedState, backend: Backend, *, is_from_store: bool = False) -> NewEntries | None:
+    """None where nothing is new. `RetainedIncomplete` if something is missing or the set is of another history.
+
+    ⚠ What was not read from the store itself may follow the set and be lost all the same, of a pointer that has not moved since
+    the backup. So the last entry of each pointer must be in the store."""
+    found = pointer_batches(batch)
+    for one in found:
+        if one.realm != state.realm:
+            raise ChainBroken(f"the set is of realm {state.realm}, the batch of {one.realm}.")
+    if any(not one.is_linked or one.first <= _known(state, one.pointer)[0] for one in found):
+        batch = _behind(batch, {one.pointer: _known(state, one.pointer)[0] for one in found})
+        found = pointer_batches(batch)
+    following = {one.pointer: one.last_id for one in found if one.follows(*_known(state, one.pointer))}
+    absent = set() if is_from_store else pointers_of_lost_entries(backend, state.realm, following)
+    lost = {one.pointer: one.last for one in found if one.pointer not in following or one.pointer in absent}
+    if lost:
+        batch, resolved = _present(batch, state, lost, backend)
+        found = [*(one for one in found if one.pointer not in lost), *pointer_batches(resolved)]
+    positions = reached(state, found)
+    return NewEntries(batch, positions, _opened(batch)) if positions else None
+
+
+def reached(state: RetainedState, found: Iterable[PointerBatch]) -> dict[str, SegmentPosition]:
     """Positions of the pointers that move with this batch. Pure."""
     moved: dict[str, SegmentPosition] = {}
-    for share in shares:
-        known = state.positions.get(share.pointer)
-        if share.rows != share.last - share.first + 1:
-            raise RetainedIncomplete(f"{share.pointer}: of entries {share.first} to {share.last} only {share.rows} came.")
-        if share.first > (0 if known is None else known.seq) + 1:
+    for one in found:
+        seq, entry_id = _known(state, one.pointer)
+        if not one.follows(seq, entry_id):
             raise RetainedIncomplete(
-                f"{share.pointer}: the set ends at {0 if known is None else known.seq}, the batch begins at {share.first}."
+                f"{one.pointer}: entries {one.first} to {one.last} do not follow entry {seq}, with which the set ends.",
+                field="retained",
+                remedy="Seed the set again: `headwater maintain retained --reseed`.",
+                pointer=one.pointer,
             )
-        if known is not None and share.known_id not in ("", known.entry_id):  # e.g. a store that was put back, and went on
-            raise RetainedIncomplete(f"{share.pointer}: another entry {known.seq} stands in the log than in the set.")
-        if known is None or share.last > known.seq:
-            moved[share.pointer] = SegmentPosition(1 if known is None else known.first, share.last, share.last_id)
+        first = state.positions[one.pointer].first if one.pointer in state.positions else 1
+        moved[one.pointer] = SegmentPosition(first, one.last, one.last_id)
     return moved
 
 
-def pointer_shares(batch: DataFrame, state: RetainedState) -> list[PointerShare]:
-    """What the driver learns of a batch: by two jobs whose sums are of plain numbers. (Asked for in one, with ids and segments,
-    Spark would serialize a state for each entry.)"""
-    entries = batch.groupBy("realm_instance", "pointer", "seq").agg(sql.count(sql.lit(1)).alias("times"))
-    grouped = entries.groupBy("realm_instance", "pointer").agg(
-        sql.min("seq"), sql.max("seq"), sql.count(sql.lit(1)), sql.sum("times")
-    )
-    counted = grouped.collect()
-    for instance, *_ in counted:
-        if instance != state.realm:
-            raise ChainBroken(f"the set is of realm {state.realm}, the batch of {instance}.")
-    lasts = {pointer: last for _, pointer, _, last, _, _ in counted}
-    known = {pointer: known_seq(state, pointer) for pointer in lasts}
-    ids, opened = _named_entries(batch, lasts, known)
-    return [
-        PointerShare(
-            pointer,
-            first,
-            last,
-            distinct,
-            ids[pointer, last],
-            rows != distinct,
-            tuple(opened.get(pointer, ())),
-            ids.get((pointer, known[pointer]), ""),
-        )
-        for _, pointer, first, last, distinct, rows in counted
-    ]
+def _known(state: RetainedState, pointer: str) -> tuple[int, str]:
+    known = state.positions.get(pointer)
+    return (0, "") if known is None else (known.seq, known.entry_id)
 
 
-def _named_entries(
-    batch: DataFrame, lasts: dict[str, int], known: dict[str, int]
-) -> tuple[dict[tuple[str, int], str], dict[str, set[Bounds]]]:
-    """The ids of each pointer's last entry and of the one that the set ends with, and where segments begin: the first entry
-    of a pointer begins one in any case."""
-    if not lasts:
-        return {}, {}
-    rows = [(pointer, last, known[pointer]) for pointer, last in lasts.items()]
-    positions = batch.sparkSession.createDataFrame(rows, "pointer string, last bigint, known bigint")
-    opens = sql.col("kind").isin(*OPENING) | (sql.col("seq") == 1)
-    at_an_end = (sql.col("seq") == sql.col("last")) | (sql.col("seq") == sql.col("known"))
-    named = batch.join(sql.broadcast(positions), "pointer").where(opens | at_an_end)
-    ids: dict[tuple[str, int], str] = {}
-    opened: dict[str, set[Bounds]] = {}
-    for pointer, seq, entry_id, is_opening, base, base_seq in named.select(
-        "pointer", "seq", "entry_id", opens, "base.pointer", "base.seq"
-    ).collect():
-        if is_opening:
-            opened.setdefault(pointer, set()).add(Bounds(pointer, seq, None if base is None else BaseAt(base, base_seq)))
-        if ids.setdefault((pointer, seq), entry_id) != entry_id:
-            raise ChainBroken(f"{pointer}: two different entries {seq} came in one batch.")
-    return ids, opened
-
-
-def unknown(batch: DataFrame, known: dict[str, int]) -> DataFrame:
+def _behind(batch: DataFrame, known: dict[str, int]) -> DataFrame:
     """Without what the set knows, and each entry once."""
     positions = batch.sparkSession.createDataFrame(list(known.items()), "pointer string, known bigint")
     joined = batch.join(sql.broadcast(positions), "pointer").where(sql.col("seq") > sql.col("known"))
-    return joined.drop("known").dropDuplicates(["pointer", "seq"])
+    return joined.drop("known").dropDuplicates(["pointer", "seq", "entry_id"])
 
 
-def known_seq(state: RetainedState, pointer: str) -> int:
-    known = state.positions.get(pointer)
-    return 0 if known is None else known.seq
+def _present(batch: DataFrame, state: RetainedState, lost: dict[str, int], backend: Backend) -> tuple[DataFrame, DataFrame]:
+    """The batch with only those entries of these pointers that the store's log holds now, and these entries alone."""
+    spark = batch.sparkSession
+    entries = list(present_entries(backend, state.realm, lost, state.positions))
+    allowed = spark.createDataFrame(entries, "pointer string, seq bigint, entry_id string")
+    resolved = batch.join(sql.broadcast(allowed), ["pointer", "seq", "entry_id"], "left_semi")
+    pointers = spark.createDataFrame([(pointer,) for pointer in lost], "pointer string")
+    return batch.join(sql.broadcast(pointers), "pointer", "left_anti").unionByName(resolved), resolved
+
+
+def _opened(batch: DataFrame) -> list[Bounds]:
+    """Where segments begin: the first entry of a pointer begins one in any case."""
+    opens = sql.col("kind").isin(*OPENING) | (sql.col("seq") == 1)
+    found = batch.where(opens).select("pointer", "seq", "base.pointer", "base.seq").collect()
+    return [
+        Bounds(pointer, seq, None if base is None else BaseAt(base, base_seq)) for pointer, seq, base, base_seq in sorted(found)
+    ]
 
 
 def segments_of(state: RetainedState, opened: list[Bounds], moved: dict[str, SegmentPosition]) -> list[tuple[str, int, int]]:

@@ -19,6 +19,8 @@ class Retained(msgspec.Struct, frozen=True, kw_only=True):
     ids: MarkedIds
     positions: dict[str, SegmentPosition]
     """Up to where each pointer's log is in the set."""
+    passed: dict[str, list[SegmentPosition]] = {}
+    """⚠ Every position that a step of the set has ended with: each must be in the log, not only the last one."""
     covers: frozenset[str] | None = None
     """⚠ Object types about which the set decides; None: all that identifiers cover. No other is purged by it."""
 

@@ -2,7 +2,8 @@
 
 A step is a folder of Parquet rows with a small file beside them that says up to which entry of each pointer it goes and which
 segments begin in it. It is written under another name and renamed: a step that a crash cut short is not there. A *fresh* step
-(seeded by walking, or compacted) replaces all before it. ⚠ What does not add up is `RetainedCorrupt`, and is never trusted.
+(seeded by walking, or compacted) replaces all before it. ⚠ What does not add up is `RetainedCorrupt`, and is never trusted: a
+digest of each file of rows is kept, so that a row that was altered or lost is noticed before anything is deleted by the set.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ class StepMeta(msgspec.Struct, frozen=True, kw_only=True):
     """Of the pointers that moved; of all in a fresh step."""
     bounds: list[Bounds]
     rows: int
+    files: dict[str, str] = {}
+    """Of rows: name → SHA-256."""
     check: str = ""
 
 
@@ -41,6 +44,8 @@ class RetainedState(msgspec.Struct, frozen=True, kw_only=True):
     realm: str
     number: int = 0
     positions: dict[str, SegmentPosition] = {}
+    passed: dict[str, list[SegmentPosition]] = {}
+    """Of each pointer, every position that a step has ended with, oldest first."""
     bounds: list[Bounds] = []
     rows: int = 0
     folders: list[str] = []
@@ -60,7 +65,7 @@ class RetainedStore:
     def __init__(self, folder: str | Path, realm: str) -> None:
         self.realm = realm
         self.folder = Path(folder).absolute() / re.sub(r"[^A-Za-z0-9._#-]", "_", realm)
-        self._checked: dict[Path, tuple[tuple[int, int, int], StepMeta]] = {}
+        self._checked: dict[Path, tuple[tuple[int, int, tuple[int, ...]], StepMeta]] = {}
         """Steps that this object has read and found right: a long stream would read all of them again at each batch."""
 
     def load(self) -> RetainedState | None:
@@ -94,7 +99,15 @@ class RetainedStore:
         unfinished.mkdir(parents=True)
         try:
             rows = write_rows(str(unfinished / ROWS))
-            meta = StepMeta(number=number, realm=self.realm, fresh=fresh, positions=positions, bounds=list(bounds), rows=rows)
+            meta = StepMeta(
+                number=number,
+                realm=self.realm,
+                fresh=fresh,
+                positions=positions,
+                bounds=list(bounds),
+                rows=rows,
+                files=digests(unfinished / ROWS),
+            )
             _write_synced(unfinished / META, msgspec.json.encode(msgspec.structs.replace(meta, check=_check(meta))))
             unfinished.rename(self._path(number))
         except Exception as error:
@@ -125,6 +138,7 @@ class RetainedStore:
 
     def _folded(self, metas: list[tuple[Path, StepMeta]]) -> RetainedState:
         positions: dict[str, SegmentPosition] = {}
+        passed: dict[str, list[SegmentPosition]] = {}
         bounds: list[Bounds] = []
         for number, (_, meta) in enumerate(metas):
             if meta.number != metas[0][1].number + number:
@@ -134,11 +148,13 @@ class RetainedStore:
                 if known is not None and position.seq < known.seq:
                     raise self._corrupt(f"{pointer} goes back from {known.seq} to {position.seq}")
                 positions[pointer] = position
+                passed.setdefault(pointer, []).append(position)
             bounds += meta.bounds
         return RetainedState(
             realm=self.realm,
             number=metas[-1][1].number,
             positions=positions,
+            passed=passed,
             bounds=bounds,
             rows=sum(meta.rows for _, meta in metas),
             folders=[str(path / ROWS) for path, meta in metas if meta.rows],
@@ -149,8 +165,7 @@ class RetainedStore:
             found = (path / META).stat()
         except OSError as error:
             raise self._corrupt(f"{path.name} cannot be read: {error}") from error
-        rows = path / ROWS
-        written = (found.st_mtime_ns, found.st_size, rows.stat().st_mtime_ns if rows.exists() else 0)
+        written = (found.st_mtime_ns, found.st_size, _written(path / ROWS))
         if path not in self._checked or self._checked[path][0] != written:
             self._checked[path] = (written, self._read_and_check(path))
         return self._checked[path][1]
@@ -164,8 +179,8 @@ class RetainedStore:
             raise self._corrupt(f"{path.name} was altered")
         if meta.realm != self.realm:
             raise self._corrupt(f"{path.name} is of realm {meta.realm!r}")
-        if meta.rows and count_rows(path / ROWS) != meta.rows:
-            raise self._corrupt(f"{path.name} should have {meta.rows} rows")
+        if digests(path / ROWS) != meta.files:
+            raise self._corrupt(f"the rows of {path.name} are not those that were written")
         return meta
 
     def _steps(self) -> list[Path]:
@@ -194,6 +209,27 @@ class RetainedStore:
             field="retained",
             remedy="Seed it again by walking: `headwater maintain retained --reseed`.",
         )
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Of each file of rows; nothing where one cannot be read."""
+    found = {}
+    for path in sorted(folder.glob("*.parquet")):
+        try:
+            with path.open("rb") as file:
+                found[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError:
+            found[path.name] = ""
+    return found
+
+
+def _written(folder: Path) -> tuple[int, ...]:
+    """What changes when a file of rows is written again."""
+    try:
+        stats = [path.stat() for path in [folder, *sorted(folder.glob("*.parquet"))]]
+    except OSError:
+        return ()
+    return tuple(number for stat in stats for number in (stat.st_mtime_ns, stat.st_size))
 
 
 def count_rows(folder: Path) -> int:

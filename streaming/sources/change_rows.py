@@ -28,6 +28,7 @@ CHANGE_TYPES = {
     "pointer": "string",
     "seq": "bigint",
     "entry_id": "string",
+    "previous_id": "string",
     "kind": "string",
     "commit_id": "string",
     "parent_id": "string",
@@ -74,6 +75,7 @@ CHANGE_ARROW = pa.schema(
         ("pointer", pa.string()),
         ("seq", pa.int64()),
         ("entry_id", pa.string()),
+        ("previous_id", pa.string()),
         ("kind", pa.string()),
         ("commit_id", pa.string()),
         ("parent_id", pa.string()),
@@ -131,6 +133,7 @@ _VALUES: dict[str, Callable[[LogRecord, str], Any]] = {
     "pointer": lambda logged, _: logged.entry.pointer,
     "seq": lambda logged, _: logged.entry.seq,
     "entry_id": lambda logged, _: logged.entry_id.hex(),
+    "previous_id": lambda logged, _: logged.entry.previous.hex(),
     "kind": lambda logged, _: str(logged.entry.kind),
     "commit_id": lambda logged, _: logged.commit.hex(),
     "parent_id": lambda logged, _: parent(logged.entry).hex(),
@@ -148,9 +151,10 @@ _VALUES: dict[str, Callable[[LogRecord, str], Any]] = {
 }
 
 
-def row_of_avro(decoded: Row, realm_instance: str) -> Row:
+def row_of_avro(decoded: Row, realm_instance: str, previous_id: str) -> Row:
     """A Change as Avro reads it: values are JSON text already, in the same order of fields."""
     decoded["realm_instance"] = realm_instance
+    decoded["previous_id"] = previous_id
     decoded["time"] = micros_of(decoded["time"])
     decoded["headers"] = list(decoded["headers"].items())
     decoded["objects_added"] = _numbers(decoded["objects_added"])

@@ -120,7 +120,7 @@ def _row(record: Row, read: _AvroReader, options: KafkaOptions, begins: int) -> 
         return None
     if record["value"] is None:
         return _claimed(headers, options)
-    return row_of_avro(read(record["value"]), options.realm_instance)
+    return row_of_avro(read(record["value"]), options.realm_instance, headers.get("ce_previousid", b"").decode())
 
 
 def _claimed(headers: dict[str, bytes], options: KafkaOptions) -> Row:

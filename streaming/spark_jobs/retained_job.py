@@ -1,8 +1,9 @@
 """Changes enter as a stream, from the log or from Kafka; a retained set leaves that grows by whole batches, each exactly once.
 
 ⚠ What decides is the set's own position in each pointer, kept beside its rows: a batch that comes again is recognized whole or
-in part, one that does not begin where the set ends is refused. Ids and Changes stay on the executors; the driver sees positions
-and where segments begin. A set that was overtaken, or that does not add up, is seeded again by walking.
+in part, one that does not follow the set's last entry by its ids is refused. Ids and Changes stay on the executors; the driver
+sees positions and where segments begin. A set that was overtaken, that does not add up, or that is of another history than the
+store's is seeded again by walking.
 """
 
 from __future__ import annotations
@@ -18,19 +19,8 @@ import msgspec
 from headwater.persistence.store import Store
 from headwater.schemas.errors import CursorGone, RetainedCorrupt, RetainedIncomplete, RetainedMoved, SparkFailed
 from headwater.streaming.expire.readers import RegisteredReaders
-from headwater.streaming.reachability.same_history import leads_to, other_history, walk_of
-from headwater.streaming.reachability.segments import SegmentPosition
-from headwater.streaming.retained.retained_batch import (
-    BATCH_COLUMNS,
-    PointerShare,
-    known_seq,
-    object_rows,
-    pointer_shares,
-    reached,
-    segments_of,
-    unknown,
-    write_parquet,
-)
+from headwater.streaming.reachability.same_history import other_history
+from headwater.streaming.retained.retained_batch import BATCH_COLUMNS, new_entries, object_rows, segments_of, write_parquet
 from headwater.streaming.retained.retained_seed import current_spans, seed
 from headwater.streaming.retained.retained_store import RetainedState, RetainedStore
 from headwater.streaming.sources import log_offsets
@@ -58,8 +48,6 @@ class RetainedJob:
         self._retained = retained
         self._readers = RegisteredReaders(store.backend, retained.realm, store.clock)
         self._pin = pin
-        self._written = 0
-        """The step that this job wrote last: behind another one's the history is compared."""
 
     # ── running ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -110,7 +98,9 @@ class RetainedJob:
                 writer = self.stream(stream_kafka_changes(self._spark, options), f"file://{checkpoint}")
                 writer = writer if follow else writer.trigger(availableNow=True)
                 run_until_stopped(writer, is_stopping=lambda: False, report=report, restarts_max=KAFKA_RESTARTS_MAX)
-                return self.state()
+                state = self.state()
+                lag(self._store, state)  # a set that ends in what the store has lost would wait for entries that never come
+                return state
             except SparkFailed:
                 if attempt == SEEDS_MAX - 1 or not checkpoint.exists():
                     raise
@@ -162,7 +152,8 @@ class RetainedJob:
         # The set knows its position, so Spark's own record need not outlive the run.
         checkpoint = tempfile.mkdtemp(prefix="headwater-retained-")
         try:
-            writer = changes.writeStream.foreachBatch(self._add_batch).option("checkpointLocation", f"file://{checkpoint}")
+            add_batch = functools.partial(self._add_batch, is_from_store=True)
+            writer = changes.writeStream.foreachBatch(add_batch).option("checkpointLocation", f"file://{checkpoint}")
             if is_stopping:
                 run_until_stopped(writer, is_stopping=is_stopping, report=report)
             else:
@@ -172,40 +163,19 @@ class RetainedJob:
 
     # ── one batch ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def _add_batch(self, batch: DataFrame, batch_id: int) -> None:
-        """Two jobs: one says what came, one writes it."""
+    def _add_batch(self, batch: DataFrame, batch_id: int, *, is_from_store: bool = False) -> None:
+        """Some jobs say what came, one writes it."""
         state = self.state()
         slim = batch.select(*BATCH_COLUMNS).persist()
         try:
-            shares = [share for share in pointer_shares(slim, state) if not self._was_purged(state, share)]
-            positions = reached(state, shares)
-            if not positions:
+            new = new_entries(slim, state, self._store.backend, is_from_store=is_from_store)
+            if new is None:
                 return
-            if state.number != self._written:
-                self._require_same_history(state, positions)
-            known = {share.pointer: known_seq(state, share.pointer) for share in shares}
-            again = any(share.again or share.first <= known[share.pointer] for share in shares)
-            bounds = [bound for share in shares for bound in share.opened if bound.start > known[share.pointer]]
-            rows = object_rows(unknown(slim, known) if again else slim, segments_of(state, bounds, positions))
-            state = self._retained.append(state, positions, bounds, functools.partial(write_parquet, rows))
-            self._written = state.number
+            rows = object_rows(new.changes, segments_of(state, new.bounds, new.positions))
+            state = self._retained.append(state, new.positions, new.bounds, functools.partial(write_parquet, rows))
         finally:
             slim.unpersist()
         self._save_pin(state)
-
-    def _require_same_history(self, state: RetainedState, moved: dict[str, SegmentPosition]) -> None:
-        """⚠ What the batch goes on from is what the set ends with, not another entry of that seq."""
-        walk = walk_of(self._store.backend, state.realm)
-        for pointer, position in moved.items():
-            known = state.positions.get(pointer)
-            if known is not None and not leads_to(walk, position.entry_id, known.seq, known.entry_id):
-                raise other_history(pointer, known.seq)
-
-    def _was_purged(self, state: RetainedState, share: PointerShare) -> bool:
-        """A topic still tells of pointers that went with their catalog. Where it does not begin with their first entry, no
-        walk could seed what is missing; and nothing of theirs must stay."""
-        unknown_part = share.first > 1 and known_seq(state, share.pointer) == 0
-        return unknown_part and self._store.backend.read_pointer(state.realm, share.pointer) is None
 
     def _save_pin(self, state: RetainedState) -> None:
         if self._pin:

@@ -89,7 +89,7 @@ class StreamedSource:
             return Retained(ids=IdCollector().finish(), positions={})  # complete only where there is nothing to keep
         floors = {pointer: span.floor for pointer, span in fenced.spans.items()}
         ids = FrameIds(retained_ids(self._spark, state, floors, follow_base=self._follow_base))
-        return Retained(ids=ids, positions=state.positions, covers=LogIdentifier.covers)
+        return Retained(ids=ids, positions=state.positions, passed=state.passed, covers=LogIdentifier.covers)
 
 
 # ── smaller ─────────────────────────────────────────────────────────────────────────────────────────────────

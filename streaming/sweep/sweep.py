@@ -22,7 +22,7 @@ from headwater.streaming.reachability.fence import FencedRealm, fence_realm
 from headwater.streaming.reachability.id_set import MarkedIds
 from headwater.streaming.reachability.retained_identifiers import Identifiers
 from headwater.streaming.reachability.safeguards import ALL_ON, Safeguards
-from headwater.streaming.reachability.same_history import require_same_history, walk_of
+from headwater.streaming.reachability.same_history import require_every_position, require_same_history, walk_of
 from headwater.streaming.retained.retained_filter import FilterChoice, FilterKind, capacity_after
 from headwater.streaming.retained.retained_sources import Retained, RetainedSource, require_complete
 from headwater.streaming.runs.runs import CountsByRealm, Run, Runs
@@ -153,10 +153,13 @@ class Sweep:
 
     def _found(self, fenced: FencedRealm) -> Retained:
         found = self._source.retained(fenced)
+        walk = walk_of(self._store.backend, fenced.realm)
         try:
             if self._safeguards.completeness:
                 require_complete(fenced.spans, found.positions)
-                require_same_history(walk_of(self._store.backend, fenced.realm), fenced.spans, found.positions)
+                require_same_history(walk, fenced.spans, found.positions)
+            if self._safeguards.every_position:
+                require_every_position(walk, fenced.spans, found.passed)
         except HeadwaterError:
             found.ids.release()
             raise

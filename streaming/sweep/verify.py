@@ -17,7 +17,7 @@ from headwater.schemas.errors import ObjectNotFound, RetainedIncomplete
 from headwater.streaming.reachability.fence import FencedRealm, pointer_rows
 from headwater.streaming.reachability.id_set import IdSet
 from headwater.streaming.reachability.retained_identifiers import Identifiers, Span
-from headwater.streaming.reachability.same_history import require_same_history, walk_of
+from headwater.streaming.reachability.same_history import require_every_position, require_same_history, walk_of
 from headwater.streaming.retained.retained_sources import RetainedSource, WalkedSource, require_complete
 
 SAMPLE_IDS = 20
@@ -89,7 +89,9 @@ def _compared(backend: Backend, report: VerifyReport, now: FencedRealm, walked: 
     try:
         found = source.retained(now)
         require_complete(now.spans, found.positions)
-        require_same_history(walk_of(backend, now.realm), now.spans, found.positions)
+        walk = walk_of(backend, now.realm)
+        require_same_history(walk, now.spans, found.positions)
+        require_every_position(walk, now.spans, found.passed)
     except RetainedIncomplete as behind:
         return msgspec.structs.replace(report, streamed=0, failure=str(behind))
     streamed = found.ids.local()

@@ -82,15 +82,20 @@ class Records:
     def entry(self, logged: LogRecord) -> KafkaRecord:
         """The Change of an entry, without building it."""
         entry, encoded = logged.entry, encode_entry(logged, self._realm_name)
-        return self._of(entry.pointer, entry.seq, encoded.entry_id, encoded.time, entry.kind.value, encoded.datum)
+        previous = entry.previous.hex()
+        return self._of(entry.pointer, entry.seq, encoded.entry_id, previous, encoded.time, entry.kind.value, encoded.datum)
 
-    def change(self, change: Change) -> KafkaRecord:
-        return self._of(change.pointer, change.seq, change.entry_id, change.time, change.kind.value, to_avro(change))
+    def change(self, change: Change, previous_id: str = "") -> KafkaRecord:
+        datum = to_avro(change)
+        return self._of(change.pointer, change.seq, change.entry_id, previous_id, change.time, change.kind.value, datum)
 
-    def _of(self, pointer: str, seq: int, entry_id: str | bytes, time: str, kind: str, datum: bytes) -> KafkaRecord:
+    def _of(
+        self, pointer: str, seq: int, entry_id: str | bytes, previous_id: str, time: str, kind: str, datum: bytes
+    ) -> KafkaRecord:
         place = self._places.get(pointer) or self._place(pointer)
         headers: Headers = [
             ("ce_id", entry_id),
+            ("ce_previousid", previous_id),
             ("ce_sequence", b"%020d" % seq),
             ("ce_time", time),
             ("ce_kind", kind),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import json
+import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,10 +18,11 @@ import headwater
 from headwater.cli.main import headwater as command
 from headwater.embedded import Headwater
 from headwater.schemas.errors import ChainBroken, CursorExpired, InvalidInput, ReferenceNotFound
-from headwater.streaming.archive.archive import PointerBatch, archive_log, reached_by
-from headwater.streaming.archive.archive_targets import IcebergArchive, ParquetArchive
+from headwater.streaming.archive.archive import archive_log, reached_by
+from headwater.streaming.archive.archive_targets import UNFINISHED_SECONDS, IcebergArchive, ParquetArchive
 from headwater.streaming.archive.replay import Opener, ReplayRange, change_counts, lineage, states
 from headwater.streaming.expire.readers import RegisteredReaders
+from headwater.streaming.sources.linked_batches import PointerBatch
 from headwater.streaming.sources.log_offsets import LogOffset, OffsetPosition
 from tests.support.fixtures.spark_lakes import change_of_row, cut_history, fill, logged_changes, put_tables
 
@@ -65,13 +68,18 @@ def test_an_archive_is_the_log_and_replays_to_what_the_store_holds(
     assert reader.positions == {pointer: at.seq for pointer, at in (target.position() or ARCHIVED).pointers.items()}
 
     # A crash between data and manifest, then more commits, then a run that knows nothing of the first.
-    spark.range(1).write.parquet(f"{tmp_path}/archive/data/9999999999-crashed")
+    data = tmp_path / "archive" / "data"
+    for name in ("9999999999-crashed", "9999999999-young"):
+        spark.range(1).write.parquet(f"{data}/{name}")
+    for file in (data / "9999999999-crashed").iterdir():
+        os.utime(file, (time.time() - 2 * UNFINISHED_SECONDS,) * 2)
     before = [change for change in logged_changes(kernel) if change.pointer == MAIN][-1]
     put_tables(engine, "later")
     again = ParquetArchive(spark, f"{tmp_path}/archive")
     archive_log(spark, again, store=url)
     assert archived(again) == logged_changes(kernel)
-    assert not (tmp_path / "archive" / "data" / "9999999999-crashed").exists()
+    assert not (data / "9999999999-crashed").exists()
+    assert (data / "9999999999-young").exists(), "its writer may only be slow"
 
     changes = again.changes().persist()
     now = replayed(states(changes))
@@ -117,13 +125,20 @@ ARCHIVED = LogOffset("r#1", {"p": OffsetPosition(5, "e5")})
 
 
 def test_a_batch_moves_the_archive_only_without_a_gap() -> None:
-    assert reached_by(ARCHIVED, [PointerBatch("r#1", "p", 6, 9, 4, "e9")]).pointers == {"p": OffsetPosition(9, "e9")}
-    assert reached_by(ARCHIVED, [PointerBatch("r#1", "p", 4, 7, 4, "e7")]).pointers == {"p": OffsetPosition(7, "e7")}
-    assert reached_by(ARCHIVED, [PointerBatch("r#1", "p", 2, 5, 4, "e5")]) == ARCHIVED
-    assert reached_by(ARCHIVED, [PointerBatch("r#1", "q", 1, 1, 1, "f1")]).pointers["q"] == OffsetPosition(1, "f1")
+    assert reached_by(ARCHIVED, [PointerBatch("r#1", "p", 6, 9, "e9", "e5")]).pointers == {"p": OffsetPosition(9, "e9")}
+    assert reached_by(ARCHIVED, []) == ARCHIVED
+    assert reached_by(ARCHIVED, [PointerBatch("r#1", "q", 1, 1, "f1", "")]).pointers["q"] == OffsetPosition(1, "f1")
 
 
-@pytest.mark.parametrize("batch", [PointerBatch("r#1", "p", 7, 9, 3, "e9"), PointerBatch("r#1", "p", 6, 9, 3, "e9")])
+@pytest.mark.parametrize(
+    "batch",
+    [
+        PointerBatch("r#1", "p", 7, 9, "e9", "e6"),
+        PointerBatch("r#1", "p", 6, 9, "e9", "e5", is_linked=False),
+        PointerBatch("r#1", "p", 6, 9, "e9", "another 5"),
+    ],
+    ids=["a gap before it", "a gap in it", "another history"],
+)
 def test_a_batch_that_misses_an_entry_is_refused(batch: PointerBatch) -> None:
     with pytest.raises(ChainBroken):
         reached_by(ARCHIVED, [batch])

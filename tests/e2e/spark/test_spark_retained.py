@@ -20,11 +20,11 @@ from headwater.streaming.reachability.fence import fence_realm
 from headwater.streaming.reachability.retained_identifiers import Identifiers
 from headwater.streaming.reachability.safeguards import Safeguards
 from headwater.streaming.reachability.segments import Bounds, SegmentPosition
-from headwater.streaming.retained.retained_batch import PointerShare, pointer_shares, reached
 from headwater.streaming.retained.retained_seed import SetRow, seed, write_rows
 from headwater.streaming.retained.retained_sources import WalkedSource, require_complete
 from headwater.streaming.retained.retained_store import RetainedStore
 from headwater.streaming.sources.kafka_changes import KafkaOptions
+from headwater.streaming.sources.linked_batches import PointerBatch, pointer_batches
 from headwater.streaming.spark.spark_errors import typed_errors
 from headwater.streaming.spark_jobs.retained_job import RetainedJob, lag
 from headwater.streaming.spark_jobs.retained_rows import StreamedSource, compact, intervals, retained_ids
@@ -207,21 +207,114 @@ def test_the_set_is_kept_from_kafka_too_and_a_lag_of_the_topic_deletes_nothing(
         assert offsets.read_text() != "v1\n{ this is no offset"
 
 
-def test_a_batch_that_tells_another_history_of_what_the_set_knows_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    """A topic that goes on after its store was put back to a backup: entries that the set knows came again, as others."""
-    known = {"p": SegmentPosition(1, 2, "b")}
-    state = RetainedStore(tmp_path, INSTANCE).append(None, known, [Bounds("p", 1)], lambda _: 0, fresh=True)
-    ddl = "realm_instance string, pointer string, seq bigint, entry_id string, kind string"
-    ddl += ", base struct<pointer:string,seq:bigint>"
+CHAIN = [(1, "a", ""), (2, "b", "a"), (3, "c", "b"), (4, "d", "c")]
 
-    def shares(*ids: str) -> list[PointerShare]:
-        rows = [(INSTANCE, "p", seq, entry_id, "commit", None) for seq, entry_id in enumerate(ids, 1)]
-        return pointer_shares(spark.createDataFrame(rows, ddl), state)
 
-    assert reached(state, shares("a", "b", "c")) == {"p": SegmentPosition(1, 3, "c")}
-    for others in (("a", "x"), ("a", "x", "y")):
-        with pytest.raises(RetainedIncomplete, match="another entry 2"):
-            reached(state, shares(*others))
+@pytest.mark.parametrize(
+    ("entries", "is_linked"),
+    [
+        (CHAIN, True),
+        (CHAIN[1:3], True),
+        ([*CHAIN, CHAIN[1]], False),
+        ([CHAIN[0], *CHAIN[2:]], False),
+        ([*CHAIN[:2], (3, "y", "x"), CHAIN[3]], False),
+        ([*CHAIN[:3], (4, "y", "x")], False),
+        ([*CHAIN[:2], (2, "x", "a"), CHAIN[3]], False),
+        ([*CHAIN, (4, "y", "c")], False),
+        ([*CHAIN, (1, "y", "")], False),
+    ],
+    ids=[
+        "all",
+        "some",
+        "one twice",
+        "one missing",
+        "one of another history",
+        "the last",
+        "two of one seq",
+        "two ends",
+        "two firsts",
+    ],
+)
+def test_entries_of_a_batch_are_linked_by_their_ids(
+    spark: SparkSession, entries: list[tuple[int, str, str]], is_linked: bool
+) -> None:
+    ddl = "realm_instance string, pointer string, seq bigint, entry_id string, previous_id string"
+    rows = [(INSTANCE, pointer, *entry) for pointer in ("p", "q") for entry in (entries if pointer == "p" else CHAIN)]
+    found = {one.pointer: one for one in pointer_batches(spark.createDataFrame(rows, ddl))}
+    assert found["p"].is_linked is is_linked
+    assert found["q"] == PointerBatch(INSTANCE, "q", 1, 4, "d", "") and found["q"].follows(0, "")
+
+
+class TwoHistories:
+    """A store that was put back to a backup and went on, and all that a topic holds then: both histories."""
+
+    def __init__(self, spark: SparkSession, streamed: Streamed, folder: Path, lost_steps: int, new_steps: int) -> None:
+        streamed.steps(12)
+        streamed.job().run()
+        shutil.copytree(streamed.folder, folder / "retained")
+        streamed.steps(4)  # behind the set, and in the backup
+        with sqlite3.connect(f"{folder.parent}/lake.db") as lake:
+            lake.execute(f"VACUUM INTO '{folder}/lake.db'")
+        lake.close()
+        self.lost = streamed
+        streamed.steps(lost_steps)
+        self.restored = Streamed(spark, folder)
+        realm = self.restored.realm
+        realm.clock.micros = streamed.realm.clock.micros
+        realm.chance.seed(99)
+        realm.logs = {
+            name: log[: realm.row(name).seq]
+            for name, log in streamed.realm.logs.items()
+            if realm.backend.read_pointer(INSTANCE, name)
+        }
+        realm.states = {
+            at: state for at, state in streamed.realm.states.items() if at[0] in realm.logs and at[1] <= len(realm.logs[at[0]])
+        }
+        realm.states |= {(name, 0): {} for name in realm.logs}
+        self.restored.steps(new_steps)
+        read = spark.read.format("headwater").option("realm", INSTANCE)
+        both = [read.option("store", one.url).load() for one in (streamed, self.restored)]
+        self.topic = both[0].unionByName(both[1])
+
+
+@pytest.mark.parametrize(("lost_steps", "new_steps"), [(10, 25), (25, 8)], ids=["lost is shorter", "lost is longer"])
+def test_of_two_histories_in_one_batch_the_set_takes_the_one_that_the_store_holds(
+    spark: SparkSession, streamed: Streamed, tmp_path: Path, lost_steps: int, new_steps: int
+) -> None:
+    """Of a pointer that has not moved since the backup, the topic tells of the lost history alone."""
+    folder = tmp_path / "restored"
+    folder.mkdir()
+    two = TwoHistories(spark, streamed, folder, lost_steps, new_steps)
+    job = two.restored.job()
+    before = job.state()
+    job._add_batch(two.topic, 0)
+    assert job.state().number > before.number and not lag(two.restored.realm.store, job.state())
+    two.restored.compare()
+    job._add_batch(two.topic, 1)  # what was read comes again, with what was lost
+    two.restored.compare()
+    two.restored.realm.clock.move(4 * HOUR)
+    report = two.restored.realm.sweep(source=StreamedSource(spark, two.restored.folder))
+    assert not report.failures and report.swept == [INSTANCE]
+    two.restored.realm.check_states()
+    two.restored.realm.backend.close()
+
+
+def test_a_set_that_ends_in_a_lost_history_is_seeded_again_and_then_passes_over_what_was_lost(
+    spark: SparkSession, streamed: Streamed, tmp_path: Path
+) -> None:
+    folder = tmp_path / "restored"
+    folder.mkdir()
+    two = TwoHistories(spark, streamed, folder, 10, 25)
+    two.lost.job().run()  # the set has read all that was lost
+    shutil.rmtree(folder / "retained")
+    shutil.copytree(two.lost.folder, folder / "retained")
+    job = two.restored.job()
+    with pytest.raises(RetainedIncomplete, match="not in this log"):
+        job._add_batch(two.topic, 0)
+    job._seed()
+    job._add_batch(two.topic, 0)
+    two.restored.compare()
+    two.restored.realm.backend.close()
 
 
 def test_rows_that_go_while_a_set_is_read_fail_the_read_whatever_the_session_tolerates(

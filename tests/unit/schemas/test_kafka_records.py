@@ -163,6 +163,6 @@ def test_a_record_without_our_headers_is_refused(headers: list[tuple[str, bytes]
 
 
 def test_an_entry_and_its_change_make_the_same_record() -> None:
-    by_entry, by_change = records().entry(LOGGED), records().change(CHANGE)
+    by_entry, by_change = records().entry(LOGGED), records().change(CHANGE, LOGGED.entry.previous.hex())
     assert by_entry._replace(headers=[]) == by_change._replace(headers=[])
     assert on_wire(by_entry) == on_wire(by_change)

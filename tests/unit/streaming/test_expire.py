@@ -23,6 +23,7 @@ from headwater.streaming.expire.readers import POINTERS_PER_ROW, RegisteredReade
 from headwater.streaming.expire.retention import DEFAULT, Retention, parse_retention, retention_of
 from headwater.streaming.reachability.fence import pointer_rows
 from headwater.streaming.runs.runs import Runs
+from tests.support.faults.faulty_backend import Crash, FaultyBackend, crash_before
 from tests.support.faults.manual_clock import ManualClock
 from tests.support.fixtures.catalog_lake import META, Lake
 from tests.support.fixtures.maintained import HOUR, MAIN, PRINCIPALS, Maintained, sweep_store
@@ -173,6 +174,20 @@ def test_a_reader_of_many_pointers_has_several_rows(realm: Maintained) -> None:
     assert readers.list()[0].positions == many
     readers.save("archive", {"p1": 1})
     assert readers.list()[0].positions == {"p1": 1}
+
+
+def test_a_pointer_that_stands_in_two_rows_of_a_reader_is_held_at_the_lower_position(realm: Maintained) -> None:
+    """A save that is half done has moved pointers from one row to the next."""
+    inner = realm.backend
+    readers = RegisteredReaders(inner, realm.realm, realm.clock)
+    many = {f"p{number:05d}": 9 for number in range(POINTERS_PER_ROW + 1)}
+    readers.save("archive", many)
+    faulty = FaultyBackend(inner)
+    faulty.arm(crash_before("delete_mutable"))
+    with pytest.raises(Crash):
+        RegisteredReaders(faulty, realm.realm, realm.clock).save("archive", dict.fromkeys(list(many)[1:], 5))
+    positions = readers.list()[0].positions
+    assert positions[f"p{POINTERS_PER_ROW:05d}"] == 5 and "p00000" not in positions
 
 
 # ── live branches ───────────────────────────────────────────────────────────────────────────────────────────

@@ -58,7 +58,7 @@ def logged(engine: Headwater) -> list[Any]:
 def test_rows_from_kafka_are_the_rows_from_the_log(tmp_path: Path, engine: Headwater, options: dict[str, Any]) -> None:
     kernel = engine.realm().kernel
     make = records(engine, **options)
-    published = [make.change(change_of(entry, kernel.realm_name)) for entry in logged(engine)]
+    published = [make.entry(entry) for entry in logged(engine)]
     assert any(record.value is None for record in published) == ("record_bytes_max" in options)
     control = [make.baseline(MAIN, 0, "", 0, ""), *published, make.end(0)]
     expected = arrow_batch(row_of_entry(entry, kernel.realm) for entry in logged(engine)).to_pylist()

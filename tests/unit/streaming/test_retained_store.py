@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -77,6 +78,36 @@ def test_steps_add_up_and_an_unfinished_one_is_not_there(tmp_path: Path) -> None
     (store.folder / "unfinished-000000005").mkdir()
     state = store.load()
     assert state is not None and state.number == 4 and state.rows > 0
+
+
+@pytest.mark.parametrize("damage", ["one lost", "one altered", "one more", "two swapped", "a byte", "a file more"])
+def test_a_set_whose_rows_are_not_those_that_were_written_is_corrupt(tmp_path: Path, damage: str) -> None:
+    """Also by an object that has read the set before: a sweep must not begin with rows that have changed."""
+    store = seeded(tmp_path)
+    assert store.load() is not None
+    (file,) = (store.folder / "step-000000001" / "rows").glob("*.parquet")
+    table = pq.read_table(file)
+    objects = table.column("object").to_pylist()
+    match damage:
+        case "one lost":
+            pq.write_table(table.slice(1), file)
+        case "one altered":
+            objects[3] += 1
+        case "one more":
+            pq.write_table(pa.concat_tables([table, table.slice(0, 1)]), file)
+        case "two swapped":
+            objects[0], objects[-1] = objects[-1], objects[0]
+        case "a byte":
+            content = bytearray(file.read_bytes())
+            content[len(content) // 2] ^= 1
+            file.write_bytes(content)
+        case _:
+            shutil.copy(file, file.with_name("part-00001.parquet"))
+    if objects != table.column("object").to_pylist():
+        pq.write_table(table.set_column(2, "object", pa.array(objects, pa.int64())), file)
+    for reader in (store, RetainedStore(tmp_path, REALM)):
+        with pytest.raises(RetainedCorrupt, match="not those that were written"):
+            reader.load()
 
 
 @pytest.mark.parametrize("damage", ["meta altered", "meta gone", "rows gone", "step gone", "another realm"])

@@ -26,8 +26,10 @@ from headwater.schemas.errors import (
     StoreUnavailable,
 )
 from headwater.streaming.reachability.fence import FencedRealm
+from headwater.streaming.reachability.id_set import IdCollector
 from headwater.streaming.reachability.retained_identifiers import Identifiers, LogIdentifier, Marks, WalkedRealm
 from headwater.streaming.reachability.safeguards import Safeguards
+from headwater.streaming.reachability.segments import SegmentPosition
 from headwater.streaming.retained.bloom import BloomFilter
 from headwater.streaming.retained.retained_sources import Retained, WalkedSource
 from headwater.streaming.runs.runs import Runs, RunStatus
@@ -310,6 +312,48 @@ def test_a_set_that_ends_in_another_entry_of_that_number_is_refused(realm: Maint
     realm.write(count=5)
     realm.clock.move(4 * HOUR)
     assert "another entry" in realm.sweep(source=source).failures[0]
+    realm.check_states()
+
+
+def of_two_histories(realm: Maintained) -> Retained:
+    """A set that ends in the log's own entries, but was told of another entry 2: what the log's entry 2 added is not in it."""
+    for _ in range(4):
+        realm.write()
+    realm.clock.move(4 * HOUR)
+    found = retained_now(realm)
+    kernel = realm.cold().kernel
+    entries = realm.logs[MAIN]
+    unknown = reachable_at(kernel, entries[1]) - reachable_at(kernel, entries[0])
+    ids = IdCollector()
+    ids.add(id for id in found.ids.local() if id not in unknown)
+    passed = {MAIN: [SegmentPosition(1, 2, "ab" * 32), found.positions[MAIN]]}
+    return msgspec.structs.replace(found, ids=ids.finish(), passed=passed)
+
+
+def test_a_set_that_has_passed_an_entry_which_is_not_in_the_log_deletes_nothing(realm: Maintained) -> None:
+    source = StaleSource(of_two_histories(realm))
+    before = realm.ids()
+    report = realm.sweep(source=source)
+    assert report.swept == [] and "the entry 2 of the retained set is not in this log" in report.failures[0]
+    assert realm.ids() == before
+
+
+def test_without_a_look_at_every_position_a_set_of_two_histories_loses_reachable_objects(realm: Maintained) -> None:
+    realm.sweep(source=StaleSource(of_two_histories(realm)), safeguards=Safeguards(every_position=False))
+    with pytest.raises(ObjectNotFound):
+        realm.check_states()
+
+
+def test_positions_that_are_in_the_log_or_below_the_floor_do_not_stop_a_sweep(realm: Maintained) -> None:
+    for _ in range(30):
+        realm.write()
+    realm.expire("*=20n")
+    lost = realm.orphan()
+    realm.clock.move(4 * HOUR)
+    ids = [logged.entry_id.hex() for logged in realm.logs[MAIN]]
+    passed = {MAIN: [SegmentPosition(1, 3, "ab" * 32), *(SegmentPosition(1, seq, ids[seq - 1]) for seq in (11, 12, 25, 30))]}
+    report = realm.sweep(source=StaleSource(msgspec.structs.replace(retained_now(realm), passed=passed)))
+    assert not report.failures and lost not in realm.ids()
     realm.check_states()
 
 
