@@ -51,7 +51,7 @@ class LocalFeed:
         """At least one Change if there is one, never a part of one. With `wait_seconds`, waits that long for the first."""
         _check_limit(limit)
         head = self._watch.head_or_end(pointer)
-        if head.seq <= after.seq and wait_seconds > 0:
+        if wait_seconds > 0 and stands_at(after, head):
             head = self._watch.wait(pointer, after.seq, wait_seconds)
         return self._read(pointer, after, head, limit, filter)
 
@@ -60,7 +60,9 @@ class LocalFeed:
     ) -> FeedPage:
         """The same for asyncio: waiting takes no thread, and reading does not hold up the loop."""
         _check_limit(limit)
-        head = await self._watch.wait_async(pointer, after.seq, wait_seconds)
+        head = await self._watch.wait_async(pointer, after.seq, 0.0)
+        if wait_seconds > 0 and stands_at(after, head):
+            head = await self._watch.wait_async(pointer, after.seq, wait_seconds)
         if head.seq <= after.seq:
             return self._read(pointer, after, head, limit, filter)
         return await asyncio.to_thread(self._read, pointer, after, head, limit, filter)
@@ -134,6 +136,12 @@ class LocalFeed:
             oldest=head.row.floor,
             head=head.seq,
         )
+
+
+def stands_at(position: Position, head: LogHead) -> bool:
+    """Whether a reader stands at the newest entry itself, and so waits. That its entry was lost in a restore is news."""
+    same_entry = not position.entry_id or position.entry_id == head.newest.entry_id
+    return position.seq == head.seq and same_entry and head.row.floor - 1 <= position.seq
 
 
 def known_end(after: Position, head: LogHead) -> Position:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
+from headwater.consumers.clients.local_feed import stands_at
 from headwater.persistence.reading.head_watch import HeadWatch
-from headwater.persistence.reading.pointer_log import LogHead
 from headwater.schemas.cursor import Position
 from headwater.schemas.errors import RealmNotActive
 
@@ -78,7 +78,7 @@ class NewsWaiter:
             head = self._watch.known(pointer) or self._watch.known_end(pointer)
             if head is None:
                 head = await asyncio.to_thread(self._watch.head_or_end, pointer)
-            if not _is_at(positions[pointer], head):
+            if not stands_at(positions[pointer], head):
                 return True
         return False
 
@@ -90,9 +90,3 @@ class NewsWaiter:
     def _wake(self) -> None:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._woken.set)
-
-
-def _is_at(position: Position, head: LogHead) -> bool:
-    """Whether a reader stands at the newest entry itself. That its entry was lost in a restore is news too."""
-    same_entry = not position.entry_id or position.entry_id == head.newest.entry_id
-    return position.seq == head.seq and same_entry and head.row.floor - 1 <= position.seq

@@ -6,7 +6,7 @@ A connection is put back into the pool after any answer of severity ERROR, also 
 as final (StoreRefused), so nobody tries again. Here the database's default_transaction_read_only plays the standby: it holds for
 sessions that begin while it is set, as a connection to the old primary would.
 
-Exits 1 if commits are still refused although the server takes writes again, 0 otherwise.
+Exits 1 if commits are still refused although the server takes writes again, 0 if not, 2 if there is no PostgreSQL to try it on.
 Run from the project's root: .venv/bin/python tests/findings/n17_read_only_sessions_stay_in_the_pool.py   (PostgreSQL's programs; about 15 s)
 HEADWATER_POSTGRES=postgresql://… uses a server that runs (a database is made in it).
 """
@@ -32,7 +32,9 @@ if not server:
     os.chmod(folder, 0o755)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     dev = [sys.executable, "-m", "headwater", "--set", f"dev_dir={folder}/dev", "dev"]
-    subprocess.run([*dev, "up", "postgres"], check=True, stdout=subprocess.DEVNULL)
+    if subprocess.run([*dev, "up", "postgres"], stdout=subprocess.DEVNULL).returncode:
+        print("there is no PostgreSQL: install its programs, or name a server in HEADWATER_POSTGRES")
+        sys.exit(2)
     atexit.register(lambda: subprocess.run([*dev, "down", "--delete", "postgres"], stdout=subprocess.DEVNULL))
     server = subprocess.run([*dev, "url", "postgres"], check=True, capture_output=True, text=True).stdout.strip()
 url = create_postgres_database(server)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -15,10 +16,13 @@ from headwater.embedded import CatalogHandle
 from headwater.persistence.coordination.restore_watch import SETTLE_SECONDS
 from headwater.persistence.ids.snowflake import id_time_micros
 from headwater.schemas.cursor import Position
-from headwater.schemas.errors import CatalogNotFound, CursorReset
+from headwater.schemas.errors import CatalogNotFound, CursorAhead, CursorReset
 from headwater.schemas.filters import NO_FILTER
 from headwater.service.auth.rights.realm_rights import RealmRights
 from headwater.service.operations.realm_feeds import RealmFeeds
+
+NEVER_SECONDS = 100_000.0
+WAIT_SECONDS = 120.0
 
 
 class Restorable:
@@ -116,13 +120,25 @@ def test_a_node_that_was_leased_in_lost_history_makes_no_more_ids(store: Restora
     assert id_time_micros(first) >= settled - 1_000
 
 
-def test_a_process_that_only_waits_is_woken_and_told(store: Restorable) -> None:
-    """A follower at a lost entry: with the very number of another entry it gets a reset, not the entry behind it."""
+def test_a_follower_that_waits_at_a_lost_entry_is_woken_and_told(store: Restorable) -> None:
+    """The entry that has its number now is not the one that it has seen: nobody waits for what comes behind it."""
     store.lake.branch().commit(put("lost"))
     feed, pointer = store.running.realm().feed, store.lake.branch().pointer
     at = feed.page(pointer, Position(0, b"")).last
+    told: list[BaseException] = []
+
+    def follow() -> None:
+        try:
+            feed.page(pointer, at, wait_seconds=NEVER_SECONDS)
+        except (CursorAhead, CursorReset) as refused:  # as it is noticed before or after the other commit
+            told.append(refused)
+
+    waiting = threading.Thread(target=follow, daemon=True)
+    waiting.start()
     store.restore()
     with store.other() as other:
         other.realm().catalog("lake").branch().commit(put("other"))
+    waiting.join(WAIT_SECONDS)
+    assert len(told) == 1
     with pytest.raises(CursorReset):
-        feed.page(pointer, at, wait_seconds=60.0)
+        feed.page(pointer, at, wait_seconds=NEVER_SECONDS)
