@@ -43,6 +43,9 @@ for _ in range(300):
         break
     except Exception:
         time.sleep(0.2)
+else:
+    print("the server is not ready after a minute")
+    sys.exit(2)
 
 
 def commit(table):

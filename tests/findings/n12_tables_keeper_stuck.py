@@ -33,7 +33,9 @@ atexit.register(shutil.rmtree, folder, ignore_errors=True)
 kafka = os.environ.get("HEADWATER_KAFKA", "")
 if not kafka:
     dev = [sys.executable, "-m", "headwater", "--set", f"dev_dir={folder}/dev", "dev"]
-    subprocess.run([*dev, "up", "kafka"], check=True, stdout=subprocess.DEVNULL)
+    if subprocess.run([*dev, "up", "kafka"], stdout=subprocess.DEVNULL).returncode:
+        print("there is no Kafka: install Java, or name a broker in HEADWATER_KAFKA")
+        sys.exit(2)
     atexit.register(lambda: subprocess.run([*dev, "down", "--delete", "kafka"], stdout=subprocess.DEVNULL))
     kafka = subprocess.run([*dev, "url", "kafka"], check=True, capture_output=True, text=True).stdout.strip()
 admin = AdminClient({"bootstrap.servers": kafka})
@@ -76,7 +78,9 @@ def scenario(name, spoil):
     commit = lambda tables: [main.commit([Put((table,), IcebergTable(f"s3://{table}"))]) for table in tables]
     commit(["a", "b", "c"])
     first = cli(*flags, "--tables")
-    assert first.code == 0, first.err
+    if first.code:
+        print("nothing could be published:", first.err)
+        sys.exit(2)
     commit(["d", "e", "f"])
     spoil(prefix, flags)
     commit(["g"])

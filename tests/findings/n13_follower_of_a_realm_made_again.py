@@ -31,7 +31,9 @@ atexit.register(shutil.rmtree, folder, ignore_errors=True)
 kafka = os.environ.get("HEADWATER_KAFKA", "")
 if not kafka:
     dev = [sys.executable, "-m", "headwater", "--set", f"dev_dir={folder}/dev", "dev"]
-    subprocess.run([*dev, "up", "kafka"], check=True, stdout=subprocess.DEVNULL)
+    if subprocess.run([*dev, "up", "kafka"], stdout=subprocess.DEVNULL).returncode:
+        print("there is no Kafka: install Java, or name a broker in HEADWATER_KAFKA")
+        sys.exit(2)
     atexit.register(lambda: subprocess.run([*dev, "down", "--delete", "kafka"], stdout=subprocess.DEVNULL))
     kafka = subprocess.run([*dev, "url", "kafka"], check=True, capture_output=True, text=True).stdout.strip()
 realm, url = f"n13r{os.getpid()}", f"sqlite:///{folder}/lake.db"
@@ -83,7 +85,9 @@ class Follower:
 commit("old", create=True)
 run("publish", "--once", "--realm", realm)
 followers = {"alone": Follower(), "in a group": Follower("--group", "billing")}
-assert all(one.wait_for("old", 60) for one in followers.values()), "a follower did not begin"
+if not all(one.wait_for("old", 60) for one in followers.values()):
+    print("a follower did not begin")
+    sys.exit(2)
 run("realm", "deactivate", realm)
 run("realm", "purge", realm, "--yes")
 run("maintain", "purge-realms", realm)

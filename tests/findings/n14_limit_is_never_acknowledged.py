@@ -40,6 +40,9 @@ for _ in range(300):
         break
     except Exception:
         time.sleep(0.2)
+else:
+    print("the server is not ready after a minute")
+    sys.exit(2)
 import headwater
 
 with headwater.connect(base) as remote:

@@ -45,6 +45,9 @@ def serve():
             break
         except Exception:
             time.sleep(0.2)
+    else:
+        print("the server is not ready after a minute")
+        sys.exit(2)
     return f"http://127.0.0.1:{port}"
 
 

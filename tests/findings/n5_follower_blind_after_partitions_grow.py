@@ -33,7 +33,9 @@ atexit.register(shutil.rmtree, folder, ignore_errors=True)
 kafka = os.environ.get("HEADWATER_KAFKA", "")
 if not kafka:
     dev = [sys.executable, "-m", "headwater", "--set", f"dev_dir={folder}/dev", "dev"]
-    subprocess.run([*dev, "up", "kafka"], check=True, stdout=subprocess.DEVNULL)
+    if subprocess.run([*dev, "up", "kafka"], stdout=subprocess.DEVNULL).returncode:
+        print("there is no Kafka: install Java, or name a broker in HEADWATER_KAFKA")
+        sys.exit(2)
     atexit.register(lambda: subprocess.run([*dev, "down", "--delete", "kafka"], stdout=subprocess.DEVNULL))
     kafka = subprocess.run([*dev, "url", "kafka"], check=True, capture_output=True, text=True).stdout.strip()
 realm, url = f"n5r{os.getpid()}", f"sqlite:///{folder}/lake.db"
@@ -80,7 +82,9 @@ def wait_for(seq_of, seconds):
     return {pointer: seq for pointer, seq in seq_of.items() if seen.get(pointer, 0) < seq}
 
 
-assert not wait_for(heads, 60), "the follower did not begin"
+if wait_for(heads, 60):
+    print("the follower did not begin")
+    sys.exit(2)
 topic = f"headwater.{engine.realms.get(realm).instance.replace('#', '-')}.commits"
 admin = AdminClient({"bootstrap.servers": kafka})
 admin.create_partitions([NewPartitions(topic, 8)])[topic].result(20)
