@@ -6,7 +6,7 @@ Guarantee: "No floor passes a subscription, the publisher, a registered job or a
 "does not cut what Kafka has not got, until the pins are older than kafka_pin_hours". (The same happens to all shards but the first
 one that writes a pin when a generation begins: pins of the older generation count no more.)
 
-Exits 1 if entries were cut that Kafka had not got, 0 otherwise.
+Exits 1 if entries were cut that Kafka had not got, 0 if not, 2 if it could not run.
 Run from the project's root: .venv/bin/python tests/findings/n6_expire_cuts_unpublished_pointers.py   (Java for Kafka; about 30 s)
 HEADWATER_KAFKA=host:port uses a broker that runs. (Flags are those of the version it was found in.)
 """
@@ -30,7 +30,9 @@ atexit.register(shutil.rmtree, folder, ignore_errors=True)
 kafka = os.environ.get("HEADWATER_KAFKA", "")
 if not kafka:
     dev = [sys.executable, "-m", "headwater", "--set", f"dev_dir={folder}/dev", "dev"]
-    subprocess.run([*dev, "up", "kafka"], check=True, stdout=subprocess.DEVNULL)
+    if subprocess.run([*dev, "up", "kafka"], stdout=subprocess.DEVNULL).returncode:
+        print("could not run: Kafka does not start here; name a broker with HEADWATER_KAFKA=host:port")
+        sys.exit(2)
     atexit.register(lambda: subprocess.run([*dev, "down", "--delete", "kafka"], stdout=subprocess.DEVNULL))
     kafka = subprocess.run([*dev, "url", "kafka"], check=True, capture_output=True, text=True).stdout.strip()
 realm, url = f"n6r{os.getpid()}", f"sqlite:///{folder}/lake.db"

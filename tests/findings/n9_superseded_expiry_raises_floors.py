@@ -5,7 +5,7 @@ the export has pinned and is reading. The same holds for sweeps and purges: a su
 the loss. Guarantee: "An expiry that was superseded, by an export that pins what it reads, raises no more floors"; maintenance.md:
 "A run that was superseded is cancelled within a second". The test of it calls `run.renew()` by hand at the right moment.
 
-Exits 1 if floors rise after the export has set its pin, 0 otherwise.
+Exits 1 if floors rise after the export has set its pin, 0 if not, 2 if it could not run.
 Run from the project's root: .venv/bin/python tests/findings/n9_superseded_expiry_raises_floors.py   (a few seconds)
 (Internal names are those of the version it was found in.)
 """
@@ -51,3 +51,7 @@ engine.close()
 if late:
     print(f"DEFECT: {len(late)} floors rose although the export had superseded the expiry and pinned them")
     sys.exit(1)
+if not pinned:
+    print("could not run: no floor rose, so there was nothing to supersede")
+    sys.exit(2)
+print("closed: no floor rose behind the export")
