@@ -1,8 +1,8 @@
 """Checks records of the commits topic: each Change passes once and in order, or the reason why not is raised. Does no I/O.
 
 Transactions leave holes in Kafka's offsets; gaps are found by our own numbers. Entries are known by their ids: a generation
-that begins anew is followed in silence up to the entry that was seen last, and must bring that very entry. Else the history was
-replaced, which is a `CursorReset`, never a drop.
+that begins anew is dropped up to the entry that was seen last. Its log must reach that entry and bring that very one: else the
+history was replaced, which is a `CursorReset`.
 """
 
 from __future__ import annotations
@@ -25,12 +25,6 @@ class _PointerChain:
     def __init__(self, chain: Chain, generation: int) -> None:
         self.chain = chain
         self.generation = generation
-        self.proof: Chain | None = None
-        """A generation that began anew, as far as it has come; None once it has brought what was seen last."""
-
-    @property
-    def reached(self) -> int:
-        return self.chain.seq if self.proof is None else self.proof.seq
 
 
 class KafkaChains:
@@ -43,22 +37,13 @@ class KafkaChains:
 
     def begin(self, positions: Mapping[str, KafkaPosition]) -> None:
         for pointer, position in positions.items():
-            known = _PointerChain(Chain(pointer, position.seq, position.entry_id.hex()), position.generation)
-            if position.proof is not None:
-                known.proof = Chain(pointer, position.proof[0], position.proof[1].hex())
-            self._pointers[pointer] = known
+            chain = Chain(pointer, position.seq, position.entry_id.hex())
+            self._pointers[pointer] = _PointerChain(chain, position.generation)
 
     def reached(self, pointer: str) -> int | None:
         """The last entry that was seen; None where nothing was."""
         known = self._pointers.get(pointer)
-        return None if known is None else known.reached
-
-    def proof(self, pointer: str) -> tuple[int, bytes] | None:
-        """How far a generation that began anew has come towards what was seen, to be kept with the position."""
-        known = self._pointers.get(pointer)
-        if known is None or known.proof is None:
-            return None
-        return known.proof.seq, bytes.fromhex(known.proof.id_of(known.proof.seq))
+        return None if known is None else known.chain.seq
 
     def generation(self, pointer: str) -> int:
         known = self._pointers.get(pointer)
@@ -105,7 +90,7 @@ class KafkaChains:
         """From the log, to fill a gap."""
         if frame.pointer not in self._pointers:
             self._pointers[frame.pointer] = _PointerChain(Chain(frame.pointer, frame.from_seq), self._begins)
-        return self._accept(self._pointers[frame.pointer], frame)
+        return self._pointers[frame.pointer].chain.accept(frame)
 
     def forget(self, pointer: str) -> None:
         self._pointers.pop(pointer, None)
@@ -122,22 +107,11 @@ class KafkaChains:
         known = self._pointers.get(record.pointer)
         if known is None:
             known = self._pointers[record.pointer] = _PointerChain(Chain(record.pointer, record.seq - 1), record.generation)
-        if record.generation > known.generation and known.proof is None and record.seq <= known.chain.seq:
+        if record.generation > known.generation and record.seq <= known.chain.seq:
             self._require_proven(record, known)
         known.generation = record.generation
         frame = Frame(pointer=record.pointer, from_seq=record.seq - 1, to_seq=record.seq, changes=(change,))
-        return self._accept(known, frame)
-
-    def _accept(self, known: _PointerChain, frame: Frame) -> list[Change]:
-        if known.proof is None:
-            return known.chain.accept(frame)
-        seen = known.chain.seq
-        found = known.proof.accept(frame)
-        for change in found:
-            self.require(frame.pointer, change.seq, change.entry_id)
-        if known.proof.seq >= seen:
-            known.chain, known.proof = known.proof, None
-        return [change for change in found if change.seq > seen]
+        return known.chain.accept(frame)
 
     def _require_proven(self, record: FeedRecord, known: _PointerChain) -> None:
         """An entry of another generation whose baseline the topic has lost: it may be of another history."""
@@ -166,8 +140,6 @@ class KafkaChains:
             raise _reset(record.pointer, f"up to entry {seen} was seen, but its log ends at {record.head_seq}", seen)
         self.require(record.pointer, record.head_seq, record.head_id)
         self._require_seen(record, "were cut before they were published again")
-        is_proven = seen in (record.seq, record.head_seq)
-        known.proof = None if is_proven else Chain(record.pointer, record.seq, record.entry_id)
 
     def _require_seen(self, record: FeedRecord, what: str) -> None:
         """⚠ What is in the topic no more, nor in the log, is lost to whoever had not seen it: never passed over."""

@@ -60,9 +60,7 @@ class KafkaPartition:
 
     def text(self) -> str:
         positions = {
-            pointer: msgspec.structs.replace(
-                position, generation=self.chains.generation(pointer), proof=self.chains.proof(pointer)
-            )
+            pointer: msgspec.structs.replace(position, generation=self.chains.generation(pointer))
             for pointer, position in self._positions.items()
         }
         return positions_text(KeptPositions(self._generation, self._has_ended, self._is_complete, positions))

@@ -23,8 +23,6 @@ class KafkaPosition(msgspec.Struct, frozen=True, array_like=True):
     seq: int
     entry_id: bytes
     generation: int = 1
-    proof: tuple[int, bytes] | None = None
-    """While a generation that began anew has not come to that entry: how far it has come."""
 
 
 class KeptPositions(msgspec.Struct, frozen=True, array_like=True):

@@ -119,19 +119,34 @@ def test_a_reader_goes_on_where_both_histories_are_the_same(seen: int) -> None:
 @pytest.mark.parametrize("seen", range(1, 11))
 @pytest.mark.parametrize("stop", range(12))
 def test_a_group_that_was_stopped_within_a_generation_that_begins_anew_goes_on(seen: int, stop: int) -> None:
-    """What the generation has brought so far is kept with the position: the rest proves the same."""
     again = anew(2, LOG)
+    given, resumed = stopped(seen, again[:stop])
+    assert seqs(given) + take_all(resumed, again[stop:]) == list(range(1, 11))
+
+
+@pytest.mark.parametrize("seen", range(COMMON + 1, 11))
+@pytest.mark.parametrize("stop", range(1, COMMON + 2))
+def test_a_group_that_was_stopped_within_a_replaced_history_is_reset(seen: int, stop: int) -> None:
+    again = anew(2, replaced(LOG, COMMON, 14))
+    given, resumed = stopped(seen, again[:stop])
+    assert seqs(given) == list(range(1, seen + 1))
+    with pytest.raises(CursorReset):
+        take_all(resumed, again[stop:])
+
+
+def stopped(seen: int, again: list[FeedRecord]) -> tuple[list[Change], KafkaChains]:
+    """What a group was given, and its next reader, which has nothing but the kept text."""
     chains = KafkaChains()
     partition = KafkaPartition(chains, KeptPositions(), is_shared=True, begins_midway=False)
     given: list[Change] = []
-    for one in [*anew(1, LOG[:seen]), *again[:stop]]:
+    for one in [*anew(1, LOG[:seen]), *again]:
         for change in chains.take(one, one.change):
             given.append(change)
             partition.note_change(change)
         partition.note(0, one)
     resumed = KafkaChains()
     resumed.begin(parse_positions(partition.text()).positions)
-    assert seqs(given) + take_all(resumed, again[stop:]) == list(range(1, 11))
+    return given, resumed
 
 
 def test_a_group_whose_generation_lost_its_baseline_is_told_and_skips_nothing() -> None:
