@@ -54,11 +54,13 @@ Log = dict[str, list[Change]]
 class World:
     """A realm with several branches, its topic, and its readers."""
 
-    def __init__(self, engine: Headwater, bootstrap: str) -> None:
+    def __init__(self, engine: Headwater, bootstrap: str, name: str) -> None:
+        """`name` is the realm's, of which the broker has no topic: readers take the newest of a name."""
         self.engine = engine
         self.bootstrap = bootstrap
-        self.lake = new_lake(engine)
-        self.realm = instance_of(engine)
+        self.name = name
+        self.lake = new_lake(engine, name)
+        self.realm = instance_of(engine, name)
         self.topic = commits_topic(self.realm)
         self.admin = AdminClient({"bootstrap.servers": bootstrap})
         self._numbers = itertools.count()
@@ -69,7 +71,7 @@ class World:
 
     @property
     def store_log(self) -> AsyncLog:
-        return AsyncOf(LocalTransport(self.engine.realm().feed, ["root"]))
+        return AsyncOf(LocalTransport(self.engine.realm(self.name).feed, ["root"]))
 
     def create_branches(self) -> None:
         for name in BRANCHES[1:]:
@@ -126,12 +128,15 @@ class World:
         for future in self.admin.delete_records(places).values():
             future.result(20)
 
+    def source(self, group: str | None = None) -> KafkaSource:
+        return KafkaSource(bootstrap=self.bootstrap, realm=self.name, group=group and f"{self.name}-{group}")
+
     def read(self, group: str | None = None, *, log: AsyncLog | None = None) -> Log:
         """To the end of now, acknowledged."""
 
         async def reading() -> Log:
             found: Log = {}
-            async with KafkaReader(KafkaSource(bootstrap=self.bootstrap, group=group), log=log) as reader:
+            async with KafkaReader(self.source(group), log=log) as reader:
                 async for change in reader.changes(follow=False):
                     found.setdefault(change.pointer, []).append(change)
                 await reader.acknowledge()
@@ -144,7 +149,7 @@ class Follower:
     """A reader on a thread of its own that goes on through whatever happens."""
 
     def __init__(self, world: World, group: str | None = None, log: AsyncLog | None = None) -> None:
-        self._source = KafkaSource(bootstrap=world.bootstrap, group=group)
+        self._source = world.source(group)
         self._log = log
         self.found: Log = {}
         self.failure: BaseException | None = None
@@ -181,10 +186,14 @@ class Follower:
             self.failure = error
 
 
+def new_name() -> str:
+    return f"generations-{secrets.token_hex(4)}"
+
+
 @pytest.fixture
 def world(tmp_path: Path, kafka_bootstrap: str) -> Iterator[World]:
     with headwater.open(f"sqlite:///{tmp_path}/lake.db", create=True) as engine:
-        made = World(engine, kafka_bootstrap)
+        made = World(engine, kafka_bootstrap, new_name())
         made.create_branches()
         made.commit(3)
         yield made
@@ -239,9 +248,9 @@ def test_a_transaction_whose_topic_was_made_again_is_not_committed(world: World)
 def test_after_a_restored_backup_readers_go_on_where_history_is_the_same_and_are_reset_where_it_is_not(
     tmp_path: Path, kafka_bootstrap: str
 ) -> None:
-    given = options(kafka_bootstrap)
+    given, name = options(kafka_bootstrap), new_name()
     with headwater.open(f"sqlite:///{tmp_path}/lake.db", create=True) as engine:
-        world = World(engine, kafka_bootstrap)
+        world = World(engine, kafka_bootstrap, name)
         world.create_branches()
         world.commit(3)
         publish_rest(engine.store, given)
@@ -249,13 +258,13 @@ def test_after_a_restored_backup_readers_go_on_where_history_is_the_same_and_are
         assert common == world.log
     shutil.copy(tmp_path / "lake.db", tmp_path / "backup.db")
     with headwater.open(f"sqlite:///{tmp_path}/lake.db") as engine:
-        world = World(engine, kafka_bootstrap)
+        world = World(engine, kafka_bootstrap, name)
         world.lake.create_branch("lost")
         world.commit(5)
         publish_rest(engine.store, given)
         assert world.read("ahead") == world.log
     with headwater.open(f"sqlite:///{tmp_path}/backup.db") as engine:
-        world = World(engine, kafka_bootstrap)
+        world = World(engine, kafka_bootstrap, name)
         world.commit(2)
         Generations(engine.store.backend, engine.store.clock).restart(world.realm)
         publish_rest(engine.store, given)
@@ -298,7 +307,7 @@ def test_a_follower_that_retention_overtakes_is_given_the_rest_from_the_log(worl
     wanted: Log = {"": []}
 
     async def reading() -> None:
-        async with KafkaReader(KafkaSource(bootstrap=world.bootstrap), log=world.store_log) as reader:
+        async with KafkaReader(world.source(), log=world.store_log) as reader:
             async for change in reader.changes():
                 found.setdefault(change.pointer, []).append(change)
                 held.set()
