@@ -201,8 +201,9 @@ class Lane:
                         return self._refuse(batch, closed(self._context.realm, self.pointer))
                     head = None
                     continue
-                if callers_ids:
-                    self._search.look_up(callers_ids, head)
+                if callers_ids and not self._looked_up(callers_ids, head, fresh):
+                    head = None
+                    continue
                 began = self._context.clock.now_micros()
                 draft = Draft(self.pointer, head, self._context.objects, self._context.ids, self._context.clock)
                 self._prefetch.prepare([waiting.request for waiting in batch], draft)
@@ -228,6 +229,16 @@ class Lane:
             if exhausted := tries.wait_or_give_up(self.pointer, fault, self._contention):
                 return self._refuse(batch, exhausted)
             self.stats.retries += 1
+
+    def _looked_up(self, callers_ids: list[str], head: Head, fresh: bool) -> bool:
+        """False if the head that is held must be read again: history below it was swept since."""
+        try:
+            self._search.look_up(callers_ids, head)
+        except ObjectNotFound:
+            if fresh:
+                raise
+            return False
+        return True
 
     def _apply_all(self, batch: list[PendingRequest], draft: Draft) -> list[CommitOutcome | Exception]:
         """⚠ A request that waits twice in one batch is applied once: the log does not know it yet, but the draft does."""

@@ -7,7 +7,7 @@ not in that log, for a row is written before its entry lands; so whatever lands 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from headwater.persistence.log.committed_requests import CommittedRequest, find_committed
 from headwater.persistence.log.head import Head
@@ -24,32 +24,37 @@ class RequestSearch:
     def __init__(self, objects: RealmObjects, pointer: str) -> None:
         self._objects = objects
         self._pointer = pointer
-        self._committed: OrderedDict[str, CommittedRequest] = OrderedDict()
+        self._remembered: OrderedDict[str, CommittedRequest] = OrderedDict()
+        self._found: dict[str, CommittedRequest] = {}
+        """Of the requests that were looked up last. ⚠ Apart from what is remembered, which forgets, also within a batch."""
         self._undecided: dict[str, CommittedRequest] = {}
 
-    def look_up(self, request_ids: Iterable[str], head: Head) -> None:
+    def look_up(self, request_ids: Sequence[str], head: Head) -> None:
         """Ask the store for those that are not remembered. Of an entry whose history is gone, a row proves that it was
         committed where rows and pointer are written in one transaction; elsewhere nothing does."""
         self._undecided.clear()
-        wanted = [request_id for request_id in request_ids if request_id not in self._committed]
+        self._found = {known: self._remembered[known] for known in request_ids if known in self._remembered}
+        wanted = [request_id for request_id in request_ids if request_id not in self._found]
         if not wanted or head.row is None:
             return
         objects = self._objects
         for found in find_committed(objects.backend, objects.realm, self._pointer, wanted):
             try:
                 if self._is_logged(found, head):
-                    self.remember(found)
+                    self._found[found.request_id] = found
             except ObjectNotFound:
                 if found.seq >= head.row.floor:
                     raise
                 if objects.backend.abilities.commits_in_one_transaction:
-                    self.remember(found)
+                    self._found[found.request_id] = found
                 else:
                     self._undecided[found.request_id] = found
+        for found in self._found.values():
+            self.remember(found)
 
     def committed(self, request_id: str, fingerprint: bytes) -> CommittedRequest | None:
-        """What the request became, if it was looked up or remembered."""
-        if (found := self._committed.get(request_id)) is not None:
+        """What the request became, if it was found when it was looked up."""
+        if (found := self._found.get(request_id)) is not None:
             check_same(found, fingerprint)
             return found
         if (undecided := self._undecided.get(request_id)) is not None:
@@ -62,12 +67,13 @@ class RequestSearch:
         return None
 
     def remember(self, found: CommittedRequest) -> None:
-        self._committed[found.request_id] = found
-        while len(self._committed) > REMEMBERED_REQUESTS_MAX:
-            self._committed.popitem(last=False)
+        self._remembered[found.request_id] = found
+        while len(self._remembered) > REMEMBERED_REQUESTS_MAX:
+            self._remembered.popitem(last=False)
 
     def forget(self) -> None:
-        self._committed.clear()
+        self._remembered.clear()
+        self._found.clear()
         self._undecided.clear()
 
     def _is_logged(self, found: CommittedRequest, head: Head) -> bool:

@@ -98,6 +98,15 @@ def test_two_requests_of_one_id_that_wait_together_are_told_apart(stores: list[S
     assert isinstance(other, IdempotencyKeyReused)
 
 
+def test_requests_that_come_again_together_are_all_found_though_few_are_remembered(stores: list[Store], realm: str) -> None:
+    lanes = Lanes(stores[0].kernel(realm))
+    requests = [Write(puts={f"k{n}": {"v": n}}, request_id=f"r{n}", request_id_is_callers=True) for n in range(4)]
+    landed = [lanes.landed(MAIN, request) for request in requests]
+    again = lanes.together(MAIN, *reversed(requests))
+    assert [None if isinstance(one, BaseException) else one.logged for one in again] == landed[::-1]
+    assert len(whole_log(stores[0].kernel(realm))) == 4
+
+
 def test_rows_of_attempts_that_were_lost_count_for_nothing_and_hide_nothing(
     backend: Backend, stores: list[Store], realm: str
 ) -> None:
@@ -179,6 +188,26 @@ def test_a_request_whose_entry_has_expired_is_never_committed_again(backend: Bac
             cold.committer.commit(MAIN, keyed(1))
         assert unknown.value.facts["entry_id"] == landed.entry_id.hex()
     assert cold.committer.commit(MAIN, Write(puts={"a": {"v": 99}})).head_seq == 42
+
+
+def test_a_lane_that_slept_through_a_sweep_finds_the_request_in_history_that_is_gone(
+    backend: Backend, maintained: Maintained
+) -> None:
+    """It holds a head whose floor is from before."""
+    landed = maintained.lanes.landed(MAIN, keyed(1))
+    for n in range(40):
+        maintained.lanes.landed(MAIN, Write(puts={"a": {"v": n}}))
+    sleeper = Lanes(store_on(backend, clock=maintained.clock, cache_bytes=0).kernel(maintained.realm))
+    sleeper.landed(MAIN, Write(puts={"b": {"v": 1}}))
+    maintained.expire("*=3n")
+    maintained.clock.move(DAY)
+    maintained.sweep(grace_seconds=300)
+    assert landed.object_id not in maintained.ids(), "it is gone"
+    (again,) = sleeper.together(MAIN, keyed(1))
+    if backend.abilities.commits_in_one_transaction:
+        assert not isinstance(again, BaseException) and again.replayed and again.head_seq == landed.entry.seq
+    else:
+        assert isinstance(again, CommitOutcomeUnknown)
 
 
 def test_requests_go_with_a_realm_that_is_exported(backend: Backend, kind: str, tmp_path: Path) -> None:
