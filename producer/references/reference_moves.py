@@ -11,15 +11,16 @@ from collections.abc import Callable
 from headwater.persistence.commit.draft import BaseState, Draft, Plan
 from headwater.persistence.log.committed_requests import RequestKey
 from headwater.persistence.log.log_entry import LogRecord
+from headwater.persistence.log.log_walk import has_entry
 from headwater.persistence.reading.state import base_state
 from headwater.persistence.store import RealmKernel
 from headwater.producer.commits.catalog_commit import require_live
 from headwater.producer.commits.commit_meta import CommitMeta, check_meta, check_request_id
 from headwater.producer.commits.conflicts import conflict_error, unexpected_hash
-from headwater.producer.history.lineage import Lineage
+from headwater.producer.history.lineage import FLOOR_OF_NOTHING, Lineage
 from headwater.schemas.change import Kind
 from headwater.schemas.entry_ids import EMPTY, parse_id
-from headwater.schemas.errors import ReferenceExists
+from headwater.schemas.errors import ReferenceExists, ReferenceNotFound
 
 
 class ReferenceMove:
@@ -111,8 +112,21 @@ def checked_base(kernel: RealmKernel, target: LogRecord) -> BaseState | None:
     """The state to start from, None for the empty one; `CursorExpired` if its history has been cut meanwhile."""
     if target.commit == EMPTY:
         return None
-    lineage = Lineage(kernel)
-    floor = lineage.floor_of(target.entry.pointer)
-    if target.entry.seq < floor:
-        raise lineage.expired(target, floor)
+    row = kernel.store.backend.read_pointer(kernel.realm, target.entry.pointer)
+    floor = FLOOR_OF_NOTHING if row is None else row.floor
+    if row is None or target.entry.seq < floor:
+        raise Lineage(kernel).expired(target, floor)
+    if not has_entry(kernel.walk, row, target.entry.seq, target.entry_id):
+        raise lost_base(target)
     return base_state(target)
+
+
+def lost_base(target: LogRecord) -> ReferenceNotFound:
+    """⚠ The store was put back to a backup behind the look at the target: the own row's CAS would not notice."""
+    return ReferenceNotFound(
+        f"entry {target.entry.seq} of {target.entry.pointer} is not in its log any more.",
+        field="at",
+        remedy="The store was restored from a backup. Look the target up again.",
+        pointer=target.entry.pointer,
+        seq=target.entry.seq,
+    )
