@@ -25,6 +25,9 @@ from tests.simulation.run import Outcome, run
 from tests.simulation.shrink import shrunken
 from tests.simulation.stand_ins import install
 
+MUTANT_SEEDS = 8
+"""From its own on: a change elsewhere lets one seed unfold in another way, not all of them."""
+
 
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation")
@@ -45,6 +48,11 @@ def parsed() -> argparse.Namespace:
 def plans(options: argparse.Namespace) -> Iterator[Plan]:
     if options.plan:
         yield msgspec.json.decode(options.plan, type=Plan)
+        return
+    if options.mutant and options.profile == "usual":
+        mutant = MUTANTS[options.mutant]
+        for seed in range(mutant.seed, mutant.seed + MUTANT_SEEDS):
+            yield make_plan(mutant.profile, PROFILES[mutant.profile], seed)
         return
     began = time.monotonic()
     first, behind = map(int, options.seeds.split(":"))

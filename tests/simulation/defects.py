@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 OPEN = {
-    "n7": "the profile `restores`: a reader that only reads stays with the lost history",
-    "n3": "groups that meet another history in the topic after a restore",
-    "n4": "records that a topic's retention took",
-    "n8": "topics that are made again under load",
+    "n8": "the profile `topics`: a group that meets a topic made again, or records that retention took",
+    "ahead": "a reader that is beyond the head of a restored store is told nothing until the head has passed it",
     "h4": "requests that are sent again after their entries were cut",
 }
 

@@ -28,7 +28,6 @@ PROFILES: dict[str, Profile] = {
     "restores": Profile(
         workers=("writer-1", "writer-2", "poll-1", "follow-1"),
         events={"kill": 1, "pause": 2, "backup": 3, "restore": 1.5},
-        needs=("n7",),
     ),
     "kafka": Profile(
         workers=("writer-1", "publisher-1", "publisher-2", "group-1", "group-2", "newcomer-1", "operator-1"),
@@ -50,15 +49,14 @@ PROFILES: dict[str, Profile] = {
         workers=("writer-1", "publisher-1", "publisher-2", "group-1", "group-2", "newcomer-1", "operator-1"),
         events={"kill": 1, "pause": 2, "topic-again": 1, "topic-deleted": 0.3, "partitions": 0.6, "retention": 0.6},
         steps=5_000,
-        needs=("n4", "n8"),
+        needs=("n8",),
     ),
     "kafka-restores": Profile(
         workers=("writer-1", "writer-2", "publisher-1", "publisher-2", "group-1", "group-2", "newcomer-1", "operator-1"),
         events={"kill": 1, "pause": 2, "backup": 3, "restore": 1.2},
         steps=5_000,
-        needs=("n3", "n7"),
     ),
-    "merges": Profile(workers=("releaser-1", "maintainer-1"), events={"kill": 3}, steps=3_000, faults=False, needs=("h1",)),
+    "merges": Profile(workers=("releaser-1", "maintainer-1"), events={"kill": 3}, steps=3_000, faults=False),
     "maintenance": Profile(
         workers=("writer-1", "writer-2", "poll-1", "maintainer-1", "maintainer-2"),
         events={"kill": 3, "pause": 3, "skip": 5},

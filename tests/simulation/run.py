@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import shutil
 import time
 from collections import Counter
@@ -15,6 +16,9 @@ from tests.simulation.promises import PromiseBroken
 from tests.simulation.runtime import virtual
 from tests.simulation.runtime.scheduler import Process, shown
 from tests.simulation.world.environment import Environment
+
+HUNG_SECONDS = 120.0
+"""Real ones. A run that takes longer waits for something that the simulation does not know: where it is, is printed."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,6 +37,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 def run(plan: Plan, *, trace_lines: int = 60) -> Outcome:
     began = time.monotonic()
+    faulthandler.dump_traceback_later(HUNG_SECONDS, exit=True)
     env = Environment(plan)
     virtual.use(env.scheduler, plan.seed)
     random_ids._random.forget()
@@ -41,6 +46,7 @@ def run(plan: Plan, *, trace_lines: int = 60) -> Outcome:
     try:
         env.scheduler.run()
     finally:
+        faulthandler.cancel_dump_traceback_later()
         virtual.use(None)
         shutil.rmtree(env.folder, ignore_errors=True)
     error = env.scheduler.failure

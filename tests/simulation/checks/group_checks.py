@@ -17,11 +17,14 @@ class DeliveredLog:
 
     def __init__(self, env: Environment, name: str) -> None:
         self.name = name
+        self.was_told = False
+        """The last pass ended with a typed error: nothing was passed over in silence."""
         self._env = env
         self._ids: dict[str, set[str]] = {}
         self._last: dict[str, int] = {}
 
     def begin_again(self) -> None:
+        self.was_told = False
         self._ids.clear()
         self._last.clear()
 
@@ -33,10 +36,10 @@ class DeliveredLog:
         self._ids.setdefault(change.pointer, set()).add(change.entry_id)
 
     def has_all(self, pointers: Iterable[str]) -> bool:
-        return not any(self._missing(pointer) for pointer in pointers)
+        return self.was_told or not any(self._missing(pointer) for pointer in pointers)
 
     def check(self, pointers: Iterable[str]) -> None:
-        for pointer in pointers:
+        for pointer in () if self.was_told else pointers:
             if missing := self._missing(pointer):
                 broken("same-log", f"{self.name}: entries {missing[:9]} of {pointer} never came, and nothing was said")
 

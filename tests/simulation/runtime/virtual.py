@@ -5,6 +5,7 @@ They replace these names in the product's modules, in a process of its own: the 
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 import secrets
@@ -13,6 +14,7 @@ import threading
 import time
 import types
 import uuid
+import weakref
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -22,6 +24,8 @@ from tests.simulation.runtime.scheduler import START_MICROS, Killed, Scheduler
 
 CHANCES = ("random", "uniform", "randrange", "randint", "choice", "choices", "sample", "shuffle", "getrandbits", "expovariate")
 """What the product may ask of the module `random` itself."""
+
+LOCK, RLOCK = type(threading.Lock()), type(threading.RLock())
 
 _running: Scheduler | None = None
 _chance = random.Random(0)
@@ -100,6 +104,54 @@ class VirtualRLock:
 
     def __exit__(self, *_: object) -> None:
         self.release()
+
+
+class VirtualSemaphore:
+    def __init__(self, value: int = 1) -> None:
+        self._value = value
+
+    def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
+        while self._value <= 0:
+            if not blocking or not _inside():
+                return False
+            if not scheduler().wait(self, timeout) and timeout is not None:
+                return False
+        self._value -= 1
+        return True
+
+    def release(self, n: int = 1) -> None:
+        self._value += n
+        if _running is not None:
+            _running.wake(self)
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+class PerProcess:
+    """In the place of a lock that a module keeps for its process: simulated processes share modules, never locks."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self._by_process: weakref.WeakKeyDictionary[object, Any] = weakref.WeakKeyDictionary()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._mine(), name)
+
+    def __enter__(self) -> Any:
+        return self._mine().__enter__()
+
+    def __exit__(self, *details: object) -> None:
+        self._mine().__exit__(*details)
+
+    def _mine(self) -> Any:
+        process = scheduler().process if _inside() else self._make
+        if process not in self._by_process:
+            self._by_process[process] = self._make()
+        return self._by_process[process]
 
 
 class VirtualEvent:
@@ -257,7 +309,14 @@ def _modules() -> dict[types.ModuleType, types.ModuleType]:
     import asyncio
 
     return {
-        threading: _like(threading, Lock=VirtualLock, RLock=VirtualRLock, Event=VirtualEvent, Thread=VirtualThread),
+        threading: _like(
+            threading,
+            Lock=VirtualLock,
+            RLock=VirtualRLock,
+            Semaphore=VirtualSemaphore,
+            Event=VirtualEvent,
+            Thread=VirtualThread,
+        ),
         time: _like(
             time,
             monotonic=monotonic,
@@ -303,6 +362,10 @@ def install(classes: dict[type, type]) -> None:
                 setattr(module, key, modules[value])
             elif id(value) in values:
                 setattr(module, key, values[id(value)])
+            elif isinstance(value, (LOCK, RLOCK)):
+                setattr(module, key, PerProcess(VirtualLock if isinstance(value, LOCK) else VirtualRLock))
+            elif isinstance(value, threading.Semaphore):
+                setattr(module, key, PerProcess(functools.partial(VirtualSemaphore, value._value)))
         for function in _functions(module):
             if function.__defaults__:
                 function.__defaults__ = tuple(values.get(id(value), value) for value in function.__defaults__)

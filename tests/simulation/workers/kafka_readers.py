@@ -9,7 +9,7 @@ from headwater.consumers.kafka.kafka_reader import KafkaReader
 from headwater.consumers.kafka.kafka_source import KafkaSource
 from headwater.embedded import Headwater
 from headwater.schemas.change import Change
-from headwater.schemas.errors import HeadwaterError
+from headwater.schemas.errors import ChainBroken, CursorGone, HeadwaterError
 from tests.simulation.checks.group_checks import DeliveredLog
 from tests.simulation.world.aio_kafka import driven, iterated
 from tests.simulation.world.environment import REALM, Environment
@@ -39,6 +39,9 @@ class KafkaWorker:
                 self._log.begin_again()
             try:
                 self._read(engine, member)
+            except (CursorGone, ChainBroken) as error:
+                self._env.happened[f"kafka reader {type(error).__name__}"] += 1
+                self._was_told()
             except (HeadwaterError, KafkaError) as error:
                 self._env.happened[f"kafka reader {type(error).__name__}"] += 1
             self._env.scheduler.sleep(0.5)
@@ -57,6 +60,13 @@ class KafkaWorker:
                 driven(reader.acknowledge())
         finally:
             driven(reader.__aexit__())
+
+    def _was_told(self) -> None:
+        """A typed error says that something is missing: a group then begins again; whoever reads all anew knows it."""
+        if self._group is not None:
+            self._env.broker.group(self._group).offsets.clear()
+            self._log.begin_again()
+        self._log.was_told = self._group is None
 
     def _give(self, member: str, change: Change) -> None:
         self._env.happened[f"{self.name} given"] += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -11,8 +12,8 @@ from headwater.persistence.log.log_entry import change_of
 from headwater.persistence.reading.pointer_log import PointerLog
 from headwater.persistence.store import RealmKernel
 from headwater.schemas.change import Change
-from headwater.schemas.errors import ChainBroken, Conflict, PointerNotFound
-from headwater.streaming.archive.archive import PointerBatch
+from headwater.schemas.errors import Conflict, PointerNotFound
+from headwater.streaming.sources.linked_batches import PointerBatch
 from headwater.streaming.sources.log_offsets import LogOffset, offset_of_text
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ class FakeSpark:
         self.files: Files = env.shared.setdefault("files", Files())
         self.readStream = self
         self.options_: dict[str, str] = {}
+        self.previous: dict[str, str] = {}
+        """By entry id: the id of the entry before it."""
         self.batch: Callable[[Frame, int], None] = lambda frame, number: None
 
     def put(self, path: str, content: Any) -> None:
@@ -116,6 +119,7 @@ class FakeSpark:
         while at < head.seq:
             entries = log.page(at, 50, head).entries
             found += [change_of(entry, self.kernel.realm_name) for entry in entries]
+            self.previous |= {entry.entry_id.hex(): entry.entry.previous.hex() for entry in entries}
             at = entries[-1].entry.seq
         return found
 
@@ -131,15 +135,16 @@ def run_until_caught_up(writer: FakeSpark, **_: object) -> int:
 def pointer_batches(batch: Frame) -> list[PointerBatch]:
     """What the product's query says."""
     by_pointer: dict[str, list[Change]] = {}
-    for change in batch.changes:
+    for change in sorted(batch.changes, key=lambda change: change.seq):
         by_pointer.setdefault(change.pointer, []).append(change)
-    found = []
+    previous, found = batch.sparkSession.previous, []
     for pointer, changes in by_pointer.items():
-        seqs = [change.seq for change in changes]
-        if len(set(seqs)) != len(seqs):
-            raise ChainBroken(f"{pointer}: a batch holds entries twice.")
-        last = max(changes, key=lambda change: change.seq)
-        found.append(PointerBatch(batch.realm, pointer, min(seqs), last.seq, len(seqs), last.entry_id))
+        first, last = changes[0], changes[-1]
+        linked = all(previous[two.entry_id] == one.entry_id for one, two in pairwise(changes))
+        is_linked = linked and len(changes) == last.seq - first.seq + 1
+        found.append(
+            PointerBatch(batch.realm, pointer, first.seq, last.seq, last.entry_id, previous[first.entry_id], is_linked)
+        )
     return found
 
 
