@@ -5,18 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 PROMISES = {
-    "chain": "Writers of one pointer lose nothing, double nothing and reorder nothing",
-    "request-once": "One request id is one entry",
+    "chain": "Concurrent writers of one branch",
+    "request-once": "One request id commits once",
     "acknowledged": "Every acknowledged commit is in the log once",
-    "merge": "A merge is the three-way merge of both sides since all that they share",
-    "state": "After a sweep exactly what the kept states reach is there",
-    "notice": "A follower is woken at once by commits of its own process, and notices those of others",
-    "cursor": "A consumer that is killed -9 and started again",
-    "same-log": "Poll, events, Kafka and an exported file give the log of every pointer",
-    "webhook": "what no receiver takes is in the dead-letter file",
-    "pins": "No floor passes a subscription, the publisher",
+    "merge": "After expiry, sweeps, deletions and resets, a merge gives the same result",
+    "state": "After a sweep exactly what the retained states reach is left",
+    "notice": "A follower is woken immediately by commits of its own process",
+    "cursor": "A consumer that is killed -9 and restarted with its cursor",
+    "same-log": "Polling, streams, Kafka and an exported file",
+    "webhook": "an undeliverable Change is in the dead-letter file",
+    "pins": "No floor rises past a subscription",
     "superseded": "An expiry that was superseded",
-    "archive": "An archive holds each Change once and without a gap",
+    "archive": "An archive holds each Change once without a gap",
     "goes-on": "",
 }
 """Name → how a sentence of docs/guarantees.md begins. `goes-on` is the simulation's own: when all faults have ended, every
