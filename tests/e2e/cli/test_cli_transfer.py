@@ -81,7 +81,7 @@ def test_what_cannot_be_moved_is_one_line_and_leaves_nothing(here: Cli, there: C
     data = file.read_bytes()
     damaged.write_bytes(data[:400] + bytes([data[400] ^ 1]) + data[401:])
     cut_off.write_bytes(data[:-20])
-    newer.write_bytes(data.replace(b"headwater-export 1", b"headwater-export 7", 1))
+    newer.write_bytes(data.replace(b"headwater-export 2", b"headwater-export 7", 1))
     for arguments, word in [
         (("import", str(damaged), "--as", "moved"), "checksum"),
         (("import", str(cut_off), "--as", "moved"), "cut off"),

@@ -7,7 +7,7 @@ import msgspec
 from headwater import IcebergTable, Put
 from headwater.embedded import CatalogHandle, Headwater
 from headwater.producer.commits.catalog_commit import CommitResult
-from headwater.schemas.errors import HeadwaterError, OutcomeUnknown, ReferenceNotFound, StoreUnavailable
+from headwater.schemas.errors import CommitOutcomeUnknown, HeadwaterError, OutcomeUnknown, ReferenceNotFound, StoreUnavailable
 from tests.simulation import defects
 from tests.simulation.promises import broken
 from tests.simulation.world.environment import CATALOG, REALM, Environment
@@ -101,6 +101,10 @@ class Writer:
             handle = lake.branch(request.branch)
             operation = Put((request.key,), IcebergTable(f"s3://{request.value}"))
             result = handle.commit([operation], request_id=request.request_id)
+        except CommitOutcomeUnknown as error:
+            if "has expired" in error.message and request in self._open:  # the history that would tell is gone
+                self._open.remove(request)
+            raise
         except (OutcomeUnknown, StoreUnavailable):
             raise
         except HeadwaterError:

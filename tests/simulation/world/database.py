@@ -7,7 +7,9 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from headwater.persistence.backend import Backend, DeleteResult, Durability, Moves, MoveToken
+import msgspec
+
+from headwater.persistence.backend import Abilities, Backend, DeleteResult, Durability, Moves, MoveToken
 from headwater.persistence.backends.memory.memory_backend import MemoryBackend, MemoryStore
 from headwater.persistence.backends.memory.memory_store import RowTable
 from headwater.persistence.rows import MutableRow, ObjectRow, PointerRow, ScannedRow, Split, Table
@@ -121,6 +123,11 @@ class Database:
             apply()
 
 
+def _abilities(inner: Abilities, *, in_two_steps: bool) -> Abilities:
+    """⚠ A store that writes objects and pointer in two steps says so: rows of lost attempts stay, and prove nothing."""
+    return msgspec.structs.replace(inner, commits_in_one_transaction=not in_two_steps)
+
+
 class Connection(Backend):
     """One process' backend."""
 
@@ -129,7 +136,7 @@ class Connection(Backend):
         self._inner = database.peek()
         self._clock = VirtualClock()
         self.name = "simulated"
-        self.abilities = self._inner.abilities
+        self.abilities = _abilities(self._inner.abilities, in_two_steps=database.in_two_steps)
         self.schema_version = self._inner.schema_version
 
     def _read(self, what: str, apply: Callable[[], T]) -> T:
