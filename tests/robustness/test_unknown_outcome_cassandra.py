@@ -170,7 +170,7 @@ def test_a_write_that_landed_and_was_overtaken_is_not_taken_for_lost_by_its_answ
         proxied.cas_pointer(realm, "main", pointer(1), ours)
     assert fault.fired
     assert direct.read_pointer(realm, "main") == ours
-    assert direct.cas_pointer(realm, "main", pointer(2), pointer(3))
+    assert direct.cas_pointer(realm, "main", ours, pointer(3))
     assert direct.cas_pointer(realm, "main", pointer(1), ours) is False
     assert direct.read_pointer(realm, "main", decide=True) == pointer(3)
 
