@@ -16,6 +16,9 @@ import msgspec
 
 from headwater.persistence.rows import MutableRow, ObjectRow, PointerRow, ScannedRow, Split, Table
 
+NAMES_PER_PAGE = 1_000
+ROWS_PER_PAGE = 1_000
+
 
 class Abilities(msgspec.Struct, frozen=True, kw_only=True):
     """What this backend can do beyond the minimum; callers ask before they rely on it."""
@@ -141,6 +144,26 @@ class Backend(abc.ABC):
     def list_names(self, realm: str, *, prefix: str = "", after: str = "", limit: int = 1_000) -> list[str]:
         """Names in code point order, those beginning with `prefix` and behind `after`."""
 
+    def name_pages(self, realm: str, *, prefix: str = "", after: str = "", page: int = NAMES_PER_PAGE) -> Iterator[list[str]]:
+        """All names with the prefix, in order."""
+        while names := self.list_names(realm, prefix=prefix, after=after, limit=page):
+            yield names
+            after = names[-1]
+
+    def all_names(self, realm: str, *, prefix: str = "", after: str = "", page: int = NAMES_PER_PAGE) -> Iterator[str]:
+        for names in self.name_pages(realm, prefix=prefix, after=after, page=page):
+            yield from names
+
+    def pointer_pages(self, realm: str, *, prefix: str = "", page: int = NAMES_PER_PAGE) -> Iterator[dict[str, PointerRow]]:
+        """All pointers that have a row, in order of name."""
+        for names in self.name_pages(realm, prefix=prefix, page=page):
+            rows = self.read_pointers(realm, names)
+            yield {name: rows[name] for name in names if name in rows}
+
+    def all_pointers(self, realm: str, *, prefix: str = "") -> Iterator[tuple[str, PointerRow]]:
+        for rows in self.pointer_pages(realm, prefix=prefix):
+            yield from rows.items()
+
     # ── immutable objects ───────────────────────────────────────────────────────────────────────────────────
 
     @abc.abstractmethod
@@ -183,6 +206,15 @@ class Backend(abc.ABC):
     @abc.abstractmethod
     def list_mutable(self, realm: str, type: str, *, after: str = "", limit: int = 1_000) -> list[MutableRow]:
         """Rows of one type in code point order of key, behind `after`. May return fewer than `limit` only at the end."""
+
+    def all_mutable(self, realm: str, type: str, *, after: str = "", page: int = ROWS_PER_PAGE) -> Iterator[MutableRow]:
+        """All rows of one type, in order of key."""
+        while True:
+            rows = self.list_mutable(realm, type, after=after, limit=page)
+            yield from rows
+            if len(rows) < page:
+                return
+            after = rows[-1].key
 
     # ── maintenance ─────────────────────────────────────────────────────────────────────────────────────────
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
+MICROS = 1_000_000
+"""Microseconds in a second."""
+
 
 class Clock(Protocol):
     def now_micros(self) -> int: ...

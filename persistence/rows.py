@@ -19,6 +19,11 @@ FENCE_CLOSED = 2**63 - 1
 """A pointer with this fence takes no commit: no object can be created at or after it (how a realm leaves ACTIVE)."""
 
 
+def realm_name_of(instance: str) -> str:
+    """The name that people gave the realm; an instance is that name and the id of its creation."""
+    return instance.partition("#")[0]
+
+
 class Anchor(msgspec.Struct, frozen=True, array_like=True):
     """The entry just below the floor: with it a chain that was cut can still be verified."""
 

@@ -1,4 +1,4 @@
-"""A store URL enters; an open store leaves: backend, ids, cache, and the kernel of each realm instance."""
+"""Opens a database: backend, ids, cache, and the kernel of each realm instance."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import random
 import threading
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Literal
+from functools import partial
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -22,12 +23,16 @@ from headwater.persistence.coordination.restore_watch import RestoreWatch
 from headwater.persistence.ids.id_generator import IdGenerator
 from headwater.persistence.ids.node_leases import LEASE_SECONDS, NodeLeases
 from headwater.persistence.log.committed_requests import KEPT_SECONDS
+from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.log.log_walk import LogWalk, has_entry
 from headwater.persistence.objects.cache import ObjectCache
 from headwater.persistence.objects.object_types import all_object_types
 from headwater.persistence.objects.realm_objects import Decoded, RealmObjects
-from headwater.persistence.rows import SYSTEM_REALM, PointerRow
+from headwater.persistence.rows import SYSTEM_REALM, PointerRow, realm_name_of
 from headwater.schemas.errors import NodeLeaseLost, StoreNotDurable
+
+if TYPE_CHECKING:
+    from headwater.persistence.handover.handover import Handover
 
 
 class StoreOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +59,7 @@ class RealmKernel:
         self.objects = RealmObjects(store.backend, realm, store.cache, all_object_types())
         self.walk = LogWalk(self.objects)
         self._listeners: list[Callable[[str, Draft], None]] = []
+        self._peer_listeners: list[Callable[[str, PointerRow, LogRecord], None]] = []
         self.committer = store.new_committer(
             LaneContext(
                 backend=store.backend,
@@ -65,6 +71,7 @@ class RealmKernel:
                 chance=random.Random(),  # noqa: S311 - spreads retries, keeps no secret
                 restores=store.restores,
                 moved=self._tell,
+                answered=self._answered,
                 request_ids_kept_seconds=store.options.request_ids_kept_seconds,
             )
         )
@@ -72,7 +79,7 @@ class RealmKernel:
     @property
     def realm_name(self) -> str:
         """What people call the realm: its instance is the name and a creation id."""
-        return self.realm.partition("#")[0]
+        return realm_name_of(self.realm)
 
     def on_moved(self, listener: Callable[[str, Draft], None]) -> None:
         """Have it called, on the lane's thread, with every pointer name and batch that this process commits."""
@@ -83,6 +90,21 @@ class RealmKernel:
             self.store.restores.landed(self.realm, pointer, draft.head.row)
         for listener in self._listeners:
             listener(pointer, draft)
+        if self.store.handover is not None:
+            self.store.handover.moved(self.realm, pointer, draft)
+
+    def on_moved_by_peer(self, listener: Callable[[str, PointerRow, LogRecord], None]) -> None:
+        """Have it called with the row and newest entry of every batch that another worker of this server commits."""
+        self._peer_listeners.append(listener)
+
+    def moved_by_peer(self, pointer: str, row: PointerRow, newest: LogRecord) -> None:
+        self.store.restores.landed(self.realm, pointer, row)
+        for listener in self._peer_listeners:
+            listener(pointer, row, newest)
+
+    def _answered(self) -> None:
+        if self.store.handover is not None:
+            self.store.handover.answered()
 
 
 class Store:
@@ -97,6 +119,7 @@ class Store:
         self._kernels: dict[str, RealmKernel] = {}
         self._ids: IdGenerator | None = None
         self._lock = threading.Lock()
+        self.handover: Handover | None = None
         self.restores = RestoreWatch(backend, clock, self._in_log)
         self.restores.on_restored(self._forget)
         for observer in observers:
@@ -106,8 +129,21 @@ class Store:
         """The kernel of a realm *instance*; whether it is active is the caller's question."""
         with self._lock:
             if realm not in self._kernels:
-                self._kernels[realm] = RealmKernel(self, realm)
+                self._kernels[realm] = self._connected(RealmKernel(self, realm))
             return self._kernels[realm]
+
+    def share_lanes(self, handover: Handover) -> None:
+        """Commit to each pointer by one worker of this server; see persistence/handover."""
+        with self._lock:
+            self.handover = handover
+            for kernel in self._kernels.values():
+                self._connected(kernel)
+        handover.start()
+
+    def _connected(self, kernel: RealmKernel) -> RealmKernel:
+        if self.handover is not None:
+            kernel.committer.hand_over = partial(self.handover.offer, kernel.realm)
+        return kernel
 
     @property
     def kernels(self) -> list[RealmKernel]:
@@ -163,8 +199,12 @@ class Store:
             self._ids.renounce()
 
     def close(self) -> None:
+        if self.handover is not None:
+            self.handover.drain()
         for kernel in self._kernels.values():
             kernel.committer.close()
+        if self.handover is not None:
+            self.handover.close()
         if self._ids is not None:
             self._ids.close()
         self.backend.close()

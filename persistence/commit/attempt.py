@@ -1,4 +1,4 @@
-"""A draft enters; whether it is now the pointer's history leaves: landed, lost, or not to be known.
+"""Writes a draft and moves the pointer to it: the attempt landed, was lost, or its outcome is unknown.
 
 ⚠ The order is the protocol: own row (new name: names, reserve, then the realm's fence) → the plan, which reads the source's
 floor where one is branched from → objects created at or after the fence → CAS on the version and head that were read.
@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from headwater.persistence.backend import Backend
-from headwater.persistence.clock import Clock
+from headwater.persistence.clock import MICROS, Clock
 from headwater.persistence.commit.draft import Draft
 from headwater.persistence.commit.retries import RetryPolicy
 from headwater.persistence.coordination.realm_fence import read_realm_fence
@@ -52,7 +52,7 @@ class Attempt:
         self._clock = clock
         self._policy = policy
         self._stats = stats
-        self._request_ids_kept_micros = round(request_ids_kept_seconds * 1_000_000)
+        self._request_ids_kept_micros = round(request_ids_kept_seconds * MICROS)
 
     def run(self, draft: Draft) -> PointerRow | None:
         """The row that was written, or None for lost. `OutcomeUnknown` when time runs out before it is clear which."""
@@ -105,7 +105,7 @@ class Attempt:
 
     def _decide(self, draft: Draft, expected: PointerRow, resend: Callable[[], bool]) -> bool:
         restored = False
-        deadline = self._clock.now_micros() + int(self._policy.decide_seconds_max * 1_000_000)
+        deadline = self._clock.now_micros() + int(self._policy.decide_seconds_max * MICROS)
         pause_seconds, slept_seconds = self._policy.delay_seconds_first, 0.0
         while True:
             try:

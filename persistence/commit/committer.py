@@ -5,8 +5,11 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeAlias
 
+from headwater.persistence.commit.landed_elsewhere import HandedOver
 from headwater.persistence.commit.lane import CommitOutcome, CommitRequest, Lane, LaneContext, LaneStats
 from headwater.persistence.commit.replies import FutureReply, LoopReply, Mailboxes, Reply, ThreadReply
 from headwater.persistence.limits import check_name
@@ -16,16 +19,21 @@ LANES_AT_ONCE = 16
 LANES_KEPT_MAX = 1_000
 """Lanes that rest are forgotten above this, the longest unused first; a forgotten one starts cold."""
 
+HandOver: TypeAlias = Callable[[str, CommitRequest, Reply[CommitOutcome]], bool]
+"""Whether another process has taken the request for a pointer over; it is then answered, whatever becomes of that process."""
+
 
 class Committer:
     """The generic committer: realms, principals, grants, tasks and catalogs all go through here."""
 
     def __init__(self, context: LaneContext) -> None:
         self.stats = LaneStats()
+        self.hand_over: HandOver | None = None
         self._context = context
         self._lanes: OrderedDict[str, Lane] = OrderedDict()
         self._lock = threading.Lock()
         self._closed = False
+        self._busy_lanes = 0
         self._threads = ThreadPoolExecutor(LANES_AT_ONCE, thread_name_prefix="lane")
         self._mailboxes = Mailboxes()
 
@@ -47,12 +55,25 @@ class Committer:
         return await reply.future
 
     def _submit(self, pointer: str, request: CommitRequest, reply: Reply[CommitOutcome]) -> None:
+        if self.hand_over is None or self._closed or not self.hand_over(pointer, request, reply):
+            self.submit_here(pointer, request, reply)
+
+    def submit_here(
+        self, pointer: str, request: CommitRequest, reply: Reply[CommitOutcome], handed_over: HandedOver | None = None
+    ) -> None:
+        """To the lane of this process. `handed_over` is given where another process may land the request, or have landed it."""
         with self._lock:
             if self._closed:
                 raise StoreUnavailable("the store has been closed; nothing was changed.")
             lane = self._lane(pointer)
-            if lane.submit(request, reply):
+            if lane.submit(request, reply, handed_over):
+                self._busy_lanes += 1
                 self._threads.submit(self._run, lane)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether anything is being committed here now. For those who can wait."""
+        return self._busy_lanes > 0
 
     def close(self) -> None:
         """Finish what was accepted, then stop."""
@@ -67,6 +88,8 @@ class Committer:
                 if not self._closed:  # a pool that shuts down takes nothing new: then this thread goes on
                     self._threads.submit(self._run, lane)
                     return
+        with self._lock:
+            self._busy_lanes -= 1
 
     def _lane(self, pointer: str) -> Lane:
         lane = self._lanes.get(pointer)

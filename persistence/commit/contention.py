@@ -7,6 +7,8 @@ others steps back after a few batches, and one that has met nobody does so now a
 
 from __future__ import annotations
 
+from headwater.persistence.clock import MICROS
+
 STEP_BACK_ROUND_TRIPS = 5
 """Long enough for another lane to read the head, plan and commit, wherever in its own waiting it is."""
 MET_TURN_ROUND_TRIPS = 4
@@ -15,7 +17,6 @@ TURN_MIN, TURN_MAX = 4, 80
 """How many such pauses long a lane goes on that has met nobody; doubled each time, so that it costs 1 % in the long run."""
 MET_PAUSES = 40
 """For so many pauses after the last meeting others are expected again."""
-MICROS = 1_000_000
 
 
 class ContentionControl:

@@ -1,4 +1,4 @@
-"""Plans enter, one after the other, over a head; the entries and objects that would commit them leave. Nothing is written here.
+"""The entries and objects that would commit plans over a head, one after the other. Nothing is written here.
 
 `Draft` is also what a plan sees of the state: a request that waits behind another one in the same batch is applied to what
 that other one would leave.

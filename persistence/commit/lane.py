@@ -1,9 +1,10 @@
-"""Requests for one pointer enter, from any thread; each leaves with its own answer, all that waited behind a single CAS.
+"""Commits the requests for one pointer, from any thread: all that wait together land behind a single CAS.
 
 A lane takes everything that waits, applies request after request to the head that it holds in memory, writes the new objects
 in one batch and moves the pointer once. A request that the head refuses fails alone.
 ⚠ A negative answer is given only against a head that this batch's CAS confirmed or that was read strongly after the request
-came. ⚠ A request whose id its caller brought along is looked for before it is planned.
+came. ⚠ A request whose id its caller brought along is looked for before it is planned. ⚠ So is one that another process may
+have landed, because it was handed over.
 """
 
 from __future__ import annotations
@@ -12,16 +13,17 @@ import logging
 import random
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Protocol
 
 import msgspec
 
 from headwater.persistence.backend import Backend
-from headwater.persistence.clock import Clock
+from headwater.persistence.clock import MICROS, Clock
 from headwater.persistence.commit.attempt import Attempt, AttemptStats, closed
 from headwater.persistence.commit.contention import ContentionControl
 from headwater.persistence.commit.draft import Draft, IdAllocator, Plan
+from headwater.persistence.commit.landed_elsewhere import HandedOver, OwnEntries, landed_since
 from headwater.persistence.commit.linger import Linger
 from headwater.persistence.commit.prefetch import Prefetch
 from headwater.persistence.commit.replies import Reply
@@ -34,6 +36,7 @@ from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.log.log_walk import LogWalk, has_entry
 from headwater.persistence.objects.realm_objects import RealmObjects
 from headwater.persistence.rows import FENCE_CLOSED
+from headwater.schemas.change import Kind
 from headwater.schemas.errors import (
     CommitOutcomeUnknown,
     CommitRetriesExhausted,
@@ -51,7 +54,6 @@ BATCH_REQUESTS_MAX = 256
 WAITING_REQUESTS_MAX = 10_000
 BATCHES_IN_A_ROW_MAX = 8
 """Then another lane may have the thread: lanes that never rest must not keep the others from theirs."""
-MICROS = 1_000_000
 
 _log = logging.getLogger(__name__)
 
@@ -70,6 +72,15 @@ class CommitRequest(Protocol):
     def fingerprint(self) -> bytes:
         """A digest of all that the request asks for, empty if its caller answers for that: an id that comes again with
         another one is refused."""
+
+    @property
+    def kind(self) -> Kind:
+        """What the request wants to be in the log, for observers."""
+
+    @property
+    def keys_to_read(self) -> Iterable[bytes]:
+        """The encoded keys that `plan` will look up, as far as they are known beforehand: a lane reads those of all waiting
+        requests together."""
 
     def plan(self, draft: Draft) -> Plan | Iterator[Plan] | None:
         """What to append; None for nothing to do; raises what the head refuses. An iterator gives several entries, all or
@@ -109,6 +120,8 @@ class LaneContext(msgspec.Struct, frozen=True):
     restores: RestoreWatch
     moved: Callable[[str, Draft], None] | None = None
     """Told of every batch that landed, before anyone is answered."""
+    answered: Callable[[], None] | None = None
+    """Called after all requests of a batch have been given their outcome."""
     request_ids_kept_seconds: float = KEPT_SECONDS
     """How long a request id that a caller brought along is found."""
 
@@ -118,6 +131,8 @@ class PendingRequest(msgspec.Struct):
     reply: Reply[CommitOutcome]
     since: int
     """Microseconds."""
+    handed_over: HandedOver | None = None
+    """Of a request that another process may land, or have landed."""
 
 
 class Lane:
@@ -133,6 +148,9 @@ class Lane:
         self._epoch = context.restores.epoch
         self._stored_seq, self._stored_id = 0, b""
         """The newest entry that was read from the store or has landed there."""
+        self._own = OwnEntries()
+        self._landed_elsewhere: dict[int, LogRecord | Exception] = {}
+        """By pending request: its entry, or why nobody can tell whether there is one."""
         self._contention = ContentionControl()
         self._linger = Linger(context.clock)
         self._prefetch = Prefetch(context.objects)
@@ -142,11 +160,11 @@ class Lane:
         with self._lock:
             return not self._running
 
-    def submit(self, request: CommitRequest, reply: Reply[CommitOutcome]) -> bool:
+    def submit(self, request: CommitRequest, reply: Reply[CommitOutcome], handed_over: HandedOver | None = None) -> bool:
         """Whether the lane must be started: the caller then has `run` called on some thread."""
         if not request.request_id:
             raise InvalidInput("a commit has no request id.", field="request_id", remedy="Leave it out, or give it a name.")
-        waiting = PendingRequest(request, reply, self._context.clock.now_micros())
+        waiting = PendingRequest(request, reply, self._context.clock.now_micros(), handed_over)
         with self._lock:
             if len(self._waiting) >= WAITING_REQUESTS_MAX:
                 raise LaneFull(
@@ -172,6 +190,8 @@ class Lane:
                 for waiting in batch:
                     if not waiting.reply.is_given():
                         waiting.reply.give(error)
+                if self._context.answered is not None:
+                    self._context.answered()
         return True
 
     def _take(self) -> list[PendingRequest] | None:
@@ -188,6 +208,7 @@ class Lane:
         self._context.restores.check_if_due()
         tries = RetryBudget(self._context, since=batch[0].since)
         callers_ids = [waiting.request.request_id for waiting in batch if waiting.request.request_id_is_callers]
+        handed_over = [one for one in batch if one.handed_over is not None and not one.request.request_id_is_callers]
         head, fresh, reserved = None if self._contention.stepped_back else self._held, False, False
         while True:
             fault: StoreUnavailable | None = None
@@ -199,6 +220,9 @@ class Lane:
                 if head.row is not None and head.row.fence == FENCE_CLOSED:
                     if fresh:
                         return self._refuse(batch, closed(self._context.realm, self.pointer))
+                    head = None
+                    continue
+                if handed_over and not self._looked_back(handed_over, head, fresh):
                     head = None
                     continue
                 if callers_ids and not self._looked_up(callers_ids, head, fresh):
@@ -240,16 +264,33 @@ class Lane:
             return False
         return True
 
+    def _looked_back(self, handed_over: list[PendingRequest], head: Head, fresh: bool) -> bool:
+        """False if the head that is held is older than what a request was handed over after."""
+        self._landed_elsewhere.clear()
+        for waiting in handed_over:
+            after = None if waiting.handed_over is None else waiting.handed_over.after
+            if after is None or self._own.cover(after, head):
+                continue
+            if head.seq < after.seq and not fresh:
+                return False
+            found = landed_since(LogWalk(self._context.objects), head, after, waiting.request.request_id)
+            if found is not None:
+                self._landed_elsewhere[id(waiting)] = found
+        return True
+
     def _apply_all(self, batch: list[PendingRequest], draft: Draft) -> list[CommitOutcome | Exception]:
         """⚠ A request that waits twice in one batch is applied once: the log does not know it yet, but the draft does."""
         appended: dict[str, CommitOutcome] = {}
         answers: list[CommitOutcome | Exception] = []
         for waiting in batch:
             request_id = waiting.request.request_id
+            if waiting.handed_over is not None and (elsewhere := self._landed_elsewhere.get(id(waiting))) is not None:
+                answers.append(elsewhere if isinstance(elsewhere, Exception) else _outcome_of(elsewhere))
+                continue
             if request_id in appended:
                 answers.append(self._doubled(waiting.request, appended[request_id], draft))
                 continue
-            answer = self._apply(waiting.request, draft)
+            answer = self._apply(waiting, draft)
             if isinstance(answer, CommitOutcome) and answer.logged is not None:
                 appended[request_id] = answer
             answers.append(answer)
@@ -265,15 +306,16 @@ class Lane:
         self.stats.replayed += 1
         return msgspec.structs.replace(first, replayed=True)
 
-    def _apply(self, request: CommitRequest, draft: Draft) -> CommitOutcome | Exception:
+    def _apply(self, waiting: PendingRequest, draft: Draft) -> CommitOutcome | Exception:
         """Append the request to the draft, or say why not."""
-        untouched = draft.savepoint()
+        request, untouched = waiting.request, draft.savepoint()
+        token = b"" if waiting.handed_over is None else waiting.handed_over.token
         logged: LogRecord | None = None
         try:
             if request.request_id_is_callers:
                 before = self._search.committed(request.request_id, request.fingerprint)
                 if before is not None:
-                    return self._replayed(before)
+                    return self._committed_before(before, token)
             planned = request.plan(draft)
             for plan in (planned,) if isinstance(planned, Plan) else planned or ():
                 logged = draft.add(plan, request.request_id)
@@ -285,19 +327,20 @@ class Lane:
             draft.rollback_to(untouched)
             return refusal
         if logged is not None and request.request_id_is_callers:
+            entry_id, seq, commit = logged.entry_id, logged.entry.seq, logged.commit
             draft.requests.append(
-                CommittedRequest(
-                    self.pointer, request.request_id, request.fingerprint, logged.entry_id, logged.entry.seq, logged.commit
-                )
+                CommittedRequest(self.pointer, request.request_id, request.fingerprint, entry_id, seq, commit, token)
             )
         return CommitOutcome(logged, draft.head.seq, draft.head.commit)
 
-    def _replayed(self, before: CommittedRequest) -> CommitOutcome:
-        self.stats.replayed += 1
+    def _committed_before(self, before: CommittedRequest, token: bytes) -> CommitOutcome:
         try:
             logged = LogWalk(self._context.objects).load(before.entry_id)
         except ObjectNotFound:  # its history has expired, and what it did is still known
             logged = None
+        if logged is not None and token and token == before.token:
+            return _outcome_of(logged)
+        self.stats.replayed += 1
         return CommitOutcome(logged, before.seq, before.commit, replayed=True)
 
     def _attempt(self) -> Attempt:
@@ -342,6 +385,8 @@ class Lane:
             head = self._load_head()
         if self._stored_seq and head.seq > self._stored_seq:
             self._contention.met_others(self._context.clock.now_micros())
+        if (head.seq, head.entry_id) != (self._stored_seq, self._stored_id):
+            self._own.begin(head)
         self._stored_seq, self._stored_id = head.seq, head.entry_id
         self._held = head
         return head
@@ -365,6 +410,7 @@ class Lane:
             return False
         self._epoch, self._held = epoch, None
         self._stored_seq, self._stored_id = 0, b""
+        self._own = OwnEntries()
         self._search.forget()
         return True
 
@@ -393,6 +439,8 @@ class Lane:
             if not isinstance(answer, CommitOutcome):
                 self.stats.refused += 1
             waiting.reply.give(answer)
+        if self._context.answered is not None:
+            self._context.answered()
 
     def _refuse(self, batch: list[PendingRequest], error: HeadwaterError) -> None:
         self._answer(batch, [error] * len(batch))
@@ -430,6 +478,11 @@ class RetryBudget:
             attempts=self.lost,
             waited_seconds=waited_seconds,
         )
+
+
+def _outcome_of(logged: LogRecord) -> CommitOutcome:
+    """⚠ Not `replayed`: it is the first outcome of this very request, which nobody has been given yet."""
+    return CommitOutcome(logged, logged.entry.seq, logged.commit)
 
 
 def _as_unknown(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from headwater.persistence.clock import Clock
+from headwater.persistence.clock import MICROS, Clock
 
 SHARE_MAX = 0.5
 """Of the time that the last batch took in the store."""
@@ -19,7 +19,6 @@ OWN_WORK_MAX = 1
 """Times what the store took: a lane that works longer than that on a batch goes on at once."""
 LOOKS = 8
 """How often it is looked, within that time, whether somebody has come; when nobody has, the wait is over."""
-MICROS = 1_000_000
 
 
 class Linger:

@@ -12,6 +12,7 @@ from headwater.persistence.commit.committer import Committer
 from headwater.persistence.commit.draft import Draft
 from headwater.persistence.commit.lane import CommitOutcome, CommitRequest, LaneContext
 from headwater.persistence.commit.observer import Observer
+from headwater.persistence.rows import realm_name_of
 from headwater.schemas.errors import HeadwaterError
 
 
@@ -20,7 +21,7 @@ class ObservedCommitter(Committer):
 
     def __init__(self, context: LaneContext, observers: Sequence[Observer]) -> None:
         self._observers = observers
-        self._realm_name = context.realm.partition("#")[0]
+        self._realm_name = realm_name_of(context.realm)
         self._tell = context.moved
         super().__init__(msgspec.structs.replace(context, moved=self._landed))
 

@@ -36,8 +36,3 @@ def outcome_of(future: Future[CommitOutcome]) -> str:
         answer = future.result()
         return "replayed" if answer.replayed else "committed" if answer.logged is not None else "nothing_to_do"
     return fault.code.lower() if isinstance(fault, HeadwaterError) else "error"
-
-
-def kind_of(request: CommitRequest) -> str:
-    """What the request wants to be in the log; requests that do not say are commits."""
-    return str(getattr(request, "kind", "commit"))

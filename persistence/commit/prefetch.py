@@ -1,17 +1,23 @@
 """Loads what the requests of a batch will look up into the cache, before they are planned.
 
 A plan reads what its keys hold, one after the other. Where the cache does not have it, 64 waiting requests would ask the
-database 64 times before the one CAS that commits them all; so their keys are looked up together, by two bulk reads. A request
-that knows its keys beforehand has them, encoded, as `keys_to_read`.
+database 64 times before the one CAS that commits them all; so the keys that they declare (`keys_to_read`) are looked up
+together, by two bulk reads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from headwater.persistence.commit.draft import Draft
 from headwater.persistence.objects.realm_objects import RealmObjects
 from headwater.schemas.errors import HeadwaterError, OutcomeUnknown, StoreUnavailable
+
+
+class RequestWithKeys(Protocol):
+    @property
+    def keys_to_read(self) -> Iterable[bytes]: ...
 
 
 class Prefetch:
@@ -21,11 +27,11 @@ class Prefetch:
         self._objects = objects
         self._read_before = -1
 
-    def prepare(self, requests: Sequence[object], draft: Draft) -> None:
+    def prepare(self, requests: Sequence[RequestWithKeys], draft: Draft) -> None:
         """⚠ Whatever is wrong with an object, the request that needs it fails alone, later. A store that is away is told."""
         was_cold = self._objects.objects_read != self._read_before
         if len(requests) > 1 and was_cold and self._objects.caches:
-            keys = {key for request in requests for key in getattr(request, "keys_to_read", ())}
+            keys = {key for request in requests for key in request.keys_to_read}
             try:
                 draft.look_up(keys)
             except (StoreUnavailable, OutcomeUnknown):

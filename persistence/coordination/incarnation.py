@@ -1,9 +1,9 @@
 """The incarnation of a store's data: a random id that a restore changes.
 
 The id lies in a mutable row of `::system::`, with what the database said of its copy of the data when the row was written
-(`Backend.data_identity`). Data that come from a backup bring the row along, but not the identity: whoever sees the two differ
-writes a new incarnation. Where the database cannot tell, `headwater store restored` writes it, or the first process that finds
-a commit it knows to have landed missing from the log.
+(`Backend.data_identity`). Data that come from a backup bring the row along, but not the identity: a process that sees
+the two differ writes a new incarnation. Where the database cannot tell, `headwater store restored` writes it, or the first
+process that finds a commit it knows to have landed missing from the log.
 
 An equal id says that nobody has noticed a restore since. A different one says that commits may be gone: compare entry ids.
 """
@@ -16,6 +16,7 @@ import msgspec
 
 from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock
+from headwater.persistence.coordination.cas_rows import cas_row, next_row
 from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
 from headwater.persistence.rows import SYSTEM_REALM, MutableRow
 from headwater.schemas.errors import OutcomeUnknown, StoreRefused, StoreRestored, StoreUnavailable
@@ -85,20 +86,17 @@ def replace_incarnation(backend: Backend, clock: Clock, seen: Incarnation | None
             if there.id == wanted.id or seen is None or there.id != seen.id:
                 return there
         try:
-            _write(backend, before, wanted, clock.now_micros())
+            _write(backend, before, wanted, clock)
         except (OutcomeUnknown, StoreRestored):  # the backend refuses the first write into other data, whatever it is
             clock.sleep(_ASK_SECONDS)
     raise OutcomeUnknown("the store's new incarnation was neither seen written nor refused.", remedy="Try again.")
 
 
-def _write(backend: Backend, before: MutableRow | None, record: IncarnationRecord, now_micros: int) -> bool:
-    payload = msgspec.msgpack.encode(record)
-    if before is None:
-        row = MutableRow(type=INCARNATION_TYPE, key=_KEY, created_at=now_micros, payload=payload)
-        return backend.insert_mutable(SYSTEM_REALM, row)
+def _write(backend: Backend, before: MutableRow | None, record: IncarnationRecord, clock: Clock) -> None:
+    now_micros = clock.now_micros()
+    row = next_row(INCARNATION_TYPE, _KEY, before, msgspec.msgpack.encode(record), now_micros)
     # `created_at` is that of the incarnation, not of the row.
-    row = msgspec.structs.replace(before, version=before.version + 1, created_at=now_micros, payload=payload)
-    return backend.update_mutable(SYSTEM_REALM, before, row)
+    cas_row(backend, SYSTEM_REALM, before, msgspec.structs.replace(row, created_at=now_micros), clock, has_token=True)
 
 
 def _incarnation_of(row: MutableRow) -> Incarnation:

@@ -13,7 +13,7 @@ import msgspec
 
 from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock
-from headwater.persistence.coordination.pointer_writes import pages_of_rows, write_pointer
+from headwater.persistence.coordination.pointer_writes import ROWS_AT_ONCE, write_pointer
 from headwater.persistence.coordination.realm_fence import RealmFence, read_realm_fence
 from headwater.persistence.rows import PointerRow
 from headwater.schemas.errors import RealmStateConflict
@@ -27,7 +27,7 @@ def fence_pointers(backend: Backend, held: RealmFence, clock: Clock, on_fenced: 
     `RealmStateConflict` if another one has taken the realm's fence meanwhile. It may be repeated at any time.
     """
     fenced = 0
-    for rows in pages_of_rows(backend, held.realm):
+    for rows in backend.pointer_pages(held.realm, page=ROWS_AT_ONCE):
         check_still_held(backend, held)
         for name, row in rows.items():
             written = write_pointer(

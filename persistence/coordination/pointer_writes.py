@@ -7,7 +7,7 @@ prepared has lost its version.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import msgspec
 
@@ -16,7 +16,8 @@ from headwater.persistence.clock import Clock
 from headwater.persistence.rows import PointerRow
 from headwater.schemas.errors import CommitRetriesExhausted, OutcomeUnknown
 
-NAMES_PER_PAGE = 200
+ROWS_AT_ONCE = 200
+"""Few, so that most of them are still the newest when they are written."""
 ROW_ATTEMPTS_MAX = 10_000
 """Against a lane that commits without a pause each attempt has a fair chance, so this many never run out."""
 
@@ -59,14 +60,7 @@ def touch_pointers(backend: Backend, realm: str, clock: Clock) -> int:
     """Write every row of the realm as it is, under a new version: no CAS that was prepared before can land. How many there
     were leaves."""
     touched = 0
-    for rows in pages_of_rows(backend, realm):
+    for rows in backend.pointer_pages(realm, page=ROWS_AT_ONCE):
         for name, row in rows.items():
             touched += write_pointer(backend, realm, name, row, lambda row: row, lambda: None, clock) is not None
     return touched
-
-
-def pages_of_rows(backend: Backend, realm: str) -> Iterator[dict[str, PointerRow]]:
-    after = ""
-    while names := backend.list_names(realm, after=after, limit=NAMES_PER_PAGE):
-        after = names[-1]
-        yield backend.read_pointers(realm, names)

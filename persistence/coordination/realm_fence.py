@@ -1,8 +1,8 @@
 """The fence of a realm: the time at or after which a new pointer's objects must be created, and who set it.
 
 ⚠ A pointer that is reserved while names are listed has no fence of its own yet, so its first commit reads the realm's.
-⚠ Whoever fences pointers (closing, reopening, a sweep) first takes the realm's fence by CAS. The row's version then says whose
-fence is the newest: one who was overtaken finds out before it touches another pointer, however long it had been asleep.
+⚠ Before it fences pointers, a process (closing, reopening, a sweep) takes the realm's fence by CAS. The row's version then says
+whose fence is the newest: one who was overtaken finds out before it touches another pointer, however long it had been asleep.
 The row lies in `::system::`, so that a realm whose own rows are all purged stays closed to writers that have slept through it.
 """
 
@@ -14,13 +14,10 @@ import msgspec
 
 from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock
+from headwater.persistence.coordination.cas_rows import PATIENT_TRIES_MAX, cas_row
 from headwater.persistence.rows import FENCE_CLOSED, SYSTEM_REALM, MutableRow
-from headwater.schemas.errors import OutcomeUnknown
 
 FENCE_TYPE = "realm-fence"
-
-_ASKED_MAX = 20
-_ASK_SECONDS = 0.05
 
 
 class _Payload(msgspec.Struct, frozen=True, array_like=True):
@@ -81,26 +78,9 @@ def take_realm_fence(
         version=seen.version + 1,
         created_at=seen.created_at or clock.now_micros(),
     )
-    unclear: OutcomeUnknown | None = None
-    for _ in range(_ASKED_MAX):
-        try:
-            if _write(backend, seen, taken):
-                return taken
-        except OutcomeUnknown as unknown:
-            unclear = unknown
-            clock.sleep(_ASK_SECONDS)
-        now = read_realm_fence(backend, seen.realm)
-        if now == taken:
-            return taken
-        if now != seen:
-            return None
-    raise OutcomeUnknown(f"the fence of {seen.realm!r} was neither seen written nor refused.", remedy="Try again.") from unclear
-
-
-def _write(backend: Backend, seen: RealmFence, taken: RealmFence) -> bool:
-    if taken.version == 1:
-        return backend.insert_mutable(SYSTEM_REALM, _row_of(taken))
-    return backend.update_mutable(SYSTEM_REALM, _row_of(seen), _row_of(taken))
+    before = None if seen.version == 0 else _row_of(seen)
+    row = _row_of(taken)
+    return taken if cas_row(backend, SYSTEM_REALM, before, row, clock, has_token=True, tries_max=PATIENT_TRIES_MAX) else None
 
 
 def _row_of(fence: RealmFence) -> MutableRow:

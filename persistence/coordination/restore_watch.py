@@ -1,6 +1,6 @@
 """Detects that the store was restored underneath this process, and tells everyone who keeps state.
 
-Checked once a second by whoever works (lanes, watches of heads, makers of ids), never by a thread of its own: the incarnation,
+Checked once a second by working threads (lanes, head watches, id generators), never by a thread of its own: the incarnation,
 what the database says of its copy of the data, and the pointers that this process saw move last. A backup lacks the newest
 commits first, so those tell.
 """
@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from headwater.persistence.backend import Backend
-from headwater.persistence.clock import Clock
+from headwater.persistence.clock import MICROS, Clock
 from headwater.persistence.coordination.incarnation import (
     Incarnation,
     ensure_incarnation,
@@ -28,7 +28,6 @@ CHECK_SECONDS = 1.0
 SETTLE_SECONDS = 2.0
 """Ids are made this long after a new incarnation began: by then all who still held a node of the old one have noticed."""
 MOVES_KEPT_MAX = 8
-MICROS = 1_000_000
 
 Listener = Callable[[], None]
 InLog = Callable[[str, PointerRow, PointerRow], bool]

@@ -1,10 +1,13 @@
-"""Leases of work: one process at a time in the whole store holds a key, until it ends or dies.
+"""Leases: one process at a time in the whole store holds a key, until it releases it or dies.
 
-Leases are mutable rows of `::system::`, moved by CAS and renewed on a thread of their own. ⚠ Whether a lease still holds is
-asked of the store, never of the own clock: another process may take it at any moment, by name or because its holder slept.
-⚠ An answer is old as soon as it is there. So whoever writes under a lease reads the row that it will write, asks, and writes
-on the version that it read; its successor writes that row after it has taken the lease. What cannot be written that way is
-decided by a memo in the lease's own row: a successor finds the memo and completes what it says.
+Maintenance, tasks and the publisher's shards are all leased here. A lease is a mutable row that is moved by CAS; its expiry, by
+the wall clock, only decides who may try to take it. ⚠ Whether a lease still holds is answered by the store, never by the
+holder's own clock: another process may take it at any moment, by name or because its holder slept. ⚠ That answer is outdated
+as soon as it arrives. So a writer under a lease reads the row that it will write, checks the lease, and writes on the version
+that it read; its successor writes that row after it has taken the lease. What cannot be written that way is decided by a memo
+in the lease's own row: a successor finds the memo and completes what it says.
+
+Node numbers are leased in `persistence/ids/node_leases.py`, because there the time of a lease is a part of the ids.
 """
 
 from __future__ import annotations
@@ -14,25 +17,26 @@ import threading
 import msgspec
 
 from headwater.persistence.backend import Backend
-from headwater.persistence.clock import Clock
-from headwater.persistence.coordination.cas_rows import cas_row, next_row
+from headwater.persistence.clock import MICROS, Clock
+from headwater.persistence.coordination.cas_rows import SEND_TRIES_MAX, cas_row, delete_row, next_row
 from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
 from headwater.persistence.rows import SYSTEM_REALM, MutableRow
-from headwater.schemas.errors import HeadwaterError, MaintenanceSuperseded
+from headwater.schemas.errors import HeadwaterError, MaintenanceSuperseded, OutcomeUnknown
 
 LEASE_TYPE = "maintenance-lease"
 LEASE_SECONDS = 60.0
 JOIN_SECONDS = 10.0
-MICROS = 1_000_000
 
 
 class LeaseRecord(msgspec.Struct, frozen=True, array_like=True):
     """The row's payload. Append new fields, never move one."""
 
     holder: str
-    """Empty where it was given back."""
+    """A token of one holder; empty after a release."""
     memo: bytes = b""
-    """What a holder has decided and may not have completed. It stays when the lease is given back or taken over."""
+    """What a holder has decided and may not have completed. It survives a release and a takeover."""
+    host: str = ""
+    pid: int = 0
 
 
 OBJECT_TYPES.register(ObjectType(LEASE_TYPE, LeaseRecord, Life.MUTABLE))
@@ -50,14 +54,16 @@ class SeenLease(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeaseClaim(msgspec.Struct, frozen=True, array_like=True):
-    """What a worker on another machine needs in order to ask whether the lease that it works under still holds."""
+    """What a worker on another machine needs to check that the lease it works under still holds."""
 
     key: str
     holder: str
+    type: str = LEASE_TYPE
+    realm: str = SYSTEM_REALM
 
     def is_held(self, backend: Backend) -> bool:
         """By the store. A lease that ran out and that nobody took is still ours."""
-        return _record(backend.read_mutable(SYSTEM_REALM, LEASE_TYPE, self.key)).holder == self.holder
+        return record_of(backend.read_mutable(self.realm, self.type, self.key)).holder == self.holder
 
     def require(self, backend: Backend) -> None:
         if not self.is_held(backend):
@@ -65,36 +71,62 @@ class LeaseClaim(msgspec.Struct, frozen=True, array_like=True):
 
 
 class WorkLeases:
-    def __init__(self, backend: Backend, clock: Clock, seconds: float = LEASE_SECONDS) -> None:
+    """The leases of one kind: a row type in a realm."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        clock: Clock,
+        seconds: float = LEASE_SECONDS,
+        *,
+        type: str = LEASE_TYPE,
+        realm: str = SYSTEM_REALM,
+    ) -> None:
         self.seconds = seconds
         self.backend = backend
+        self.type = type
+        self.realm = realm
         self._clock = clock
 
     def look(self, key: str) -> SeenLease:
-        row = self.backend.read_mutable(SYSTEM_REALM, LEASE_TYPE, key)
-        holder = _record(row).holder
+        row = self.backend.read_mutable(self.realm, self.type, key)
+        holder = record_of(row).holder
         held = row is not None and bool(holder) and row.expires_at > self._clock.now_micros()
         return SeenLease(row=row, holder=holder, is_held=held)
 
     def take(self, key: str, holder: str, seen: SeenLease) -> HeldLease | None:
-        """Over what was seen; None if another one was faster. Whether a held one may be taken is the caller's decision."""
-        row = self.row(key, LeaseRecord(holder, _record(seen.row).memo), seen.row)
+        """Over what was seen; None if another process was faster. The caller decides whether a held lease may be taken."""
+        row = self.row(key, LeaseRecord(holder, record_of(seen.row).memo), seen.row)
         return HeldLease(self, key, holder, row) if self.put(seen.row, row) else None
 
     def row(self, key: str, record: LeaseRecord, before: MutableRow | None) -> MutableRow:
         now = self._clock.now_micros()
         expires_at = now + int(self.seconds * MICROS) if record.holder else now
-        return next_row(LEASE_TYPE, key, before, msgspec.msgpack.encode(record), now, expires_at=expires_at)
+        return next_row(self.type, key, before, msgspec.msgpack.encode(record), now, expires_at=expires_at)
 
-    def put(self, before: MutableRow | None, row: MutableRow) -> bool:
-        return cas_row(self.backend, SYSTEM_REALM, before, row)
+    def put(self, before: MutableRow | None, row: MutableRow, *, tries_max: int = SEND_TRIES_MAX) -> bool:
+        return cas_row(self.backend, self.realm, before, row, self._clock, has_token=True, tries_max=tries_max)
+
+    def renew(self, before: MutableRow, row: MutableRow, *, tries_max: int = SEND_TRIES_MAX) -> MutableRow | None:
+        """The row that the holder has written over its own; None if the lease is another's. An earlier write of the holder
+        whose outcome stayed unknown may have landed: then the row follows that one."""
+        if self.put(before, row, tries_max=tries_max):
+            return row
+        there = self.look(row.key).row
+        if there is None or record_of(there).holder != record_of(before).holder:
+            return None
+        row = msgspec.structs.replace(row, version=there.version + 1)
+        return row if self.put(there, row, tries_max=tries_max) else None
+
+    def delete(self, row: MutableRow) -> bool:
+        return delete_row(self.backend, self.realm, row, self._clock)
 
 
 class HeldLease:
     """`keep` it on a thread while the work goes on, then `release` it."""
 
     def __init__(self, leases: WorkLeases, key: str, holder: str, row: MutableRow) -> None:
-        self.claim = LeaseClaim(key, holder)
+        self.claim = LeaseClaim(key, holder, leases.type, leases.realm)
         self._leases = leases
         self._row = row
         self._lost = threading.Event()
@@ -104,10 +136,10 @@ class HeldLease:
 
     @property
     def memo(self) -> bytes:
-        return _record(self._row).memo
+        return record_of(self._row).memo
 
     def is_lost(self) -> bool:
-        """⚠ Asked before anything is deleted or written, and answered by the store."""
+        """Answered by the store. ⚠ To be called before anything is deleted or written."""
         if not self._lost.is_set() and not self.claim.is_held(self._leases.backend):
             self._lost.set()
         return self._lost.is_set()
@@ -120,9 +152,13 @@ class HeldLease:
         self._write(LeaseRecord(self.claim.holder, self.memo))
 
     def decide(self, memo: bytes) -> None:
-        """⚠ One CAS that proves the lease and leaves word of what is done under it: it is done now, by this process or by
-        whoever takes the lease over. `MaintenanceSuperseded` if it was taken over already: then it must not be done."""
-        self._write(LeaseRecord(self.claim.holder, memo))
+        """⚠ One CAS that proves the lease and records what is done under it: from now on it will be done, by this process or
+        by the one that takes the lease over. `MaintenanceSuperseded` if it was taken over already: then it must not be done."""
+        try:
+            self._write(LeaseRecord(self.claim.holder, memo))
+        except OutcomeUnknown:
+            self._lost.set()  # ⚠ a later renewal would overwrite the memo, if it landed
+            raise
         if self._lost.is_set():
             raise superseded(self.claim.key)
 
@@ -146,20 +182,28 @@ class HeldLease:
         if self._keeper is not None:
             self._keeper.join(timeout=JOIN_SECONDS)
 
+    def delete(self) -> None:
+        """Release a lease whose key nobody will lease again."""
+        self._ended.set()
+        with self._writing:
+            if not self._lost.is_set():
+                self._lost.set()
+                self._leases.delete(self._row)
+
     def _write(self, record: LeaseRecord) -> None:
         with self._writing:
             if self._lost.is_set():
                 return
-            row = self._leases.row(self.claim.key, record, self._row)
-            if self._leases.put(self._row, row):
-                self._row = row
-            else:
+            row = self._leases.renew(self._row, self._leases.row(self.claim.key, record, self._row))
+            if row is None:
                 self._lost.set()
+            else:
+                self._row = row
 
 
 def superseded(key: str) -> MaintenanceSuperseded:
     return MaintenanceSuperseded(f"another process has taken over {key!r}.", remedy="Let it go on.")
 
 
-def _record(row: MutableRow | None) -> LeaseRecord:
+def record_of(row: MutableRow | None) -> LeaseRecord:
     return LeaseRecord("") if row is None else msgspec.msgpack.decode(row.payload, type=LeaseRecord)

@@ -1,6 +1,6 @@
 """Generates object ids under a node lease: each once, each later than the one before, none outside the lease.
 
-Renewal happens in passing, by whoever asks for an id when a quarter of the lease is left (15 minutes of an hour); the others go
+Renewal happens in passing, in a call for an id when a quarter of the lease is left (15 minutes of an hour); the others go
 on meanwhile. A lease that was lost stops the call that notices; the next call leases a new node.
 """
 
@@ -10,7 +10,7 @@ import os
 import threading
 import weakref
 
-from headwater.persistence.clock import Clock
+from headwater.persistence.clock import MICROS, Clock
 from headwater.persistence.ids.node_leases import NodeLease, NodeLeases
 from headwater.persistence.ids.snowflake import EPOCH_MS, IDS_PER_MS, id_base
 from headwater.schemas.errors import (
@@ -189,7 +189,7 @@ class IdGenerator:
         if waited_seconds > 2 * CLOCK_BACK_MS_MAX / 1_000:
             raise IdGenerationStopped("the clock stands still.", remedy="Set the clock right.", waited_seconds=waited_seconds)
         behind_micros = (self._ms + 1 + EPOCH_MS) * 1_000 - self._clock.now_micros()
-        seconds = min(max(behind_micros, 50), 50_000) / 1_000_000
+        seconds = min(max(behind_micros, 50), 50_000) / MICROS
         self._clock.sleep(seconds)
         return seconds
 

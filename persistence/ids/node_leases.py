@@ -18,10 +18,11 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from headwater.persistence.backend import Backend
-from headwater.persistence.clock import Clock, SystemClock
+from headwater.persistence.clock import MICROS, Clock, SystemClock
+from headwater.persistence.coordination.cas_rows import cas_row, next_row
 from headwater.persistence.ids.snowflake import EPOCH_MS, NODES, TIME_MS_MAX
 from headwater.persistence.rows import SYSTEM_REALM, MutableRow
-from headwater.schemas.errors import AllNodesTaken, IdGenerationStopped, NodeLeaseLost, OutcomeUnknown, StoreUnavailable
+from headwater.schemas.errors import AllNodesTaken, IdGenerationStopped, NodeLeaseLost, StoreUnavailable
 
 LEASE_TYPE = "node-lease"
 LEASE_SECONDS = 3_600
@@ -124,7 +125,7 @@ class NodeLeases:
         a moment, and ids that it made may be known elsewhere."""
         early_micros = self._ids_from() - self.clock.now_micros()
         if early_micros > 0:
-            self.clock.sleep(early_micros / 1_000_000)
+            self.clock.sleep(early_micros / MICROS)
 
     # ── one node ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -134,14 +135,8 @@ class NodeLeases:
         # Behind the bound of the last lessee, by whatever clock it was set.
         starts_ms = max(self._now_ms(), _ms_after(row.expires_at) if row else 0)
         ends_ms = min(starts_ms + self.lease_ms, TIME_MS_MAX + 1)
-        taken = MutableRow(
-            type=LEASE_TYPE,
-            key=_key(node),
-            version=row.version + 1 if row else 1,
-            created_at=row.created_at if row else self.clock.now_micros(),
-            expires_at=_micros(ends_ms),
-            payload=msgspec.msgpack.encode(_Record(holder, starts_ms, self._host, os.getpid())),
-        )
+        payload = msgspec.msgpack.encode(_Record(holder, starts_ms, self._host, os.getpid()))
+        taken = next_row(LEASE_TYPE, _key(node), row, payload, self.clock.now_micros(), expires_at=_micros(ends_ms))
         if not self._put(row, taken):
             return None
         return NodeLease(node=node, holder=holder, starts_ms=starts_ms, ends_ms=ends_ms)
@@ -156,32 +151,16 @@ class NodeLeases:
         return row
 
     def _put(self, before: MutableRow | None, row: MutableRow) -> bool:
-        """CAS whose unknown outcomes are resolved: the identical write is sent again until the row shows that it, or
-        another in its place, has landed. The row carries the holder's token, so ours is known when seen."""
-        failure: Exception | None = None
-        for attempt in range(_CAS_ATTEMPTS_MAX):
-            if attempt:
+        """The row carries the holder's token, so ours is recognized. A store that is away for a moment is waited for."""
+        for attempt in range(1, _CAS_ATTEMPTS_MAX):
+            try:
+                return self._cas(before, row)
+            except StoreUnavailable:
                 self.clock.sleep(0.01 * 2**attempt * self._rng.uniform(0.5, 1.0))
-            try:
-                if self._write(before, row):
-                    return True
-            except (OutcomeUnknown, StoreUnavailable) as error:
-                failure = error
-            try:
-                there = self._backend.read_mutable(SYSTEM_REALM, row.type, row.key)
-            except StoreUnavailable as error:
-                failure = error
-                continue
-            if there == row:
-                return True
-            if there is not None and there.version >= row.version:
-                return False
-        raise OutcomeUnknown(f"node lease {row.key} was neither seen written nor refused.", remedy="Try again.") from failure
+        return self._cas(before, row)
 
-    def _write(self, before: MutableRow | None, row: MutableRow) -> bool:
-        if before is None:
-            return self._backend.insert_mutable(SYSTEM_REALM, row)
-        return self._backend.update_mutable(SYSTEM_REALM, before, row)
+    def _cas(self, before: MutableRow | None, row: MutableRow) -> bool:
+        return cas_row(self._backend, SYSTEM_REALM, before, row, self.clock, has_token=True, tries_max=_CAS_ATTEMPTS_MAX)
 
     # ── all nodes ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -230,7 +209,7 @@ def _lost(lease: NodeLease) -> NodeLeaseLost:
 
 
 def _all_taken(nodes: int, expires_at: int) -> AllNodesTaken:
-    when = dt.datetime.fromtimestamp(expires_at / 1_000_000, dt.UTC).isoformat(timespec="seconds")
+    when = dt.datetime.fromtimestamp(expires_at / MICROS, dt.UTC).isoformat(timespec="seconds")
     return AllNodesTaken(
         f"all {nodes} node ids are leased; the first comes free at {when}.",
         remedy="Stop a process that makes ids, or wait until then.",

@@ -5,7 +5,6 @@ An id, from the highest bit: 1 reserved (0), 41 milliseconds since 2025-03-01 UT
 
 from __future__ import annotations
 
-import datetime as dt
 from typing import NamedTuple
 
 from headwater.schemas.errors import IdOutOfRange
@@ -29,16 +28,6 @@ class IdParts(NamedTuple):
 def id_base(time_ms: int, node: int) -> int:
     """The first of the 4096 ids of that node and millisecond."""
     return time_ms << (NODE_BITS + SEQUENCE_BITS) | node << SEQUENCE_BITS
-
-
-def make_id(time_ms: int, node: int, sequence: int) -> int:
-    if not (0 <= time_ms <= TIME_MS_MAX and 0 <= node < NODES and 0 <= sequence < IDS_PER_MS):
-        raise IdOutOfRange(
-            f"no id is made of time {time_ms} ms, node {node}, sequence {sequence}.",
-            field="id",
-            remedy=f"Time is 0 to {TIME_MS_MAX}, node 0 to {NODES - 1}, sequence 0 to {IDS_PER_MS - 1}.",
-        )
-    return id_base(time_ms, node) | sequence
 
 
 def check_id(object_id: int) -> int:
@@ -67,12 +56,3 @@ def parse_id(text: str) -> int:
         shown = text if len(text) <= 40 else text[:40] + "…"
         raise IdOutOfRange(f"{shown!r} is not an object id.", field="id", remedy=f"Ids are decimal, 1 to {ID_MAX}.")
     return check_id(int(text))
-
-
-def format_id(object_id: int) -> str:
-    """The id with what it tells: time, node and sequence."""
-    parts = id_parts(object_id)
-    time = dt.datetime.fromtimestamp((parts.time_ms + EPOCH_MS) / 1_000, dt.UTC)
-    return (
-        f"{object_id} ({time:%Y-%m-%dT%H:%M:%S}.{time.microsecond // 1_000:03d}Z node {parts.node} sequence {parts.sequence})"
-    )

@@ -41,6 +41,8 @@ class CommittedRequest(msgspec.Struct, frozen=True, array_like=True, gc=False):
     entry_id: bytes
     seq: int
     commit: bytes
+    token: bytes = b""
+    """Of the hand-over to another worker, if there was one: tells this request from another one with the same id."""
 
 
 COMMITTED_REQUEST = OBJECT_TYPES.register(ObjectType("request", CommittedRequest, Life.TIMED))

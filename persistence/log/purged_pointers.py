@@ -8,12 +8,13 @@ from __future__ import annotations
 import msgspec
 
 from headwater.persistence.backend import Backend
+from headwater.persistence.clock import Clock
+from headwater.persistence.coordination.cas_rows import change_row
 from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
-from headwater.persistence.rows import MutableRow, PointerRow
-from headwater.schemas.errors import Conflict, OutcomeUnknown
+from headwater.persistence.rows import PointerRow
+from headwater.schemas.errors import Conflict
 
 PURGED_TYPE = "purged-pointer"
-WRITE_TRIES_MAX = 10
 
 
 class PurgedPointer(msgspec.Struct, frozen=True, array_like=True):
@@ -29,20 +30,11 @@ class PurgedPointer(msgspec.Struct, frozen=True, array_like=True):
 OBJECT_TYPES.register(ObjectType(PURGED_TYPE, PurgedPointer, Life.MUTABLE))
 
 
-def record_purge(backend: Backend, realm: str, pointer: str, row: PointerRow, now_micros: int) -> None:
+def record_purge(backend: Backend, realm: str, pointer: str, row: PointerRow, clock: Clock) -> None:
     """⚠ Before the pointer's row is deleted, so that nobody finds neither."""
-    payload = msgspec.msgpack.encode(PurgedPointer(row.seq, row.head, now_micros))
-    for _ in range(WRITE_TRIES_MAX):
-        before = backend.read_mutable(realm, PURGED_TYPE, pointer)
-        version = 1 if before is None else before.version + 1
-        wanted = MutableRow(type=PURGED_TYPE, key=pointer, version=version, created_at=now_micros, payload=payload)
-        try:
-            written = backend.insert_mutable(realm, wanted) if before is None else backend.update_mutable(realm, before, wanted)
-        except OutcomeUnknown:
-            written = backend.read_mutable(realm, PURGED_TYPE, pointer) == wanted
-        if written:
-            return
-    raise Conflict(f"another process keeps purging {pointer!r}.", field="pointer", remedy="Run one of them.")
+    payload = msgspec.msgpack.encode(PurgedPointer(row.seq, row.head, clock.now_micros()))
+    if not change_row(backend, realm, PURGED_TYPE, pointer, lambda _: payload, clock):
+        raise Conflict(f"another process keeps purging {pointer!r}.", field="pointer", remedy="Run one of them.")
 
 
 def purged_pointer(backend: Backend, realm: str, pointer: str) -> PurgedPointer | None:

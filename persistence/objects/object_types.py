@@ -1,4 +1,4 @@
-"""Immutable structs enter under a stable short name; the registry that reads them back leaves. Open to plug-ins.
+"""The registry of object types: which struct a stable short name stands for. Open to plug-ins.
 
 A type is a frozen msgspec struct (array-like, so that rows stay compact and later versions may append fields), a short name
 that is stored in every row, and a declared life, which decides who may delete it.

@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 from headwater.persistence.commit.lane import CommitOutcome, CommitRequest
-from headwater.persistence.commit.observer import Answered, kind_of, outcome_of
+from headwater.persistence.commit.observer import Answered, outcome_of
 from headwater.schemas.extras import needs_extra
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class Spans:
 
     def submitted(self, realm: str, pointer: str, request: CommitRequest) -> Answered:
         where = {"headwater.realm": realm, "headwater.pointer": pointer, "headwater.request_id": request.request_id}
-        span = self._tracer.start_span(f"headwater.{kind_of(request)}", attributes=where)
+        span = self._tracer.start_span(f"headwater.{request.kind}", attributes=where)
 
         def answered(future: Future[CommitOutcome]) -> None:
             _describe(span, future)

@@ -53,6 +53,7 @@ class HeadWatch:
         self._restores.on_restored(self._forget)
         self._moves_epoch = self._restores.epoch
         kernel.on_moved(self._moved_here)
+        kernel.on_moved_by_peer(self._moved_by_peer)
 
     def head(self, pointer: str) -> LogHead:
         """From memory if it is known and fresh; otherwise read strongly, and known from then on."""
@@ -73,7 +74,7 @@ class HeadWatch:
         return head
 
     def head_or_end(self, pointer: str) -> LogHead:
-        """The head, or where the log of a purged pointer ended: whoever has read that far reads on, and nothing follows."""
+        """The head, or where the log of a purged pointer ended: a reader that is there reads on, and nothing follows."""
         ended = self.known_end(pointer)
         if ended is not None:
             return ended
@@ -153,6 +154,10 @@ class HeadWatch:
         if head.row is not None and head.entry is not None and (pointer in self._heads or pointer in self._waiters):
             self._learn(pointer, head.row, LogRecord(head.entry_id, head.entry), self._restores.epoch)
 
+    def _moved_by_peer(self, pointer: str, row: PointerRow, newest: LogRecord) -> None:
+        if pointer in self._heads or pointer in self._waiters:
+            self._learn(pointer, row, newest, self._restores.epoch)
+
     def _learn(self, pointer: str, row: PointerRow, newest: LogRecord, epoch: int) -> None:
         """Unless it was read before the store was restored."""
         with self._lock:
@@ -166,7 +171,7 @@ class HeadWatch:
             wake()
 
     def _forget(self) -> None:
-        """The store was restored: nothing that is known counts, and whoever waits looks again."""
+        """The store was restored: nothing that is known counts, and all waiters look again."""
         with self._lock:
             self._heads.clear()
             self._ends.clear()

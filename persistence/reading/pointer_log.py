@@ -15,7 +15,8 @@ from headwater.persistence.log.purged_pointers import purged_pointer
 from headwater.persistence.rows import PointerRow
 from headwater.persistence.store import RealmKernel
 from headwater.schemas.change import Kind
-from headwater.schemas.entry_ids import EMPTY, micros_of, object_id_of, parse_id
+from headwater.schemas.cursor import After, AfterEntry, AfterSeq, AfterTime, Cursor, Edge, Position, parse_after
+from headwater.schemas.entry_ids import EMPTY, object_id_of
 from headwater.schemas.errors import (
     CursorAhead,
     CursorExpired,
@@ -54,6 +55,17 @@ def ended_head(pointer: str, purged: PointerPurged) -> LogHead:
     return LogHead(PointerRow(head=entry_id, seq=seq, floor=seq + 1, version=0, created_at=0), LogRecord(entry_id, entry))
 
 
+def known_end(after: Position, head: LogHead) -> Position:
+    """A reader who stands at the head by number alone learns its id: from then on a replaced log is noticed."""
+    return Position(head.seq, head.newest.entry_id) if after.seq == head.seq else after
+
+
+def stands_at(position: Position, head: LogHead) -> bool:
+    """Whether a reader stands at the newest entry itself, and so waits. That its entry was lost in a restore is news."""
+    same_entry = not position.entry_id or position.entry_id == head.newest.entry_id
+    return position.seq == head.seq and same_entry and head.row.floor - 1 <= position.seq
+
+
 class LogPage(msgspec.Struct, frozen=True):
     """Entries (from_seq, to_seq], without a gap, and the head that they were read under."""
 
@@ -79,26 +91,45 @@ class PointerLog:
 
     # ── cursors ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def position(self, after: str | int, head: LogHead) -> int:
-        """The seq that a cursor means: what it has seen. Takes an entry or commit id, a seq, a time, `earliest`, `latest`."""
-        text = str(after)
-        if text == "earliest":
-            return head.row.floor - 1
-        if text == "latest":
-            return head.seq
-        if text.isascii() and text.isdecimal() and len(text) < 20:
-            return self._checked(int(text), head)
-        if len(text) == 64:
-            return self._checked(self._seq_of(parse_id(text, field="after"), head), head)
-        if "T" in text or " " in text:
-            return self._at_time(micros_of(text, field="after"), head)
-        raise InvalidInput(
-            f"{text[:80]!r} is no cursor.", field="after", remedy="Use a commit id, a seq, a time, 'earliest' or 'latest'."
-        )
+    def start(self, after: str | int | After, head: LogHead) -> Position:
+        """The last entry that a cursor has seen, with its id where that is known; or why the cursor means nothing here."""
+        match parse_after(after):
+            case Edge.EARLIEST:
+                return Position(head.row.floor - 1, b"")
+            case Edge.LATEST:
+                seq = head.seq
+            case AfterSeq(seq):
+                self.require(seq, head)
+            case AfterEntry(id):
+                seq = self.require(self._seq_of(id, head), head)
+            case AfterTime(micros):
+                seq = self._at_time(micros, head)
+            case Cursor() as token:
+                return self._of_token(token, head)
+        return known_end(Position(seq, b""), head)
 
-    def _checked(self, seq: int, head: LogHead) -> int:
+    def position(self, after: str | int | After, head: LogHead) -> int:
+        """The seq alone."""
+        return self.start(after, head).seq
+
+    def _of_token(self, token: Cursor, head: LogHead) -> Position:
+        if token.realm != self._kernel.realm:
+            raise self.reset("the realm was deleted and made again, or is another one.", head)
+        position = token.positions.get(self.pointer)
+        if position is None:
+            raise InvalidInput(
+                f"the cursor is not of {self.pointer!r}.", field="after", remedy="Use the cursor of that pointer."
+            )
+        self.require(position.seq, head, position.entry_id)
+        return position
+
+    def require(self, seq: int, head: LogHead, entry_id: bytes = b"") -> int:
+        """The seq, if all behind it can be read. ⚠ An entry that a reader has seen, by its id, and that lies beyond the newest
+        one was lost in a restore: waiting for that number would lead the reader into another history."""
         if seq > head.seq:
             newest = self.head()
+            if seq > newest.seq and entry_id:
+                raise self._not_in_history(entry_id, newest)
             if seq > newest.seq:
                 raise CursorAhead(
                     f"{self.pointer}: {seq} is beyond the newest entry {newest.seq}.",
@@ -125,21 +156,21 @@ class PointerLog:
             return named
         if id == EMPTY:
             return 0
-        raise self._reset(id, head)
+        raise self._not_in_history(id, head)
 
     def _entry_of(self, id: bytes, head: LogHead) -> int | None:
         """The seq of this pointer's own entry of that id; None if it belongs to another pointer."""
         if object_id_of(id) > OBJECT_ID_MAX:
-            raise self._reset(id, head)
+            raise self._not_in_history(id, head)
         try:
             entry = self._kernel.objects.fetch(ENTRY, object_id_of(id))
-        except WrongObjectType:  # whoever asks made the id up: it begins like that of a content or a stripe
-            raise self._reset(id, head) from None
+        except WrongObjectType:  # a made-up id, which begins like that of a content or a stripe
+            raise self._not_in_history(id, head) from None
         except ObjectNotFound:
             anchor = head.row.anchor
             if anchor is not None and object_id_of(id) <= object_id_of(anchor.entry_id):
                 raise self.expired(None, head) from None
-            raise self._reset(id, head) from None
+            raise self._not_in_history(id, head) from None
         if entry.pointer != self.pointer:
             return None
         if entry.seq > head.seq:
@@ -147,14 +178,14 @@ class PointerLog:
         if entry.seq < head.row.floor:
             return self._seq_below_floor(id, entry.seq, head)
         if entry.seq > head.seq or self._kernel.walk.at(head.newest, entry.seq).entry_id != id:
-            raise self._reset(id, head)
+            raise self._not_in_history(id, head)
         return entry.seq
 
     def _seq_below_floor(self, id: bytes, seq: int, head: LogHead) -> int:
         """Just below the floor nothing is missing yet, but there only the anchor says which entry it was."""
         anchor = head.row.anchor
         if seq == head.row.floor - 1 and (anchor is None or anchor.entry_id != id):
-            raise self._reset(id, head)
+            raise self._not_in_history(id, head)
         return seq
 
     def _segment_start_at(self, commit: bytes, head: LogHead, down_to: int) -> int | None:
@@ -171,10 +202,12 @@ class PointerLog:
 
     # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def page(self, after_seq: int, limit: int, head: LogHead | None = None) -> LogPage:
-        """Up to `limit` entries behind `after_seq`; the floor is looked at again when an entry has gone meanwhile."""
+    def page(self, after: int | Position, limit: int, head: LogHead | None = None) -> LogPage:
+        """Up to `limit` entries behind a seq, or behind an entry that a reader has seen; the floor is looked at again when an
+        entry has gone meanwhile."""
         head = head or self.head()
-        self._checked(after_seq, head)
+        seen = Position(after, b"") if isinstance(after, int) else after
+        after_seq = self.require(seen.seq, head, seen.entry_id)
         last = min(head.seq, after_seq + limit)
         try:
             entries = self._kernel.walk.between(head.newest, after_seq + 1, last)
@@ -183,7 +216,16 @@ class PointerLog:
             if now.row.floor > after_seq + 1:
                 raise self.expired(after_seq, now) from None
             raise
+        self._require_same_history(seen, entries, head)
         return LogPage(entries, after_seq, max(last, after_seq), head)
+
+    def _require_same_history(self, seen: Position, entries: list[LogRecord], head: LogHead) -> None:
+        """⚠ The entry that a reader has seen must be the head, or the one before what it gets: else the log was replaced."""
+        if not seen.entry_id:
+            return
+        at_head = head.newest.entry_id if seen.seq == head.seq else seen.entry_id
+        if seen.entry_id != (entries[0].entry.previous if entries else at_head):
+            raise self.reset("the entry it has seen is not in this history.", head)
 
     def forward(self, after: str | int = "earliest", *, page_entries: int = 100) -> Iterator[LogRecord]:
         """Everything behind the cursor up to the head of now."""
@@ -197,7 +239,7 @@ class PointerLog:
     def backward(self, from_seq: int | None = None) -> Iterator[LogRecord]:
         """From the head, or an older entry, down to the floor."""
         head = self.head()
-        seq = head.seq if from_seq is None else self._checked(from_seq, head)
+        seq = head.seq if from_seq is None else self.require(from_seq, head)
         if seq > head.seq:  # the pointer has moved since its head was read
             head = self.head()
         if seq >= head.row.floor:
@@ -227,11 +269,15 @@ class PointerLog:
             after=seq,
         )
 
-    def _reset(self, id: bytes, head: LogHead) -> CursorReset:
+    def _not_in_history(self, id: bytes, head: LogHead) -> CursorReset:
+        return self.reset(f"{id.hex()} is not in its history.", head)
+
+    def reset(self, why: str, head: LogHead) -> CursorReset:
         return CursorReset(
-            f"{self.pointer}: {id.hex()} is not in its history.",
+            f"{self.pointer}: {why}",
             field="after",
             remedy="Take a snapshot and follow from its entry.",
             oldest=head.row.floor,
             head=head.seq,
+            pointer=self.pointer,
         )

@@ -1,6 +1,8 @@
-"""A request id enters; the entry that was committed under it leaves, if the pointer's log has one."""
+"""Finds the entry that was committed under a request id, if the pointer's log has one."""
 
 from __future__ import annotations
+
+from typing import ClassVar
 
 import msgspec
 
@@ -8,11 +10,15 @@ from headwater.persistence.commit.draft import Draft, Plan
 from headwater.persistence.log.committed_requests import RequestKey
 from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.store import RealmKernel
+from headwater.schemas.change import Kind
 from headwater.schemas.errors import CursorExpired
 
 
 class _Lookup(msgspec.Struct, frozen=True):
-    """Plans nothing: the outcome tells whether a request of that id was committed."""
+    """Plans nothing: the outcome says whether a request of that id was committed."""
+
+    kind: ClassVar[Kind] = Kind.COMMIT
+    keys_to_read: ClassVar[tuple[bytes, ...]] = ()
 
     request_id: str
     fingerprint: bytes

@@ -1,8 +1,9 @@
-"""A realm instance that is INITIALIZING enters; its root entity, first principal and pointers leave, written and read back."""
+"""Fills a realm instance that is INITIALIZING with its root entity, first principal and pointers, and reads them back."""
 
 from __future__ import annotations
 
 import uuid
+from typing import ClassVar
 
 import msgspec
 
@@ -56,6 +57,9 @@ REALM_POINTERS = (
 
 class CreatePointer(msgspec.Struct, frozen=True, kw_only=True):
     """Begin a pointer's log with an empty state; nothing to do where it has begun."""
+
+    kind: ClassVar[Kind] = Kind.CREATE
+    keys_to_read: ClassVar[tuple[bytes, ...]] = ()
 
     author: str
     request_id: str = msgspec.field(default_factory=lambda: uuid.uuid4().hex)

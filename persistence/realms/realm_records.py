@@ -1,4 +1,4 @@
-"""Names and moves of realms enter; their records under the pointer `realms` of `::system::` leave, each written by one CAS."""
+"""The records of realms under the pointer `realms` of `::system::`, each written by one CAS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of realms enter; realms leave: created, initialized, opened, closed, purged and deleted, each move one CAS.
+"""Creates, initializes, opens, closes, purges and deletes realms; each move is one CAS.
 
 All else knows a realm by its *instance*, so that a name that is used again starts empty. Only what `require_active` hands out
 serves users. Each step may be repeated after a crash; of several processes that move one realm at once, one goes on.
@@ -130,7 +130,7 @@ class Realms:
         return self._store.kernel(self._records.move(self._records.read(name), RealmStatus.LOADING).realm.instance)
 
     def take_loading(self, name: str) -> RealmRead:
-        """A realm that is CREATED, or LOADING already; whoever was loading it before can no longer finish."""
+        """A realm that is CREATED, or LOADING already; the process that was loading it can no longer finish."""
         return self._records.move(self._records.read(name), RealmStatus.LOADING, again=True)
 
     def finish_loading(self, name: str, *, active: bool = True, taken: RealmRead | None = None) -> Realm:
@@ -174,8 +174,8 @@ class Realms:
     # ── going ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def purge(self, name: str) -> Realm:
-        """Mark it: from here there is no way back. ⚠ First the record, then the fence: whoever was about to open the realm
-        can no longer say so, and loses the pointers that it has opened already."""
+        """Mark it: from here there is no way back. ⚠ First the record, then the fence: a process that was about to open the
+        realm can no longer say so, and loses the pointers that it has opened already."""
         purging = self._records.move(self._records.read(name), RealmStatus.PURGING).realm
         self._close(purging)
         return purging
@@ -195,7 +195,7 @@ class Realms:
     # ── fences ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def _read_with_fence(self, name: str) -> tuple[RealmRead, RealmFence]:
-        """⚠ The record is read after the fence: whoever moves the realm between these two reads and our own step has
+        """⚠ The record is read after the fence: a process that moves the realm between these two reads and our own step has
         taken the fence, and ours is refused."""
         found = self._records.read(name)
         for _ in range(FENCE_TRIES_MAX):
@@ -216,7 +216,7 @@ class Realms:
         fence_pointers(self._store.backend, held, self._store.clock)
 
     def _close(self, realm: Realm) -> None:
-        """Whoever else is at it."""
+        """Another process is moving the realm."""
         backend, clock = self._store.backend, self._store.clock
         for _ in range(FENCE_TRIES_MAX):
             held = take_realm_fence(backend, read_realm_fence(backend, realm.instance), FENCE_CLOSED, clock)

@@ -1,8 +1,8 @@
-"""Requests under a caller's key enter; each leaves as one to run, one to wait for, or one whose answer is known already.
+"""Decides whether a request under a caller's key is to be run, waited for, or answered with its stored response.
 
 A keyed request is a mutable row of its realm instance. It is claimed before anything is done, with the request id under which
-its commits are logged, and finished with its answer. ⚠ Whoever dies in between leaves the claim: the next one to bring the key
-takes it over under the same request id, so that what is in the log already is found there and not done again.
+its commits are logged, and finished with its answer. ⚠ A process that dies in between leaves the claim: the next one with the
+key takes it over under the same request id, so that what is in the log already is found there and not done again.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import hashlib
 
 import msgspec
 
+from headwater.persistence.clock import MICROS
+from headwater.persistence.coordination.cas_rows import cas_row, delete_row
 from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
 from headwater.persistence.rows import MutableRow
 from headwater.persistence.store import RealmKernel
@@ -20,7 +22,6 @@ from headwater.schemas.errors import OutcomeUnknown
 IDEMPOTENCY_TYPE = "idempotency"
 BODY_BYTES_MAX = 250_000
 """A larger answer is not kept: it is made again from the log, under the same request id."""
-MICROS = 1_000_000
 CLAIM_TRIES_MAX = 8
 
 
@@ -59,7 +60,7 @@ class RequestRecord(msgspec.Struct, frozen=True, array_like=True):
     fingerprint: bytes
     request_id: str
     running_until: int
-    """Microseconds: whoever runs it has died if there is no answer by then; 0 once it has let go."""
+    """Microseconds: its runner has died if there is no response by then; 0 once the claim was released."""
     owner: str
     answer: StoredResponse | None = None
 
@@ -104,7 +105,7 @@ class IdempotencyRows:
                 row = MutableRow(
                     type=IDEMPOTENCY_TYPE, key=asked.row_key, created_at=now, expires_at=now + round(kept_seconds * MICROS)
                 )
-                if made := self._insert(_with(row, record)):
+                if made := self._write(None, _with(row, record)):
                     return ClaimResult.RUN, made
                 continue
             if found.record.owner == owner and found.record.answer is None:
@@ -113,7 +114,7 @@ class IdempotencyRows:
             if verdict is not ClaimResult.RUN:
                 return verdict, found
             mine = _taken_over(found, asked, request_id, owner, now, until, round(kept_seconds * MICROS))
-            if taken := self._update(found.row, mine):
+            if taken := self._write(found.row, mine):
                 return ClaimResult.RUN, taken
         return ClaimResult.WAIT, found if found is not None else made_up(asked)
 
@@ -122,12 +123,12 @@ class IdempotencyRows:
         if answer.body is not None and len(answer.body) > BODY_BYTES_MAX:
             answer = msgspec.structs.replace(answer, body=None)
         record = msgspec.structs.replace(claim.record, running_until=0, answer=answer)
-        return self._update(claim.row, _with(_next(claim.row), record)) is not None
+        return self._write(claim.row, _with(_next(claim.row), record)) is not None
 
     def let_go(self, claim: Claim) -> bool:
         """Nothing final came of it: the next one with the key runs it, under the same request id."""
         record = msgspec.structs.replace(claim.record, running_until=0)
-        return self._update(claim.row, _with(_next(claim.row), record)) is not None
+        return self._write(claim.row, _with(_next(claim.row), record)) is not None
 
     def delete_expired(self, *, after: str, page: int, batch_max: int) -> tuple[int, str]:
         """One page behind `after`; how many went, and where the next page begins: empty at the end."""
@@ -147,23 +148,12 @@ class IdempotencyRows:
         row = self._backend.read_mutable(self._realm, IDEMPOTENCY_TYPE, asked.row_key)
         return None if row is None else _claim(row)
 
-    def _insert(self, row: MutableRow) -> Claim | None:
-        try:
-            made = self._backend.insert_mutable(self._realm, row)
-        except OutcomeUnknown:
-            made = self._backend.read_mutable(self._realm, row.type, row.key) == row
-        return _claim(row) if made else None
-
-    def _update(self, before: MutableRow, row: MutableRow) -> Claim | None:
-        try:
-            written = self._backend.update_mutable(self._realm, before, row)
-        except OutcomeUnknown:
-            written = self._backend.read_mutable(self._realm, row.type, row.key) == row
-        return _claim(row) if written else None
+    def _write(self, before: MutableRow | None, row: MutableRow) -> Claim | None:
+        return _claim(row) if cas_row(self._backend, self._realm, before, row, self._clock) else None
 
     def _delete(self, row: MutableRow) -> bool:
         try:
-            return self._backend.delete_mutable(self._realm, row)
+            return delete_row(self._backend, self._realm, row, self._clock)
         except OutcomeUnknown:
             return False  # seen again in the next round
 

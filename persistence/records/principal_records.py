@@ -7,18 +7,18 @@ lie in mutable rows that no feed or snapshot ever reads, and an export only if i
 from __future__ import annotations
 
 import base64
-import contextlib
 from typing import NamedTuple
 
 import msgspec
 
+from headwater.persistence.coordination.cas_rows import cas_row
 from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
 from headwater.persistence.records.records import RecordType
 from headwater.persistence.records.secret_hashes import Entropy, ScryptCost, hash_secret, is_secret
 from headwater.persistence.rows import MutableRow
 from headwater.persistence.store import RealmKernel
 from headwater.schemas.change import Value
-from headwater.schemas.errors import Corruption, OutcomeUnknown
+from headwater.schemas.errors import Corruption
 
 PRINCIPALS_POINTER = "principals"
 PRINCIPAL = RecordType("PRINCIPAL", 1)
@@ -104,10 +104,7 @@ def secret_key(client_id: str, secret_id: str) -> str:
 
 def keep_secret(kernel: RealmKernel, row: MutableRow) -> None:
     """⚠ Before the record that names it is committed: a record never names what is not there."""
-    with contextlib.suppress(OutcomeUnknown):
-        if kernel.store.backend.insert_mutable(kernel.realm, row):
-            return
-    if kernel.store.backend.read_mutable(kernel.realm, SECRET_TYPE, row.key) != row:
+    if not cas_row(kernel.store.backend, kernel.realm, None, row, kernel.store.clock, has_token=True):
         raise Corruption("a new secret could not be kept.", remedy="Repeat the call.")
 
 

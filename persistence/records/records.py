@@ -1,4 +1,4 @@
-"""Records (realms, principals, grants …) enter a pointer by key, each with what is expected there; those of its head leave.
+"""Records (realms, principals, grants …) under a pointer, by key: writing with expectations, reading the head's.
 
 A record is content like a table is: a type, a value, and a content id that stays while the value changes. Reading is by key or
 by pages in key order, always of one state.
@@ -10,11 +10,12 @@ import enum
 import uuid
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import msgspec
 
 from headwater.persistence.commit.draft import Draft, Plan, PlannedOperation
+from headwater.persistence.handover.declared_requests import DECLARED_REQUESTS, DeclaredRequest
 from headwater.persistence.index import IndexValue, decode_key, encode_key
 from headwater.persistence.log.log_entry import Content
 from headwater.persistence.reading.state import State
@@ -59,14 +60,14 @@ class Expect(enum.Enum):
     PRESENT = "present"
 
 
-class Unchanged(msgspec.Struct, frozen=True):
+class Unchanged(msgspec.Struct, frozen=True, tag=True):
     """Nobody has written the record since it was read with this object id."""
 
     object_id: int
 
 
-class ValueIs(msgspec.Struct, frozen=True):
-    """The record has this value, whoever wrote it."""
+class ValueIs(msgspec.Struct, frozen=True, tag=True):
+    """The record has this value, no matter who wrote it."""
 
     value: Value
 
@@ -74,7 +75,7 @@ class ValueIs(msgspec.Struct, frozen=True):
 Expectation = Expect | Unchanged | ValueIs
 
 
-class PutRecord(msgspec.Struct, frozen=True, kw_only=True):
+class PutRecord(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="operation"):
     type: RecordType
     key: KeyPath
     value: Value
@@ -83,7 +84,7 @@ class PutRecord(msgspec.Struct, frozen=True, kw_only=True):
     """For a record that is new; the same in every attempt."""
 
 
-class DeleteRecord(msgspec.Struct, frozen=True, kw_only=True):
+class DeleteRecord(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="operation"):
     key: KeyPath
     expect: Expectation = Expect.PRESENT
 
@@ -97,6 +98,9 @@ RecordOperation = PutRecord | DeleteRecord
 class RecordsRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One commit of records, all or none; the first expectation that does not hold is the answer. What changes nothing
     adds no entry."""
+
+    kind: ClassVar[Kind] = Kind.COMMIT
+    keys_to_read: ClassVar[tuple[bytes, ...]] = ()
 
     operations: Sequence[RecordOperation]
     author: str
@@ -112,6 +116,11 @@ class RecordsRequest(msgspec.Struct, frozen=True, kw_only=True):
         if not planned:
             return None
         return Plan(kind=Kind.COMMIT, author=self.author, message=self.message, headers=self.headers, operations=planned)
+
+
+DECLARED_REQUESTS.register(
+    RecordsRequest, DeclaredRequest("records", RecordsRequest, lambda request: request, lambda _, declared: declared)
+)
 
 
 def _planned(operation: RecordOperation, draft: Draft) -> PlannedOperation | None:

@@ -10,16 +10,17 @@ from collections.abc import Iterator
 
 import msgspec
 
+from headwater.persistence.clock import MICROS
+from headwater.persistence.coordination.cas_rows import cas_row, delete_row, next_row
 from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
 from headwater.persistence.rows import MutableRow
 from headwater.persistence.store import RealmKernel
 from headwater.schemas.cursor import Position
-from headwater.schemas.errors import OutcomeUnknown, SubscriptionExists, SubscriptionMoved, SubscriptionNotFound
+from headwater.schemas.errors import SubscriptionExists, SubscriptionMoved, SubscriptionNotFound
 from headwater.schemas.filters import NO_FILTER, Filter
 
 SUBSCRIPTION_TYPE = "subscription"
 PAGE_SUBSCRIPTIONS_MAX = 1_000
-MICROS = 1_000_000
 
 
 class SubscriptionRecord(msgspec.Struct, frozen=True, array_like=True):
@@ -93,40 +94,26 @@ class Subscriptions:
     def create(self, name: str, record: SubscriptionRecord) -> Subscription:
         now = self._kernel.store.clock.now_micros()
         record = msgspec.structs.replace(record, updated_at=now)
-        row = MutableRow(type=SUBSCRIPTION_TYPE, key=name, created_at=now, payload=msgspec.msgpack.encode(record))
-        try:
-            made = self._backend.insert_mutable(self._kernel.realm, row)
-        except OutcomeUnknown:
-            made = self._backend.read_mutable(self._kernel.realm, SUBSCRIPTION_TYPE, name) == row
-        if not made:
+        row = next_row(SUBSCRIPTION_TYPE, name, None, msgspec.msgpack.encode(record), now)
+        if not self._cas(None, row):
             raise SubscriptionExists(f"{name!r} exists already.", field="name", remedy="Read it, or choose another name.")
         return _of(row)
 
     def write(self, read: Subscription, record: SubscriptionRecord) -> Subscription:
         """Replace what was read; `SubscriptionMoved` if another one has written or deleted it since."""
         now = max(self._kernel.store.clock.now_micros(), read.record.updated_at)
-        row = MutableRow(
-            type=SUBSCRIPTION_TYPE,
-            key=read.name,
-            version=read.row.version + 1,
-            created_at=read.created_at,
-            payload=msgspec.msgpack.encode(msgspec.structs.replace(record, updated_at=now)),
-        )
-        try:
-            written = self._backend.update_mutable(self._kernel.realm, read.row, row)
-        except OutcomeUnknown:  # rows are never written twice alike, for each write has its time
-            written = self._backend.read_mutable(self._kernel.realm, SUBSCRIPTION_TYPE, read.name) == row
-        if not written:
+        payload = msgspec.msgpack.encode(msgspec.structs.replace(record, updated_at=now))
+        row = next_row(SUBSCRIPTION_TYPE, read.name, read.row, payload, now)
+        if not self._cas(read.row, row):
             raise moved(read.name, self.find(read.name))
         return _of(row)
 
     def delete(self, read: Subscription) -> None:
-        try:
-            gone = self._backend.delete_mutable(self._kernel.realm, read.row)
-        except OutcomeUnknown:
-            gone = self.find(read.name) is None
-        if not gone:
+        if not delete_row(self._backend, self._kernel.realm, read.row, self._kernel.store.clock):
             raise moved(read.name, self.find(read.name))
+
+    def _cas(self, before: MutableRow | None, row: MutableRow) -> bool:
+        return cas_row(self._backend, self._kernel.realm, before, row, self._kernel.store.clock)
 
 
 def no_subscription(name: str) -> SubscriptionNotFound:

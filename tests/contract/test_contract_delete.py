@@ -85,7 +85,7 @@ def test_a_row_that_is_gone_already_is_not_counted_as_deleted(backend: Backend, 
 
 
 @pytest.mark.parametrize("table", Table)
-def test_a_row_that_was_deleted_and_made_anew_is_spared(backend: Backend, realm: str, table: Table) -> None:
+def test_a_row_that_was_deleted_and_created_again_is_spared(backend: Backend, realm: str, table: Table) -> None:
     put(backend, realm, table, 1)
     old = list(scanned(backend, realm, table).values())
     assert backend.delete_scanned(old).deleted == 1

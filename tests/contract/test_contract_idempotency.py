@@ -55,7 +55,7 @@ def test_the_dead_are_taken_over_under_their_request_id_and_their_late_answer_ch
     assert verdict is ClaimResult.DONE and found.record.answer == StoredResponse(201, [(b"etag", b"1")], b"{}")
 
 
-def test_who_lets_go_leaves_the_key_to_the_next_and_a_large_answer_is_not_kept(kernel: RealmKernel) -> None:
+def test_a_released_claim_leaves_the_key_to_the_next_request_and_a_large_response_is_not_stored(kernel: RealmKernel) -> None:
     rows = IdempotencyRows(kernel)
     _, first = rows.claim(asked(), "r", "o1", running_seconds=60, kept_seconds=DAY)
     assert rows.let_go(first)

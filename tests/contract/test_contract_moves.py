@@ -202,9 +202,7 @@ def test_a_writer_whose_clock_is_hours_behind_is_named(kind: str, store_url: str
             assert watcher.rows["main"].version == version + 1
 
 
-def test_whoever_asks_for_moves_alone_ends_with_every_row_as_it_is(
-    backend: Backend, other_backend: Backend, realm: str
-) -> None:
+def test_a_reader_of_moves_alone_ends_with_every_row_as_it_is(backend: Backend, other_backend: Backend, realm: str) -> None:
     names = [f"p{n}" for n in range(12)]
     reserve(backend, realm, *names)
     watcher = Watcher(other_backend, realm)

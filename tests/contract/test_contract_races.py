@@ -26,8 +26,8 @@ def test_of_sixteen_writers_racing_one_cas_exactly_one_wins(
     backend.reserve_pointer(realm, "main", there)
     for version in range(1, scale.rounds + 1):
         rows = contenders(version + 1)
-        doors = [backend, other_backend]
-        won = in_threads([partial(cas_resolved, doors[n % 2], realm, "main", there, row) for n, row in enumerate(rows)])
+        backends = [backend, other_backend]
+        won = in_threads([partial(cas_resolved, backends[n % 2], realm, "main", there, row) for n, row in enumerate(rows)])
         assert won.count(True) == 1
         there = rows[won.index(True)]
         assert backend.read_pointer(realm, "main") == there
@@ -85,21 +85,21 @@ def test_no_update_of_a_mutable_row_is_lost(backend: Backend, other_backend: Bac
     assert backend.insert_mutable(realm, mutable("counter", 1, payload=b"{}"))
     raises_each = max(3, scale.rounds // 2)
 
-    def work(door: Backend, who: int) -> None:
+    def work(one: Backend, who: int) -> None:
         for n in range(raises_each):
             token = b"%d.%d," % (who, n)
             while True:
-                row = patiently(lambda: door.read_mutable(realm, "lease", "counter"))
+                row = patiently(lambda: one.read_mutable(realm, "lease", "counter"))
                 assert row is not None
                 if token in row.payload:
                     break
                 try:
-                    door.update_mutable(realm, row, mutable("counter", row.version + 1, payload=row.payload + token))
+                    one.update_mutable(realm, row, mutable("counter", row.version + 1, payload=row.payload + token))
                 except (OutcomeUnknown, StoreUnavailable):
                     continue
 
-    doors = [backend, other_backend]
-    in_threads([partial(work, doors[who % 2], who) for who in range(4)])
+    backends = [backend, other_backend]
+    in_threads([partial(work, backends[who % 2], who) for who in range(4)])
     row = backend.read_mutable(realm, "lease", "counter")
     assert row is not None
     tokens = row.payload.removeprefix(b"{}").split(b",")[:-1]
@@ -143,12 +143,12 @@ def test_a_read_deciding_or_not_sees_what_was_acknowledged_before_it_began(
 
 
 def test_names_added_by_many_at_once_are_all_there(backend: Backend, other_backend: Backend, realm: str) -> None:
-    doors = [backend, other_backend]
+    backends = [backend, other_backend]
 
     def add(who: int) -> None:
         for n in range(10):
-            doors[who % 2].add_name(realm, f"shared-{n}")
-            doors[who % 2].add_name(realm, f"own-{who}-{n}")
+            backends[who % 2].add_name(realm, f"shared-{n}")
+            backends[who % 2].add_name(realm, f"own-{who}-{n}")
 
     in_threads([partial(add, who) for who in range(8)])
     expected = [f"own-{who}-{n}" for who in range(8) for n in range(10)] + [f"shared-{n}" for n in range(10)]

@@ -59,10 +59,10 @@ def test_a_torn_object_is_found_out(backend: Backend, realm: str) -> None:
 
 def test_lessees_that_start_at_once_get_different_nodes_and_no_id_twice(backend: Backend, other_backend: Backend) -> None:
     nodes = 4
-    doors = [backend, other_backend]
+    backends = [backend, other_backend]
 
     def start(who: int) -> IdGenerator:
-        return patiently(lambda: IdGenerator(NodeLeases(doors[who % 2], nodes=nodes)))
+        return patiently(lambda: IdGenerator(NodeLeases(backends[who % 2], nodes=nodes)))
 
     lessees = in_threads([partial(start, who) for who in range(nodes)])
     try:

@@ -13,7 +13,7 @@ from cassandra.query import BoundStatement, PreparedStatement
 from headwater.persistence.backends.cassandra.cassandra_errors import RequestKind, fault_of
 from headwater.persistence.backends.cassandra.cluster import PLAIN, SERIAL, connect
 from headwater.persistence.backends.cassandra.url import CassandraOptions
-from headwater.persistence.clock import Clock
+from headwater.persistence.clock import MICROS, Clock
 from headwater.schemas.errors import HeadwaterError
 
 Row = tuple[Any, ...]
@@ -166,7 +166,7 @@ class Calls:
 
     def _attempts(self) -> Iterator[bool]:
         """Yields before each attempt whether another may follow, and waits in between."""
-        give_up_at = self.clock.now_micros() + int(GIVE_UP_SECONDS * 1_000_000)
+        give_up_at = self.clock.now_micros() + int(GIVE_UP_SECONDS * MICROS)
         for delay in RETRY_DELAYS_SECONDS:
             yield self.clock.now_micros() < give_up_at
             self.clock.sleep(delay)

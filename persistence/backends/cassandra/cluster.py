@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from typing import Any
 
 from cassandra import ConsistencyLevel
@@ -21,6 +22,7 @@ from cassandra.timestamps import MonotonicTimestampGenerator
 
 from headwater.persistence.backends.cassandra.cassandra_errors import connect_fault
 from headwater.persistence.backends.cassandra.url import CassandraOptions
+from headwater.schemas.errors import InvalidStoreUrl
 
 PLAIN = EXEC_PROFILE_DEFAULT
 """(LOCAL_)QUORUM; a conditional write's Paxos round runs at the serial level and commits at this one."""
@@ -39,6 +41,7 @@ def connect(options: CassandraOptions) -> tuple[Cluster, Session]:
     cluster = Cluster(
         options.hosts,
         auth_provider=_credentials(options),
+        ssl_context=_ssl_context(options),
         protocol_version=PROTOCOL_VERSION,
         compression=False,
         # The driver sends each request by itself: with Nagle's algorithm the second of a burst would wait for the first's ACK.
@@ -53,6 +56,28 @@ def connect(options: CassandraOptions) -> tuple[Cluster, Session]:
     except Exception as error:
         cluster.shutdown()
         raise connect_fault(error, options.where) from error
+
+
+def _ssl_context(options: CassandraOptions) -> ssl.SSLContext | None:
+    """With the server's name checked against its certificate. `InvalidStoreUrl` where a file is not what it should be."""
+    tls = options.tls
+    if tls is None:
+        return None
+    try:
+        context = ssl.create_default_context(cafile=tls.ca)
+    except (OSError, ssl.SSLError) as error:
+        raise _unreadable("tls_ca", str(tls.ca), error) from error
+    if tls.certificate:
+        try:
+            context.load_cert_chain(tls.certificate, tls.key, lambda: tls.key_password or "")
+        except (OSError, ssl.SSLError) as error:
+            raise _unreadable("tls_key", f"{tls.certificate} with {tls.key}", error) from error
+    return context
+
+
+def _unreadable(option: str, file: str, error: OSError) -> InvalidStoreUrl:
+    reason = str(error) if isinstance(error, ssl.SSLError) else error.strerror
+    return InvalidStoreUrl(f"{option}: {file} cannot be read as PEM: {reason}.", field="store", remedy="Name PEM files.")
 
 
 def _profiles(options: CassandraOptions) -> dict[Any, ExecutionProfile]:

@@ -1,8 +1,8 @@
 """Mutable rows by LWT, each in its own partition; names are kept apart, so that a type can be listed.
 
 A name is written before its row, so the names may list what is not there, never the reverse. Nobody removes a name with its
-row: the row may be on its way back. Whoever lists removes names that have no row, but only those written longer ago than any
-insert takes, at their own writetime (an insert writes its name anew and so spares it), and only after a serial read has
+row: the row may be on its way back. A listing removes names that have no row, but only those written longer ago than any
+insert takes, at their own writetime (an insert writes its name again and so spares it), and only after a serial read has
 finished or shut out an insert that hangs half accepted.
 """
 

@@ -2,7 +2,7 @@
 
 Two kinds of table. Mutable (`pointers`, `mutable_rows`, `headwater_schema`): every write and delete is an LWT, whose timestamps
 come from Paxos ballots; a plain write among them would be ordered by another clock and could vanish. Each write gives the
-row a new random `stamp`, by which a scan's delete tells it from one that was deleted and made anew with the same version.
+row a new random `stamp`, by which a scan's delete tells it from one that was deleted and created again with the same version.
 Immutable (`objects`, `names`, `mutable_row_names`, `moved`) and of one writer each (`movers`): no write is an LWT, timestamps
 are the client's, deletes carry the scanned writetime.
 """

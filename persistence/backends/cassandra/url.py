@@ -17,7 +17,18 @@ TIMEOUT_SECONDS = 12.0
 
 _KEYSPACE = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,47}")
 _SHAPE = re.compile(r"cassandra://(?:(?P<user>[^/?#@]*)@)?(?P<hosts>[^/?#@]*)/?(?P<keyspace>[^/?#]*)(?:\?(?P<query>[^#]*))?")
-_OPTIONS = {"consistency", "datacenter", "replication", "timeout", "user"}
+_TLS_FILES = ("tls_ca", "tls_certificate", "tls_key")
+_OPTIONS = {"consistency", "datacenter", "replication", "timeout", "user", "tls", *_TLS_FILES}
+KEY_PASSWORD_VARIABLE = "HEADWATER_CASSANDRA_KEY_PASSWORD"  # noqa: S105  the name of the variable
+
+
+class TlsFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """PEM files; the system's certificates where no CA is named."""
+
+    ca: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+    key_password: str | None = None
 
 
 class CassandraOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +43,8 @@ class CassandraOptions(msgspec.Struct, frozen=True, kw_only=True):
     user: str | None = None
     password: str | None = None
     timeout_seconds: float = TIMEOUT_SECONDS
+    tls: TlsFiles | None = None
+    """Plaintext if None."""
 
     @property
     def where(self) -> str:
@@ -54,7 +67,23 @@ def parse_url(url: str) -> CassandraOptions:
         user=unquote(user) or options.get("user"),
         password=unquote(password) or os.environ.get(PASSWORD_VARIABLE),
         timeout_seconds=_number(options, "timeout", TIMEOUT_SECONDS, whole=False),
+        tls=_tls(options),
     )
+
+
+def _tls(options: dict[str, str]) -> TlsFiles | None:
+    """⚠ Files without tls=require are refused: nobody who names a CA wants plaintext."""
+    mode = options.get("tls", "off")
+    if mode not in ("off", "require"):
+        raise _invalid(f"tls is {mode!r}; it is 'off' or 'require'.")
+    ca, certificate, key = (options.get(name) or None for name in _TLS_FILES)
+    if mode == "off":
+        if ca or certificate or key:
+            raise _invalid("tls_ca, tls_certificate and tls_key need tls=require.")
+        return None
+    if bool(certificate) != bool(key):
+        raise _invalid("tls_certificate and tls_key go together.")
+    return TlsFiles(ca=ca, certificate=certificate, key=key, key_password=os.environ.get(KEY_PASSWORD_VARIABLE))
 
 
 def _options(query: str) -> dict[str, str]:
@@ -109,5 +138,5 @@ def _invalid(message: str) -> InvalidStoreUrl:
     return InvalidStoreUrl(
         message,
         field="store",
-        remedy="Use cassandra://host:port/keyspace[?consistency=global|local&datacenter=…&replication=…&timeout=…&user=…].",
+        remedy="Use cassandra://host:port/keyspace[?consistency=global|local&datacenter=…&replication=…&timeout=…&user=…&tls=require&tls_ca=…].",
     )

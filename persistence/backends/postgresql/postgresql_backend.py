@@ -146,7 +146,7 @@ class PostgresqlBackend(SqlBackend):
         return self._changed(statement.sql, parameters)
 
     def _read_decided(self, realm: str, name: str) -> list[Row]:
-        """With the row locked: whoever was changing it has committed or rolled back."""
+        """With the row locked: the transaction that was changing it has committed or rolled back."""
         return self._rows(self._statements.read_pointer_locked.sql, (realm, name))
 
     def _sample_keys(self, table: Table, count: int) -> list[Key]:

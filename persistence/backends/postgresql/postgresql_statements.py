@@ -69,7 +69,7 @@ def unseen(snapshot: str) -> tuple[int, list[int]]:
 SAMPLE_BLOCKS = "SELECT pg_relation_size(%s::regclass) / current_setting('block_size')::bigint"
 
 LOCK_SCHEMA = "SELECT pg_advisory_xact_lock(7310584512042869)"
-"""Whoever creates the schema holds this until its transaction ends; the number means nothing but this."""
+"""An advisory lock that is held while the schema is created; the number is arbitrary."""
 
 DATA_IDENTITY = f"""SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE coalesce(
  (SELECT system_identifier::text FROM pg_control_system()) || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8) || '/' ||

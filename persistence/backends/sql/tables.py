@@ -4,8 +4,8 @@ Two rules shape the columns. Text compares by code point (BINARY on SQLite, COLL
 and cursors of both rely on one order. Payloads come last, so that a scan which leaves them out never touches their pages.
 `move` says when a pointer's row was written, by the database's own order of writes and never by a clock: sqlite_moves.py and
 postgresql_statements.py say how. `revision` is the time of a row's last write in microseconds, or one more than before where
-the clock stands still or goes back: it changes with every write, and a row that was deleted and made anew does not get an old
-one again, as a counter would.
+the clock stands still or goes back: it changes with every write, and a row that was deleted and created again does not get an
+old one again, as a counter would.
 """
 
 from __future__ import annotations

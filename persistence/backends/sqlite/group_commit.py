@@ -1,6 +1,6 @@
 """Runs the waiting writes of many threads in one transaction, so that one fsync serves many callers.
 
-Each write is a function of the connection. Whoever gets the lock runs what is waiting, its own write included, in one
+Each write is a function of the connection. The thread that gets the lock runs what is waiting, its own write included, in one
 BEGIN IMMEDIATE … COMMIT; the others find theirs done. A write that fails takes back its own changes and no one else's.
 """
 

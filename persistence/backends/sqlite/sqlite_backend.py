@@ -162,7 +162,7 @@ class SqliteBackend(SqlBackend):
         return self._commits.run(lambda connection: connection.execute(sql, parameters).rowcount)
 
     def _read_decided(self, realm: str, name: str) -> list[Row]:
-        """Behind the write lock: whoever held it before has committed or rolled back."""
+        """Under the write lock: its holder before has committed or rolled back."""
         sql = self._statements.read_pointer.sql
         return self._commits.run(lambda connection: connection.execute(sql, (realm, name)).fetchall())
 

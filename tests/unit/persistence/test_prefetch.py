@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import headwater
-from headwater.embedded import _meta
+from headwater.embedded import commit_meta
 from headwater.persistence.commit.lane import CommitOutcome
 from headwater.persistence.rows import Table
 from headwater.producer.commits.catalog_commit import CatalogCommit
@@ -24,7 +24,7 @@ def cold_lanes(engine: headwater.Headwater, realm: str, **options: int) -> tuple
 
 
 def requests(lanes: Lanes) -> list[CatalogCommit]:
-    return [CatalogCommit(lanes.kernel, [put(number, "new")], _meta("me")) for number in range(TABLES)]
+    return [CatalogCommit(lanes.kernel, [put(number, "new")], commit_meta("me")) for number in range(TABLES)]
 
 
 def test_a_batch_that_finds_nothing_in_the_cache_reads_in_bulk() -> None:

@@ -1,16 +1,16 @@
-"""One holder at a time: whoever lost a lease learns it from the store at once, and what it had decided is left for the next."""
+"""A lease has one holder at a time; a holder that lost it learns so from the store, and its successor finds what it decided."""
 
 from __future__ import annotations
 
 import pytest
 
 from headwater.persistence.backends.memory.memory_backend import MemoryBackend, MemoryStore
-from headwater.persistence.coordination.cas_rows import cas_row, change_row, next_row
+from headwater.persistence.coordination.cas_rows import SEND_TRIES_MAX, change_row
 from headwater.persistence.coordination.pointer_writes import touch_pointers, write_pointer
 from headwater.persistence.coordination.work_leases import HeldLease, WorkLeases
-from headwater.persistence.rows import SYSTEM_REALM, PointerRow
-from headwater.schemas.errors import MaintenanceSuperseded
-from tests.support.faults.faulty_backend import FaultyBackend, first, unknown
+from headwater.persistence.rows import PointerRow
+from headwater.schemas.errors import MaintenanceSuperseded, OutcomeUnknown
+from tests.support.faults.faulty_backend import FaultyBackend, first, unavailable, unknown
 from tests.support.faults.manual_clock import ManualClock
 
 REALM = "lake#0000000000000001"
@@ -67,22 +67,53 @@ def test_nothing_is_decided_under_a_lease_that_was_taken_over(backend: FaultyBac
 
 
 @pytest.mark.parametrize("landed", [True, False])
-def test_a_decision_whose_answer_was_lost_is_looked_up(backend: FaultyBackend, landed: bool) -> None:
+def test_a_decision_whose_outcome_was_unknown_is_looked_up_and_sent_again(backend: FaultyBackend, landed: bool) -> None:
     lease = taken(backend, "one")
     fault = backend.arm(unknown("update_mutable", landed=landed))
-    if landed:
-        lease.decide(b"done")
-    else:
-        with pytest.raises(MaintenanceSuperseded):
-            lease.decide(b"done")
+    lease.decide(b"done")
     assert fault.fired == 1
-    assert taken(backend, "two").memo == (b"done" if landed else b"")
+    assert taken(backend, "two").memo == b"done"
+
+
+@pytest.mark.parametrize("landed", [True, False])
+def test_a_decision_of_a_lost_lease_is_refused_though_its_outcome_was_unknown(backend: FaultyBackend, landed: bool) -> None:
+    lease = taken(backend, "one")
+    fault = backend.arm(unknown("update_mutable", landed=landed, then=lambda: taken(backend, "two").decide(b"of two")))
+    with pytest.raises(MaintenanceSuperseded):
+        lease.decide(b"of one")
+    assert fault.fired == 1
+    assert taken(backend, "three").memo == b"of two"
+
+
+def test_a_decision_whose_outcome_stays_unknown_ends_the_lease_and_keeps_its_memo(backend: FaultyBackend) -> None:
+    lease = taken(backend, "one")
+    fault = backend.arm(unknown("update_mutable", landed=True))
+    backend.arm(*(unavailable("read_mutable") for _ in range(SEND_TRIES_MAX)))
+    backend.arm(*(unavailable("update_mutable") for _ in range(SEND_TRIES_MAX - 1)))
+    with pytest.raises(OutcomeUnknown):
+        lease.decide(b"done")
+    backend.disarm()
+    lease.renew()
+    assert fault.fired == 1 and lease.is_lost()
+    assert taken(backend, "two").memo == b"done", "a renewal overwrote a decision that landed"
+
+
+def test_a_renewal_follows_an_earlier_one_whose_outcome_stayed_unknown(backend: FaultyBackend) -> None:
+    lease = taken(backend, "one")
+    fault = backend.arm(unknown("update_mutable", landed=True))
+    backend.arm(*(unavailable("read_mutable") for _ in range(SEND_TRIES_MAX)))
+    backend.arm(*(unavailable("update_mutable") for _ in range(SEND_TRIES_MAX - 1)))
+    with pytest.raises(OutcomeUnknown):
+        lease.renew()
+    backend.disarm()
+    lease.renew()
+    assert fault.fired == 1 and not lease.is_lost()
 
 
 # ── rows that are written under a right ─────────────────────────────────────────────────────────────────────
 
 
-def test_a_row_is_not_written_by_whoever_lost_the_right_between_reading_and_writing(backend: FaultyBackend) -> None:
+def test_a_row_is_not_written_by_a_process_that_lost_the_right_between_reading_and_writing(backend: FaultyBackend) -> None:
     clock, lease = ManualClock(), taken(backend, "one")
 
     def write(payload: bytes, held: HeldLease) -> bool:
@@ -116,13 +147,3 @@ def test_a_pointer_row_that_was_touched_takes_nothing_that_was_prepared_before(b
         write_pointer(backend, REALM, "main", before, lambda row: PointerRow(created_at=1, floor=5), lease.require, clock)
     row = backend.read_pointer(REALM, "main")
     assert fault.fired == 1 and row == PointerRow(created_at=1, seq=9, version=2)
-
-
-def test_of_two_writers_that_read_the_same_row_one_writes(backend: FaultyBackend) -> None:
-    row = next_row("run", "key", None, b"one", 1)
-    assert cas_row(backend, SYSTEM_REALM, None, row)
-    assert not cas_row(backend, SYSTEM_REALM, None, next_row("run", "key", None, b"two", 1))
-    assert cas_row(backend, SYSTEM_REALM, row, next_row("run", "key", row, b"three", 2))
-    assert not cas_row(backend, SYSTEM_REALM, row, next_row("run", "key", row, b"four", 2))
-    found = backend.read_mutable(SYSTEM_REALM, "run", "key")
-    assert found is not None and (found.payload, found.version, found.created_at) == (b"three", 2, 1)
