@@ -16,7 +16,7 @@ _OF_POINTER = ("ce_sequence", "ce_partitionkey", "ce_subject")
 
 MESSAGES: dict[RecordType, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     RecordType.CHANGE: (
-        "One log entry of one pointer, complete. Without a value it is a claim check: fetch ce_dataref, compare ce_datadigest.",
+        "One log entry of one pointer, in Avro, or in JSON by its content-type. Without a value: a claim check.",
         (*_ALWAYS, *_OF_POINTER, "ce_previousid", "ce_time", "ce_kind", "content-type"),
         ("ce_dataref", "ce_datadigest"),
     ),
@@ -35,6 +35,11 @@ MESSAGES: dict[RecordType, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         (*_ALWAYS, *_OF_POINTER, "ce_fromsequence", "ce_entryid"),
         (),
     ),
+    RecordType.MOVED: (
+        "The pointer's records go on in the topic that ce_topic names. It is the last record of the pointer here.",
+        (*_ALWAYS, *_OF_POINTER, "ce_topic"),
+        (),
+    ),
     RecordType.END: ("The last record of a generation in its partition.", _ALWAYS, ()),
     RecordType.PROGRESS: ("The newest published entry of a pointer: its head.", ("ce_type", "content-type"), ()),
 }
@@ -48,12 +53,16 @@ def asyncapi_document() -> dict[str, Any]:
         "defaultContentType": AVRO,
         "channels": {
             "commits": _channel("headwater.{realm}.commits", "Every Change, keyed by pointer, in order.", _COMMITS),
+            "access": _channel(
+                "headwater.{realm}.access", "Changes of principals, roles, grants and policies, if kept apart.", _COMMITS
+            ),
             "progress": _channel(
                 "headwater.{realm}.progress", "Compacted: the newest published entry of a pointer.", _PROGRESS
             ),
         },
         "operations": {
             "readChanges": _reading("commits", _COMMITS),
+            "readAccessChanges": _reading("access", _COMMITS),
             "readHeads": _reading("progress", _PROGRESS),
         },
         "components": {"messages": {_name(type): _message(type) for type in MESSAGES}},
@@ -64,7 +73,7 @@ _ABOUT = (
     "Read with isolation.level=read_committed. The partition of a pointer is the first eight bytes of SHA-256 of its name, "
     "big-endian, modulo the number of partitions. Gaps are found by ce_sequence, which is dense per pointer, never by offsets."
 )
-_COMMITS = (RecordType.CHANGE, RecordType.BASELINE, RecordType.TRUNCATED, RecordType.PURGED, RecordType.END)
+_COMMITS = (RecordType.CHANGE, RecordType.BASELINE, RecordType.TRUNCATED, RecordType.PURGED, RecordType.MOVED, RecordType.END)
 _PROGRESS = (RecordType.PROGRESS,)
 
 

@@ -23,6 +23,7 @@ EMPTY = hashlib.sha256(b"empty").digest()
 """The commit id of the empty state: there is no object behind it."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+ID_DIGITS = 64
 _HEX_ID = re.compile(r"[0-9a-f]{64}")
 _HEX_OBJECT_ID = re.compile(r"[0-9a-f]{16}")
 _CONTENT_ID = re.compile(r"[0-9a-f-]*")

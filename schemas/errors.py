@@ -4,10 +4,12 @@ HeadwaterError
 ├── InvalidInput              400  what was asked cannot be meant: names the field and the remedy
 │   ├── InvalidStoreUrl
 │   ├── InvalidName
+│   ├── KafkaRefused              brokers do not let this client in: TLS, SASL
 │   ├── IdOutOfRange
 │   ├── AddressForbidden              a webhook to a private, loopback or link-local address
 │   ├── LocationForbidden             a file that would lie outside of its catalog's warehouse
 │   ├── MalformedMetadata             a table's or view's metadata, or an update of it, contradicts itself
+│   │   └── MalformedViewVersion      a version of a view without a query, or with two in one dialect
 │   ├── ExportDamaged                 an exported file is cut off, altered, or none at all
 │   ├── ExportVersionMismatch          an exported file of a format that this version does not read
 │   ├── Unsupported           406  known and well-formed, but not done here
@@ -25,6 +27,7 @@ HeadwaterError
 │   ├── TableNotFound
 │   ├── ViewNotFound
 │   ├── ContentNotFound               nothing stands at that key
+│   ├── FileMissing                   a file that metadata or a caller names is not on storage
 │   ├── RecordNotFound                no such realm, catalog, principal, role or grant
 │   ├── SubscriptionNotFound
 │   ├── RouteNotFound                 the server has no such path
@@ -56,7 +59,8 @@ HeadwaterError
 │   ├── StoreNotCreated
 │   ├── StoreVersionMismatch
 │   ├── StoreAccessDenied
-│   └── StoreNotDurable
+│   ├── StoreNotDurable
+│   └── StorageDenied         502  the storage of files refuses our credentials
 ├── CursorGone                410  the feed cannot go on from there; says what is oldest and newest
 │   ├── CursorExpired                 the history behind the cursor was cut
 │   └── CursorReset                   the cursor is not of this pointer's history
@@ -112,7 +116,7 @@ Fact = str | int | float | bool | None | list["Fact"] | dict[str, "Fact"]
 
 
 class HeadwaterError(Exception):
-    """The one base: a stable `code`, whether trying again can help, the status of each door, and typed facts."""
+    """The one base: a stable `code`, whether trying again can help, the status of each API, and typed facts."""
 
     code: ClassVar[str] = "INTERNAL"
     retriable: ClassVar[bool] = False
@@ -131,6 +135,17 @@ class HeadwaterError(Exception):
         where = f"{self.field}: " if self.field else ""
         what_to_do = f" {self.remedy}" if self.remedy else ""
         return f"{where}{self.message}{what_to_do}"
+
+
+def errors_by_code() -> dict[str, type[HeadwaterError]]:
+    """Every class of the tree, also those that plug-ins have added; the base wins where a subclass keeps its code."""
+    found: dict[str, type[HeadwaterError]] = {}
+    waiting = [HeadwaterError]
+    while waiting:
+        kind = waiting.pop()
+        found.setdefault(kind.code, kind)
+        waiting += kind.__subclasses__()
+    return found
 
 
 # ── What the caller can mend ────────────────────────────────────────────────────────────────────────────────
@@ -179,6 +194,10 @@ class ExportVersionMismatch(InvalidInput):
 
 class MalformedMetadata(InvalidInput):
     code = "MALFORMED_METADATA"
+
+
+class MalformedViewVersion(MalformedMetadata):
+    code = "MALFORMED_VIEW_VERSION"
 
 
 class Unsupported(InvalidInput):
@@ -295,6 +314,12 @@ class ContentNotFound(NotFound):
     """`facts["key"]` lists the elements of the key."""
 
     code = "CONTENT_NOT_FOUND"
+
+
+class FileMissing(NotFound):
+    """`facts["location"]` is the file."""
+
+    code = "FILE_MISSING"
 
 
 class ObjectNotFound(NotFound):
@@ -451,6 +476,12 @@ class StoreNotDurable(StoreRefused):
     code = "STORE_NOT_DURABLE"
 
 
+class StorageDenied(StoreRefused):
+    code = "STORAGE_DENIED"
+    http_status = 502
+    grpc_status = "FAILED_PRECONDITION"
+
+
 class NotServing(HeadwaterError):
     code = "NOT_SERVING"
     retriable = True
@@ -488,6 +519,12 @@ class KafkaUnavailable(HeadwaterError):
     retriable = True
     http_status = 503
     grpc_status = "UNAVAILABLE"
+
+
+class KafkaRefused(InvalidInput):
+    """Brokers or a token endpoint do not let this client in: by TLS, SASL or a setting that it cannot honour."""
+
+    code = "KAFKA_REFUSED"
 
 
 class PublisherStopped(HeadwaterError):

@@ -20,6 +20,7 @@ EXTRA_OF_PACKAGE = {
     "httpx": "client",
     "jwt": "service",
     "numpy": "spark",
+    "obstore": "files",
     "opentelemetry": "otel",
     "prometheus_client": "metrics",
     "psycopg": "postgres",
@@ -27,6 +28,7 @@ EXTRA_OF_PACKAGE = {
     "pydantic": "service",
     "pyiceberg": "service",
     "pyspark": "spark",
+    "standardwebhooks": "client",
     "starlette": "service",
 }
 """Import name → the smallest extra of pyproject.toml that installs it."""

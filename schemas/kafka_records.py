@@ -1,8 +1,8 @@
 """Decodes the headers and value of a Kafka record into a typed record of the feed, and frames Avro values.
 
-Headers are CloudEvents 1.0 in binary mode. A Change is Avro: in the single-object encoding (C3 01, fingerprint) without a
-schema registry, in Confluent's wire format (00, schema id) with one. Records that are no Change have no value: all is in the
-headers.
+Headers are CloudEvents 1.0 in binary mode. A Change is either JSON, as the feed shows it over HTTP, or Avro: in the
+single-object encoding (C3 01, fingerprint) without a schema registry, in Confluent's wire format (00, schema id) with one. The
+first byte tells which, so a topic may hold all of them. Records that are no Change have no value: all is in the headers.
 """
 
 from __future__ import annotations
@@ -19,10 +19,15 @@ import msgspec
 from headwater.schemas.avro.avro_codec import CHANGE_SCHEMA, from_avro, to_avro
 from headwater.schemas.change import Change
 from headwater.schemas.errors import ChainBroken
+from headwater.schemas.value_format import ValueFormat
 
 SINGLE_OBJECT_MAGIC = b"\xc3\x01"
 CONFLUENT_MAGIC = b"\x00"
-CONTENT_TYPE = b"application/avro"
+JSON_MAGIC = b"{"
+
+
+CONTENT_TYPES = {ValueFormat.AVRO: b"application/avro", ValueFormat.JSON: b"application/json"}
+_change_of_json = msgspec.json.Decoder(Change).decode
 
 _CANONICAL = fastavro.schema.to_parsing_canonical_form(CHANGE_SCHEMA)
 FINGERPRINT = bytes.fromhex(fastavro.schema.fingerprint(_CANONICAL, "CRC-64-AVRO"))
@@ -42,6 +47,8 @@ class RecordType(StrEnum):
     """Entries (from, sequence] were cut from the log before they were published."""
     PURGED = "io.headwater.purged"
     """The pointer is gone with its catalog: its log ended with this seq, and was published up to `from_seq`."""
+    MOVED = "io.headwater.moved"
+    """The pointer's records go on in another topic of the realm, whose layout was changed."""
     END = "io.headwater.end"
     """The last record of a generation in this partition."""
     PROGRESS = "io.headwater.progress"
@@ -85,6 +92,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     commit_id: str = ""
     kind: str = ""
     time: str = ""
+    topic: str = ""
+    """Where the pointer's records are; empty means the commits topic."""
 
 
 GENERATION_KEY = b"::generation::"
@@ -98,6 +107,10 @@ class GenerationEnd(msgspec.Struct, frozen=True, kw_only=True):
     """Up to which generation all have ended."""
     begins: int = 1
     """The newest generation that began anew. Records of earlier ones are not of the history that is published now."""
+    commits: str = ""
+    """Id of the commits topic that the next generation was to begin in."""
+    access: str = ""
+    """The same of the access topic; empty where it was to have none."""
 
 
 def sequence_text(seq: int) -> bytes:
@@ -139,9 +152,23 @@ def decode_change(value: bytes, schema_by_id: SchemaById | None = None) -> Chang
     if value.startswith(CONFLUENT_MAGIC):
         schema = None if schema_by_id is None else schema_by_id(int.from_bytes(value[1:5], "big"))
         return from_avro(value[5:], schema)
+    if value.startswith(JSON_MAGIC):
+        return change_of_json(value)
     raise ChainBroken(f"a Change is in no frame that is known: it begins with {value[:10].hex()}.")
 
 
+def change_of_json(value: bytes) -> Change:
+    """What this version does not know is left out."""
+    try:
+        return _change_of_json(value)
+    except msgspec.DecodeError as error:
+        raise ChainBroken(f"a Change in JSON cannot be read: {error}.") from error
+
+
 def digest_of(change: Change) -> str:
-    """What a claim check names, to be compared with what its reference gives."""
-    return f"sha256:{hashlib.sha256(to_avro(change)).hexdigest()}"
+    """What a claim check names, to be compared with what its reference gives: always of the Avro, whatever the format."""
+    return avro_digest(to_avro(change))
+
+
+def avro_digest(datum: bytes) -> str:
+    return f"sha256:{hashlib.sha256(datum).hexdigest()}"

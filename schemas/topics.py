@@ -12,6 +12,7 @@ import re
 
 _FOREIGN = re.compile(r"[^A-Za-z0-9._-]")
 """What Kafka's alphabet for topics lacks: of a realm instance, the sign before its creation id."""
+_OF_TABLES = re.compile(r"catalogs|immediate-tasks|cat/\d+/(?:heads|tags)/.+", re.DOTALL)
 
 
 def topic_stem(realm: str) -> str:
@@ -25,6 +26,16 @@ def commits_topic(realm: str) -> str:
     return f"{topic_stem(realm)}.commits"
 
 
+def access_topic(realm: str) -> str:
+    """Changes of principals, roles, grants and policies, where a realm keeps them apart from those of its tables."""
+    return f"{topic_stem(realm)}.access"
+
+
+def is_access_pointer(pointer: str) -> bool:
+    """⚠ Every pointer that is not known to hold catalogs, tasks, branches or tags: what a later version adds is kept apart."""
+    return _OF_TABLES.fullmatch(pointer) is None
+
+
 def progress_topic(realm: str) -> str:
     """The newest published entry of every pointer, compacted: the heads."""
     return f"{topic_stem(realm)}.progress"
@@ -36,7 +47,7 @@ def tables_topic(realm: str) -> str:
 
 
 def transactional_id(realm: str, generation: int, shard: int) -> str:
-    """Stable per realm instance, generation and shard: whoever takes it shuts out who had it before."""
+    """Stable per realm instance, generation and shard: taking it fences off the previous holder."""
     return f"{topic_stem(realm)}.{generation}.{shard}"
 
 

@@ -24,7 +24,7 @@ Convert = Callable[[Any], Any]
 def to_avro(change: Change) -> bytes:
     """The bare datum; framing (registry, single-object) is the transport's."""
     buffer = io.BytesIO()
-    fastavro.schemaless_writer(buffer, _PARSED, _lower_change(change))
+    fastavro.schemaless_writer(buffer, _PARSED, avro_record(change))
     return buffer.getvalue()
 
 
@@ -33,6 +33,12 @@ def from_avro(datum: bytes, writer_schema: dict[str, Any] | None = None) -> Chan
     writer = _PARSED if writer_schema is None else fastavro.parse_schema(writer_schema)
     decoded = fastavro.schemaless_reader(io.BytesIO(datum), writer, _PARSED)
     return msgspec.convert(_raise_change(decoded), Change)
+
+
+def avro_record(change: Change) -> dict[str, Any]:
+    """The record that Avro writes: values before and after are JSON text."""
+    record: dict[str, Any] = _lower_change(change)
+    return record
 
 
 def _converter(info: inspect.Type, *, lower: bool) -> Convert | None:

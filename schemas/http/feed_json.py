@@ -198,7 +198,7 @@ class SubscriptionPosition(msgspec.Struct, frozen=True, kw_only=True):
 class SubscriptionInfo(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     version: str
-    """Changes with every write; whoever acknowledges sends the one that was read."""
+    """Changes with every write; an acknowledgement sends the one that was read."""
     positions: dict[str, SubscriptionPosition]
     filter: FilterBody
     pin_seconds: int

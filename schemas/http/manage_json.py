@@ -146,11 +146,17 @@ class ReferenceBody(Body, frozen=True, kw_only=True):
     """branch or tag."""
     source: str | None = None
     """`name`, `name~n`, `name@commit`, a commit id …; the default branch, if left out."""
+    author: str | None = None
+    """Taken only where no token is asked for; else the author is the caller."""
+    message: str = ""
 
 
 class ReferenceTarget(Body, frozen=True, kw_only=True):
     target: str
     expected_head: str | None = None
+    author: str | None = None
+    """Taken only where no token is asked for; else the author is the caller."""
+    message: str = ""
 
 
 class ReferenceInfo(msgspec.Struct, frozen=True, kw_only=True):
