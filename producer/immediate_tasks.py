@@ -1,8 +1,8 @@
 """Tasks that must follow a commit soon, recorded in the pointer `immediate-tasks` from their intent to their end.
 
 ⚠ A commit moves one pointer, so a task and the commit that it follows cannot be written at once. The intent is written first,
-with the request id that the commit will carry; whoever finds it later asks the log whether that commit is there. A crash at any
-point leaves either an intent that came to nothing or a task that goes on, never a commit whose task is lost.
+with the request id that the commit will carry; a runner that finds it later asks the log whether that commit is there. A crash
+at any point leaves either an intent that came to nothing or a task that goes on, never a commit whose task is lost.
 """
 
 from __future__ import annotations

@@ -42,10 +42,6 @@ def branch_pointer(catalog_id: int, name: str) -> str:
     return reference_pointer(catalog_id, ReferenceType.BRANCH, name)
 
 
-def tag_pointer(catalog_id: int, name: str) -> str:
-    return reference_pointer(catalog_id, ReferenceType.TAG, name)
-
-
 def references_prefix(catalog_id: int, type: ReferenceType) -> str:
     """All pointers of the catalog's branches, or of its tags, begin with this."""
     return f"cat/{catalog_id}/{_FOLDERS[type]}/"

@@ -1,6 +1,6 @@
 """Random bytes of the operating system, drawn in advance.
 
-Drawing them one by one lets go of the interpreter's lock each time: on a server's event loop that hands it to a lane that is
+Drawing them one by one releases the interpreter's lock each time: on a server's event loop that hands it to a lane that is
 busy, and the loop waits for its turn. ⚠ A forked process must not repeat its parent's: the store is emptied in it.
 """
 

@@ -30,10 +30,15 @@ class Held(msgspec.Struct, frozen=True):
     def allows(self, right: Right, key: KeyPath = ()) -> bool:
         """At the key: held there or anywhere above it."""
         paths = self.paths.get(right)
-        return paths is not None and any(key[:levels] in paths for levels in range(len(key) + 1))
+        return paths is not None and is_held(paths, key)
 
     def allows_somewhere(self, right: Right) -> bool:
         return right in self.paths
+
+
+def is_held(paths: frozenset[KeyPath], key: KeyPath) -> bool:
+    """Whether the key is at or below one of the paths."""
+    return any(key[:levels] in paths for levels in range(len(key) + 1))
 
 
 NOTHING = Held()

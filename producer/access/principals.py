@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
+from headwater.persistence.clock import MICROS
+from headwater.persistence.coordination.cas_rows import delete_row
 from headwater.persistence.records.principal_records import (
     CLIENT_ID_BYTES,
     PRINCIPAL,
@@ -47,7 +49,6 @@ from headwater.schemas.errors import InvalidInput
 
 PAGE_MAX = 1_000
 OVERLAP_SECONDS_MAX = 30 * 24 * 3_600
-MICROS = 1_000_000
 UNREFERENCED_SECONDS = 3_600
 """How long a secret's row may wait for the record that names it."""
 
@@ -191,9 +192,9 @@ class Principals:
 
     def forget_unreferenced(self, *, older_than_seconds: int = UNREFERENCED_SECONDS) -> int:
         """Delete rows of secrets that no record names: what crashes between the row and its record, or after it, left."""
-        backend, realm = self._kernel.store.backend, self._kernel.realm
         before = self._now() - older_than_seconds * MICROS
-        rows = [row for page in self._pages() for row in page if row.created_at < before]
+        all_rows = self._kernel.store.backend.all_mutable(self._kernel.realm, SECRET_TYPE)
+        rows = [row for row in all_rows if row.created_at < before]
         state = self._state()  # behind the rows: what was old then and is not named now is named by nobody
         named = {
             secret_key(one.client_id, secret.id)
@@ -201,15 +202,7 @@ class Principals:
             for secret in one.secrets
         }
         gone = [row for row in rows if row.key not in named]
-        return sum(backend.delete_mutable(realm, row) for row in gone)
-
-    def _pages(self) -> Iterator[Sequence[MutableRow]]:
-        backend, after = self._kernel.store.backend, ""
-        while page := backend.list_mutable(self._kernel.realm, SECRET_TYPE, after=after, limit=PAGE_MAX):
-            yield page
-            after = page[-1].key
-            if len(page) < PAGE_MAX:
-                return
+        return sum(self._delete_row(row) for row in gone)
 
     def _keep_new(self, client_id: str, name: str, now: int) -> NewSecret:
         made = new_secret(client_id, name, now, self._cost, self._entropy)
@@ -222,7 +215,10 @@ class Principals:
         for secret_id in secret_ids:
             row = backend.read_mutable(realm, SECRET_TYPE, secret_key(client_id, secret_id))
             if row is not None:
-                backend.delete_mutable(realm, row)
+                self._delete_row(row)
+
+    def _delete_row(self, row: MutableRow) -> bool:
+        return delete_row(self._kernel.store.backend, self._kernel.realm, row, self._kernel.store.clock)
 
     # ── records ─────────────────────────────────────────────────────────────────────────────────────────────
 

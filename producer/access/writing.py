@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from headwater.persistence.log.committed_requests import RequestKey
+from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.records.records import Expect, Expectation, Record, RecordOperation, RecordsRequest, Unchanged
 from headwater.persistence.store import RealmKernel
 from headwater.producer.commits.commit_meta import CommitMeta, check_meta, check_request_id
@@ -64,15 +65,19 @@ def commit_records(
         request_id_is_callers=is_callers,
         fingerprint=fingerprint,
     )
-    answer = kernel.committer.commit(pointer, request)
-    logged = answer.logged
+    outcome = kernel.committer.commit(pointer, request)
+    return mutation_of(pointer, outcome.logged, head_seq=outcome.head_seq, replayed=outcome.replayed)
+
+
+def mutation_of(pointer: str, logged: LogRecord | None, *, head_seq: int = 0, replayed: bool) -> Mutation:
+    """From a commit's outcome, whichever way the commit was made."""
     return Mutation(
         pointer=pointer,
-        seq=answer.head_seq if logged is None else logged.entry.seq,
+        seq=head_seq if logged is None else logged.entry.seq,
         entry_id="" if logged is None else logged.entry_id.hex(),
         time=0 if logged is None else logged.entry.time,
-        changed=logged is not None or answer.replayed,
-        replayed=answer.replayed,
+        changed=logged is not None or replayed,
+        replayed=replayed,
     )
 
 

@@ -1,4 +1,4 @@
 """The catalogs of a realm.
 
-Read catalog_records, storage_claims, catalogs, catalog_updates.
+Read catalog_records, catalog_settings, storage_claims, catalogs, catalog_updates.
 """

@@ -14,7 +14,7 @@ from headwater.persistence.commit.draft import Draft, Plan
 from headwater.persistence.log.committed_requests import RequestKey
 from headwater.persistence.records.records import Expect, Expectation, PutRecord, Record, RecordsRequest, RecordType
 from headwater.producer.commits.commit_meta import CommitMeta, check_request_id
-from headwater.schemas.change import KeyPath, Value
+from headwater.schemas.change import KeyPath, Kind, Value
 from headwater.schemas.errors import CatalogExists
 
 CATALOG = RecordType("CATALOG", 1)
@@ -50,6 +50,9 @@ class Catalog(msgspec.Struct, frozen=True, kw_only=True):
 
 class BeginCatalog:
     """Takes the name and an id. Nothing to do where the same catalog was begun and not completed."""
+
+    kind = Kind.COMMIT
+    keys_to_read: tuple[bytes, ...] = ()
 
     def __init__(self, catalog: Catalog, meta: CommitMeta, request_id: str | RequestKey | None = None) -> None:
         self.request_id, self.request_id_is_callers, self.fingerprint = check_request_id(request_id)

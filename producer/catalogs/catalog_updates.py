@@ -10,8 +10,9 @@ from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.reading.request_lookup import find_request
 from headwater.persistence.records.records import Unchanged
 from headwater.persistence.store import RealmKernel
-from headwater.producer.access.writing import Mutation, WriteMeta, commit_records
+from headwater.producer.access.writing import Mutation, WriteMeta, Written, commit_records, mutation_of
 from headwater.producer.catalogs.catalog_records import Catalog, CatalogStatus, put_catalog
+from headwater.producer.catalogs.catalog_settings import check_settings
 from headwater.producer.catalogs.catalogs import STORAGE_ROOT_BYTES_MAX, CatalogRead, Catalogs
 from headwater.producer.catalogs.storage_claims import claim_storage_root
 from headwater.producer.commits.commit_meta import CommitMeta
@@ -27,12 +28,6 @@ from headwater.schemas.errors import CatalogNotEmpty, RecordChanged
 REFERENCES_PAGE = 1_000
 
 
-class CatalogWritten(msgspec.Struct, frozen=True, kw_only=True):
-    catalog: Catalog
-    version: str
-    mutation: Mutation
-
-
 def create_catalog(
     kernel: RealmKernel,
     name: str,
@@ -41,7 +36,7 @@ def create_catalog(
     default_branch: str = "main",
     properties: dict[str, str] | None = None,
     meta: WriteMeta,
-) -> CatalogWritten:
+) -> Written[CatalogRead]:
     """Asked for again under the same request id, it is the same catalog, completed if a crash has left it incomplete."""
     meta, catalogs = _with_id(meta), Catalogs(kernel)
     before = find_request(kernel, CATALOGS, meta.request_id)
@@ -56,9 +51,7 @@ def create_catalog(
         )
     read = catalogs.finish_create(name, meta=_commit_meta(meta))
     logged = before or find_request(kernel, CATALOGS, meta.request_id)
-    return CatalogWritten(
-        catalog=read.catalog, version=version_of(read), mutation=_mutation(logged, replayed=before is not None)
-    )
+    return Written(value=read, mutation=mutation_of(CATALOGS, logged, replayed=before is not None))
 
 
 def update_catalog(
@@ -69,13 +62,13 @@ def update_catalog(
     properties: dict[str, str] | None = None,
     version: str | None = None,
     meta: WriteMeta,
-) -> CatalogWritten:
+) -> Written[CatalogRead]:
     """What is left out stays. ⚠ The storage root of a catalog that holds something stays: its tables lie there."""
     meta, catalogs = _with_id(meta), Catalogs(kernel)
     read = catalogs.read(name)
     before = find_request(kernel, CATALOGS, meta.request_id)
     if before is not None:
-        return CatalogWritten(catalog=read.catalog, version=version_of(read), mutation=_mutation(before, replayed=True))
+        return Written(value=read, mutation=mutation_of(CATALOGS, before, replayed=True))
     _check_version(read, version)
     catalog = read.catalog
     if storage_root is not None and storage_root != catalog.storage_root:
@@ -85,11 +78,11 @@ def update_catalog(
         catalog = msgspec.structs.replace(catalog, storage_root=storage_root)
     if properties is not None:
         to_value(Namespace(properties), "properties")  # text to text, of a bounded size
+        check_settings(properties)
         catalog = msgspec.structs.replace(catalog, properties=properties)
     put = put_catalog(catalog, Unchanged(read.object_id))
     mutation = commit_records(kernel, CATALOGS, [put], meta, f"Update catalog {name}")
-    now = catalogs.read(name)
-    return CatalogWritten(catalog=now.catalog, version=version_of(now), mutation=mutation)
+    return Written(value=catalogs.read(name), mutation=mutation)
 
 
 def drop_catalog(
@@ -107,13 +100,13 @@ def drop_catalog(
     if before is not None:
         for dropped in _dropped_by(before):
             catalogs.finish_drop(dropped, meta=_commit_meta(meta))
-        return _mutation(before, replayed=True)
+        return mutation_of(CATALOGS, before, replayed=True)
     read = catalogs.read(name)
     _check_version(read, version)
     if require_empty:
         _require_empty(kernel, read.catalog, "catalog")
     catalogs.drop(name, purge=purge, meta=_commit_meta(meta), request_id=meta.request_id)
-    return _mutation(find_request(kernel, CATALOGS, meta.request_id), replayed=False)
+    return mutation_of(CATALOGS, find_request(kernel, CATALOGS, meta.request_id), replayed=False)
 
 
 def first_content(kernel: RealmKernel, catalog: Catalog) -> tuple[str, KeyPath] | None:
@@ -125,10 +118,6 @@ def first_content(kernel: RealmKernel, catalog: Catalog) -> tuple[str, KeyPath] 
         if page.entries:
             return reference.name, page.entries[0].key
     return None
-
-
-def version_of(read: CatalogRead) -> str:
-    return f"{read.object_id:x}"
 
 
 def _live(kernel: RealmKernel, catalog: Catalog) -> Iterator[Reference]:
@@ -154,7 +143,7 @@ def _require_empty(kernel: RealmKernel, catalog: Catalog, field: str) -> None:
 
 
 def _check_version(read: CatalogRead, version: str | None) -> None:
-    if version is not None and version != version_of(read):
+    if version is not None and version != read.version:
         raise RecordChanged(
             f"{read.catalog.name!r} was changed by another one meanwhile.", field="version", remedy="Read it again and retry."
         )
@@ -164,17 +153,6 @@ def _dropped_by(logged: LogRecord) -> Iterator[Catalog]:
     for operation in logged.entry.operations:
         if operation.after is not None and operation.after.get("status") == CatalogStatus.DROPPED:
             yield msgspec.convert(operation.after, Catalog)
-
-
-def _mutation(logged: LogRecord | None, *, replayed: bool) -> Mutation:
-    return Mutation(
-        pointer=CATALOGS,
-        seq=0 if logged is None else logged.entry.seq,
-        entry_id="" if logged is None else logged.entry_id.hex(),
-        time=0 if logged is None else logged.entry.time,
-        changed=logged is not None,
-        replayed=replayed,
-    )
 
 
 def _with_id(meta: WriteMeta) -> WriteMeta:

@@ -1,6 +1,6 @@
 """The catalogs of one realm: created with their default branch, looked up, listed, dropped.
 
-The record comes first and says CREATING until the default branch is there: whoever creates the catalog again after a crash
+The record comes first and says CREATING until the default branch is there: a second call to create it after a crash
 completes it. Dropping frees the name at once and marks the id as DROPPED; its pointers stay until they are purged.
 """
 
@@ -24,6 +24,7 @@ from headwater.producer.catalogs.catalog_records import (
     live_key,
     put_catalog,
 )
+from headwater.producer.catalogs.catalog_settings import check_settings
 from headwater.producer.catalogs.storage_claims import claim_storage_root
 from headwater.producer.commits.commit_meta import CommitMeta, check_meta, check_request_id
 from headwater.producer.content.content_types import Namespace, to_value
@@ -56,6 +57,10 @@ class CatalogRead(msgspec.Struct, frozen=True):
 
     catalog: Catalog
     object_id: int
+
+    @property
+    def version(self) -> str:
+        return f"{self.object_id:x}"
 
 
 class Catalogs:
@@ -110,6 +115,7 @@ class Catalogs:
         check_reference_name(default_branch, "default_branch")
         check_text(storage_root, "storage_root", STORAGE_ROOT_BYTES_MAX)
         to_value(Namespace(properties or {}), "properties")  # text to text, of a bounded size
+        check_settings(properties or {})
         claim_storage_root(self._kernel, storage_root)
         wanted = Catalog(
             name=name,
@@ -177,13 +183,8 @@ class Catalogs:
 
     def finish_drop(self, catalog: Catalog, *, meta: CommitMeta) -> int:
         """Delete the branches, tags, roles and grants that a dropped catalog still has; how many pointers there were."""
-        deleted, after = 0, ""
-        backend, prefix = self._kernel.store.backend, catalog_prefix(catalog.id)
-        while names := backend.list_names(self._kernel.realm, prefix=prefix, after=after, limit=PAGE_CATALOGS_MAX):
-            after = names[-1]
-            for pointer in names:
-                deleted += self._delete(pointer, CommitMeta(meta.author, f"Drop catalog {catalog.name}"))
-        return deleted
+        pointers = self._kernel.store.backend.all_names(self._kernel.realm, prefix=catalog_prefix(catalog.id))
+        return sum(self._delete(pointer, CommitMeta(meta.author, f"Drop catalog {catalog.name}")) for pointer in pointers)
 
     def _delete(self, pointer: str, meta: CommitMeta) -> bool:
         try:

@@ -13,7 +13,7 @@ from hashlib import sha256
 
 import msgspec
 
-from headwater.persistence.coordination.cas_rows import cas_row, next_row
+from headwater.persistence.coordination.cas_rows import cas_row, delete_row, next_row
 from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
 from headwater.persistence.realms.realms import Realms
 from headwater.persistence.rows import SYSTEM_REALM, MutableRow
@@ -21,7 +21,6 @@ from headwater.persistence.store import RealmKernel
 from headwater.schemas.errors import LocationForbidden
 
 CLAIM_TYPE = "storage-root"
-PAGE_CLAIMS = 500
 _SCHEMES = {"s3a": "s3", "s3n": "s3", "abfss": "abfs", "wasb": "abfs", "wasbs": "abfs"}
 
 
@@ -45,9 +44,9 @@ def claim_storage_root(kernel: RealmKernel, root: str) -> None:
     row = backend.read_mutable(SYSTEM_REALM, CLAIM_TYPE, key)
     if row is None:
         row = next_row(CLAIM_TYPE, key, None, msgspec.msgpack.encode(mine), clock.now_micros())
-        cas_row(backend, SYSTEM_REALM, None, row)
+        cas_row(backend, SYSTEM_REALM, None, row, clock)
     if any(_overlap(mine, other) for other in _others(kernel)):
-        backend.delete_mutable(SYSTEM_REALM, row)
+        delete_row(backend, SYSTEM_REALM, row, clock)
         raise LocationForbidden(
             f"{root[:200]!r} belongs to another realm.", field="storage_root", remedy="Choose a place that no other realm uses."
         )
@@ -69,10 +68,7 @@ def _living(kernel: RealmKernel) -> Iterator[str]:
 
 
 def _claims(kernel: RealmKernel) -> Iterator[StorageClaim]:
-    after = ""
-    while page := kernel.store.backend.list_mutable(SYSTEM_REALM, CLAIM_TYPE, after=after, limit=PAGE_CLAIMS):
-        yield from map(_claim_of, page)
-        after = page[-1].key
+    return map(_claim_of, kernel.store.backend.all_mutable(SYSTEM_REALM, CLAIM_TYPE))
 
 
 def _claim_of(row: MutableRow) -> StorageClaim:

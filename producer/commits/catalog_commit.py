@@ -13,6 +13,7 @@ import msgspec
 
 from headwater.persistence.commit.draft import Draft, Plan
 from headwater.persistence.commit.lane import CommitOutcome
+from headwater.persistence.handover.declared_requests import DECLARED_REQUESTS, DeclaredRequest
 from headwater.persistence.index import Index, decode_key, encode_key
 from headwater.persistence.log.committed_requests import RequestKey
 from headwater.persistence.log.log_entry import LogRecord, change_of
@@ -30,7 +31,14 @@ from headwater.producer.commits.conflicts import (
     removed_keys,
     unexpected_hash,
 )
-from headwater.producer.commits.operations import CatalogOperation, PreparedOperations, operations_fingerprint, prepare
+from headwater.producer.commits.operations import (
+    CatalogOperation,
+    Prepared,
+    PreparedOperations,
+    encoded_keys,
+    operations_fingerprint,
+    prepare,
+)
 from headwater.producer.history.lineage import Lineage
 from headwater.producer.pointer_names import ReferenceType, parse_reference_pointer
 from headwater.schemas.change import COMMITTING_KINDS, Change, KeyPath, Kind, Op
@@ -59,8 +67,23 @@ class CommitResult(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return self.told if self.logged is None else change_of(self.logged, self.realm)
 
 
+class DeclaredCommit(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A commit as plain data, for another worker."""
+
+    request_id: str
+    request_id_is_callers: bool
+    fingerprint: bytes
+    operations: tuple[Prepared, ...]
+    meta: CommitMeta
+    expected_head: bytes | None
+    base_commit: bytes | None
+    skip_equal_puts: bool
+
+
 class CatalogCommit:
     """One commit to one branch. Everything that needs no head is checked when it is made."""
+
+    kind = Kind.COMMIT
 
     def __init__(
         self,
@@ -85,6 +108,33 @@ class CatalogCommit:
             _refuse_empty_reads(self._prepared)
         if isinstance(request_id, str):
             self.fingerprint = operations_fingerprint(self._prepared, meta.message)
+
+    def declare(self) -> DeclaredCommit:
+        return DeclaredCommit(
+            self.request_id,
+            self.request_id_is_callers,
+            self.fingerprint,
+            self._prepared.operations,
+            self._meta,
+            self._expected_head,
+            self._base_commit,
+            self._skip_equal_puts,
+        )
+
+    @classmethod
+    def of(cls, kernel: RealmKernel, declared: DeclaredCommit) -> CatalogCommit:
+        expected, base = declared.expected_head, declared.base_commit
+        made = cls(
+            kernel,
+            PreparedOperations(declared.operations, encoded_keys(declared.operations)),
+            declared.meta,
+            expected_head=None if expected is None else expected.hex(),
+            base_commit=None if base is None else base.hex(),
+            skip_equal_puts=declared.skip_equal_puts,
+        )
+        made.request_id, made.request_id_is_callers = declared.request_id, declared.request_id_is_callers
+        made.fingerprint = declared.fingerprint
+        return made
 
     @property
     def keys_to_read(self) -> Iterable[bytes]:
@@ -133,6 +183,9 @@ class CatalogCommit:
         if self._base is None:
             self._base = {} if base == EMPTY else _state_facts(self._kernel, base, self._prepared)
         return self._base
+
+
+DECLARED_REQUESTS.register(CatalogCommit, DeclaredRequest("commit", DeclaredCommit, CatalogCommit.declare, CatalogCommit.of))
 
 
 # ── what a plan reads ───────────────────────────────────────────────────────────────────────────────────────

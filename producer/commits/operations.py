@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -98,8 +98,8 @@ class PreparedOperations(msgspec.Struct, frozen=True, gc=False):
 
 
 def operations_fingerprint(prepared: PreparedOperations, message: str) -> bytes:
-    """What a commit asks for, whoever prepares it: the same commit sent again has the same one. Content ids that were chosen
-    here are no part of it."""
+    """What a commit asks for, no matter who prepares it: the same commit sent again has the same one. Content ids that were
+    chosen here are no part of it."""
     asked = [
         (one.op, one.key, one.from_key, one.content, one.content_id if one.content_id_is_callers else b"")
         for one in prepared.operations
@@ -129,6 +129,12 @@ def prepare(operations: Sequence[CatalogOperation], new_content_id: NewContentId
             encoded[key] = raw
         prepared.append(one)
     return PreparedOperations(tuple(prepared), encoded)
+
+
+def encoded_keys(operations: Iterable[Prepared]) -> dict[KeyPath, bytes]:
+    """Of operations that were prepared before."""
+    keys = (key for one in operations for key in (one.key, one.from_key) if key is not None)
+    return {key: encode_key(key) for key in keys}
 
 
 def _prepare(operation: CatalogOperation, field: str, new_content_id: NewContentId) -> Prepared:

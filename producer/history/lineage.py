@@ -140,7 +140,7 @@ class Lineage:
     # ── steps ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def stretches(self, logged: LogRecord, *, cut_ok: bool = False) -> Iterator[AncestorRange]:
-        """From the newest to the one that began empty. Behind a cut there is nothing to go on from: whoever may not stop
+        """From the newest to the one that began empty. Behind a cut there is nothing to go on from: a caller that may not stop
         there looks at `is_cut`."""
         newest: LogRecord | None = logged
         for _ in range(HOPS_MAX):

@@ -22,7 +22,6 @@ from headwater.schemas.entry_ids import object_id_of
 PAGE_ENTRIES_MAX = 1_000
 ENTRIES_SCANNED_MAX = 10_000
 """For one page that filters."""
-_NAMES_AT_ONCE = 1_000
 
 
 class ReferenceLogPosition(msgspec.Struct, frozen=True, array_like=True, order=True):
@@ -78,10 +77,8 @@ class ReferenceLog:
                 yield _position(logged), logged
 
     def _heads(self) -> Iterator[tuple[LogRecord, PointerRow]]:
-        after, prefix = "", catalog_prefix(self._catalog_id)
         backend, realm = self._kernel.store.backend, self._kernel.realm
-        while names := backend.list_names(realm, prefix=prefix, after=after, limit=_NAMES_AT_ONCE):
-            after = names[-1]
+        for names in backend.name_pages(realm, prefix=catalog_prefix(self._catalog_id)):
             references = [name for name in names if parse_reference_pointer(name) is not None]
             rows = [row for row in backend.read_pointers(realm, references).values() if row.head]
             self._kernel.objects.fetch_many(ENTRY, [object_id_of(row.head) for row in rows])

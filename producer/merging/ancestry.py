@@ -25,7 +25,7 @@ from headwater.schemas.change import Kind
 from headwater.schemas.errors import MergeBaseExpired, ObjectNotFound
 
 BROUGHT_SEGMENTS_MAX = 32
-"""A merge that brings more says so by None; whoever needs to know reads the source's history."""
+"""A merge that brings more says so by None; a caller that needs to know reads the source's history."""
 STEPS_FOR_BROUGHT_MAX = 128
 STEPS_AT_ONCE = 32
 REST_SECONDS = 0.000_05

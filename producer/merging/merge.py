@@ -7,11 +7,13 @@ thread that asks for the merge. The lane only looks whether that still holds, an
 from __future__ import annotations
 
 import threading
+from typing import Self
 
 import msgspec
 
 from headwater.persistence.commit.draft import Draft, Plan
 from headwater.persistence.commit.lane import CommitOutcome
+from headwater.persistence.handover.declared_requests import DECLARED_REQUESTS, DeclaredRequest
 from headwater.persistence.index import encode_key
 from headwater.persistence.log.committed_requests import RequestKey
 from headwater.persistence.log.log_entry import LogRecord, StoredSource, place_of
@@ -39,7 +41,7 @@ _TURNS = [threading.Lock() for _ in range(64)]
 
 def commit_merge(kernel: RealmKernel, pointer: str, request: MergeRequest) -> CommitOutcome:
     """One merge into a branch at a time in a process: several would not be faster under one interpreter, would have to be
-    prepared again behind each other, and commits would wait for all of them. Whoever has waited long goes on nevertheless."""
+    prepared again behind each other, and commits would wait for all of them. After a long wait a merge goes on nevertheless."""
     turn = _TURNS[hash((kernel.realm, pointer)) % len(_TURNS)]
     is_mine = turn.acquire(timeout=TURN_SECONDS_MAX)
     try:
@@ -65,6 +67,20 @@ class PreparedMerge(msgspec.Struct, frozen=True):
     target: LogRecord | None
     shared: SharedHistory
     changes: list[KeyChange]
+
+
+class DeclaredMerge(msgspec.Struct, frozen=True, array_like=True):
+    """A merge as plain data, with what was worked out for it: the lane of another worker looks whether that still holds."""
+
+    request_id: str
+    request_id_is_callers: bool
+    fingerprint: bytes
+    source: LogRecord
+    source_pointer: str
+    meta: CommitMeta
+    rules: MergeRules
+    expected_head: bytes | None
+    prepared: PreparedMerge | None
 
 
 class MergeRequest:
@@ -94,6 +110,35 @@ class MergeRequest:
         self.keys_to_read: list[bytes] = []
         """What the lane looks up in bulk for all that wait together."""
 
+    def declare(self) -> DeclaredMerge:
+        return DeclaredMerge(
+            self.request_id,
+            self.request_id_is_callers,
+            self.fingerprint,
+            self._source,
+            self._source_pointer,
+            self._meta,
+            self._rules,
+            self._expected_head,
+            self._prepared,
+        )
+
+    @classmethod
+    def of(cls, kernel: RealmKernel, declared: DeclaredMerge) -> Self:
+        made = cls(
+            kernel,
+            declared.source,
+            declared.source_pointer,
+            declared.meta,
+            rules=declared.rules,
+            expected_head=declared.expected_head,
+        )
+        made.request_id, made.request_id_is_callers = declared.request_id, declared.request_id_is_callers
+        made.fingerprint = declared.fingerprint
+        if declared.prepared is not None:
+            made._use(declared.prepared)
+        return made
+
     def prepare(self, pointer: str) -> None:
         """Work out beforehand what does not need the lane. ⚠ Nothing is refused here: only the lane has the newest head."""
         row = self._kernel.store.backend.read_pointer(self._kernel.realm, pointer)
@@ -102,12 +147,15 @@ class MergeRequest:
         walk = self._kernel.walk
         try:
             target = walk.header(row.head)
-            self._prepared = self._prepare(target, shared_history(walk, target, self._source))
+            self._use(self._prepare(target, shared_history(walk, target, self._source)))
         except (StoreUnavailable, OutcomeUnknown):
             raise
         except HeadwaterError:
             return
-        self.keys_to_read = [encode_key(change.key) for change in self._prepared.changes]
+
+    def _use(self, prepared: PreparedMerge) -> None:
+        self._prepared = prepared
+        self.keys_to_read = [encode_key(change.key) for change in prepared.changes]
 
     def plan(self, draft: Draft) -> Plan | None:
         preview = self.preview(draft)
@@ -151,3 +199,6 @@ class MergeRequest:
             raise MergeBaseExpired(
                 "the state that both sides share has been swept.", field="from", remedy="Copy the tables over by a commit."
             ) from gone
+
+
+DECLARED_REQUESTS.register(MergeRequest, DeclaredRequest("merge", DeclaredMerge, MergeRequest.declare, MergeRequest.of))

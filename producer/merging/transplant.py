@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Self
+
+import msgspec
 
 from headwater.persistence.commit.draft import Draft, Plan
+from headwater.persistence.handover.declared_requests import DECLARED_REQUESTS, DeclaredRequest
 from headwater.persistence.log.committed_requests import RequestKey
 from headwater.persistence.log.log_entry import Content, LogRecord, StoredOperation, StoredSource
+from headwater.persistence.store import RealmKernel
 from headwater.producer.commits.catalog_commit import require_branch
 from headwater.producer.commits.commit_meta import CommitMeta, check_meta, check_request_id
 from headwater.producer.merging.apply_changes import (
@@ -23,10 +28,23 @@ from headwater.schemas.errors import InvalidInput
 COMMITS_MAX = 10_000
 
 
+class DeclaredTransplant(msgspec.Struct, frozen=True, array_like=True):
+    """A transplant as plain data, for another worker."""
+
+    request_id: str
+    request_id_is_callers: bool
+    fingerprint: bytes
+    commits: list[LogRecord]
+    meta: CommitMeta
+    rules: MergeRules
+    expected_head: bytes | None
+
+
 class TransplantRequest:
     """Each commit keeps its author and message, unless the caller gives one message for all."""
 
     kind = Kind.TRANSPLANT
+    keys_to_read: tuple[bytes, ...] = ()
 
     def __init__(
         self,
@@ -42,6 +60,24 @@ class TransplantRequest:
         self._meta = check_meta(meta)
         self._rules = rules or MergeRules()
         self._expected_head = expected_head
+
+    def declare(self) -> DeclaredTransplant:
+        return DeclaredTransplant(
+            self.request_id,
+            self.request_id_is_callers,
+            self.fingerprint,
+            list(self._commits),
+            self._meta,
+            self._rules,
+            self._expected_head,
+        )
+
+    @classmethod
+    def of(cls, kernel: RealmKernel, declared: DeclaredTransplant) -> Self:
+        made = cls(declared.commits, declared.meta, rules=declared.rules, expected_head=declared.expected_head)
+        made.request_id, made.request_id_is_callers = declared.request_id, declared.request_id_is_callers
+        made.fingerprint = declared.fingerprint
+        return made
 
     def plan(self, draft: Draft) -> Iterator[Plan]:
         require_branch(draft)
@@ -78,6 +114,12 @@ class TransplantRequest:
             operations=brought.operations,
             source=StoredSource(commit.entry.pointer, commit.entry_id),
         )
+
+
+DECLARED_REQUESTS.register(
+    TransplantRequest,
+    DeclaredRequest("transplant", DeclaredTransplant, TransplantRequest.declare, TransplantRequest.of),
+)
 
 
 def check_commits(commits: Sequence[LogRecord]) -> Sequence[LogRecord]:

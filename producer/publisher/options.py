@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from headwater.schemas.value_format import ValueFormat
+
 
 class PublisherOptions(msgspec.Struct, frozen=True, kw_only=True):
     bootstrap: str
@@ -21,6 +23,9 @@ class PublisherOptions(msgspec.Struct, frozen=True, kw_only=True):
     topic_config: dict[str, str] = {}
     """Overrides of the commits topic's settings."""
 
+    access_topic: bool = False
+    """Whether realms that are published for the first time, or again, keep access records in a topic of their own."""
+
     # ── batches ─────────────────────────────────────────────────────────────────────────────────────────────
     batch_changes: int = 5_000
     batch_bytes: int = 16 * 1024 * 1024
@@ -29,6 +34,7 @@ class PublisherOptions(msgspec.Struct, frozen=True, kw_only=True):
     dataref_base: str = ""
     """What claim checks begin with, e.g. https://catalog.example.com; relative to the server without it."""
     registry_url: str = ""
+    value_format: ValueFormat = ValueFormat.AVRO
 
     # ── time ────────────────────────────────────────────────────────────────────────────────────────────────
     lease_seconds: float = 10.0

@@ -105,10 +105,4 @@ def shares(generation: Generation, seqs: Seqs) -> dict[tuple[str, int], Seqs]:
 
 
 def heads(store: Store, realm: str) -> Seqs:
-    seqs: Seqs = {}
-    after = ""
-    while names := store.backend.list_names(realm, after=after):
-        after = names[-1]
-        rows = store.backend.read_pointers(realm, names)
-        seqs |= {name: row.seq for name, row in rows.items() if row.head}
-    return seqs
+    return {name: row.seq for name, row in store.backend.all_pointers(realm) if row.head}

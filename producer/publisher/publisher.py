@@ -143,9 +143,11 @@ class Publisher:
 
     def _turn_over(self, keeper: LeaseRenewer, before: Generation, topics: RealmTopics) -> None:
         backend = self._store.backend
-        GenerationRollover(backend, self.leases, keeper, self._generations, self.reader, self._options, self._records).run(
-            before, topics
-        )
+        names = {topic.name for topic in topics.of_changes}
+        left = self._topics.still_there([topic for topic in before.topics.of_changes if topic.name not in names])
+        GenerationRollover(
+            backend, self.leases, keeper, self._generations, self._topics, self.reader, self._options, self._records
+        ).run(before, topics, left)
 
     # ── sharing ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -185,10 +187,7 @@ class Publisher:
         if self._keeper is not None:
             self._keeper.drop(shard.lease)
         del self._shards[key]
-        try:
-            self.leases.release(shard.lease)
-        except HeadwaterError as error:
-            _log.warning("a lease was not given back and will run out: %s", error)
+        self.leases.release(shard.lease)
 
     def _leave(self, realm: str) -> None:
         self.settlement.current.pop(realm, None)
@@ -243,6 +242,7 @@ class Publisher:
             generation.number,
             generation.topics,
             record_bytes_max=self._options.record_bytes_max,
+            value_format=self._options.value_format,
             schema_id=self._schema_id(generation.topics.commits.name),
             dataref_base=self._options.dataref_base,
         )

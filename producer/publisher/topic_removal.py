@@ -34,7 +34,7 @@ class PublishedTopics:
         """`InvalidInput` without brokers, `KafkaUnavailable` where they do not answer; only if one was published."""
         published = [instance for instance in instances if self._generations.read(instance) is not None]
         if published and not self._keep:
-            self._topics(published[0]).find(published)
+            self._topics(published[0]).find(dict.fromkeys(published, False))
 
     def remove(self, instance: str) -> None:
         if self._generations.read(instance) is None:

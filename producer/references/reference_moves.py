@@ -7,8 +7,12 @@ within the plan, so after the pointer's own row, and a fence that comes in betwe
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Self
+
+import msgspec
 
 from headwater.persistence.commit.draft import BaseState, Draft, Plan
+from headwater.persistence.handover.declared_requests import DECLARED_REQUESTS, DeclaredRequest
 from headwater.persistence.log.committed_requests import RequestKey
 from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.log.log_walk import has_entry
@@ -23,13 +27,36 @@ from headwater.schemas.entry_ids import EMPTY, parse_id
 from headwater.schemas.errors import ReferenceExists, ReferenceNotFound
 
 
+class DeclaredMove(msgspec.Struct, frozen=True, array_like=True):
+    """An assign or delete as plain data, for another worker. A create is always of a pointer that no worker holds yet."""
+
+    request_id: str
+    request_id_is_callers: bool
+    fingerprint: bytes
+    meta: CommitMeta
+    expected_head: bytes | None
+    target: LogRecord | None = None
+
+
 class ReferenceMove:
     """What all three have in common: who, why, once, and where the caller thinks the reference is."""
+
+    keys_to_read: tuple[bytes, ...] = ()
 
     def __init__(self, meta: CommitMeta, request_id: str | RequestKey | None, expected_head: str | None = None) -> None:
         self.request_id, self.request_id_is_callers, self.fingerprint = check_request_id(request_id)
         self._meta = check_meta(meta)
         self._expected_head = None if expected_head is None else parse_id(expected_head, field="expected_head")
+
+    def _declare(self, target: LogRecord | None = None) -> DeclaredMove:
+        return DeclaredMove(
+            self.request_id, self.request_id_is_callers, self.fingerprint, self._meta, self._expected_head, target
+        )
+
+    def _as_declared(self, declared: DeclaredMove) -> Self:
+        self.request_id, self.request_id_is_callers = declared.request_id, declared.request_id_is_callers
+        self.fingerprint, self._expected_head = declared.fingerprint, declared.expected_head
+        return self
 
     def _plan(self, kind: Kind, base: BaseState | None = None) -> Plan:
         meta = self._meta
@@ -86,6 +113,15 @@ class AssignReference(ReferenceMove):
         self._kernel = kernel
         self._target = target
 
+    def declare(self) -> DeclaredMove:
+        return self._declare(self._target)
+
+    @classmethod
+    def of(cls, kernel: RealmKernel, declared: DeclaredMove) -> AssignReference:
+        if declared.target is None:
+            raise ValueError("an assign has no target")
+        return cls(kernel, declared.target, declared.meta)._as_declared(declared)
+
     def plan(self, draft: Draft) -> Plan | None:
         require_live(draft)
         self._check_expected(draft)
@@ -102,10 +138,25 @@ class DeleteReference(ReferenceMove):
     ) -> None:
         super().__init__(meta, request_id, expected_head)
 
+    def declare(self) -> DeclaredMove:
+        return self._declare()
+
+    @classmethod
+    def of(cls, _: RealmKernel, declared: DeclaredMove) -> DeleteReference:
+        return cls(declared.meta)._as_declared(declared)
+
     def plan(self, draft: Draft) -> Plan | None:
         require_live(draft)
         self._check_expected(draft)
         return self._plan(Kind.DELETE)
+
+
+DECLARED_REQUESTS.register(
+    AssignReference, DeclaredRequest("assign", DeclaredMove, AssignReference.declare, AssignReference.of)
+)
+DECLARED_REQUESTS.register(
+    DeleteReference, DeclaredRequest("delete", DeclaredMove, DeleteReference.declare, DeleteReference.of)
+)
 
 
 def checked_base(kernel: RealmKernel, target: LogRecord) -> BaseState | None:

@@ -86,10 +86,11 @@ class References:
         while scanned < NAMES_SCANNED_MAX:
             names = self._kernel.store.backend.list_names(self._kernel.realm, prefix=prefix, after=after, limit=limit + 1)
             for reference in self._read(names):
+                if reference.deleted and not deleted:
+                    continue
                 if len(found) == limit:
                     return ReferencePage(found, found[-1].pointer)
-                if deleted or not reference.deleted:
-                    found.append(reference)
+                found.append(reference)
             if len(names) <= limit:
                 return ReferencePage(found, None)
             after, scanned = names[-1], scanned + len(names)

@@ -8,6 +8,7 @@ import msgspec
 
 from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock
+from headwater.persistence.coordination.cas_rows import change_row, delete_row
 from headwater.persistence.rows import SYSTEM_REALM, MutableRow
 from headwater.schemas.errors import HeadwaterError
 
@@ -33,39 +34,33 @@ class Alarms:
         self._clock = clock
 
     def sound(self, realm: str, shard: int, error: HeadwaterError) -> Alarm:
-        """Kept until it is cleared; the same alarm again only moves nothing."""
+        """Stored until it is cleared. Raising the same alarm again changes nothing."""
         now = self._clock.now_micros()
         facts = {name: str(value) for name, value in error.facts.items()}
         alarm = Alarm(realm=realm, shard=shard, code=error.code, message=str(error), raised_at=now, facts=facts)
         _log.error("%s shard %d has stopped: %s: %s", realm, shard, error.code, error)
-        before = self._backend.read_mutable(SYSTEM_REALM, ALARM_TYPE, _key(realm, shard))
-        row = MutableRow(
-            type=ALARM_TYPE,
-            key=_key(realm, shard),
-            version=before.version + 1 if before else 1,
-            created_at=before.created_at if before else now,
-            payload=msgspec.json.encode(alarm),
-        )
-        if before is None:
-            self._backend.insert_mutable(SYSTEM_REALM, row)
-        elif _alarm(before).message != alarm.message:
-            self._backend.update_mutable(SYSTEM_REALM, before, row)
+
+        def change(before: MutableRow | None) -> bytes | None:
+            is_known = before is not None and _alarm(before).message == alarm.message
+            return None if is_known else msgspec.json.encode(alarm)
+
+        change_row(self._backend, SYSTEM_REALM, ALARM_TYPE, _key(realm, shard), change, self._clock)
         return alarm
 
     def clear(self, realm: str, shard: int) -> None:
         row = self._backend.read_mutable(SYSTEM_REALM, ALARM_TYPE, _key(realm, shard))
         if row is not None:
-            self._backend.delete_mutable(SYSTEM_REALM, row)
+            delete_row(self._backend, SYSTEM_REALM, row, self._clock)
 
     def forget(self, prefix: str) -> None:
         """Those of a realm that is gone."""
-        for row in self._backend.list_mutable(SYSTEM_REALM, ALARM_TYPE, after=prefix):
+        for row in self._backend.all_mutable(SYSTEM_REALM, ALARM_TYPE, after=prefix):
             if not row.key.startswith(prefix):
                 return
-            self._backend.delete_mutable(SYSTEM_REALM, row)
+            delete_row(self._backend, SYSTEM_REALM, row, self._clock)
 
     def list(self) -> list[Alarm]:
-        return [_alarm(row) for row in self._backend.list_mutable(SYSTEM_REALM, ALARM_TYPE)]
+        return [_alarm(row) for row in self._backend.all_mutable(SYSTEM_REALM, ALARM_TYPE)]
 
 
 def _key(realm: str, shard: int) -> str:

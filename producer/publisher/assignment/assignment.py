@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from headwater.persistence.realms.realm_states import RealmStatus
 from headwater.persistence.realms.realms import Realms
+from headwater.persistence.rows import realm_name_of
 from headwater.persistence.store import Store
 from headwater.producer.publisher.assignment.alarms import Alarms
 from headwater.producer.publisher.assignment.generations import Generation, Generations
@@ -78,7 +79,8 @@ class PublishAssignment:
         unknown = [realm for realm in self.instances if realm not in self.current]
         if not unknown and time.monotonic() - self._checked_at < self._options.topic_check_seconds:
             return
-        found = self._topics.find(self.instances)
+        stored = {generation.realm: generation.apart for generation in self._generations.list()}
+        found = self._topics.find({realm: stored.get(realm, self._options.access_topic) for realm in self.instances})
         for realm in self.instances:
             self._try_to_settle(realm, found[realm], leave, turn_over)
         self._checked_at = time.monotonic()
@@ -103,9 +105,10 @@ class PublishAssignment:
 
     def _settle(self, realm: str, topics: RealmTopics | None, leave: Leave, turn_over: TurnOver) -> None:
         stored = self._generations.read(realm)
-        if topics is None:
+        apart = self._options.access_topic if stored is None else stored.apart
+        if topics is None or apart != (topics.access is not None):
             self._require_published(realm)
-            topics = self._topics.ensure(realm)
+            topics = self._topics.ensure(realm, apart=apart)
         if stored is None:
             self._topics.check(topics)
             stored = self._generations.first(realm, topics)
@@ -121,7 +124,7 @@ class PublishAssignment:
 
     def _require_published(self, realm: str) -> None:
         """⚠ A realm that was given up since we looked must not get back the topics that its purge has deleted."""
-        now = self._realms.get(realm.partition("#")[0])
+        now = self._realms.get(realm_name_of(realm))
         if now.instance != realm or now.status not in PUBLISHED:
             raise RealmNotActive(f"{realm} is {now.status} and is published no more.", field="realm", realm=realm)
 

@@ -9,7 +9,8 @@ store no longer has are then said to be gone, so that no reader keeps them.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -18,8 +19,9 @@ from headwater.producer.publisher.assignment.generations import Generation, Gene
 from headwater.producer.publisher.assignment.shard_leases import Lease, LeaseRenewer, Leases
 from headwater.producer.publisher.kafka.outgoing_records import KafkaRecord, Records
 from headwater.producer.publisher.kafka.progress import ProgressReader, Recovered, behind
-from headwater.producer.publisher.kafka.realm_topics import RealmTopics
+from headwater.producer.publisher.kafka.realm_topics import RealmTopics, Topic
 from headwater.producer.publisher.kafka.sender import Sender
+from headwater.producer.publisher.kafka.topics import Topics
 from headwater.producer.publisher.options import PublisherOptions
 from headwater.schemas.kafka_records import Progress
 from headwater.schemas.topics import partition_of, transactional_id
@@ -35,6 +37,13 @@ def shard_key(realm: str, shard: int) -> str:
     return f"{realm}/{shard:05d}"
 
 
+class _Layout(NamedTuple):
+    """Where the generation in force has published."""
+
+    topics: RealmTopics
+    left: Sequence[Topic]
+
+
 class GenerationRollover:
     def __init__(
         self,
@@ -42,6 +51,7 @@ class GenerationRollover:
         leases: Leases,
         keeper: LeaseRenewer,
         generations: Generations,
+        topics: Topics,
         reader: ProgressReader,
         options: PublisherOptions,
         make_records: MakeRecords,
@@ -50,12 +60,14 @@ class GenerationRollover:
         self._leases = leases
         self._keeper = keeper
         self._generations = generations
+        self._topics = topics
         self._reader = reader
         self._options = options
         self._make_records = make_records
 
-    def run(self, before: Generation, topics: RealmTopics) -> bool:
-        """False while another publisher still holds a shard: to be tried again."""
+    def run(self, before: Generation, topics: RealmTopics, left: Sequence[Topic] = ()) -> bool:
+        """False while another publisher still holds a shard: to be tried again. `left`: topics of the old layout that the new
+        one does not use, and that are still there."""
         held: list[Lease] = []
         senders: list[Sender] = []
         try:
@@ -68,15 +80,16 @@ class GenerationRollover:
             last = self._last(before, topics)
             for shard in range(last.shards):
                 senders.append(Sender(self._options, transactional_id(last.realm, last.number, shard)))
-            after = self._end(last, topics, senders[0])
+            after = self._end(last, topics, senders[0], _Layout(before.topics, left))
             done = all(self._leases.is_safe(lease) for lease in held) and self._generations.open(before, after)
             _log.info("%s: generation %d follows %d: %s", before.realm, after.number, before.number, done)
             return done
         finally:
             for sender in senders:
                 sender.discard()
-            for lease in held:
+            for lease in held:  # ⚠ all of them: one that is renewed and that no shard works under is never published again
                 self._keeper.drop(lease)
+            for lease in held:
                 self._leases.release(lease)
 
     def _last(self, before: Generation, topics: RealmTopics) -> Generation:
@@ -87,31 +100,37 @@ class GenerationRollover:
         newest = max(before.number, self._read(before, topics).newest)
         return msgspec.structs.replace(before, number=newest, topics=topics)
 
-    def _end(self, before: Generation, topics: RealmTopics, sender: Sender) -> Generation:
+    def _end(self, before: Generation, topics: RealmTopics, sender: Sender, old: _Layout) -> Generation:
         """Write what ends the old generation, unless a publisher has done so and died before it could say so in the store."""
         found = self._read(before, topics)
         begins = before.begins if before.carries_over(topics) else before.number + 1
-        after = Generation(realm=before.realm, number=before.number + 1, topics=topics, begins=begins)
+        after = Generation(realm=before.realm, number=before.number + 1, topics=topics, begins=begins, apart=before.apart)
         if found.ended >= before.number:
-            return msgspec.structs.replace(after, begins=found.begins)
+            return msgspec.structs.replace(after, begins=found.begins, topics=_begun_in(topics, found))
         if found.newest > before.number:
             raise behind(before.realm, found.newest, before.number)
         sender.begin()
-        sender.send(self._last_records(before, after, found.positions))
+        sender.send(self._last_records(before, after, found.positions, old))
         sender.flush()
+        self._topics.check_same(topics)  # ⚠ as for each batch: what ends a generation lies in its own topics, or nowhere
         sender.commit()
         return after
 
-    def _last_records(self, before: Generation, after: Generation, positions: dict[str, Progress]) -> list[KafkaRecord]:
+    def _last_records(
+        self, before: Generation, after: Generation, positions: dict[str, Progress], layout: _Layout
+    ) -> list[KafkaRecord]:
         old = self._make_records(msgspec.structs.replace(after, number=after.number - 1))
         new = self._make_records(after)
         records: list[KafkaRecord] = [new.ended(after.number - 1, after.begins)]
-        if before.topics.commits.id == after.topics.commits.id:
-            records += [old.end(partition) for partition in range(before.topics.commits.partitions)]
+        known = {topic.id: topic for topic in (*before.topics.of_changes, *layout.left)}
+        for topic in (*after.topics.of_changes, *layout.left):
+            if topic.id in known:
+                records += [old.end(partition, topic) for partition in range(known[topic.id].partitions)]
         if after.begins < after.number:
             for position in positions.values():
                 records += _carried(new, position, before)
         else:
+            records += _moved(new, positions, layout)
             records += self._lost(new, positions)
         return records
 
@@ -126,11 +145,33 @@ class GenerationRollover:
         """What all old shards have published together."""
         positions: dict[str, Progress] = {}
         ended = begins = newest = 0
+        next_commits = next_access = ""
         for shard in range(min(before.shards, topics.progress.partitions)):
             found = self._reader.read(before.realm, topics.progress.name, shard, before.number)
             positions |= found.positions
             ended, begins, newest = max(ended, found.ended), max(begins, found.begins), max(newest, found.newest)
-        return Recovered(positions, ended, begins, newest)
+            next_commits, next_access = next_commits or found.next_commits, next_access or found.next_access
+        return Recovered(positions, ended, begins, newest, next_commits, next_access)
+
+
+def _begun_in(topics: RealmTopics, found: Recovered) -> RealmTopics:
+    """⚠ A topic that was made again between the end of a generation and the store's word of it lacks what the next one begins
+    with. That generation is opened where it was to begin, does not fit, and is ended in its turn."""
+    if not found.next_commits:
+        return topics
+    access = None if topics.access is None else msgspec.structs.replace(topics.access, id=found.next_access)
+    return msgspec.structs.replace(
+        topics, commits=msgspec.structs.replace(topics.commits, id=found.next_commits), access=access
+    )
+
+
+def _moved(new: Records, positions: dict[str, Progress], layout: _Layout) -> list[KafkaRecord]:
+    """⚠ Readers of a topic that a pointer leaves are told: else they would take silence for a pointer at rest."""
+    there = {topic.name: topic for topic in (*new.topics.of_changes, *layout.left)}
+    leaving = ((pointer, layout.topics.of(pointer).name) for pointer in positions)
+    return [
+        new.moved(pointer, there[left]) for pointer, left in leaving if left in there and left != new.topics.of(pointer).name
+    ]
 
 
 def _carried(new: Records, position: Progress, before: Generation) -> list[KafkaRecord]:

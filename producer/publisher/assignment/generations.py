@@ -12,8 +12,9 @@ import msgspec
 
 from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock
+from headwater.persistence.coordination.cas_rows import cas_row, delete_row, next_row
 from headwater.persistence.rows import SYSTEM_REALM, MutableRow
-from headwater.producer.publisher.kafka.realm_topics import RealmTopics
+from headwater.producer.publisher.kafka.realm_topics import RealmTopics, Topic
 from headwater.schemas.errors import NotFound, StoreUnavailable
 
 GENERATION_TYPE = "publisher-generation"
@@ -27,24 +28,25 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
     """The newest generation that began anew: this one, or one that this one continues."""
     restart: bool = False
     """An operator asked for a new generation that begins at the oldest entries."""
+    apart: bool = False
+    """Whether access records go to a topic of their own. ⚠ Kept here, not read from a setting: publishers with other settings
+    would end each other's generations for ever."""
 
     @property
     def shards(self) -> int:
         return self.topics.progress.partitions
 
-    def partitions_of(self, shard: int) -> list[int]:
-        """Where the pointers of a shard go in the commits topic: both numbers come from one hash."""
-        partitions = self.topics.commits.partitions
-        together = math.gcd(partitions, self.shards)
-        return [partition for partition in range(partitions) if partition % together == shard % together]
+    def partitions_of(self, shard: int, topic: Topic) -> list[int]:
+        """Where the pointers of a shard go in a topic of Changes: both numbers come from one hash."""
+        together = math.gcd(topic.partitions, self.shards)
+        return [partition for partition in range(topic.partitions) if partition % together == shard % together]
 
     def fits(self, topics: RealmTopics) -> bool:
         return not self.restart and self.topics == topics
 
     def carries_over(self, topics: RealmTopics) -> bool:
         """Whether what was published stays readable: then the next generation goes on where this one ends."""
-        same = self.topics.commits.id == topics.commits.id and self.topics.progress.id == topics.progress.id
-        return same and not self.restart
+        return not self.restart and [topic.id for topic in self.topics.all] == [topic.id for topic in topics.all]
 
 
 class Generations:
@@ -61,12 +63,12 @@ class Generations:
         return 1 if found is None else found.begins
 
     def list(self) -> list[Generation]:
-        return [_generation(row) for row in self._backend.list_mutable(SYSTEM_REALM, GENERATION_TYPE)]
+        return [_generation(row) for row in self._backend.all_mutable(SYSTEM_REALM, GENERATION_TYPE)]
 
     def first(self, realm: str, topics: RealmTopics) -> Generation:
         """First contact; whoever else made it at the same time has made the one that counts."""
-        wanted = Generation(realm=realm, number=1, topics=topics)
-        self._backend.insert_mutable(SYSTEM_REALM, self._row(None, wanted))
+        wanted = Generation(realm=realm, number=1, topics=topics, apart=topics.access is not None)
+        self._write(None, wanted)
         found = self.read(realm)
         if found is None:
             raise StoreUnavailable(f"the first generation of {realm} was written and is not there.")
@@ -76,33 +78,30 @@ class Generations:
         """Behind the old one, if it is still the one in force."""
         return self._replace(before, after)
 
-    def restart(self, realm: str) -> Generation:
-        """Ask for a new generation: after a restored backup there is no other way on."""
+    def restart(self, realm: str, *, apart: bool | None = None) -> Generation:
+        """Ask for a new generation: after a restored backup there is no other way on. With `apart` its layout changes too."""
         found = self.read(realm)
         if found is None:
             raise NotFound(f"{realm} was never published.", field="realm", remedy="`headwater publish` begins with it.")
-        self._replace(found, msgspec.structs.replace(found, restart=True))
+        layout = found.apart if apart is None else apart
+        self._replace(found, msgspec.structs.replace(found, restart=True, apart=layout))
         return found
 
     def forget(self, realm: str) -> None:
         row = self._backend.read_mutable(SYSTEM_REALM, GENERATION_TYPE, realm)
         if row is not None:
-            self._backend.delete_mutable(SYSTEM_REALM, row)
+            delete_row(self._backend, SYSTEM_REALM, row, self._clock)
 
     def _replace(self, before: Generation, after: Generation) -> bool:
         row = self._backend.read_mutable(SYSTEM_REALM, GENERATION_TYPE, before.realm)
         if row is None or _generation(row) != before:
             return False
-        return self._backend.update_mutable(SYSTEM_REALM, row, self._row(row, after))
+        return self._write(row, after)
 
-    def _row(self, before: MutableRow | None, generation: Generation) -> MutableRow:
-        return MutableRow(
-            type=GENERATION_TYPE,
-            key=generation.realm,
-            version=before.version + 1 if before else 1,
-            created_at=before.created_at if before else self._clock.now_micros(),
-            payload=msgspec.json.encode(generation),
-        )
+    def _write(self, before: MutableRow | None, generation: Generation) -> bool:
+        payload = msgspec.json.encode(generation)
+        row = next_row(GENERATION_TYPE, generation.realm, before, payload, self._clock.now_micros())
+        return cas_row(self._backend, SYSTEM_REALM, before, row, self._clock)
 
 
 def read_generation(backend: Backend, realm: str) -> Generation | None:

@@ -14,28 +14,22 @@ import time
 import uuid
 from collections.abc import Callable
 
-import msgspec
-
 from headwater.persistence.backend import Backend
-from headwater.persistence.clock import Clock
+from headwater.persistence.clock import MICROS, Clock
+from headwater.persistence.coordination.work_leases import LeaseRecord, WorkLeases, record_of
 from headwater.persistence.rows import SYSTEM_REALM, MutableRow
 from headwater.schemas.errors import HeadwaterError
 
 LEASE_TYPE = "publisher-lease"
 MEMBER_TYPE = "publisher"
 MEMBERS_MAX = 1_000
+FORGET_SECONDS = 60
+"""After its expiry the row of a dead publisher is deleted."""
 MARGIN_SHARE = 0.2
 """Of a lease's time is left alone at its end: a transaction is not committed there."""
 
 _log = logging.getLogger(__name__)
 Monotonic = Callable[[], float]
-
-
-class ShardLeaseRecord(msgspec.Struct, frozen=True, array_like=True):
-    holder: str
-    """Empty when it was released."""
-    host: str = ""
-    pid: int = 0
 
 
 class Lease:
@@ -59,70 +53,73 @@ class Leases:
         self._backend = backend
         self._clock = clock
         self._monotonic = monotonic
+        self._shards = WorkLeases(backend, clock, seconds, type=LEASE_TYPE)
+        self._members = WorkLeases(backend, clock, seconds, type=MEMBER_TYPE)
 
     # ── one shard ───────────────────────────────────────────────────────────────────────────────────────────
 
     def acquire(self, key: str) -> Lease | None:
         """None while another one holds it, or wins it now."""
-        row = self._backend.read_mutable(SYSTEM_REALM, LEASE_TYPE, key)
+        row = self._shards.look(key).row
         if row is not None and not self._is_free(row):
             return None
         started = self._monotonic()
-        taken = self._row(LEASE_TYPE, key, row, self.holder)
-        if not self._write(row, taken):
-            return None
-        return Lease(key, taken, started + self.seconds)
+        taken = self._shards.row(key, self._record(), row)
+        return Lease(key, taken, started + self.seconds) if self._shards.put(row, taken) else None
 
     def renew(self, lease: Lease) -> bool:
-        """False, and lost for ever, if another one has it. An unanswered write leaves the lease as long as it was."""
+        """False, and lost for ever, if another process has it. A write whose outcome stays unknown leaves the lease as it was,
+        and is not sent again here: other leases wait for this thread."""
         with lease.lock:
             if lease.lost:
                 return False
             started = self._monotonic()
-            renewed = self._row(LEASE_TYPE, lease.key, lease.row, self.holder)
-            if self._write(lease.row, renewed) or self._is_there(renewed):
-                lease.row, lease.valid_until = renewed, started + self.seconds
-                return True
-            lease.lost = True
-            return False
+            renewed = self._shards.renew(lease.row, self._shards.row(lease.key, self._record(), lease.row), tries_max=1)
+            if renewed is None:
+                lease.lost = True
+                return False
+            lease.row, lease.valid_until = renewed, started + self.seconds
+            return True
 
     def release(self, lease: Lease) -> None:
+        """A row that cannot be written now runs out by itself."""
         with lease.lock:
             if lease.lost:
                 return
             lease.lost = True
-            now = self._clock.now_micros()
-            payload = msgspec.msgpack.encode(ShardLeaseRecord(""))
-            freed = msgspec.structs.replace(lease.row, version=lease.row.version + 1, expires_at=now, payload=payload)
-            self._write(lease.row, freed)
+            released = self._shards.row(lease.key, LeaseRecord(""), lease.row)
+            try:
+                self._shards.put(lease.row, released, tries_max=1)
+            except HeadwaterError as error:
+                _log.warning("a lease was not released and will run out: %s", error)
 
     def is_safe(self, lease: Lease) -> bool:
         return lease.is_safe(self._monotonic(), self.seconds)
 
     def expired_for(self, key: str) -> float:
         """Seconds since the shard had a holder; negative while it has one, infinite if it never had."""
-        row = self._backend.read_mutable(SYSTEM_REALM, LEASE_TYPE, key)
-        return float("inf") if row is None else (self._clock.now_micros() - row.expires_at) / 1_000_000
+        row = self._shards.look(key).row
+        return float("inf") if row is None else (self._clock.now_micros() - row.expires_at) / MICROS
 
     def forget(self, prefix: str) -> None:
         """Remove the free rows of a realm that is gone."""
-        for row in self._backend.list_mutable(SYSTEM_REALM, LEASE_TYPE, after=prefix):
+        for row in self._backend.all_mutable(SYSTEM_REALM, LEASE_TYPE, after=prefix):
             if not row.key.startswith(prefix):
                 return
             if self._is_free(row):
-                self._backend.delete_mutable(SYSTEM_REALM, row)
+                self._shards.delete(row)
 
     # ── publishers ──────────────────────────────────────────────────────────────────────────────────────────
 
     def announce(self) -> None:
         """Say that this publisher lives, for as long as a lease lasts."""
-        row = self._backend.read_mutable(SYSTEM_REALM, MEMBER_TYPE, self.holder)
-        self._write(row, self._row(MEMBER_TYPE, self.holder, row, self.holder))
+        row = self._members.look(self.holder).row
+        self._members.put(row, self._members.row(self.holder, self._record(), row), tries_max=1)
 
     def leave(self) -> None:
-        row = self._backend.read_mutable(SYSTEM_REALM, MEMBER_TYPE, self.holder)
+        row = self._members.look(self.holder).row
         if row is not None:
-            self._backend.delete_mutable(SYSTEM_REALM, row)
+            self._members.delete(row)
 
     def members(self) -> list[str]:
         """Of all live publishers, in one order for all; the rows of dead ones are removed some time later."""
@@ -130,36 +127,18 @@ class Leases:
         for row in self._backend.list_mutable(SYSTEM_REALM, MEMBER_TYPE, limit=MEMBERS_MAX):
             if row.expires_at > now:
                 live.append(row.key)
-            elif row.expires_at < now - 60_000_000:
-                self._backend.delete_mutable(SYSTEM_REALM, row)
+            elif row.expires_at < now - FORGET_SECONDS * MICROS:
+                self._members.delete(row)
         return sorted(live)
 
     # ── rows ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _row(self, type: str, key: str, before: MutableRow | None, holder: str) -> MutableRow:
-        now = self._clock.now_micros()
-        return MutableRow(
-            type=type,
-            key=key,
-            version=before.version + 1 if before else 1,
-            created_at=before.created_at if before else now,
-            expires_at=now + int(self.seconds * 1_000_000),
-            payload=msgspec.msgpack.encode(ShardLeaseRecord(holder, socket.gethostname(), os.getpid())),
-        )
+    def _record(self) -> LeaseRecord:
+        return LeaseRecord(self.holder, host=socket.gethostname(), pid=os.getpid())
 
     def _is_free(self, row: MutableRow) -> bool:
         """Also what is our own by the row but not in our hands: its answer never came."""
-        return row.expires_at <= self._clock.now_micros() or _holder(row) in ("", self.holder)
-
-    def _write(self, before: MutableRow | None, row: MutableRow) -> bool:
-        if before is None:
-            return self._backend.insert_mutable(SYSTEM_REALM, row)
-        return self._backend.update_mutable(SYSTEM_REALM, before, row)
-
-    def _is_there(self, row: MutableRow) -> bool:
-        """An earlier attempt without an answer may have landed: then the row is ours, with a version that we did not know."""
-        there = self._backend.read_mutable(SYSTEM_REALM, row.type, row.key)
-        return there is not None and _holder(there) == self.holder and self._write(there, _after(there, row))
+        return row.expires_at <= self._clock.now_micros() or record_of(row).holder in ("", self.holder)
 
 
 class LeaseRenewer:
@@ -200,11 +179,3 @@ class LeaseRenewer:
             step()
         except HeadwaterError as error:
             _log.warning("a lease could not be renewed: %s", error)
-
-
-def _holder(row: MutableRow) -> str:
-    return msgspec.msgpack.decode(row.payload, type=ShardLeaseRecord).holder
-
-
-def _after(there: MutableRow, row: MutableRow) -> MutableRow:
-    return msgspec.structs.replace(row, version=there.version + 1)

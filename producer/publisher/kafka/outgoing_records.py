@@ -1,30 +1,32 @@
-"""Makes Kafka records of Changes and positions: key, partition, CloudEvents headers and framed Avro."""
+"""Makes Kafka records of Changes and positions: key, partition, CloudEvents headers and the value in Avro or JSON."""
 
 from __future__ import annotations
 
-import hashlib
 from typing import NamedTuple
 from urllib.parse import quote
 
 import msgspec
 
-from headwater.persistence.log.log_entry import LogRecord
+from headwater.persistence.log.log_entry import LogRecord, change_of
+from headwater.persistence.rows import realm_name_of
 from headwater.producer.publisher.kafka.fast_avro import encode_entry
-from headwater.producer.publisher.kafka.realm_topics import RealmTopics
+from headwater.producer.publisher.kafka.realm_topics import RealmTopics, Topic
 from headwater.schemas.avro.avro_codec import to_avro
 from headwater.schemas.change import Change
 from headwater.schemas.kafka_records import (
     CONFLUENT_MAGIC,
-    CONTENT_TYPE,
+    CONTENT_TYPES,
     GENERATION_KEY,
     SINGLE_OBJECT_PREFIX,
     GenerationEnd,
     Headers,
     Progress,
     RecordType,
+    avro_digest,
     sequence_text,
 )
 from headwater.schemas.topics import partition_of
+from headwater.schemas.value_format import ValueFormat
 
 _json = msgspec.json.Encoder(order="deterministic").encode
 
@@ -57,15 +59,17 @@ class Records:
         topics: RealmTopics,
         *,
         record_bytes_max: int,
+        value_format: ValueFormat = ValueFormat.AVRO,
         schema_id: int | None = None,
         dataref_base: str = "",
     ) -> None:
         self.realm = realm
-        self._realm_name = realm.partition("#")[0]
+        self._realm_name = realm_name_of(realm)
         self.generation = generation
         self.topics = topics
         self._bytes_max = record_bytes_max
         self._dataref_base = dataref_base.rstrip("/")
+        self._is_json = value_format is ValueFormat.JSON
         self._prefix = SINGLE_OBJECT_PREFIX if schema_id is None else CONFLUENT_MAGIC + schema_id.to_bytes(4, "big")
         self._places: dict[str, RecordTarget] = {}
         self._always: Headers = [
@@ -76,21 +80,28 @@ class Records:
         self._of_changes: Headers = [
             *self._always,
             ("ce_type", RecordType.CHANGE.encode()),
-            ("content-type", CONTENT_TYPE),
+            ("content-type", CONTENT_TYPES[value_format]),
         ]
 
     def entry(self, logged: LogRecord) -> KafkaRecord:
-        """The Change of an entry, without building it."""
+        """The Change of an entry; in Avro without building it."""
+        if self._is_json:
+            return self.change(change_of(logged, self._realm_name), logged.entry.previous.hex())
         entry, encoded = logged.entry, encode_entry(logged, self._realm_name)
         previous = entry.previous.hex()
-        return self._of(entry.pointer, entry.seq, encoded.entry_id, previous, encoded.time, entry.kind.value, encoded.datum)
+        value = self._prefix + encoded.datum
+        record = self._of(entry.pointer, entry.seq, encoded.entry_id, previous, encoded.time, entry.kind.value, value)
+        return record if len(value) <= self._bytes_max else self._claim_check(record, entry.pointer, entry.seq, encoded.datum)
 
     def change(self, change: Change, previous_id: str = "") -> KafkaRecord:
-        datum = to_avro(change)
-        return self._of(change.pointer, change.seq, change.entry_id, previous_id, change.time, change.kind.value, datum)
+        value = _json(change) if self._is_json else self._prefix + to_avro(change)
+        record = self._of(change.pointer, change.seq, change.entry_id, previous_id, change.time, change.kind.value, value)
+        if len(value) > self._bytes_max:
+            record = self._claim_check(record, change.pointer, change.seq, to_avro(change))
+        return record
 
     def _of(
-        self, pointer: str, seq: int, entry_id: str | bytes, previous_id: str, time: str, kind: str, datum: bytes
+        self, pointer: str, seq: int, entry_id: str | bytes, previous_id: str, time: str, kind: str, value: bytes
     ) -> KafkaRecord:
         place = self._places.get(pointer) or self._place(pointer)
         headers: Headers = [
@@ -101,18 +112,18 @@ class Records:
             ("ce_kind", kind),
             *place.headers,
         ]
-        value: bytes | None = self._prefix + datum
-        if value is not None and len(value) > self._bytes_max:
-            digest = f"sha256:{hashlib.sha256(datum).hexdigest()}"
-            headers += [("ce_dataref", self._dataref(pointer, seq)), ("ce_datadigest", digest)]
-            value = None
         return KafkaRecord(place.topic, place.partition, place.key, value, headers)
+
+    def _claim_check(self, record: KafkaRecord, pointer: str, seq: int, datum: bytes) -> KafkaRecord:
+        claim: Headers = [("ce_dataref", self._dataref(pointer, seq)), ("ce_datadigest", avro_digest(datum))]
+        return record._replace(value=None, headers=[*record.headers, *claim])
 
     def _place(self, pointer: str) -> RecordTarget:
         """What all Changes of a pointer have in common."""
         key = pointer.encode()
         headers: Headers = [("ce_partitionkey", key), ("ce_subject", key), *self._of_changes]
-        place = RecordTarget(self.topics.commits.name, self._partition(pointer), key, headers)
+        topic = self.topics.of(pointer)
+        place = RecordTarget(topic.name, partition_of(pointer, topic.partitions), key, headers)
         if len(self._places) >= PLACES_MAX:
             self._places.clear()
         self._places[pointer] = place
@@ -139,10 +150,17 @@ class Records:
         extra: Headers = [("ce_fromsequence", sequence_text(from_seq)), ("ce_entryid", entry_id.encode())]
         return self._control(RecordType.PURGED, pointer, f"{self.generation}/{entry_id or 'empty'}", to_seq, extra)
 
-    def end(self, partition: int) -> KafkaRecord:
+    def moved(self, pointer: str, left: Topic) -> KafkaRecord:
+        """Tells readers of the topic that the pointer has left where it goes on."""
+        to = self.topics.of(pointer).name
+        extra: Headers = [("ce_topic", to.encode())]
+        return self._control(RecordType.MOVED, pointer, f"{self.generation}/{to}", 0, extra, left)
+
+    def end(self, partition: int, topic: Topic | None = None) -> KafkaRecord:
+        """In a partition of that topic; of the commits topic, if left out."""
         id = f"{RecordType.END}/{self.generation}/{partition}".encode()
         headers: Headers = [("ce_id", id), ("ce_type", RecordType.END.encode()), *self._always]
-        return KafkaRecord(self.topics.commits.name, partition, None, None, headers)
+        return KafkaRecord((topic or self.topics.commits).name, partition, None, None, headers)
 
     def progress(self, position: Progress) -> KafkaRecord:
         partition = partition_of(position.pointer, self.topics.progress.partitions)
@@ -151,7 +169,14 @@ class Records:
 
     def position(self, pointer: str, seq: int, entry_id: str) -> Progress:
         """Where nothing more is known of an entry than its id."""
-        return Progress(realm=self.realm, pointer=pointer, generation=self.generation, seq=seq, entry_id=entry_id)
+        return Progress(
+            realm=self.realm,
+            pointer=pointer,
+            generation=self.generation,
+            seq=seq,
+            entry_id=entry_id,
+            topic=self.topics.of(pointer).name,
+        )
 
     def position_of(self, change: Change) -> Progress:
         return Progress(
@@ -163,6 +188,7 @@ class Records:
             commit_id=change.commit_id,
             kind=change.kind,
             time=change.time,
+            topic=self.topics.of(change.pointer).name,
         )
 
     def gone(self, pointer: str, partition: int | None = None) -> KafkaRecord:
@@ -172,11 +198,15 @@ class Records:
         return KafkaRecord(self.topics.progress.name, partition, pointer.encode(), None, [])
 
     def ended(self, generation: int, begins: int) -> KafkaRecord:
-        value = _json(GenerationEnd(realm=self.realm, ended=generation, begins=begins))
+        commits = self.topics.commits.id
+        access = "" if self.topics.access is None else self.topics.access.id
+        value = _json(GenerationEnd(realm=self.realm, ended=generation, begins=begins, commits=commits, access=access))
         return KafkaRecord(self.topics.progress.name, 0, GENERATION_KEY, value, [])
 
-    def _control(self, type: RecordType, pointer: str, id: str, seq: int, extra: Headers) -> KafkaRecord:
-        key = pointer.encode()
+    def _control(
+        self, type: RecordType, pointer: str, id: str, seq: int, extra: Headers, topic: Topic | None = None
+    ) -> KafkaRecord:
+        key, topic = pointer.encode(), topic or self.topics.of(pointer)
         headers: Headers = [
             ("ce_id", f"{type}/{pointer}/{id}".encode()),
             ("ce_type", type.encode()),
@@ -186,10 +216,7 @@ class Records:
             *extra,
             *self._always,
         ]
-        return KafkaRecord(self.topics.commits.name, self._partition(pointer), key, None, headers)
-
-    def _partition(self, pointer: str) -> int:
-        return partition_of(pointer, self.topics.commits.partitions)
+        return KafkaRecord(topic.name, partition_of(pointer, topic.partitions), key, None, headers)
 
     def _dataref(self, pointer: str, seq: int) -> str:
         where = f"pointer={quote(pointer, safe='')}&after={seq - 1}&limit=1"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -13,7 +13,7 @@ from headwater.producer.publisher.kafka.kafka_clients import translated
 from headwater.producer.publisher.kafka.realm_topics import RealmTopics, Topic
 from headwater.producer.publisher.options import PublisherOptions
 from headwater.schemas.errors import KafkaUnavailable, TopicUnusable
-from headwater.schemas.topics import commits_topic, progress_topic, tables_topic
+from headwater.schemas.topics import access_topic, commits_topic, progress_topic, tables_topic
 
 ADMIN_TIMEOUT_SECONDS = 10.0
 GONE_LOOK_SECONDS = 0.05
@@ -27,29 +27,39 @@ class Topics:
         self._options = options
         self._timeout_seconds = min(ADMIN_TIMEOUT_SECONDS, options.kafka_timeout_seconds)
 
-    def find(self, realms: Sequence[str]) -> dict[str, RealmTopics | None]:
-        """As they are now, in one question; None where one of the two is missing."""
-        names = [name(realm) for realm in realms for name in (commits_topic, progress_topic)]
-        found = self._describe(names)
+    def find(self, realms: Mapping[str, bool]) -> dict[str, RealmTopics | None]:
+        """As they are now, in one question; None where one is missing. By realm: whether it has an access topic."""
+        found = self._describe([name for realm, apart in realms.items() for name in _names(realm, apart)])
         topics: dict[str, RealmTopics | None] = {}
-        for realm in realms:
-            commits, progress = found.get(commits_topic(realm)), found.get(progress_topic(realm))
-            topics[realm] = None if commits is None or progress is None else RealmTopics(commits=commits, progress=progress)
+        for realm, apart in realms.items():
+            there = [found[name] for name in _names(realm, apart) if name in found]
+            is_whole = len(there) == len(_names(realm, apart))
+            topics[realm] = (
+                RealmTopics(commits=there[0], progress=there[1], access=there[2] if apart else None) if is_whole else None
+            )
         return topics
 
-    def ensure(self, realm: str) -> RealmTopics:
-        """Create what is missing; whoever else creates it at the same time is no fault."""
-        names = {commits_topic(realm): self._commits(realm), progress_topic(realm): self._progress(realm)}
-        there = self._describe(list(names))
-        self._create([wanted for name, wanted in names.items() if name not in there])
-        found = self.find([realm])[realm]
+    def still_there(self, topics: Sequence[Topic]) -> list[Topic]:
+        """Those that are the same topics as ever, perhaps with more partitions."""
+        found = self._describe([topic.name for topic in topics])
+        return [found[topic.name] for topic in topics if topic.name in found and found[topic.name].id == topic.id]
+
+    def ensure(self, realm: str, *, apart: bool = False) -> RealmTopics:
+        """Create what is missing, with `apart` a topic of access records too; a topic that another process creates at the same
+        time is no fault."""
+        wanted = {commits_topic(realm): self._commits(realm), progress_topic(realm): self._progress(realm)}
+        if apart:
+            wanted[access_topic(realm)] = self._access(realm)
+        there = self._describe(list(wanted))
+        self._create([topic for name, topic in wanted.items() if name not in there])
+        found = self.find({realm: apart})[realm]
         if found is None:
             raise KafkaUnavailable(f"the topics of {realm} were created and are not shown yet.")
         return found
 
     def delete(self, realm: str) -> list[str]:
         """Those that are there, the consumer's one too; their names leave when the brokers show none of them any more."""
-        names = [commits_topic(realm), progress_topic(realm), tables_topic(realm)]
+        names = [*_names(realm, apart=True), tables_topic(realm)]
         there = sorted(self._describe(names))
         if not there:
             return []
@@ -72,7 +82,14 @@ class Topics:
             time.sleep(GONE_LOOK_SECONDS)
 
     def _commits(self, realm: str) -> NewTopic:
-        config = {
+        return self._new(commits_topic(realm), self._options.partitions, self._of_changes())
+
+    def _access(self, realm: str) -> NewTopic:
+        """Its records are few: one partition keeps them in one order."""
+        return self._new(access_topic(realm), 1, self._of_changes())
+
+    def _of_changes(self) -> dict[str, str]:
+        return {
             "cleanup.policy": "delete",
             "retention.ms": str(self._options.retention_ms),
             "retention.bytes": "-1",
@@ -80,7 +97,6 @@ class Topics:
             **_always(),
             **self._options.topic_config,
         }
-        return self._new(commits_topic(realm), self._options.partitions, config)
 
     def _progress(self, realm: str) -> NewTopic:
         config = {
@@ -128,8 +144,8 @@ class Topics:
     def check_same(self, topics: RealmTopics) -> None:
         """⚠ `KafkaUnavailable` if one was deleted or made again since. Asked behind the last delivery report of a transaction:
         then all of it lies in the topics of its own generation, or it is not committed."""
-        found = self._describe([topics.commits.name, topics.progress.name])
-        for topic in (topics.commits, topics.progress):
+        found = self._describe([topic.name for topic in topics.all])
+        for topic in topics.all:
             now = found.get(topic.name)
             if now is None or now.id != topic.id:
                 raise KafkaUnavailable(f"{topic.name} was deleted or made again: a new generation begins.")
@@ -148,6 +164,10 @@ class Topics:
                 remedy="Set it to compact.",
                 topic=topics.progress.name,
             )
+
+
+def _names(realm: str, apart: bool) -> list[str]:
+    return [commits_topic(realm), progress_topic(realm), *([access_topic(realm)] if apart else [])]
 
 
 def _always() -> dict[str, str]:

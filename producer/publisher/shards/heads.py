@@ -108,11 +108,9 @@ class RealmHeads:
         self._moved.start()
         with self._lock:
             unnamed = set(self._rows)
-        after = ""
-        while names := self._kernel.store.backend.list_names(self._kernel.realm, after=after, limit=PAGE_NAMES):
+        for names in self._kernel.store.backend.name_pages(self._kernel.realm):
             self._read(names)
             unnamed.difference_update(names)
-            after = names[-1]
         self._forget(sorted(unnamed))
         self._swept_at = time.monotonic()
         self.ready.set()

@@ -129,6 +129,7 @@ class Shard:
             _log.exception("%s shard %d ends by a fault of its own", self.realm, self.number)
         finally:
             self._discard()
+            self._pin_last()
             self._context.heads.unsubscribe(self._inbox)
             self.state = ShardState.LOST
 
@@ -144,7 +145,8 @@ class Shard:
         context.at(FaultPoint.FENCED)
         topics = context.generation.topics
         recovered = context.reader.recover(self.realm, topics.progress.name, self.number, generation)
-        context.reader.check_readable(topics.commits.name, context.generation.partitions_of(self.number))
+        for topic in topics.of_changes:
+            context.reader.check_readable(topic.name, context.generation.partitions_of(self.number, topic))
         self._readable_at = time.monotonic()
         ends = {pointer: check_against_log(context.kernel, position) for pointer, position in recovered.positions.items()}
         self._purged = {pointer: end for pointer, end in ends.items() if end is not None}
@@ -248,16 +250,24 @@ class Shard:
     def _check_readable(self) -> None:
         """A broker that died behind its word to commit may have left the transaction undecided: nobody else would notice."""
         if time.monotonic() - self._readable_at >= self._context.options.readable_check_seconds:
-            topics = self._context.generation.topics
-            partitions = self._context.generation.partitions_of(self.number)
-            self._context.reader.check_readable(topics.commits.name, partitions)
-            self._context.reader.check_readable(topics.progress.name, [self.number])
+            generation = self._context.generation
+            for topic in generation.topics.of_changes:
+                self._context.reader.check_readable(topic.name, generation.partitions_of(self.number, topic))
+            self._context.reader.check_readable(generation.topics.progress.name, [self.number])
             self._readable_at = time.monotonic()
 
     def _pin(self) -> None:
         if time.monotonic() - self._pinned_at >= self._context.options.pin_write_seconds:
             self._pins.write({pointer: position.seq for pointer, position in self._published.items()})
             self._pinned_at = time.monotonic()
+
+    def _pin_last(self) -> None:
+        """So that the store tells what Kafka has when no publisher runs."""
+        if self.state in (ShardState.SENDING, ShardState.IDLE) and not self.lease.lost:
+            try:
+                self._pins.write({pointer: position.seq for pointer, position in self._published.items()})
+            except HeadwaterError as error:
+                _log.warning("%s shard %d: what was published last is not in the store: %s", self.realm, self.number, error)
 
     # ── what ends a turn ────────────────────────────────────────────────────────────────────────────────────
 

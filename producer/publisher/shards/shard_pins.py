@@ -7,12 +7,12 @@ rows are written every few seconds and so may say too little, never too much; th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
 from headwater.persistence.backend import Backend
-from headwater.persistence.clock import Clock
+from headwater.persistence.clock import MICROS, Clock
 from headwater.persistence.coordination.cas_rows import cas_row, next_row
 from headwater.persistence.rows import MutableRow
 from headwater.producer.publisher.assignment.generations import read_generation
@@ -23,7 +23,6 @@ POINTERS_PER_ROW = 200
 REFRESH_SHARE = 0.1
 """Of the maximum age passes before an unchanged pin is written again."""
 MAX_AGE_SECONDS = 7 * 86_400.0
-MICROS = 1_000_000
 
 
 class PinRecord(msgspec.Struct, frozen=True, array_like=True):
@@ -71,8 +70,18 @@ class ShardPins:
         began_at = known.began_at if known is not None and known.generation == self._generation else now
         record = PinRecord(self._generation, chunk, began_at, self._max_age_micros)
         row = next_row(PIN_TYPE, key, before, msgspec.msgpack.encode(record), now, expires_at=now + self._max_age_micros)
-        if cas_row(self._backend, self._realm, before, row):
+        if cas_row(self._backend, self._realm, before, row, self._clock):
             self._written[part] = (chunk, now)
+
+
+def known_published(backend: Backend, realm: str, generation: int) -> dict[str, int]:
+    """Pointer → the newest seq that Kafka has for sure in this generation, however old that word is."""
+    found: dict[str, int] = {}
+    for record in map(_record, backend.all_mutable(realm, PIN_TYPE)):
+        if record.generation == generation:
+            for name, seq in record.seqs.items():
+                found[name] = max(seq, found.get(name, 0))
+    return found
 
 
 def publisher_pins(
@@ -83,7 +92,7 @@ def publisher_pins(
     With the realm's pointers and when each was made, also 0 for every one that the generation in force has not seen yet, up to
     the same maximum age: since the pointer was made, or since the generation began.
     """
-    rows = [(row, _record(row)) for row in _rows(backend, realm)]
+    rows = [(row, _record(row)) for row in backend.all_mutable(realm, PIN_TYPE)]
     newest = max([_in_force(backend, realm), *(record.generation for _, record in rows)])
     of_newest = [(row, record) for row, record in rows if record.generation == newest]
     pins: dict[str, int] = {}
@@ -113,13 +122,6 @@ def _held_until(rows: _Rows, of_newest: _Rows, made_at: int) -> int:
         return pins_end_at
     since = max(made_at, min(record.began_at for _, record in of_newest))
     return min(pins_end_at, since + max(record.max_age_micros for _, record in of_newest))
-
-
-def _rows(backend: Backend, realm: str) -> Iterator[MutableRow]:
-    after = ""
-    while rows := backend.list_mutable(realm, PIN_TYPE, after=after):
-        after = rows[-1].key
-        yield from rows
 
 
 def _record(row: MutableRow) -> PinRecord:

@@ -1,0 +1,41 @@
+"""The settings of a catalog: properties with a meaning to the server, each with a safe default.
+
+They are written like other properties, `headwater catalog update lake --property engine_gc=allow`, and a value that the
+setting does not know is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from headwater.schemas.errors import InvalidInput
+
+
+class Guard(StrEnum):
+    REFUSE = "refuse"
+    ALLOW = "allow"
+
+
+ENGINE_GC = "engine_gc"
+"""Whether engines may delete files of tables by themselves, knowing one branch alone."""
+WRITE_WITHOUT_HASH = "write_without_hash"
+"""Whether a write of the Nessie API may leave out the commit that the writer has seen, and so mean the newest one."""
+SETTINGS = {ENGINE_GC: Guard.REFUSE, WRITE_WITHOUT_HASH: Guard.ALLOW}
+"""With their defaults."""
+
+
+def guard_of(properties: Mapping[str, str], setting: str) -> Guard:
+    """⚠ Anything but `allow` refuses: a record of another version may hold what this one does not know."""
+    return Guard.ALLOW if properties.get(setting, SETTINGS[setting]) == Guard.ALLOW else Guard.REFUSE
+
+
+def check_settings(properties: Mapping[str, str]) -> None:
+    for setting, default in SETTINGS.items():
+        value = properties.get(setting, default)
+        if value not in tuple(Guard):
+            raise InvalidInput(
+                f"{setting} is neither refuse nor allow: {value[:80]!r}.",
+                field=f"properties.{setting}",
+                remedy=f"Use refuse or allow, or leave it out: {default} is the default.",
+            )

@@ -1,0 +1,53 @@
+"""Merges and transplants whose source and commits are named, for a branch of a catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headwater.persistence.log.committed_requests import RequestKey
+from headwater.persistence.store import RealmKernel
+from headwater.producer.commits.commit_meta import CommitMeta
+from headwater.producer.merging.apply_changes import MergeRules
+from headwater.producer.merging.merge import MergeRequest
+from headwater.producer.merging.transplant import TransplantRequest
+from headwater.producer.references.references import References
+from headwater.schemas.entry_ids import parse_id
+
+
+def merge_request(
+    kernel: RealmKernel,
+    references: References,
+    source: str,
+    meta: CommitMeta,
+    *,
+    rules: MergeRules | None = None,
+    expected_head: str | None = None,
+    request_id: str | RequestKey | None = None,
+) -> MergeRequest:
+    resolved = references.resolve(source, field="source")
+    return MergeRequest(
+        kernel,
+        resolved.logged,
+        resolved.pointer,
+        CommitMeta(meta.author, meta.message or f"Merge {source}", meta.headers),
+        rules=rules,
+        expected_head=_head(expected_head),
+        request_id=request_id,
+    )
+
+
+def transplant_request(
+    references: References,
+    commits: Sequence[str],
+    meta: CommitMeta,
+    *,
+    rules: MergeRules | None = None,
+    expected_head: str | None = None,
+    request_id: str | RequestKey | None = None,
+) -> TransplantRequest:
+    picked = [references.resolve(commit, field="commits").logged for commit in commits]
+    return TransplantRequest(picked, meta, rules=rules, expected_head=_head(expected_head), request_id=request_id)
+
+
+def _head(expected: str | None) -> bytes | None:
+    return None if expected is None else parse_id(expected, field="expected_head")
