@@ -8,22 +8,21 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Callable, Iterator
+from contextlib import aclosing
 from pathlib import Path
 
 import msgspec
-from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import KafkaError
 
 from headwater.consumers.audit.files import read_changes
-from headwater.consumers.kafka.kafka_progress import read_begins
+from headwater.consumers.kafka.kafka_progress import committed_records, read_begins
 from headwater.consumers.kafka.kafka_source import KafkaSource
 from headwater.consumers.kafka.kafka_topics import find_partitions
 from headwater.schemas.change import Change
 from headwater.schemas.errors import ChainBroken, KafkaUnavailable
-from headwater.schemas.kafka_records import FeedRecord, RecordType, decode_record, digest_of
+from headwater.schemas.kafka_records import FeedRecord, RecordType, SchemaById, decode_record, digest_of
 
 BUFFERED_CHANGES_MAX = 5_000
-POLL_MS = 500
 
 FetchChange = Callable[[str, int], Change | None]
 """Pointer and seq to the Change that was too large for Kafka."""
@@ -75,8 +74,11 @@ class _Pointer:
 class KafkaHistory:
     """Read once by `load`; what it then gives is as it came, unchecked."""
 
-    def __init__(self, source: KafkaSource, folder: Path, fetch: FetchChange | None = None) -> None:
+    def __init__(
+        self, source: KafkaSource, folder: Path, fetch: FetchChange | None = None, schema_by_id: SchemaById | None = None
+    ) -> None:
         self._source = source
+        self._schema_by_id = schema_by_id
         self._folder = folder
         self._fetch = fetch
         self._pointers: dict[str, _Pointer] = {}
@@ -100,22 +102,9 @@ class KafkaHistory:
         try:
             partitions = await find_partitions(self._source)
             self._begins = await read_begins(self._source, partitions[0].topic)
-            consumer = AIOKafkaConsumer(
-                bootstrap_servers=self._source.bootstrap,
-                isolation_level="read_committed",
-                enable_auto_commit=False,
-                auto_offset_reset="earliest",
-                **self._source.client,
-            )
-            await consumer.start()
-            try:
-                consumer.assign(partitions)
-                ends = await consumer.end_offsets(partitions)
-                while any([await consumer.position(one) < end for one, end in ends.items()]):
-                    for records in (await consumer.getmany(timeout_ms=POLL_MS)).values():
-                        count += sum(self.keep(decode_record(one.headers, one.value)) for one in records)
-            finally:
-                await consumer.stop()
+            async with aclosing(committed_records(self._source, partitions)) as records:
+                async for one in records:
+                    count += self.keep(decode_record(one.headers, one.value, self._schema_by_id))
         except KafkaError as error:
             raise KafkaUnavailable(f"{self._source.bootstrap}: {error}", remedy="Look at the brokers.") from error
         self.flush()

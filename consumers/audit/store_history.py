@@ -24,11 +24,8 @@ class StoreHistory:
 
     def pointers(self) -> Iterator[str]:
         """All with a history, in order of name."""
-        backend, realm, after = self._kernel.store.backend, self._kernel.realm, ""
-        while names := backend.list_names(realm, after=after):
-            rows = backend.read_pointers(realm, names)
-            yield from (name for name in names if name in rows and rows[name].head)
-            after = names[-1]
+        rows = self._kernel.store.backend.all_pointers(self._kernel.realm)
+        return (name for name, row in rows if row.head)
 
     def head(self, pointer: str) -> LogHead:
         return PointerLog(self._kernel, pointer).head()

@@ -19,6 +19,7 @@ from headwater.schemas.errors import (
     HeadwaterError,
     InvalidInput,
     NotFound,
+    errors_by_code,
 )
 from headwater.schemas.filters import NO_FILTER, Filter
 from headwater.schemas.frame import Frame
@@ -28,6 +29,7 @@ PAGE_CHANGES = 500
 CONNECT_SECONDS = 5.0
 SILENT_SECONDS = 15.0
 """How long a server may take to answer beyond what it was asked to wait: idle is not dead, silent is."""
+CERTIFICATE_REFUSED = "CERTIFICATE_VERIFY_FAILED"
 LEVEL_SEPARATOR = "\x1f"
 
 Query = list[tuple[str, str | int | float | bool | None]]
@@ -138,7 +140,7 @@ def error_of(status: int, body: bytes, headers: Mapping[str, str]) -> HeadwaterE
 
 
 def problem_error(problem: Problem, retry_after: Mapping[str, Fact] | None = None) -> HeadwaterError:
-    kind = _errors_by_code().get(problem.code) or _by_status(problem.status)
+    kind = errors_by_code().get(problem.code) or _by_status(problem.status)
     facts: dict[str, Fact] = dict(problem.facts)
     if problem.snapshot_url is not None:
         facts["snapshot_url"] = problem.snapshot_url
@@ -147,24 +149,20 @@ def problem_error(problem: Problem, retry_after: Mapping[str, Fact] | None = Non
     return error
 
 
-def unreachable(server: str, error: httpx.TransportError) -> FeedUnreachable:
-    """`sent` says whether the server may have seen the request."""
+def unreachable(server: str, error: httpx.TransportError) -> HeadwaterError:
+    """`sent` says whether the server may have seen the request. A certificate that is not trusted is not worth a retry."""
+    if CERTIFICATE_REFUSED in str(error):
+        return InvalidInput(
+            f"the certificate of {server} is not trusted: {str(error).partition(CERTIFICATE_REFUSED)[2].lstrip('] ')}",
+            field="ca",
+            remedy="Name a file with the certificates to trust: --ca FILE, or ca= in a program.",
+        )
     return FeedUnreachable(
         f"{server}: {type(error).__name__} {error}".strip(),
         field="server",
         remedy="Check that it runs and that the address is right.",
         sent=not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout),
     )
-
-
-def _errors_by_code() -> dict[str, type[HeadwaterError]]:
-    found: dict[str, type[HeadwaterError]] = {}
-    waiting = [HeadwaterError]
-    while waiting:
-        kind = waiting.pop()
-        found.setdefault(kind.code, kind)
-        waiting += kind.__subclasses__()
-    return found
 
 
 def _by_status(status: int) -> type[HeadwaterError]:

@@ -7,20 +7,21 @@ from collections.abc import AsyncIterator, Iterator
 
 import msgspec
 
+from headwater.consumers.clients.realm_watch import RealmWatch
 from headwater.persistence.log.log_entry import LogRecord, change_of
 from headwater.persistence.reading.head_watch import HeadWatch
-from headwater.persistence.reading.pointer_log import LogHead, PointerLog
+from headwater.persistence.reading.pointer_log import LogHead, PointerLog, known_end, stands_at
 from headwater.persistence.store import RealmKernel
 from headwater.schemas.change import Change
-from headwater.schemas.cursor import Cursor, Position, decode_cursor, is_cursor
-from headwater.schemas.errors import CursorReset, InvalidInput
+from headwater.schemas.cursor import After, Cursor, Position, parse_after
+from headwater.schemas.errors import InvalidInput
 from headwater.schemas.filters import NO_FILTER, Filter
 from headwater.schemas.frame import Frame
 
 PAGE_CHANGES_MAX = 1_000
 SCANNED_ENTRIES_MAX = 1_000
 """How far one filtered page looks: it then answers with an empty range, so that an idle reader advances."""
-IDLE_SECONDS = 30.0
+IDLE_SECONDS = 5.0
 """How long a follower waits before it looks again: idle is not dead."""
 
 
@@ -32,18 +33,18 @@ class FeedPage(msgspec.Struct, frozen=True):
 
 
 class LocalFeed:
-    """The feed of one realm. Polling at the head touches no database."""
+    """The feed of one realm. Polling at the head reads one row every five seconds: whether the realm is still there."""
 
     def __init__(self, kernel: RealmKernel, watch: HeadWatch) -> None:
         self._kernel = kernel
         self._watch = watch
+        self._realm = RealmWatch(kernel)
 
-    def start(self, pointer: str, after: str | int) -> Position:
-        """What a cursor means for this pointer: the last entry seen. Takes whatever `PointerLog.position` takes, and tokens."""
-        if isinstance(after, str) and is_cursor(after):
-            return self._of_token(pointer, decode_cursor(after))
-        log, head = PointerLog(self._kernel, pointer), self._watch.head(pointer)
-        return known_end(Position(log.position(after, head), b""), head)
+    def start(self, pointer: str, after: str | int | After) -> Position:
+        """What a cursor means for this pointer: the last entry seen. Only a token has seen the end of a purged pointer."""
+        parsed = parse_after(after)
+        head = self._watch.head_or_end(pointer) if isinstance(parsed, Cursor) else self._watch.head(pointer)
+        return PointerLog(self._kernel, pointer).start(parsed, head)
 
     def page(
         self, pointer: str, after: Position, *, limit: int = 100, filter: Filter = NO_FILTER, wait_seconds: float = 0.0
@@ -53,6 +54,8 @@ class LocalFeed:
         head = self._watch.head_or_end(pointer)
         if wait_seconds > 0 and stands_at(after, head):
             head = self._watch.wait(pointer, after.seq, wait_seconds)
+        if head.seq <= after.seq and self._realm.is_due:
+            self._realm.look()
         return self._read(pointer, after, head, limit, filter)
 
     async def page_async(
@@ -63,6 +66,8 @@ class LocalFeed:
         head = await self._watch.wait_async(pointer, after.seq, 0.0)
         if wait_seconds > 0 and stands_at(after, head):
             head = await self._watch.wait_async(pointer, after.seq, wait_seconds)
+        if head.seq <= after.seq and self._realm.is_due:
+            await asyncio.to_thread(self._realm.look)
         if head.seq <= after.seq:
             return self._read(pointer, after, head, limit, filter)
         return await asyncio.to_thread(self._read, pointer, after, head, limit, filter)
@@ -91,8 +96,8 @@ class LocalFeed:
 
     def _read(self, pointer: str, after: Position, head: LogHead, limit: int, filter: Filter) -> FeedPage:
         log = PointerLog(self._kernel, pointer)
-        entries = log.page(after.seq, limit if filter.asks_for_all else SCANNED_ENTRIES_MAX, head).entries
-        self._check_same_history(pointer, after, entries, head)
+        count = limit if filter.asks_for_all else SCANNED_ENTRIES_MAX
+        entries = log.page(after, count, head).entries
         changes, last = self._shown(entries, limit, filter)
         end = known_end(after, head) if last is None else Position(last.entry.seq, last.entry_id)
         frame = Frame(
@@ -111,42 +116,6 @@ class LocalFeed:
             if len(changes) == limit:
                 break
         return changes, last
-
-    def _check_same_history(self, pointer: str, after: Position, entries: list[LogRecord], head: LogHead) -> None:
-        """⚠ The entry that a reader has seen must be the head, or the one before what it gets: else the log was replaced."""
-        seen = entries[0].entry.previous if entries else head.newest.entry_id if after.seq == head.seq else after.entry_id
-        if after.entry_id and after.entry_id != seen:
-            raise self._reset(pointer, "the entry it has seen is not in this history.")
-
-    def _of_token(self, pointer: str, cursor: Cursor) -> Position:
-        if cursor.realm != self._kernel.realm:
-            raise self._reset(pointer, "the realm was deleted and made again, or is another one.")
-        if pointer not in cursor.positions:
-            raise InvalidInput(f"the cursor is not of {pointer!r}.", field="after", remedy="Use the cursor of that pointer.")
-        position = cursor.positions[pointer]
-        PointerLog(self._kernel, pointer).position(position.seq, self._watch.head_or_end(pointer))
-        return position
-
-    def _reset(self, pointer: str, why: str) -> CursorReset:
-        head = self._watch.head_or_end(pointer)
-        return CursorReset(
-            f"{pointer}: {why}",
-            field="after",
-            remedy="Take a snapshot and follow from its entry.",
-            oldest=head.row.floor,
-            head=head.seq,
-        )
-
-
-def stands_at(position: Position, head: LogHead) -> bool:
-    """Whether a reader stands at the newest entry itself, and so waits. That its entry was lost in a restore is news."""
-    same_entry = not position.entry_id or position.entry_id == head.newest.entry_id
-    return position.seq == head.seq and same_entry and head.row.floor - 1 <= position.seq
-
-
-def known_end(after: Position, head: LogHead) -> Position:
-    """A reader who stands at the head by number alone learns its id: from then on a replaced log is noticed."""
-    return Position(head.seq, head.newest.entry_id) if after.seq == head.seq else after
 
 
 def _check_limit(limit: int) -> None:

@@ -1,12 +1,13 @@
-"""Reads events of the HTTP stream (server-sent events).
+"""Reads the HTTP stream of a feed (server-sent events).
 
-The connection is read with a limit on silence: the server's heartbeats keep it alive, however long nothing changes; one that
-brings nothing at all is dead. It is taken up again where the last event ended (Last-Event-ID).
+A connection that is silent for too long is dead: the server sends heartbeats even if nothing changes. The reader reconnects
+where the last event ended (Last-Event-ID).
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from typing import NamedTuple, TypedDict
 
 import httpx
 import msgspec
@@ -23,7 +24,7 @@ from headwater.consumers.clients.feed_http import (
 )
 from headwater.consumers.clients.transport import Received
 from headwater.schemas.cursor import is_cursor
-from headwater.schemas.errors import FeedUnreachable, InvalidInput
+from headwater.schemas.errors import FeedUnreachable, HeadwaterError, InvalidInput
 from headwater.schemas.http.feed_json import EndReason, StreamEnd, StreamEvent
 
 HEARTBEAT_SECONDS = 5.0
@@ -39,9 +40,25 @@ class ServerSentEvent(msgspec.Struct, frozen=True):
     id: str
 
 
+class StreamSettings(NamedTuple):
+    target: FeedTarget
+    heartbeat_seconds: float
+    silent_seconds: float
+
+
+class StreamRequest(TypedDict):
+    """The arguments of `stream` of an HTTP client."""
+
+    method: str
+    url: str
+    params: Query
+    headers: dict[str, str]
+    timeout: httpx.Timeout
+
+
 class EventParser:
-    """Bytes enter as they come; events leave with the empty line that ends them. As the WHATWG standard has it; `retry` is not
-    used. ⚠ Lines end with LF, CR or both and with nothing else: texts of commits may hold every other separator of lines."""
+    """Parses events as the WHATWG standard defines them; `retry` is ignored. ⚠ Lines end with LF, CR or both and with nothing
+    else: texts of commits may contain every other line separator."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -84,8 +101,51 @@ class EventParser:
         return event
 
 
+class StreamExchange:
+    """One request and what its bytes mean, without I/O: the sync and the async client only carry the bytes."""
+
+    def __init__(self, settings: StreamSettings, after: str) -> None:
+        self._settings = settings
+        self._target = settings.target
+        self._after = after
+        self._parser = EventParser()
+
+    def request(self) -> StreamRequest:
+        """⚠ Last-Event-ID is the standard's way to resume, and it wins over `after`: proxies and browsers that repeat a request
+        do not know `after`."""
+        headers = self._target.headers | {"accept": "text/event-stream"}
+        return {
+            "method": "GET",
+            "url": self._target.url("stream"),
+            "params": [*self._target.query(self._after), ("heartbeat", self._settings.heartbeat_seconds)],
+            "headers": headers | ({"last-event-id": self._after} if is_cursor(self._after) else {}),
+            "timeout": timeout(self._settings.heartbeat_seconds, self._settings.silent_seconds),
+        }
+
+    def feed(self, chunk: bytes) -> Iterator[Received]:
+        """Raises what the server says when it ends the stream. Events of a later version are skipped."""
+        for event in self._parser.feed(chunk):
+            match event.event:
+                case StreamEvent.CHANGES | StreamEvent.BOOKMARK:
+                    yield received_of(event.data, self._target)
+                case StreamEvent.END:
+                    raise self._ended(_decode_end(event.data))
+
+    def failed(self, error: httpx.TransportError) -> HeadwaterError:
+        return unreachable(self._target.server, error)
+
+    def cut_off(self) -> FeedUnreachable:
+        return FeedUnreachable(f"{self._target.server} has cut the stream off.", field="server")
+
+    def _ended(self, end: StreamEnd) -> Exception:
+        if end.reason is EndReason.FAILED and end.problem is not None:
+            return problem_error(end.problem)
+        message = f"{self._target.server} has ended the stream: {end.reason}."
+        return FeedUnreachable(message, field="server", reason=str(end.reason))
+
+
 class HttpStream:
-    """The client is the caller's."""
+    """Does not close the client that it is given."""
 
     def __init__(
         self,
@@ -96,23 +156,19 @@ class HttpStream:
         silent_seconds: float = SILENT_SECONDS,
     ) -> None:
         self._client = client
-        self._request = _Request(target, heartbeat_seconds, silent_seconds)
+        self._settings = StreamSettings(target, heartbeat_seconds, silent_seconds)
 
     def receive(self, after: str, *, follow: bool) -> Iterator[Received]:
-        request, parser = self._request, EventParser()
+        exchange = StreamExchange(self._settings, after)
         try:
-            with self._client.stream(
-                "GET", request.url, params=request.query(after), headers=request.headers(after), timeout=request.timeout
-            ) as response:
+            with self._client.stream(**exchange.request()) as response:
                 if response.status_code != httpx.codes.OK:
                     raise error_of(response.status_code, response.read(), response.headers)
                 for chunk in response.iter_bytes():
-                    for event in parser.feed(chunk):
-                        if (received := request.received(event)) is not None:
-                            yield received
+                    yield from exchange.feed(chunk)
         except httpx.TransportError as error:
-            raise unreachable(request.server, error) from error
-        raise _cut_off(request.server)
+            raise exchange.failed(error) from error
+        raise exchange.cut_off()
 
 
 class AsyncHttpStream:
@@ -127,56 +183,17 @@ class AsyncHttpStream:
         silent_seconds: float = SILENT_SECONDS,
     ) -> None:
         self._client = client
-        self._request = _Request(target, heartbeat_seconds, silent_seconds)
+        self._settings = StreamSettings(target, heartbeat_seconds, silent_seconds)
 
     async def receive(self, after: str, *, follow: bool) -> AsyncIterator[Received]:
-        request, parser = self._request, EventParser()
+        exchange = StreamExchange(self._settings, after)
         try:
-            async with self._client.stream(
-                "GET", request.url, params=request.query(after), headers=request.headers(after), timeout=request.timeout
-            ) as response:
+            async with self._client.stream(**exchange.request()) as response:
                 if response.status_code != httpx.codes.OK:
                     raise error_of(response.status_code, await response.aread(), response.headers)
                 async for chunk in response.aiter_bytes():
-                    for event in parser.feed(chunk):
-                        if (received := request.received(event)) is not None:
-                            yield received
+                    for received in exchange.feed(chunk):
+                        yield received
         except httpx.TransportError as error:
-            raise unreachable(request.server, error) from error
-        raise _cut_off(request.server)
-
-
-class _Request:
-    """What is sent, and what an event means."""
-
-    def __init__(self, target: FeedTarget, heartbeat_seconds: float, silent_seconds: float) -> None:
-        self.server = target.server
-        self.url = target.url("stream")
-        self.timeout = timeout(heartbeat_seconds, silent_seconds)
-        self._target = target
-        self._heartbeat_seconds = heartbeat_seconds
-
-    def query(self, after: str) -> Query:
-        return [*self._target.query(after), ("heartbeat", self._heartbeat_seconds)]
-
-    def headers(self, after: str) -> dict[str, str]:
-        """⚠ The standard's way to resume, and it wins over `after`: proxies and browsers that repeat a request know none."""
-        headers = self._target.headers | {"accept": "text/event-stream"}
-        return headers | ({"last-event-id": after} if is_cursor(after) else {})
-
-    def received(self, event: ServerSentEvent) -> Received | None:
-        match event.event:
-            case StreamEvent.CHANGES | StreamEvent.BOOKMARK:
-                return received_of(event.data, self._target)
-            case StreamEvent.END:
-                raise self._ended(_decode_end(event.data))
-        return None  # what a later version says is skipped
-
-    def _ended(self, end: StreamEnd) -> Exception:
-        if end.reason is EndReason.FAILED and end.problem is not None:
-            return problem_error(end.problem)
-        return FeedUnreachable(f"{self.server} has ended the stream: {end.reason}.", field="server", reason=str(end.reason))
-
-
-def _cut_off(server: str) -> FeedUnreachable:
-    return FeedUnreachable(f"{server} has cut the stream off.", field="server")
+            raise exchange.failed(error) from error
+        raise exchange.cut_off()

@@ -41,6 +41,10 @@ class GenerationOrder:
             del self._waiting[partition]
         return taken
 
+    def put_back(self, fetched: Fetched) -> None:
+        """It could not be taken, and is the next one again."""
+        self._waiting.setdefault(fetched.partition, deque()).appendleft(fetched)
+
     @property
     def waiting(self) -> frozenset[TopicPartition]:
         """Partitions of which records are held: none of these brings an earlier generation than that of its first one."""

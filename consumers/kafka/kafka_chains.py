@@ -16,7 +16,7 @@ from headwater.schemas.errors import CursorExpired, CursorReset
 from headwater.schemas.frame import Frame
 from headwater.schemas.kafka_records import FeedRecord, RecordType
 
-REBUILD = "Rebuild what was made of this pointer: read with another group, or from a server or the store."
+REBUILD = "Drop what was made of this pointer, accept() the error and read on: the pointer comes anew."
 
 
 class _PointerChain:
@@ -34,6 +34,8 @@ class KafkaChains:
         """`begins`: the newest generation that began anew. Records of earlier ones are of a history that has ended."""
         self._begins = begins
         self._pointers: dict[str, _PointerChain] = {}
+        self._since: dict[str, int] = {}
+        """Pointer → the generation that it comes anew in."""
 
     def begin(self, positions: Mapping[str, KafkaPosition]) -> None:
         for pointer, position in positions.items():
@@ -52,7 +54,8 @@ class KafkaChains:
     def is_over(self, record: FeedRecord) -> bool:
         """Whether a record is of a history that a later generation has replaced."""
         known = self._pointers.get(record.pointer)
-        return record.generation < max(self._begins, 0 if known is None else known.generation)
+        newest = 0 if known is None else known.generation
+        return record.generation < max(self._begins, self._since.get(record.pointer, 0), newest)
 
     def missing(self, record: FeedRecord, *, may_begin: bool = False) -> Gap | None:
         """What must be read from the log before the record can be taken. ⚠ A pointer's first record that is neither its first
@@ -79,6 +82,8 @@ class KafkaChains:
             case RecordType.PURGED:
                 self._require_seen(record, "were purged before they were published")
                 self.forget(record.pointer)
+            case RecordType.MOVED:
+                self.forget(record.pointer)
         return []
 
     def pass_by(self, record: FeedRecord) -> None:
@@ -94,6 +99,11 @@ class KafkaChains:
 
     def forget(self, pointer: str) -> None:
         self._pointers.pop(pointer, None)
+
+    def begin_anew(self, pointer: str, generation: int) -> None:
+        """What was seen of it is void, and so is what earlier generations hold."""
+        self.forget(pointer)
+        self._since[pointer] = generation
 
     def require(self, pointer: str, seq: int, entry_id: str) -> None:
         """`CursorReset` if another entry was seen there."""

@@ -23,6 +23,7 @@ class KafkaPartition:
         self._generation, self._has_ended = kept.generation, kept.has_ended
         self._is_shared = is_shared
         self._begins_midway = begins_midway
+        self._accepted: set[str] = set()
 
     @property
     def is_complete(self) -> bool:
@@ -33,6 +34,15 @@ class KafkaPartition:
         """Whether a pointer that was never seen may begin with this record, though others come before it."""
         moved_here = self._is_shared and record.type == RecordType.BASELINE  # the rest lies in the partition that it left
         return self._begins_midway or moved_here
+
+    def accept(self, pointer: str, generation: int) -> None:
+        """What was given out of the pointer is void: it comes anew, in that generation."""
+        self.chains.begin_anew(pointer, generation)
+        self._positions.pop(pointer, None)
+        self._accepted.add(pointer)
+
+    def is_accepted(self, pointer: str) -> bool:
+        return pointer in self._accepted
 
     def is_jump(self, record: FeedRecord) -> bool:
         """⚠ Whether the record's generation began unread: the topic was made again, and is read from the middle."""
@@ -48,7 +58,7 @@ class KafkaPartition:
         """All of that record was given out."""
         self.offset = offset + 1
         self._generation, self._has_ended = record.generation, record.type == RecordType.END
-        if record.type == RecordType.PURGED:
+        if record.type in (RecordType.PURGED, RecordType.MOVED):
             self._positions.pop(record.pointer, None)
 
     def note_change(self, change: Change) -> None:

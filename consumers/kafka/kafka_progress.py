@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 
 import msgspec
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
@@ -18,31 +18,32 @@ POLL_MS = 200
 async def read_begins(source: KafkaSource, topic: str) -> int:
     """⚠ Records of earlier generations are of a history that has ended. 1 while no generation has followed the first."""
     begins = 1
-    async for record in _records(source, (await _partitions(source, topic))[:1]):
+    async for record in committed_records(source, (await _partitions(source, topic))[:1]):
         if record.key == GENERATION_KEY and record.value is not None:
             begins = max(begins, msgspec.json.decode(record.value, type=GenerationEnd).begins)
     return begins
 
 
 async def read_heads(source: KafkaSource, topic: str) -> dict[str, Progress]:
-    """By pointer: what was published of the history that is published now, at least."""
+    """By pointer: what was published to that topic of the history that is published now, at least."""
     partitions = await _partitions(source, topic)
     if not partitions:
         raise KafkaUnavailable(f"there is no progress topic beside {topic}.", remedy="Let the publisher run, then try again.")
     begins, heads = 1, dict[bytes, Progress]()
-    async for record in _records(source, partitions):
+    async for record in committed_records(source, partitions):
         if record.key == GENERATION_KEY and record.value is not None:
             begins = max(begins, msgspec.json.decode(record.value, type=GenerationEnd).begins)
         elif record.value is None:
             heads.pop(record.key, None)
         else:
             heads[record.key] = msgspec.json.decode(record.value, type=Progress)
-    return {head.pointer: head for head in heads.values() if head.generation >= begins}
+    commits = topic.rpartition(".")[0] + ".commits"
+    return {head.pointer: head for head in heads.values() if head.generation >= begins and (head.topic or commits) == topic}
 
 
-async def _partitions(source: KafkaSource, commits_topic: str) -> list[TopicPartition]:
+async def _partitions(source: KafkaSource, beside: str) -> list[TopicPartition]:
     """None if the topic is not there."""
-    topic = commits_topic.removesuffix(".commits") + ".progress"
+    topic = beside.rpartition(".")[0] + ".progress"
     async with administering(source) as admin:
         if topic not in await admin.list_topics():
             return []
@@ -50,8 +51,8 @@ async def _partitions(source: KafkaSource, commits_topic: str) -> list[TopicPart
     return [TopicPartition(topic, number) for number in range(len(described["partitions"]))]
 
 
-async def _records(source: KafkaSource, partitions: Sequence[TopicPartition]) -> AsyncIterator[ConsumerRecord]:
-    """All that is committed now."""
+async def committed_records(source: KafkaSource, partitions: Sequence[TopicPartition]) -> AsyncGenerator[ConsumerRecord, None]:
+    """All records that are committed now."""
     if not partitions:
         return
     consumer = AIOKafkaConsumer(

@@ -26,7 +26,7 @@ from headwater.consumers.kafka.log_repair import LogRepair
 from headwater.consumers.kafka.retention_check import RetentionCheck
 from headwater.consumers.kafka.topic_watch import LOOK_SECONDS, TopicWatch
 from headwater.schemas.change import Change
-from headwater.schemas.errors import KafkaUnavailable
+from headwater.schemas.errors import CursorGone, KafkaUnavailable
 from headwater.schemas.kafka_records import FeedRecord, RecordType, SchemaById, decode_record
 
 POLL_MS = 500
@@ -49,6 +49,8 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         self._watch: TopicWatch | None = None
         self._given: dict[TopicPartition, KafkaPartition] = {}
         self._checks: list[RetentionCheck] = []
+        self._refused: Fetched | None = None
+        """The record behind the last `CursorGone`."""
         self._deal = 0
         """How often the group has dealt its partitions out."""
         self._consumer = AIOKafkaConsumer(
@@ -90,11 +92,17 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         try:
             ends = {} if follow else await assigned_ends(self._consumer)
             while await self._settle() and (follow or self._has_more or not await self._has_reached(ends)):
-                await self._fetch(look_around=follow)
+                if not await self._fetch(look_around=follow) and not follow:
+                    ends = await self._ends_of_now(ends)
                 deal = self._deal
                 while (fetched := self._order.next()) is not None:
-                    async for change in self._taken(fetched, deal):
-                        yield change
+                    try:
+                        async for change in self._taken(fetched, deal):
+                            yield change
+                    except CursorGone:
+                        self._order.put_back(fetched)  # for a caller that accepts it
+                        self._refused = fetched
+                        raise
                     if self._deal != deal:
                         break  # the partitions were dealt out anew while this batch was worked on: it comes again
                 async for change in self._checked():
@@ -115,6 +123,19 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
             except KafkaError as error:
                 raise _unavailable(self._source.bootstrap, error) from error
 
+    async def accept(self, gone: CursorGone) -> None:
+        """Go on after `changes` raised `gone`: call this, then `changes` again. The caller has dropped what it made of the
+        pointer that `gone` names: that pointer comes anew, from the oldest entry that the log has, or the topic if there is no
+        log. It is durable with the next `acknowledge`; until then a new reader of the group is told again."""
+        pointer = gone.facts.get("pointer")
+        if not isinstance(pointer, str):
+            raise gone  # it is about the topic, not about one pointer: only a new reader can go on
+        refused, self._refused = self._refused, None
+        for given in self._given.values():
+            given.accept(pointer, 0 if refused is None else refused.record.generation)
+        if refused is not None and refused.record.type != RecordType.BASELINE and not self._repair.is_possible:
+            await self._seek_beginning(refused.partition, refused.offset)  # what came before it was taken for known
+
     # ── records ─────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
@@ -122,7 +143,8 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         """Whether something waits to be given out, whatever was read."""
         return bool(self._order.waiting or self._checks)
 
-    async def _fetch(self, *, look_around: bool) -> None:
+    async def _fetch(self, *, look_around: bool) -> bool:
+        """Whether records came."""
         if look_around and self._watch is not None:
             with suppress(KafkaError):  # brokers that are away are asked again
                 if await self._watch.is_due():
@@ -130,17 +152,18 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         try:
             batches = await self._consumer.getmany(timeout_ms=POLL_MS, max_records=RECORDS_MAX)
         except NoOffsetForPartitionError:
-            return  # it is sought when the partition is taken over
+            return False  # it is sought when the partition is taken over
         except OffsetOutOfRangeError as error:
             for partition, offset in error.args[0].items():
                 await self._find_place_again(partition, offset)
-            return
+            return False
         for partition, records in batches.items():
             for one in records:
                 record = decode_record(one.headers, one.value, self._schema_by_id)
                 self._order.add(Fetched(partition, one.offset, record))
         with suppress(KafkaError):
             await self._hold_back()
+        return bool(batches)
 
     async def _hold_back(self) -> None:
         """Partitions of which records wait are not read further until the others have come as far."""
@@ -172,7 +195,8 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
             given.chains.pass_by(record)
             given.note_position(record.pointer, record.seq, record.id)
             return
-        gap = given.chains.missing(record, may_begin=given.may_begin(record))
+        may_begin = given.may_begin(record) or (given.is_accepted(record.pointer) and not self._repair.is_possible)
+        gap = given.chains.missing(record, may_begin=may_begin)
         if gap is not None:
             async for change in self._filled(given.chains, gap):
                 yield change
@@ -191,6 +215,8 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
             if not await check.is_due(self._consumer):
                 continue
             for given, head in check.lost(self._given, self._wants):
+                if given.is_accepted(head.pointer) and not self._repair.is_possible:
+                    continue
                 gap = Gap(head.pointer, given.chains.reached(head.pointer) or 0, head.seq)
                 async for change in self._filled(given.chains, gap):
                     given.note_change(change)
@@ -308,6 +334,11 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
 
     async def _first_offset(self, partition: TopicPartition) -> int:
         return int((await self._consumer.beginning_offsets([partition]))[partition])
+
+    async def _ends_of_now(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """⚠ A topic that was made again may be shorter than it was: its old end would never be reached."""
+        now = await self._consumer.end_offsets(list(before))
+        return {partition: min(end, now[partition]) for partition, end in before.items()}
 
     async def _has_reached(self, ends: Mapping[TopicPartition, int]) -> bool:
         for partition, end in ends.items():

@@ -13,6 +13,8 @@ class KafkaSource(msgspec.Struct, frozen=True, kw_only=True):
     """By name: the topic of its newest instance is read."""
     pointers: tuple[str, ...] = ()
     """Only these; all, if left out."""
+    access: bool = False
+    """Read the Changes of principals, roles, grants and policies, in a realm that keeps them in a topic of their own."""
     group: str | None = None
     """Keeps the position and shares the partitions; without one every reader begins anew."""
     from_commit: str | None = None

@@ -18,7 +18,7 @@ from headwater.schemas.change import Change
 from headwater.schemas.entry_ids import micros_of, object_id_of, parse_id
 from headwater.schemas.errors import CursorExpired, KafkaUnavailable, RealmNotFound
 from headwater.schemas.kafka_records import FeedRecord, RecordType, SchemaById, decode_record
-from headwater.schemas.topics import commits_topic
+from headwater.schemas.topics import access_topic, commits_topic
 
 CLOCKS_APART_MS = 60_000
 """How much earlier a record may be stamped than its commit: clocks of publisher and writer differ."""
@@ -50,9 +50,9 @@ async def administering(source: KafkaSource) -> AsyncIterator[AIOKafkaAdminClien
         await admin.close()
 
 
-def newest_topic(realm: str, topics: Iterable[str]) -> str | None:
+def newest_topic(realm: str, topics: Iterable[str], name: Callable[[str], str] = commits_topic) -> str | None:
     """⚠ A realm that was made again has a topic of its own: the newest creation id is the realm that lives."""
-    wanted = re.compile(re.escape(commits_topic(f"{realm}#ID")).replace("ID", "([0-9a-f]{16})"))
+    wanted = re.compile(re.escape(name(f"{realm}#ID")).replace("ID", "([0-9a-f]{16})"))
     return max((topic for topic in topics if wanted.fullmatch(topic)), default=None)
 
 
@@ -61,17 +61,27 @@ async def all_topics(source: KafkaSource) -> set[str]:
         return set(await admin.list_topics())
 
 
+async def readable_sources(source: KafkaSource) -> list[KafkaSource]:
+    """The commits topic, and the access topic of the same instance if the brokers show this client one."""
+    topics = await all_topics(source)
+    commits, access = newest_topic(source.realm, topics), newest_topic(source.realm, topics, access_topic)
+    is_beside = commits is not None and access is not None and commits.rpartition(".")[0] == access.rpartition(".")[0]
+    return [source, msgspec.structs.replace(source, access=True)] if is_beside else [source]
+
+
 async def find_partitions(source: KafkaSource) -> list[TopicPartition]:
     async with administering(source) as admin:
-        topic = newest_topic(source.realm, await admin.list_topics())
-        if topic is None:
-            raise RealmNotFound(
-                f"Kafka has no topic of realm {source.realm!r}.",
-                field="realm",
-                remedy="Check the name, and that a publisher runs.",
-            )
-        (described,) = await admin.describe_topics([topic])
-    return [TopicPartition(topic, number) for number in range(len(described["partitions"]))]
+        topic = newest_topic(source.realm, await admin.list_topics(), access_topic if source.access else commits_topic)
+        described = await admin.describe_topics([topic]) if topic is not None else []
+    partitions = [TopicPartition(topic, number) for one in described for number in range(len(one["partitions"]))]
+    if not partitions:  # also where it was deleted between the two questions
+        what = "no topic of access records" if source.access else "no topic"
+        raise RealmNotFound(
+            f"Kafka has {what} of realm {source.realm!r}, or shows this client none.",
+            field="realm",
+            remedy="Check the name, the rights of this client, and that a publisher runs.",
+        )
+    return partitions
 
 
 async def find_start(

@@ -16,6 +16,10 @@ class LogRepair:
     def __init__(self, log: AsyncLog | None) -> None:
         self._log = log
 
+    @property
+    def is_possible(self) -> bool:
+        return self._log is not None
+
     async def frames(self, gap: Gap, *, is_new: bool) -> AsyncIterator[Frame]:
         """A reader that is new to the pointer begins with the oldest entry that the log still has."""
         if self._log is None:

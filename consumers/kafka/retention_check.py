@@ -49,7 +49,7 @@ class RetentionCheck:
             if partition is None or not wants(pointer):
                 continue
             reached = partition.chains.reached(pointer)
-            if reached is None and not partition.is_complete:
+            if reached is None and not partition.is_complete and not partition.is_accepted(pointer):
                 raise CursorExpired(
                     f"{pointer}: the topic has lost entries, and this group's position in it was not kept.",
                     remedy="Read with another group.",

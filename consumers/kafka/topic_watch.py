@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from headwater.consumers.kafka.kafka_topics import newest_topic
 from headwater.schemas.errors import CursorReset
+from headwater.schemas.topics import access_topic, commits_topic
 
 LOOK_SECONDS = 5.0
 """Between two looks at the brokers' topics and partitions."""
@@ -31,7 +32,8 @@ class TopicWatch:
         if self._clock() < self._next_look:
             return False
         self._next_look = self._clock() + LOOK_SECONDS
-        found = newest_topic(self._realm, await self._topics())
+        name = access_topic if self._topic.endswith(".access") else commits_topic
+        found = newest_topic(self._realm, await self._topics(), name)
         if found == self._topic:
             self._seen_at = self._clock()
         elif found is not None and found > self._topic:

@@ -1,7 +1,8 @@
 """Folds Changes into live views: the newest state of every table, and counts of what happens where. Pure.
 
 A create or assign begins with the state of its base. That is taken from what was seen of the base's pointer, rolled back if it
-has gone on since; until the base has been seen, the pointer's Changes are held. What is not to be had that way is asked for.
+has gone on since; until the base has been seen, the pointer's Changes are held. What lies further back than was kept is asked
+for. ⚠ A base that was not seen yet is not: its partition may simply come later, and others may not have it any more.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 State = dict[KeyPath, TableState]
-StateOfBase = Callable[[Base], State]
+StateOfBase = Callable[[Base], State | None]
+"""None where it is not to be had."""
 
 
 class Effect(msgspec.Struct, frozen=True):
@@ -112,14 +114,27 @@ class LiveViews:
         """Changes that wait for a base."""
         return sum(len(waiting) for waiting in self._held.values())
 
+    @property
+    def waiting(self) -> dict[str, Change]:
+        """By pointer: the create or assign that waits for its base."""
+        return {pointer: held[0] for pointer, held in self._held.items()}
+
+    def begin_at_base(self, pointer: str, state: State) -> None:
+        """The base of the create or assign that waits, from elsewhere."""
+        waiting = self._held[pointer]
+        self.pointers.setdefault(pointer, PointerView()).begin(waiting.popleft().seq, state)
+        self._release()
+
     def newest(self, pointer: str) -> Mapping[KeyPath, TableState]:
         view = self.pointers.get(pointer)
         return {} if view is None else view.state
 
     def start(self, pointer: str, seq: int, state: State) -> None:
         """Begin with a snapshot: the Changes that follow are those behind its seq."""
+        self._held.pop(pointer, None)
         self.pointers[pointer] = view = PointerView()
         view.seq, view.state = seq, dict(state)
+        self._release()
 
     def forget(self, pointer: str) -> None:
         """It is gone, or begins anew with another history."""
@@ -153,16 +168,16 @@ class LiveViews:
 
     def _base(self, base: Base) -> State | None:
         known = self.pointers.get(base.pointer)
-        if known is not None and known.seq >= base.seq and (state := known.at(base.seq)) is not None:
+        if known is None or known.seq < base.seq:
+            return None
+        if (state := known.at(base.seq)) is not None:
             return state
         if self._state_of_base is not None:
             return self._state_of_base(base)
-        if known is not None and known.seq >= base.seq:
-            raise CursorExpired(
-                f"{base.pointer}: the state at entry {base.seq} lies further back than was kept.",
-                remedy="Give the views a server or a store to ask for it.",
-            )
-        return None
+        raise CursorExpired(
+            f"{base.pointer}: the state at entry {base.seq} lies further back than was kept.",
+            remedy="Give the views a server or a store to ask for it.",
+        )
 
     def _hold(self, change: Change) -> None:
         if self.held >= HELD_CHANGES_MAX:

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import httpx
 import msgspec
 
+from headwater.consumers.audit.server_history import ServerHistory
 from headwater.consumers.clients.feed_http import FeedTarget, error_of, timeout, unreachable
 from headwater.consumers.clients.http_poll import HttpPoll
 from headwater.consumers.views.live_views import State, TableState
-from headwater.schemas.change import Base, Change
+from headwater.schemas.change import Change
 from headwater.schemas.frame import Frame
 from headwater.schemas.http.feed_json import StatePage
 
@@ -28,8 +29,8 @@ class ViewsServer:
         found = (change for frame in self.frames(pointer, seq - 1, seq) for change in frame.changes)
         return next((change for change in found if change.seq == seq), None)
 
-    def state_of_base(self, base: Base) -> State:
-        return self.state_at(base.pointer, base.seq)
+    def heads(self) -> dict[str, int]:
+        return {info.name: info.seq for info in ServerHistory(self._client, self._target).pointers()}
 
     def state_at(self, pointer: str, seq: int) -> State:
         """All pages of one state, pinned by the first."""
@@ -45,7 +46,9 @@ class ViewsServer:
 
     def _page(self, query: dict[str, str | int]) -> StatePage:
         try:
-            answer = self._client.get(self._target.url("snapshot"), params=query, timeout=timeout())
+            answer = self._client.get(
+                self._target.url("snapshot"), params=query, headers=self._target.headers, timeout=timeout()
+            )
         except httpx.TransportError as error:
             raise unreachable(self._target.server, error) from error
         if not answer.is_success:

@@ -12,8 +12,6 @@ from headwater.schemas.change import Change
 from headwater.schemas.cursor import Position
 from headwater.schemas.entry_ids import content_id_text, time_text
 
-NAMES_PER_PAGE = 1_000
-
 
 class StoreLookup:
     def __init__(self, kernel: RealmKernel) -> None:
@@ -41,14 +39,8 @@ class StoreLookup:
 
     def heads(self) -> dict[str, Position]:
         """The newest entry of every pointer that has one."""
-        backend, realm = self._kernel.store.backend, self._kernel.realm
-        found: dict[str, Position] = {}
-        after = ""
-        while names := backend.list_names(realm, prefix="", after=after, limit=NAMES_PER_PAGE):
-            after = names[-1]
-            rows = backend.read_pointers(realm, names)
-            found |= {name: Position(row.seq, row.head) for name, row in rows.items() if row.head}
-        return found
+        rows = self._kernel.store.backend.all_pointers(self._kernel.realm)
+        return {name: Position(row.seq, row.head) for name, row in rows if row.head}
 
     def _entry(self, pointer: str, seq: int) -> LogRecord:
         return self._kernel.walk.at(PointerLog(self._kernel, pointer).head().newest, seq)

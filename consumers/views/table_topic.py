@@ -77,7 +77,7 @@ class TableTopicWriter:
         self._stopping = threading.Event()
 
     def run(self) -> None:
-        """Until `stop`; errors end it, and whoever supervises it makes a new one."""
+        """Until `stop`; errors end it, and its supervisor makes a new one."""
         self._work(until_end=False)
 
     def run_once(self) -> None:

@@ -1,4 +1,4 @@
 """Posts Changes to HTTP endpoints, signed, in order and with retries.
 
-Read webhook_signing, webhook_addresses, webhook_delivery, dead_letters.
+Read webhook_signing, cloud_event, webhook_addresses, webhook_delivery, dead_letters, webhook_run.
 """

@@ -8,18 +8,8 @@ from pathlib import Path
 import msgspec
 
 from headwater.consumers.durable_files import append_line
-from headwater.schemas.change import Change
+from headwater.consumers.webhooks.cloud_event import CloudEvent
 from headwater.schemas.errors import InvalidInput
-
-
-class Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    """What every call carries. A reader of version 1 skips what it does not know."""
-
-    version: int = 1
-    type: str = "headwater.change"
-    id: str
-    """The entry id: the same for every attempt."""
-    change: Change
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,7 +17,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     time: str
     attempts: int
     error: str
-    envelope: Envelope
+    event: CloudEvent
 
 
 _decode = msgspec.json.Decoder(DeadLetter).decode

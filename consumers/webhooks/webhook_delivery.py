@@ -1,7 +1,9 @@
 """Posts signed Changes in order, each until it is accepted, or writes it to the dead-letter file.
 
-A receiver gets every Change at least once and tells repeats by `id`. Redirects are not followed: they are a way to another
+A receiver gets every Change at least once and tells repeats by `webhook-id`. Redirects are not followed: they lead to another
 address than the one that was agreed on.
+
+⚠ A refusal that is about the address is not an error of a Change: it ends the delivery, and nothing is given up.
 """
 
 from __future__ import annotations
@@ -14,9 +16,10 @@ import httpx
 import msgspec
 
 from headwater.consumers.backoff import Backoff
-from headwater.consumers.webhooks.dead_letters import DeadLetter, Envelope, bury
-from headwater.consumers.webhooks.webhook_addresses import Resolve, checked_url, resolve
-from headwater.consumers.webhooks.webhook_signing import SIGNATURE_HEADER, sign
+from headwater.consumers.webhooks.cloud_event import CONTENT_TYPE, CloudEvent, cloud_event
+from headwater.consumers.webhooks.dead_letters import DeadLetter, bury
+from headwater.consumers.webhooks.webhook_addresses import CheckedUrl, Resolve, checked_url, resolve
+from headwater.consumers.webhooks.webhook_signing import check_secret, signed_headers
 from headwater.schemas.change import Change
 from headwater.schemas.entry_ids import time_text
 from headwater.schemas.errors import AddressForbidden, Fact, FeedUnreachable, HeadwaterError, InvalidInput
@@ -26,11 +29,21 @@ TIMEOUT = httpx.Timeout(10.0, connect=5.0)
 ANSWER_CHARACTERS_MAX = 200
 """Kept of a refusal; of the rest nothing is read: a receiver cannot fill the sender's memory."""
 _RETRIABLE = frozenset({408, 425, 429})
+_OF_ADDRESS = frozenset({401, 403, 404, 405, 410})
+"""Answers that would be the same for every Change: nobody listens there, or not to this sender."""
+
+
+class _AddressError(Exception):
+    """Carries an error that is about the address, past what is done about errors of a Change."""
+
+    def __init__(self, error: HeadwaterError) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 class Webhook(msgspec.Struct, frozen=True, kw_only=True):
     url: str
-    secrets: tuple[bytes, ...]
+    secrets: tuple[str, ...]
     """All are signed with, so that a receiver may change over from one to the next."""
     allow_private: bool = False
     tries_max: int = TRIES_MAX
@@ -48,8 +61,12 @@ class WebhookSender:
         sleep: Callable[[float], None] = time.sleep,
         make_backoff: Callable[[int], Backoff] | None = None,
     ) -> None:
-        if not webhook.secrets or not all(webhook.secrets):
+        if not webhook.secrets:
             raise InvalidInput("there is no secret to sign with.", field="secret", remedy="Give one that the receiver knows.")
+        for secret in webhook.secrets:
+            check_secret(secret)
+        self.last_error = ""
+        """Why the last dead letter was not taken."""
         self._webhook = webhook
         self._dead_letters = dead_letters
         self._client = client
@@ -58,32 +75,40 @@ class WebhookSender:
         self._sleep = sleep
         self._make_backoff = make_backoff or (lambda tries: Backoff(first_seconds=1.0, seconds_max=60.0, tries_max=tries))
 
+    def check(self) -> None:
+        """Before anything is read: an address that may not be called, or has no host, is refused."""
+        self._address()
+
     def send(self, change: Change) -> bool:
-        """Whether it was taken; if not, it is in the dead-letter file when this returns."""
-        envelope = Envelope(id=change.entry_id, change=change)
-        body = msgspec.json.encode(envelope)
+        """Whether it was taken; if not, it is in the dead-letter file when this returns. An error of the address is raised."""
+        event = cloud_event(change)
+        body = msgspec.json.encode(event)
         backoff = self._make_backoff(self._webhook.tries_max)
         while True:
             try:
-                self._call(body, envelope.id, backoff.failures + 1)
+                self._call(body, event.id, backoff.failures + 1)
                 return True
+            except _AddressError as wrong:
+                raise wrong.error from wrong
             except HeadwaterError as error:
                 try:
                     self._sleep(backoff.after(error))
                 except HeadwaterError as final:
-                    self._bury(envelope, backoff.failures, final)
+                    self._bury(event, backoff.failures, final)
                     return False
 
     def _call(self, body: bytes, id: str, attempt: int) -> None:
         """⚠ The address is looked up and checked at every attempt, and it is the checked address that is called."""
-        to = checked_url(self._webhook.url, allow_private=self._webhook.allow_private, resolve=self._resolve)
+        try:
+            to = self._address()
+        except (AddressForbidden, InvalidInput) as error:
+            raise _AddressError(error) from error
         headers = {
             "host": to.host_header,
-            "content-type": "application/json",
+            "content-type": CONTENT_TYPE,
             "user-agent": "headwater-webhook/1",
-            "headwater-delivery": id,
             "headwater-attempt": str(attempt),
-            SIGNATURE_HEADER: sign(body, self._webhook.secrets, int(self._clock())),
+            **signed_headers(id, body, self._webhook.secrets, int(self._clock())),
         }
         try:
             with self._client.stream(
@@ -99,13 +124,17 @@ class WebhookSender:
         except httpx.TransportError as error:
             raise FeedUnreachable(f"{type(error).__name__}: {error}", field="url") from error
 
-    def _bury(self, envelope: Envelope, attempts: int, error: HeadwaterError) -> None:
+    def _address(self) -> CheckedUrl:
+        return checked_url(self._webhook.url, allow_private=self._webhook.allow_private, resolve=self._resolve)
+
+    def _bury(self, event: CloudEvent, attempts: int, error: HeadwaterError) -> None:
+        self.last_error = f"{error.code}: {error}"
         letter = DeadLetter(
             url=self._webhook.url,
             time=time_text(int(self._clock() * 1_000_000)),
             attempts=attempts,
-            error=f"{error.code}: {error}",
-            envelope=envelope,
+            error=self.last_error,
+            event=event,
         )
         bury(self._dead_letters, letter)
 
@@ -121,7 +150,17 @@ def _require_taken(response: httpx.Response) -> None:
         error.facts |= {"retry_after_seconds": int(text)} if text.isascii() and text.isdecimal() else dict[str, Fact]()
         raise error
     if response.is_redirect:
-        raise AddressForbidden(f"the receiver answered {status}.", field="url", remedy="Give the address it redirects to.")
+        raise _AddressError(
+            AddressForbidden(f"the receiver answered {status}.", field="url", remedy="Give the address it redirects to.")
+        )
+    if status in _OF_ADDRESS:
+        raise _AddressError(
+            InvalidInput(
+                f"the receiver answered {status}: {said}",
+                field="url",
+                remedy="Check the address; no Change was given up.",
+            )
+        )
     raise InvalidInput(f"the receiver answered {status}: {said}", field="url", remedy="The receiver refuses it as it is.")
 
 

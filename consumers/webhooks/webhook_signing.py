@@ -1,38 +1,48 @@
-"""Signs a webhook's body and time with the shared secrets, and checks the signature for receivers. Pure.
+"""Signs webhooks by the Standard Webhooks specification, so that receivers check them with any of its libraries.
 
-`Headwater-Signature: t=<unix seconds>,v1=<hex>`, where v1 is HMAC-SHA256 over `<t>.<body>`. While a secret is being changed
-there is one v1 for each.
+`webhook-signature` holds one `v1,<base64>` for each secret: HMAC-SHA256 over `<webhook-id>.<webhook-timestamp>.<body>`.
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
+import base64
+import binascii
+import secrets
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
-SIGNATURE_HEADER = "headwater-signature"
-TOLERANCE_SECONDS = 300
-SIGNATURES_MAX = 10
-"""That a receiver looks at: a header is not a way to make it work."""
+from headwater.schemas.errors import InvalidInput
+from headwater.schemas.extras import needs_extra
 
+with needs_extra("sending webhooks"):
+    from standardwebhooks import Webhook as Signer
 
-def sign(body: bytes, secrets: Sequence[bytes], at_seconds: int) -> str:
-    return ",".join([f"t={at_seconds}", *(f"v1={_digest(body, secret, at_seconds)}" for secret in secrets)])
-
-
-def is_signed(
-    body: bytes, header: str, secret: bytes, now_seconds: float, *, tolerance_seconds: float = TOLERANCE_SECONDS
-) -> bool:
-    """Whether it was signed with the secret, and not longer ago than the tolerance: what is older may be a repeat."""
-    parts = [part.strip().partition("=") for part in header.split(",")[: SIGNATURES_MAX + 1]]
-    times = [value for name, _, value in parts if name == "t"]
-    if len(times) != 1 or not (times[0].isascii() and times[0].isdecimal() and len(times[0]) < 16):
-        return False
-    at_seconds = int(times[0])
-    expected = _digest(body, secret, at_seconds)
-    matches = [hmac.compare_digest(value.encode(), expected.encode()) for name, _, value in parts if name == "v1"]
-    return any(matches) and abs(now_seconds - at_seconds) <= tolerance_seconds
+SECRET_PREFIX = "whsec_"  # noqa: S105 - what every secret begins with
+SECRET_BYTES = 32
+SECRET_BYTES_MIN, SECRET_BYTES_MAX = 24, 64
 
 
-def _digest(body: bytes, secret: bytes, at_seconds: int) -> str:
-    return hmac.new(secret, f"{at_seconds}.".encode() + body, hashlib.sha256).hexdigest()
+def new_secret() -> str:
+    return SECRET_PREFIX + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
+
+
+def check_secret(text: str) -> str:
+    """A secret as the specification writes it; anything else would be decoded to other bytes by the receiver."""
+    try:
+        raw = base64.b64decode(text.removeprefix(SECRET_PREFIX), validate=True)
+    except (binascii.Error, ValueError):
+        raw = b""
+    if not text.startswith(SECRET_PREFIX) or not SECRET_BYTES_MIN <= len(raw) <= SECRET_BYTES_MAX:
+        raise InvalidInput(
+            "the secret is not whsec_ and 24 to 64 bytes in base64.",
+            field="secret",
+            remedy="`headwater webhook secret` makes one; give it to the receiver too.",
+        )
+    return text
+
+
+def signed_headers(id: str, body: bytes, secrets: Sequence[str], at_seconds: int) -> dict[str, str]:
+    """With one signature for each secret, so that a receiver can change over from one to the next."""
+    at = datetime.fromtimestamp(at_seconds, tz=UTC)
+    signatures = [Signer(secret).sign(id, at, body.decode()) for secret in secrets]
+    return {"webhook-id": id, "webhook-timestamp": str(at_seconds), "webhook-signature": " ".join(signatures)}
