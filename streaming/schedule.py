@@ -78,13 +78,20 @@ class CycleReport(msgspec.Struct, kw_only=True):
     """Another process is at it; what was not done yet is left for a later turn."""
 
 
-def run_cycle(store: Store, options: ScheduleOptions, tools: CycleTools | None = None) -> CycleReport:
+STEPS = ("expire", "purge", "sweep")
+"""Of a cycle, in their order."""
+
+
+def run_cycle(
+    store: Store, options: ScheduleOptions, tools: CycleTools | None = None, *, steps: Sequence[str] = STEPS
+) -> CycleReport:
     """Each operation is a run of its own. Whatever fails is told and left for the next cycle, and the others go on."""
     cycle = _Cycle(store, options, tools or CycleTools())
+    known = {"expire": cycle.expire, "purge": cycle.purge, "sweep": cycle.sweep}
     try:
-        for step in (cycle.expire, cycle.purge, cycle.sweep):
+        for step in steps:
             try:
-                step()
+                known[step]()
             except (MaintenanceRunning, MaintenanceStopped, MaintenanceSuperseded):
                 raise
             except HeadwaterError as error:

@@ -1,4 +1,4 @@
-"""Changes from the log or from Kafka enter as a stream; an archive leaves that holds each exactly once and without a gap.
+"""Writes Changes from the log or from Kafka to an archive that holds each exactly once and without a gap.
 
 ⚠ What decides is the archive's own position, not a batch id: a batch that comes again is recognized whole or in part, one that
 does not begin where the archive ends is refused.
@@ -7,6 +7,7 @@ does not begin where the archive ends is refused.
 from __future__ import annotations
 
 import functools
+import hashlib
 import secrets
 import tempfile
 from collections.abc import Callable, Iterator
@@ -33,6 +34,11 @@ LEASE_SECONDS = 30.0
 
 Reached = Callable[[LogOffset | None], None]
 """Told how far the archive goes."""
+
+
+def reader_of(place: str) -> str:
+    """The name under which history is kept for the archive at that place."""
+    return f"archive-{hashlib.sha256(place.encode()).hexdigest()[:12]}"
 
 
 def archive_log(

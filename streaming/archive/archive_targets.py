@@ -103,7 +103,7 @@ class ParquetArchive:
             self._write(manifest)
 
     def _write(self, manifest: Manifest) -> None:
-        """Whoever took over may have written it already."""
+        """The successor may have written it already."""
         try:
             self._files.write_new(_manifest_name(manifest.number), msgspec.json.encode(manifest))
         except Conflict:
@@ -165,8 +165,10 @@ class IcebergArchive:
         changes.writeTo(self._table).option(f"snapshot-property.{POSITION_PROPERTY}", position.as_text()).append()
 
     def changes(self) -> DataFrame:
+        """⚠ Each once: Iceberg knows nothing of the lease, so a writer that stalled right before its snapshot may have appended
+        a batch that its successor has appended too."""
         self._refresh()
-        return self._spark.table(self._table)
+        return self._spark.table(self._table).dropDuplicates(["realm_instance", "pointer", "seq", "entry_id"])
 
     def complete(self, decided: bytes) -> None:
         """A snapshot is whole or not there."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from headwater.persistence.clock import Clock
+from headwater.persistence.clock import MICROS, Clock
 from headwater.persistence.coordination.pointer_writes import write_pointer
 from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.log.log_walk import LogWalk
@@ -21,9 +21,7 @@ from headwater.streaming.expire.pins import PinSource, all_pins
 from headwater.streaming.expire.retention import Retention, retention_of
 from headwater.streaming.runs.runs import Run
 
-NAMES_PER_PAGE = 1_000
 FAILURES_KEPT = 100
-MICROS = 1_000_000
 
 
 class ExpiredPointer(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,7 +158,7 @@ def allowed_floor(walk: LogWalk, head: LogRecord, floor: int, rule: Retention, n
         floors.append(walk.first_after(head, now - rule.age_seconds * MICROS, floor))
     if rule.entries is not None:
         floors.append(head.entry.seq - rule.entries + 1)
-    return max(floor, min([*floors, head.entry.seq]))
+    return max(floor, min([*floors, head.entry.seq])) if floors else floor
 
 
 def anchor_below(kernel: RealmKernel, head: LogRecord, floor: int) -> Anchor:
@@ -199,9 +197,4 @@ def _leads_to(kernel: RealmKernel, row: PointerRow, head: LogRecord) -> bool:
 
 
 def _rows(kernel: RealmKernel) -> Iterator[tuple[str, PointerRow]]:
-    after = ""
-    while names := kernel.store.backend.list_names(kernel.realm, after=after, limit=NAMES_PER_PAGE):
-        after = names[-1]
-        for name, row in kernel.store.backend.read_pointers(kernel.realm, names).items():
-            if row.head:
-                yield name, row
+    return ((name, row) for name, row in kernel.store.backend.all_pointers(kernel.realm) if row.head)

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 import msgspec
 
 from headwater.persistence.backend import Backend
-from headwater.persistence.clock import Clock
-from headwater.persistence.coordination.cas_rows import change_row
+from headwater.persistence.clock import MICROS, Clock
+from headwater.persistence.coordination.cas_rows import change_row, delete_row
 from headwater.persistence.limits import check_name
 from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
 from headwater.persistence.rows import MutableRow
@@ -21,8 +21,6 @@ from headwater.schemas.errors import Conflict
 READER_TYPE = "reader"
 POINTERS_PER_ROW = 2_000
 PIN_SECONDS = 7 * 86_400
-ROWS_PER_PAGE = 1_000
-MICROS = 1_000_000
 
 
 class ReaderRecord(msgspec.Struct, frozen=True, array_like=True):
@@ -73,12 +71,12 @@ class RegisteredReaders:
             owner, _, number_text = row.key.rpartition("/")
             if owner == name and int(number_text) >= len(shares):
                 may_write()
-                self._backend.delete_mutable(self._realm, row)
+                delete_row(self._backend, self._realm, row, self._clock)
 
     def forget(self, name: str) -> None:
         for row in self._rows():
             if row.key.rpartition("/")[0] == name:
-                self._backend.delete_mutable(self._realm, row)
+                delete_row(self._backend, self._realm, row, self._clock)
 
     def list(self) -> list[RegisteredReader]:
         found: dict[str, RegisteredReader] = {}
@@ -97,12 +95,7 @@ class RegisteredReaders:
             raise Conflict(f"another process keeps writing the reader {key!r}.", field="reader", remedy="Run one of them.")
 
     def _rows(self) -> Iterator[MutableRow]:
-        after = ""
-        while page := self._backend.list_mutable(self._realm, READER_TYPE, after=after, limit=ROWS_PER_PAGE):
-            yield from page
-            after = page[-1].key
-            if len(page) < ROWS_PER_PAGE:
-                return
+        return self._backend.all_mutable(self._realm, READER_TYPE)
 
 
 def _lower(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:

@@ -2,6 +2,9 @@
 
 The first rule whose pattern fits a pointer holds. `30d` keeps what is younger, `100n` keeps the newest hundred entries,
 `30d+100n` keeps both: nothing goes that one of the two would keep. The newest entry is always kept.
+
+⚠ The history of who got which right is kept for ever, unless a rule ends with the very name of its pointer: `grants=3650d`,
+`cat/*/roles=3650d`. A rule for everything, such as the default `*=30d`, does not mean it.
 """
 
 from __future__ import annotations
@@ -12,6 +15,10 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
+from headwater.persistence.realms.realm_records import REALMS_POINTER
+from headwater.persistence.records.principal_records import GRANTS_POINTER, PRINCIPALS_POINTER, ROLES_POINTER
+from headwater.producer.access.policies import POLICIES_POINTER
+from headwater.producer.pointer_names import parse_access_pointer
 from headwater.schemas.errors import InvalidInput
 
 DEFAULT_DAYS = 30
@@ -23,7 +30,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 class Retention(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of a pointer's history is kept. What is None does not count."""
+    """How much of a pointer's history is kept; all of it, if both are None."""
 
     pattern: str = "*"
     age_seconds: int | None = None
@@ -31,6 +38,9 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
 
 
 DEFAULT = Retention(age_seconds=DEFAULT_DAYS * 86_400)
+FOR_EVER = Retention()
+ACCESS_POINTERS = frozenset({PRINCIPALS_POINTER, ROLES_POINTER, GRANTS_POINTER, POLICIES_POINTER, REALMS_POINTER})
+"""With the roles and grants of each catalog: who may do what, and which realms there are."""
 
 
 def parse_retention(text: str) -> list[Retention]:
@@ -42,8 +52,14 @@ def parse_retention(text: str) -> list[Retention]:
 
 
 def retention_of(pointer: str, rules: Sequence[Retention]) -> Retention:
-    """30 days where no rule fits."""
-    return next((rule for rule in rules if fnmatchcase(pointer, rule.pattern)), DEFAULT)
+    """30 days where no rule fits; for ever, if it tells of rights."""
+    of_access = pointer in ACCESS_POINTERS or parse_access_pointer(pointer) is not None
+    fitting = (rule for rule in rules if fnmatchcase(pointer, rule.pattern) and (not of_access or _names(rule, pointer)))
+    return next(fitting, FOR_EVER if of_access else DEFAULT)
+
+
+def _names(rule: Retention, pointer: str) -> bool:
+    return rule.pattern.rpartition("/")[2] == pointer.rpartition("/")[2]
 
 
 def _rule(text: str) -> Retention:

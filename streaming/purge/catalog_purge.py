@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
+from headwater.persistence.clock import MICROS
 from headwater.persistence.coordination.realm_fence import read_realm_fence
 from headwater.persistence.log.log_entry import ENTRY
 from headwater.persistence.log.purged_pointers import record_purge
@@ -27,8 +28,6 @@ from headwater.schemas.errors import RecordChanged, RecordNotFound
 from headwater.streaming.expire.pins import history_pins
 
 _CATALOG_POINTER = re.compile(r"cat/(\d+)/")
-NAMES_PER_PAGE = 1_000
-MICROS = 1_000_000
 CATALOG_AGE_SECONDS = 30 * 86_400
 
 
@@ -99,7 +98,8 @@ class CatalogPurge:
     def _unrecorded(self) -> list[int]:
         """⚠ Names first, records after: a catalog is recorded before its first pointer is named. Only ids that the counter has
         given out can have been a catalog's."""
-        named = {int(match.group(1)) for name in self._names("cat/") if (match := _CATALOG_POINTER.match(name))}
+        names = self._backend.all_names(self._kernel.realm, prefix="cat/")
+        named = {int(match.group(1)) for name in names if (match := _CATALOG_POINTER.match(name))}
         records = head_records(self._kernel, CATALOGS)
         known = {catalog_of(record).id for under in (LIVE, GONE) for record in records.all(under)}
         counter = records.get(COUNTER_KEY)
@@ -132,10 +132,9 @@ class CatalogPurge:
         return [(entry.time, entry.kind) for entry in self._kernel.objects.fetch_many(ENTRY, ids).values()]
 
     def _remove(self, catalog_id: int, rows: Sequence[tuple[str, PointerRow]]) -> str:
-        now = self._kernel.store.clock.now_micros()
         for name, row in rows:
             self._before_each()
-            record_purge(self._backend, self._kernel.realm, name, row, now)
+            record_purge(self._backend, self._kernel.realm, name, row, self._kernel.store.clock)
             if not self._backend.delete_pointer(self._kernel.realm, name, row):
                 return f"{name} was moved meanwhile"
         prefix = catalog_prefix(catalog_id)
@@ -158,13 +157,4 @@ class CatalogPurge:
         return ""
 
     def _rows(self, catalog_id: int) -> Iterator[tuple[str, PointerRow]]:
-        for name in self._names(catalog_prefix(catalog_id)):
-            row = self._backend.read_pointer(self._kernel.realm, name)
-            if row is not None:
-                yield name, row
-
-    def _names(self, prefix: str) -> Iterator[str]:
-        after = ""
-        while names := self._backend.list_names(self._kernel.realm, prefix=prefix, after=after, limit=NAMES_PER_PAGE):
-            yield from names
-            after = names[-1]
+        return self._backend.all_pointers(self._kernel.realm, prefix=catalog_prefix(catalog_id))

@@ -1,6 +1,6 @@
 """Removes what a purged realm has outside of the store: its retained set, and its topics in Kafka.
 
-Archives stay: they are made to outlive what they were made from, and belong to whoever asked for them.
+Archives stay: they are made to outlive what they were made from, and belong to those who asked for them.
 """
 
 from __future__ import annotations

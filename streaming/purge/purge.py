@@ -16,6 +16,7 @@ from headwater.persistence.realms.realm_purge import TABLES_IN_ORDER, PurgeCount
 from headwater.persistence.realms.realm_records import Realm
 from headwater.persistence.realms.realm_states import RealmStatus
 from headwater.persistence.realms.realms import Realms
+from headwater.persistence.rows import realm_name_of
 from headwater.persistence.store import Store
 from headwater.schemas.errors import HeadwaterError, MaintenanceStopped, MaintenanceSuperseded
 from headwater.streaming.purge.catalog_purge import CATALOG_AGE_SECONDS, CatalogPurge, PurgedCatalog
@@ -87,7 +88,7 @@ def _would_purge(store: Store, realms: Sequence[Realm] | None, unlisted: bool, c
     chosen = realms_to_purge(store) if realms is None else realms
     would = [PurgedRealm(realm=it.name, instance=it.instance, listed=True) for it in chosen]
     orphans = unlisted_instances(store) if unlisted else []
-    would += [PurgedRealm(realm=it.partition("#")[0], instance=it, listed=False) for it in orphans]
+    would += [PurgedRealm(realm=realm_name_of(it), instance=it, listed=False) for it in orphans]
     dropped: list[PurgedCatalog] = []
     for realm in realm_sets(store).retain if catalogs else []:
         dropped += CatalogPurge(store.kernel(realm.instance), age_seconds=age_seconds).run(dry_run=True)
@@ -145,7 +146,7 @@ def purge_unlisted(
     done = []
     for instance in unlisted_instances(store):
         before_each()
-        name = instance.partition("#")[0]
+        name = realm_name_of(instance)
         try:
             for kind in belongings:
                 kind.remove(instance)

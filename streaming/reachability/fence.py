@@ -23,8 +23,6 @@ from headwater.schemas.errors import RealmNotActive, RealmStateConflict
 from headwater.streaming.reachability.retained_identifiers import Span
 from headwater.streaming.reachability.safeguards import ALL_ON, Safeguards
 
-NAMES_PER_PAGE = 1_000
-
 
 class FencedRealm(msgspec.Struct, frozen=True, kw_only=True):
     realm: str
@@ -34,7 +32,7 @@ class FencedRealm(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fence_realm(backend: Backend, realm: str, clock: Clock, safeguards: Safeguards = ALL_ON) -> FencedRealm:
-    """`RealmNotActive` for one that is just being opened or closed: whoever does it is left in peace."""
+    """`RealmNotActive` for one that is just being opened or closed: that is not disturbed."""
     seen = read_realm_fence(backend, realm)
     now = clock.now_micros()
     if not safeguards.fence:
@@ -60,7 +58,7 @@ def fence_realm(backend: Backend, realm: str, clock: Clock, safeguards: Safeguar
 
 
 def _check_all_closed(backend: Backend, realm: str) -> None:
-    if any(row.head and row.fence != FENCE_CLOSED for _, row in pointer_rows(backend, realm)):
+    if any(row.head and row.fence != FENCE_CLOSED for _, row in backend.all_pointers(realm)):
         raise RealmNotActive(
             f"{realm!r} is being opened or closed.", field="realm", remedy="Have it swept when that is done.", realm=realm
         )
@@ -73,19 +71,12 @@ def _fence_all(backend: Backend, held: RealmFence, clock: Clock) -> dict[str, Po
 
 
 def _floors(backend: Backend, realm: str) -> Iterator[tuple[str, int]]:
-    for name, row in pointer_rows(backend, realm):
+    for name, row in backend.all_pointers(realm):
         yield name, row.floor
-
-
-def pointer_rows(backend: Backend, realm: str) -> Iterator[tuple[str, PointerRow]]:
-    after = ""
-    while names := backend.list_names(realm, after=after, limit=NAMES_PER_PAGE):
-        after = names[-1]
-        yield from backend.read_pointers(realm, names).items()
 
 
 def _unfenced(backend: Backend, realm: str, now: int) -> FencedRealm:
     """What a sweep without the protocol would see; only tests ask for it."""
-    rows = dict(pointer_rows(backend, realm))
+    rows = dict(backend.all_pointers(realm))
     spans = {name: Span(floor=row.floor, head=row.head, seq=row.seq) for name, row in rows.items() if row.head}
     return FencedRealm(realm=realm, time=now, spans=spans)

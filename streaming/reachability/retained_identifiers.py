@@ -206,7 +206,7 @@ class Identifiers:
         )
 
     def signature(self) -> list[str]:
-        """Which identifiers these are, in their order. ⚠ Shares name them by number: whoever works on a share must have the
+        """Which identifiers these are, in their order. ⚠ Shares name them by number: a worker of a share must have the
         same, or what a missing one would have marked is taken for garbage."""
         of_objects = [it for _, group in sorted(self._by_type.items()) for it in group]
         every: list[RealmIdentifier | ObjectIdentifier] = [*self._of_realms, *of_objects]

@@ -1,4 +1,4 @@
-"""Two entries enter, each by id and seq; whether the older one is in the history of the newer one leaves, read from the store.
+"""Checks in the store whether an older entry, by id and seq, is in the history of a newer one.
 
 ⚠ A retained set is of one history. A store that was put back to a backup and went on has another one with the same seqs; so
 has another store whose set lies in the same folder. What was added there is not in the set, and would be taken for garbage.

@@ -1,4 +1,4 @@
-"""A batch of Changes enters; what of it is new to a retained set leaves, and a row for each object that was added or released.
+"""Computes what of a batch of Changes is new to a retained set: a row for each object added or released.
 
 ⚠ Only entries that follow the set's last one by their ids are new. All others are of the history that the set knows already, or
 of another one: `present_history` asks the store which. What does not add up then is a gap, and the set is seeded again.

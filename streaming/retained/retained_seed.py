@@ -19,7 +19,6 @@ from headwater.persistence.backend import Backend
 from headwater.persistence.log.log_entry import LogRecord, objects_added, objects_released
 from headwater.schemas.change import COMMITTING_KINDS
 from headwater.schemas.errors import ObjectNotFound
-from headwater.streaming.reachability.fence import pointer_rows
 from headwater.streaming.reachability.retained_identifiers import ENTRIES_PER_PAGE, Span, WalkedRealm, WalkShare, reachable_ids
 from headwater.streaming.reachability.segments import BaseAt, Bounds, SegmentPosition
 from headwater.streaming.retained.retained_store import RetainedState, RetainedStore
@@ -55,7 +54,7 @@ class SeedWriter(Protocol):
 
 def current_spans(backend: Backend, realm: str) -> dict[str, Span]:
     """Floors and heads of now, without a fence."""
-    rows = pointer_rows(backend, realm)
+    rows = backend.all_pointers(realm)
     return {name: Span(floor=row.floor, head=row.head, seq=row.seq) for name, row in rows if row.head}
 
 

@@ -1,4 +1,4 @@
-"""A fenced realm enters; the ids that must stay leave, with how far they were found: by walking, or from a streamed set."""
+"""Provides the ids that must stay in a fenced realm, by walking or from a streamed set, and how far they reach."""
 
 from __future__ import annotations
 

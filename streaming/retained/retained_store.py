@@ -1,4 +1,4 @@
-"""Steps of a retained set enter a folder, each whole or not at all; where the set stands and where its rows lie leaves.
+"""Stores the steps of a retained set in a folder, each atomically: the set's position and where its rows are.
 
 A step is a folder of Parquet rows with a small file beside them that says up to which entry of each pointer it goes and which
 segments begin in it. It is written under another name and renamed: a step that a crash cut short is not there. A *fresh* step

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from headwater.persistence.backend import Backend
-from headwater.persistence.clock import Clock
+from headwater.persistence.clock import MICROS, Clock
 from headwater.persistence.coordination.cas_rows import change_row
 from headwater.persistence.rows import ROW_BYTES_MAX, SYSTEM_REALM, MutableRow
 from headwater.schemas.entry_ids import micros_of
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 TOTALS_TYPE = "maintenance-totals"
 TOTALS_KEY = "totals"
 REALMS_TOLD_APART_MAX = 500
-MICROS = 1_000_000
 
 
 class OperationTotals(msgspec.Struct, kw_only=True):

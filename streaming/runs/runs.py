@@ -18,7 +18,7 @@ import msgspec
 
 from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock
-from headwater.persistence.coordination.cas_rows import change_row
+from headwater.persistence.coordination.cas_rows import change_row, delete_row
 from headwater.persistence.coordination.work_leases import LEASE_SECONDS, HeldLease, SeenLease, WorkLeases
 from headwater.persistence.rows import ROW_BYTES_MAX, SYSTEM_REALM
 from headwater.schemas.entry_ids import time_text
@@ -209,7 +209,7 @@ class Runs:
     def _drop_old(self) -> None:
         rows = self._backend.list_mutable(SYSTEM_REALM, RUN_TYPE, limit=1_000)
         for row in rows[: max(0, len(rows) - self._kept)]:
-            self._backend.delete_mutable(SYSTEM_REALM, row)
+            delete_row(self._backend, SYSTEM_REALM, row, self._clock)
 
 
 def _fitting(record: RunRecord) -> bytes:

@@ -1,7 +1,7 @@
 """Decides which of the processes that maintain a store begins the next cycle.
 
-The row in `::system::` says when the next cycle is due. Whoever moves it on by CAS has the turn; a process that dies in its
-turn loses it, and the next one is due as if it had finished.
+The row in `::system::` says when the next cycle is due. The process that moves it by CAS has the turn; a process that dies in
+its turn loses it, and the next one is due as if it had finished.
 """
 
 from __future__ import annotations
@@ -9,14 +9,13 @@ from __future__ import annotations
 import msgspec
 
 from headwater.persistence.backend import Backend
-from headwater.persistence.clock import Clock
+from headwater.persistence.clock import MICROS, Clock
 from headwater.persistence.coordination.cas_rows import cas_row, next_row
 from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
 from headwater.persistence.rows import SYSTEM_REALM, MutableRow
 
 TURN_TYPE = "maintenance-turn"
 TURN_KEY = "cycle"
-MICROS = 1_000_000
 
 
 class TurnRecord(msgspec.Struct, frozen=True, array_like=True):
@@ -28,8 +27,10 @@ OBJECT_TYPES.register(ObjectType(TURN_TYPE, TurnRecord, Life.MUTABLE))
 
 
 class ScheduleTurns:
-    def __init__(self, backend: Backend, clock: Clock, every_seconds: float) -> None:
+    def __init__(self, backend: Backend, clock: Clock, every_seconds: float, *, key: str = TURN_KEY) -> None:
+        """`key`: what has turns of its own."""
         self._backend = backend
+        self._key = key
         self._clock = clock
         self._every_seconds = every_seconds
 
@@ -51,9 +52,9 @@ class ScheduleTurns:
             self._write(before, sooner)
 
     def _read(self) -> tuple[MutableRow | None, int]:
-        row = self._backend.read_mutable(SYSTEM_REALM, TURN_TYPE, TURN_KEY)
+        row = self._backend.read_mutable(SYSTEM_REALM, TURN_TYPE, self._key)
         return row, 0 if row is None else msgspec.msgpack.decode(row.payload, type=TurnRecord).due_at
 
     def _write(self, before: MutableRow | None, due_at: int) -> bool:
-        row = next_row(TURN_TYPE, TURN_KEY, before, msgspec.msgpack.encode(TurnRecord(due_at)), self._clock.now_micros())
-        return cas_row(self._backend, SYSTEM_REALM, before, row)
+        row = next_row(TURN_TYPE, self._key, before, msgspec.msgpack.encode(TurnRecord(due_at)), self._clock.now_micros())
+        return cas_row(self._backend, SYSTEM_REALM, before, row, self._clock)

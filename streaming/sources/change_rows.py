@@ -1,4 +1,4 @@
-"""Log entries or Avro records enter; Arrow batches leave, one row for each Change: the same columns whatever the transport.
+"""Turns log entries or Avro records into Arrow batches, one row per Change, with the same columns on every transport.
 
 Object ids are numbers here (they are hex digits in JSON), so that they join with the rows of a scan. Values before and after
 are JSON text, for their fields are the content type's business.
@@ -20,6 +20,7 @@ from headwater.persistence.log.log_entry import (
     objects_released,
     parent,
 )
+from headwater.persistence.rows import realm_name_of
 from headwater.schemas.entry_ids import content_id_text, micros_of
 
 CHANGE_TYPES = {
@@ -128,7 +129,7 @@ def _source(logged: LogRecord, _: str) -> Row | None:
 
 
 _VALUES: dict[str, Callable[[LogRecord, str], Any]] = {
-    "realm": lambda _, realm: realm.partition("#")[0],
+    "realm": lambda _, realm: realm_name_of(realm),
     "realm_instance": lambda _, realm: realm,
     "pointer": lambda logged, _: logged.entry.pointer,
     "seq": lambda logged, _: logged.entry.seq,

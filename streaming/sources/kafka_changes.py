@@ -1,9 +1,9 @@
-"""Records of a realm's commits topic enter by Spark's Kafka source; rows leave that are those of `format("headwater")`.
+"""Reads a realm's commits topic with Spark's Kafka source, as the same rows as `format("headwater")`.
 
-Both frames around Avro are read: single-object without a schema registry, Confluent's with one. A Change that was too large for
-Kafka is fetched from the store by its entry id and checked against its digest. Records of a history that was replaced are left
-out, where a store is named. ⚠ A `truncated` record fails the read: entries
-were lost before they were published, and only the log's own floor can say how to go on.
+Every format is read: JSON, and both frames around Avro (single-object without a schema registry, Confluent's with one). A
+Change that was too large for Kafka is fetched from the store by its entry id and checked against its digest. Records of a
+history that was replaced are left out, where a store is named. ⚠ A `truncated` record fails the read: entries were lost before
+they were published, and only the log's own floor can say how to go on.
 """
 
 from __future__ import annotations
@@ -17,10 +17,17 @@ import msgspec
 import pyarrow as pa
 
 from headwater.persistence.log.log_entry import change_of
-from headwater.producer.publisher.assignment.generations import Generations
-from headwater.schemas.avro.avro_codec import CHANGE_SCHEMA
+from headwater.producer.publisher.assignment.generations import Generations, read_generation
+from headwater.schemas.avro.avro_codec import CHANGE_SCHEMA, avro_record
 from headwater.schemas.errors import ChainBroken, CursorExpired, InvalidInput, KafkaUnavailable
-from headwater.schemas.kafka_records import CONFLUENT_MAGIC, SINGLE_OBJECT_PREFIX, RecordType, digest_of
+from headwater.schemas.kafka_records import (
+    CONFLUENT_MAGIC,
+    JSON_MAGIC,
+    SINGLE_OBJECT_PREFIX,
+    RecordType,
+    change_of_json,
+    digest_of,
+)
 from headwater.schemas.topics import commits_topic
 from headwater.streaming.sources.change_rows import CHANGE_DDL, Row, arrow_batch, row_of_avro, row_of_entry
 from headwater.streaming.sources.open_stores import opened_kernel, opened_store
@@ -63,11 +70,6 @@ def stream_kafka_changes(spark: SparkSession, options: KafkaOptions) -> DataFram
     return decoded(reader.option("maxOffsetsPerTrigger", options.records_per_batch).load(), options)
 
 
-def read_kafka_changes(spark: SparkSession, options: KafkaOptions) -> DataFrame:
-    """What the topic holds now."""
-    return decoded(spark.read.format("kafka").options(**_kafka(options)).load(), options)
-
-
 def decoded(records: DataFrame, options: KafkaOptions) -> DataFrame:
     """On the executors, batch by batch."""
     return records.select("value", "headers").mapInArrow(_decoder(options), CHANGE_DDL)
@@ -79,7 +81,7 @@ def _kafka(options: KafkaOptions) -> dict[str, str]:
         raise InvalidInput("no Kafka is named.", field="kafka_bootstrap", remedy="Give host:port.")
     return {
         "kafka.bootstrap.servers": options.bootstrap,
-        "subscribe": commits_topic(options.realm_instance),
+        "subscribe": ",".join(_topics(options)),
         "startingOffsets": options.starting,
         "includeHeaders": "true",
         "failOnDataLoss": "true",
@@ -88,9 +90,18 @@ def _kafka(options: KafkaOptions) -> dict[str, str]:
     }
 
 
+def _topics(options: KafkaOptions) -> list[str]:
+    """⚠ All that hold Changes of the realm, as the store knows them: a retained set that misses the access records would let
+    them be purged. Without a store only the commits topic is read."""
+    generation = read_generation(opened_store(options.store).backend, options.realm_instance) if options.store else None
+    if generation is None:
+        return [commits_topic(options.realm_instance)]
+    return [topic.name for topic in generation.topics.of_changes]
+
+
 def _decoder(options: KafkaOptions) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        read, begins = _AvroReader(options.schemas), _begins(options)
+        read, begins = _ChangeReader(options.schemas), _begins(options)
         for batch in batches:
             rows = [row for record in batch.to_pylist() if (row := _row(record, read, options, begins)) is not None]
             for start in range(0, len(rows), ROWS_PER_BATCH):
@@ -107,7 +118,7 @@ def _begins(options: KafkaOptions) -> int:
     return Generations(store.backend, store.clock).begins(options.realm_instance)
 
 
-def _row(record: Row, read: _AvroReader, options: KafkaOptions, begins: int) -> Row | None:
+def _row(record: Row, read: _ChangeReader, options: KafkaOptions, begins: int) -> Row | None:
     """None for records that are no Change and mean no loss: baselines, ends, and types that a later version adds."""
     headers = {header["key"]: header["value"] for header in record["headers"] or ()}
     if int(headers.get("ce_generation", b"0")) < begins:
@@ -136,8 +147,8 @@ def _claimed(headers: dict[str, bytes], options: KafkaOptions) -> Row:
     return row_of_entry(logged, options.realm_instance)
 
 
-class _AvroReader:
-    """Framed bytes to the record that Avro reads, by the writer's schema."""
+class _ChangeReader:
+    """A Change's bytes to the record that Avro reads, by the writer's schema."""
 
     def __init__(self, schemas: dict[int, dict[str, Any]]) -> None:
         self._ours = fastavro.parse_schema(CHANGE_SCHEMA)
@@ -148,6 +159,8 @@ class _AvroReader:
             return self._read(value[len(SINGLE_OBJECT_PREFIX) :], self._ours)
         if value.startswith(CONFLUENT_MAGIC):
             return self._read(value[5:], self._theirs.get(int.from_bytes(value[1:5], "big"), self._ours))
+        if value.startswith(JSON_MAGIC):
+            return avro_record(change_of_json(value))
         raise ChainBroken(f"a Change is in no frame that is known: it begins with {value[:10].hex()}.")
 
     def _read(self, datum: bytes, writer: Any) -> Row:

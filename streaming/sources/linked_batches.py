@@ -1,4 +1,4 @@
-"""A batch of Changes enters; what it holds of each pointer leaves, and whether its entries follow one another by their ids.
+"""Splits a batch of Changes by pointer, and checks that each pointer's entries follow one another by id.
 
 ⚠ Entries are known by their ids, never by their seqs: a topic holds two histories under the same seqs after a store was put
 back to a backup and published again. Each entry names its predecessor, so one XOR over hashes shows whether a batch is one

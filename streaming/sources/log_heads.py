@@ -9,13 +9,12 @@ from headwater.persistence.reading.moved_pointers import MovedPointers
 from headwater.persistence.reading.pointer_log import PointerLog
 from headwater.persistence.rows import PointerRow
 from headwater.persistence.store import RealmKernel
-from headwater.schemas.cursor import decode_cursor, is_cursor
-from headwater.schemas.errors import CursorReset, InvalidInput, ObjectNotFound, PointerNotFound
+from headwater.schemas.cursor import After, Cursor, Edge, check_many, parse_after
+from headwater.schemas.errors import CursorReset, ObjectNotFound, PointerNotFound
 from headwater.streaming.sources.log_offsets import LogOffset, OffsetPosition, offset_of_text, shares
 from headwater.streaming.sources.log_options import LogOptions
 from headwater.streaming.sources.open_stores import opened_store, realm_instance
 
-NAMES_PER_READ = 1_000
 REALM_CHECK_SECONDS = 10.0
 """How soon a stream notices that its realm was deleted."""
 
@@ -43,21 +42,13 @@ class LogHeads:
         after = self.options.after
         if after.startswith("{"):
             return self._given(offset_of_text(after))
-        if is_cursor(after):
-            token = decode_cursor(after)
-            return self._given(
-                LogOffset(
-                    token.realm, {name: OffsetPosition(at.seq, at.entry_id.hex()) for name, at in token.positions.items()}
-                )
-            )
+        parsed = parse_after(after)
+        if isinstance(parsed, Cursor):
+            seen = {name: OffsetPosition(at.seq, at.entry_id.hex()) for name, at in parsed.positions.items()}
+            return self._given(LogOffset(parsed.realm, seen))
         rows = self._all()
-        if len(rows) > 1 and after not in ("earliest", "latest") and not _is_time(after):
-            raise InvalidInput(
-                f"{after[:80]!r} is a place in one pointer's log, and {len(rows)} are read.",
-                field="after",
-                remedy="Name one pointer, or use earliest, latest, a time or an offset.",
-            )
-        return LogOffset(self.realm, {name: self._position(name, row, after) for name, row in rows.items()})
+        check_many(parsed, len(rows))
+        return LogOffset(self.realm, {name: self._position(name, row, parsed) for name, row in rows.items()})
 
     def _given(self, offset: LogOffset) -> LogOffset:
         if offset.realm != self.realm:
@@ -68,10 +59,10 @@ class LogHeads:
             )
         return offset
 
-    def _position(self, name: str, row: PointerRow, after: str) -> OffsetPosition:
-        if after == "earliest":
+    def _position(self, name: str, row: PointerRow, after: After) -> OffsetPosition:
+        if after == Edge.EARLIEST:
             return OffsetPosition(row.floor - 1, _anchor_id(row))
-        if after == "latest":
+        if after == Edge.LATEST:
             return OffsetPosition(row.seq, row.head.hex())
         log = PointerLog(self.kernel, name)
         return OffsetPosition(log.position(after, log.head()))
@@ -162,10 +153,8 @@ class LogHeads:
         if exact and len(exact) == len(self.options.patterns):
             yield exact
             return
-        after = ""
-        while names := self._store.backend.list_names(self.realm, after=after, limit=NAMES_PER_READ):
+        for names in self._store.backend.name_pages(self.realm):
             yield [name for name in names if self.options.selects(name)]
-            after = names[-1]
 
     def _read(self, names: Iterable[str]) -> dict[str, PointerRow]:
         """Pointers that are only reserved have no log yet."""
@@ -183,7 +172,3 @@ def check_not_expired(kernel: RealmKernel, pointer: str, after_seq: int) -> None
 
 def _anchor_id(row: PointerRow) -> str:
     return row.anchor.entry_id.hex() if row.anchor is not None else ""
-
-
-def _is_time(text: str) -> bool:
-    return "T" in text or " " in text

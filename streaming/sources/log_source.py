@@ -14,8 +14,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.reading.pointer_log import LogHead, PointerLog
+from headwater.schemas.cursor import Position
 from headwater.schemas.errors import CursorReset
 from headwater.streaming.sources.change_rows import CHANGE_TYPES, change_ddl, entries_batch
 from headwater.streaming.sources.log_filters import NEVER, LogFilter, push
@@ -149,25 +149,16 @@ def read_partition(
     head = log.head()
     after = share.after
     while after < share.last:
-        page = log.page(after, min(ENTRIES_PER_READ, share.last - after), head)
-        _check_same_history(share, page.entries, head)
+        seen = Position(after, bytes.fromhex(share.after_id) if after == share.after else b"")
+        page = log.page(seen, min(ENTRIES_PER_READ, share.last - after), head)
+        if page.to_seq == share.last and share.last_id not in ("", page.entries[-1].entry_id.hex()):
+            raise _replaced(share, head)  # ⚠ it must end in the entry that the batch was planned to end in
         shown = [logged for logged in page.entries if wanted.shows_kind(logged.entry.kind)]
         if shown:
             yield entries_batch(shown, share.realm, columns)
         if page.to_seq == after:
             raise _replaced(share, head)
         after = page.to_seq
-
-
-def _check_same_history(share: LogPartition, entries: list[LogRecord], head: LogHead) -> None:
-    """⚠ The entries must be those between what the reader has seen and what the batch was planned to end in."""
-    if not entries:
-        return
-    first, last = entries[0], entries[-1]
-    if share.after_id and first.entry.seq == share.after + 1 and first.entry.previous.hex() != share.after_id:
-        raise _replaced(share, head)
-    if share.last_id and last.entry.seq == share.last and last.entry_id.hex() != share.last_id:
-        raise _replaced(share, head)
 
 
 def _replaced(share: LogPartition, head: LogHead) -> CursorReset:

@@ -108,9 +108,3 @@ def scanned_batch(rows: Sequence[ScannedRow]) -> pa.RecordBatch:
     columns = [[getattr(row, name) for row in rows] for name in SCANNED_ARROW.names]
     arrays = [pa.array(column, field.type) for column, field in zip(columns, SCANNED_ARROW, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=SCANNED_ARROW)
-
-
-def scanned_rows(table: Table, batch: pa.RecordBatch) -> list[ScannedRow]:
-    """The way back, for `Backend.delete_scanned` on an executor."""
-    columns = [batch.column(name).to_pylist() for name in SCANNED_ARROW.names]
-    return [ScannedRow(table, *values) for values in zip(*columns, strict=True)]

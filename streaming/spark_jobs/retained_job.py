@@ -1,4 +1,4 @@
-"""Changes enter as a stream, from the log or from Kafka; a retained set leaves that grows by whole batches, each exactly once.
+"""Streams Changes from the log or from Kafka into a retained set, by whole batches, each exactly once.
 
 ⚠ What decides is the set's own position in each pointer, kept beside its rows: a batch that comes again is recognized whole or
 in part, one that does not follow the set's last entry by its ids is refused. Ids and Changes stay on the executors; the driver
@@ -113,6 +113,16 @@ class RetainedJob:
                     raise
                 self._seed()
         raise AssertionError("unreachable")
+
+    def catch_up_kafka(self, options: KafkaOptions) -> RetainedState:
+        """The same, where something is new: a query costs more than a look at the heads."""
+        state = self._loaded(reseed=False)
+        try:
+            if not lag(self._store, state):
+                return state
+        except (CursorGone, RetainedIncomplete):
+            state = self._seed()
+        return self.run_kafka(options)
 
     def stream(self, changes: DataFrame, checkpoint: str) -> Any:
         """The writer of any stream with these columns, e.g. from Kafka, whose offsets only the checkpoint knows."""

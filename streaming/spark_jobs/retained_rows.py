@@ -1,4 +1,4 @@
-"""A retained set and floors enter; the ids that must stay leave, by two joins on executors; and the set made smaller.
+"""Computes the ids that must stay from a retained set and floors, by two joins on executors, and compacts the set.
 
 The rule is that of `segments`: a segment that reaches above its floor is the first link of a chain, its bases are the others.
 An object of a link counts unless a link before it has released it.

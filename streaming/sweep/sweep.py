@@ -1,4 +1,4 @@
-"""Realm instances enter; what no kept state of them reaches, and is older than the grace, is gone; the run says what it did.
+"""Deletes from realm instances what no retained state reaches and is older than the grace, and records the run.
 
 ⚠ Fence, floors, names, heads; then a retained set that reaches every head; then the filter, probed where it is used; and only
 then deletion. Whatever fails before leaves everything as it was; a realm that fails is left alone while the others go on.
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from headwater.persistence.clock import Clock
+from headwater.persistence.clock import MICROS, Clock
 from headwater.persistence.objects.object_types import all_object_types
 from headwater.persistence.rows import Table
 from headwater.persistence.store import Store
@@ -33,7 +33,6 @@ GRACE_SECONDS = 3 * 3_600
 GRACE_SECONDS_MIN = 300
 SPLITS = 16
 SAVE_SECONDS = 1.0
-MICROS = 1_000_000
 
 
 class SweepOptions(msgspec.Struct, frozen=True, kw_only=True):

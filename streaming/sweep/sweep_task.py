@@ -1,4 +1,4 @@
-"""A share of the objects table enters; the rows of it that nothing reaches and that are old enough are gone, each counted.
+"""Deletes from one split of the objects table the rows that nothing reaches and that are old enough, and counts them.
 
 This is what runs for each split, on a thread or on a Spark worker: it knows no store but the one it is given.
 """

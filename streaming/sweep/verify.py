@@ -1,4 +1,4 @@
-"""A realm instance enters; whether every object that must stay is there leaves, and where walk and stream say different things.
+"""Checks that every object that must stay in a realm instance is there, and where walk and stream differ.
 
 Nothing is changed. The walk starts at the heads of now; the scan comes after it: whatever the walk has seen must be there.
 """
@@ -14,7 +14,7 @@ from headwater.persistence.clock import Clock
 from headwater.persistence.objects.object_types import all_object_types
 from headwater.persistence.rows import Table
 from headwater.schemas.errors import ObjectNotFound, RetainedIncomplete
-from headwater.streaming.reachability.fence import FencedRealm, pointer_rows
+from headwater.streaming.reachability.fence import FencedRealm
 from headwater.streaming.reachability.id_set import IdSet
 from headwater.streaming.reachability.retained_identifiers import Identifiers, Span
 from headwater.streaming.reachability.same_history import require_every_position, require_same_history, walk_of
@@ -80,7 +80,7 @@ def verify_realm(
 
 def current(backend: Backend, realm: str, clock: Clock) -> FencedRealm:
     """Floors and heads of now; no fence, for nothing is deleted."""
-    rows = pointer_rows(backend, realm)
+    rows = backend.all_pointers(realm)
     spans = {name: Span(floor=row.floor, head=row.head, seq=row.seq) for name, row in rows if row.head}
     return FencedRealm(realm=realm, time=clock.now_micros(), spans=spans)
 

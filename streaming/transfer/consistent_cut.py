@@ -60,10 +60,7 @@ class ConsistentCut:
         return rows
 
     def names(self) -> Iterator[str]:
-        after = ""
-        while page := self._backend.list_names(self._kernel.realm, after=after, limit=NAMES_PER_PAGE):
-            yield from page
-            after = page[-1]
+        return self._backend.all_names(self._kernel.realm, page=NAMES_PER_PAGE)
 
     # ── closing under what entries refer to ─────────────────────────────────────────────────────────────────
 

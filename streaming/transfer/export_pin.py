@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
+from headwater.persistence.clock import MICROS
 from headwater.persistence.coordination.pointer_writes import touch_pointers
 from headwater.persistence.store import Store
 from headwater.schemas.errors import HeadwaterError
@@ -19,7 +20,6 @@ from headwater.streaming.runs.runs import Runs
 
 PIN_SECONDS = 3_600
 RENEW_SECONDS = 300
-MICROS = 1_000_000
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A realm enters, under commits or closed; a file leaves that holds it as of one cut: what is reached, or all rows as they are.
+"""Writes a realm, in use or closed, to a file as of one consistent cut: what is reached, or all rows as they are.
 
 Memory: eight bytes and a bit for each object that is reached, and one frame of the file. The chain of every pointer is checked
 on the way, and every object's checksum: what is damaged already is told here, not when it is needed.
@@ -16,7 +16,7 @@ from headwater.persistence.objects import codec
 from headwater.persistence.realms.realm_records import Realm
 from headwater.persistence.realms.realms import Realms
 from headwater.persistence.records.principal_records import KEYS_TYPE, SECRET_TYPE
-from headwater.persistence.rows import MutableRow, ObjectRow, ScannedRow, Table
+from headwater.persistence.rows import ObjectRow, ScannedRow, Table
 from headwater.persistence.store import Store
 from headwater.schemas.errors import ObjectNotFound, RealmStateConflict
 from headwater.streaming.reachability.id_set import IdSet
@@ -201,16 +201,10 @@ class _Export:
             types = [SECRET_TYPE] if self._options.secrets else []
         written = 0
         for type in types:
-            for row in self._mutable_rows_of(type):
+            for row in self._backend.all_mutable(self._realm.instance, type, page=MUTABLE_ROWS_PER_PAGE):
                 self._writer.add(Section.MUTABLE, MutableRecord.of(row))
                 written += 1
         return written
-
-    def _mutable_rows_of(self, type: str) -> Iterator[MutableRow]:
-        after = ""
-        while page := self._backend.list_mutable(self._realm.instance, type, after=after, limit=MUTABLE_ROWS_PER_PAGE):
-            yield from page
-            after = page[-1].key
 
     def _scanned(self, table: Table) -> Iterator[ScannedRow]:
         for split in self._backend.splits(table, SPLITS):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from headwater.persistence.backend import Backend
+from headwater.persistence.clock import Clock
+from headwater.persistence.coordination.cas_rows import cas_row, next_row
 from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
-from headwater.persistence.rows import MutableRow
-from headwater.schemas.errors import InvalidInput, OutcomeUnknown
+from headwater.schemas.errors import InvalidInput
 from headwater.streaming.transfer.checked_file import CheckedFile
 
 IMPORT_TYPE = "import"
@@ -32,15 +33,12 @@ def read_import(backend: Backend, realm: str) -> ImportRecord | None:
     return None if row is None else msgspec.msgpack.decode(row.payload, type=ImportRecord)
 
 
-def begin_import(backend: Backend, realm: str, file: CheckedFile, now_micros: int) -> None:
+def begin_import(backend: Backend, realm: str, file: CheckedFile, clock: Clock) -> None:
     """⚠ Before any other row: what is half loaded says of which file it is. `InvalidInput` if that is another one."""
     header = file.header
     record = ImportRecord(file.sha256, header.realm, header.instance, header.cut_at)
-    row = MutableRow(type=IMPORT_TYPE, key=IMPORT_KEY, created_at=now_micros, payload=msgspec.msgpack.encode(record))
-    try:
-        backend.insert_mutable(realm, row)
-    except OutcomeUnknown:
-        backend.insert_mutable(realm, row)
+    row = next_row(IMPORT_TYPE, IMPORT_KEY, None, msgspec.msgpack.encode(record), clock.now_micros())
+    cas_row(backend, realm, None, row, clock)
     found = read_import(backend, realm)
     if found != record:
         raise InvalidInput(

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from headwater.persistence.clock import MICROS
 from headwater.persistence.ids.snowflake import id_time_micros
 from headwater.persistence.realms.realm_records import RealmRead, check_realm_name
 from headwater.persistence.realms.realm_states import RealmStatus
@@ -37,7 +38,6 @@ from headwater.streaming.transfer.loading import Load, Progress
 CLOCK_MARGIN_SECONDS = 1.0
 """Clocks of processes that write to one store may differ by so much."""
 CLOCK_WAIT_SECONDS_MAX = 60.0
-MICROS = 1_000_000
 RESUMABLE = {RealmStatus.CREATED: "delete", RealmStatus.LOADING: "purge"}
 """Where an import that was killed leaves a realm, and how to be rid of it."""
 
@@ -116,8 +116,8 @@ class _Import:
 
     def run(self) -> ImportReport:
         backend, clock = self._store.backend, self._store.clock
-        begin_import(backend, self._instance, self._file, clock.now_micros())
-        load = Load(backend, self._instance, self._file, self._progress)
+        begin_import(backend, self._instance, self._file, clock)
+        load = Load(backend, self._instance, self._file, clock, self._progress)
         load.write()
         entries, reached = self._prove(load.compare())
         clock.sleep(_seconds_ahead(self._store, self._file))

@@ -6,12 +6,14 @@ bytes and times; only the realm instance is another. Pointers come last: none of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from headwater.persistence.backend import Backend
+from headwater.persistence.clock import Clock
+from headwater.persistence.coordination.cas_rows import cas_row
 from headwater.persistence.rows import MutableRow, ObjectRow, PointerRow, Table
 from headwater.schemas.errors import ImportDiffers, OutcomeUnknown
 from headwater.streaming.expire.readers import READER_TYPE
@@ -31,10 +33,11 @@ Progress = Callable[[str, int], None]
 class Load:
     """Of one file into one realm instance."""
 
-    def __init__(self, backend: Backend, realm: str, file: CheckedFile, on_progress: Progress) -> None:
+    def __init__(self, backend: Backend, realm: str, file: CheckedFile, clock: Clock, on_progress: Progress) -> None:
         self._backend = backend
         self._realm = realm
         self._file = file
+        self._clock = clock
         self._progress = on_progress
 
     def write(self) -> None:
@@ -58,7 +61,7 @@ class Load:
     def compare(self) -> dict[str, PointerRow]:
         """⚠ Every row, as the store tells it now, with the file; and no other row is there. The pointers' rows leave."""
         pointers: dict[str, PointerRow] = {}
-        names = set(self._names())
+        names = set(self._backend.all_names(self._realm))
         counted = FileCounts()
         mutable_count = 0
         for section, records in self._file.frames():
@@ -91,7 +94,7 @@ class Load:
 
     def _insert(self, row: MutableRecord) -> None:
         with suppress(OutcomeUnknown):  # what is there is compared in the end
-            self._backend.insert_mutable(self._realm, row.row())
+            cas_row(self._backend, self._realm, None, row.row(), self._clock)
 
     def _reserve(self, pointer: PointerRecord) -> None:
         with suppress(OutcomeUnknown):
@@ -123,12 +126,6 @@ class Load:
                     remedy="Purge the realm and import again.",
                     realm=self._realm,
                 )
-
-    def _names(self) -> Iterator[str]:
-        after = ""
-        while page := self._backend.list_names(self._realm, after=after):
-            yield from page
-            after = page[-1]
 
     def _rows_of(self, table: Table) -> int:
         splits = self._backend.splits(table, SPLITS)

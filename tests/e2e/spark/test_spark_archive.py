@@ -119,6 +119,12 @@ def test_an_iceberg_table_takes_the_archive_too(spark: SparkSession, lake: tuple
     archive_log(spark, target, store=url)
     archive_log(spark, target, store=url)
     assert archived(target) == logged_changes(engine.realm().kernel)
+    position = target.position()
+    assert position is not None
+    target.append(target.changes(), position, lambda decided: None)  # as a writer does that stalled behind its lease
+    assert archived(target) == logged_changes(engine.realm().kernel)
+    archive_log(spark, target, store=url)
+    assert archived(target) == logged_changes(engine.realm().kernel)
 
 
 ARCHIVED = LogOffset("r#1", {"p": OffsetPosition(5, "e5")})

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def test_a_cycle_on_spark_sweeps_on_workers_and_lets_go_of_the_session(
+def test_a_cycle_on_spark_sweeps_on_workers_and_releases_the_session(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = f"sqlite:///{tmp_path}/lake.db"

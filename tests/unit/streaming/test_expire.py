@@ -20,14 +20,15 @@ from headwater.schemas.cursor import Position
 from headwater.schemas.errors import CursorExpired, InvalidInput, MaintenanceSuperseded, MergeBaseExpired, ReferenceNotFound
 from headwater.streaming.expire.expire import ExpiredPointer, Expiry, expire_realms
 from headwater.streaming.expire.readers import POINTERS_PER_ROW, RegisteredReaders
-from headwater.streaming.expire.retention import DEFAULT, Retention, parse_retention, retention_of
-from headwater.streaming.reachability.fence import pointer_rows
+from headwater.streaming.expire.retention import DEFAULT, FOR_EVER, Retention, parse_retention, retention_of
 from headwater.streaming.runs.runs import Runs
 from tests.support.faults.faulty_backend import Crash, FaultyBackend, crash_before
 from tests.support.faults.manual_clock import ManualClock
 from tests.support.fixtures.catalog_lake import META, Lake
-from tests.support.fixtures.maintained import HOUR, MAIN, PRINCIPALS, Maintained, sweep_store
+from tests.support.fixtures.maintained import HOUR, MAIN, Maintained, sweep_store
 from tests.support.models.commit_harness import checked_log, store_on
+
+OTHER = "catalogs"
 
 DAY = 86_400
 
@@ -47,7 +48,23 @@ def test_the_first_rule_that_fits_holds_and_thirty_days_are_the_default() -> Non
     assert retention_of("cat/7/heads/main", rules) == Retention(pattern="cat/*/heads/main", age_seconds=90 * DAY)
     assert retention_of("cat/7/tags/x", rules).entries == 100
     assert retention_of("principals", rules) == Retention(pattern="principals", age_seconds=7_200, entries=10)
-    assert retention_of("grants", rules) == DEFAULT and DEFAULT.age_seconds == 30 * DAY
+    assert retention_of("catalogs", rules) == DEFAULT and DEFAULT.age_seconds == 30 * DAY
+
+
+@pytest.mark.parametrize(
+    "pointer", ["principals", "principal-roles", "grants", "policy-mappings", "realms", "cat/7/roles", "cat/7/grants"]
+)
+def test_the_history_of_rights_goes_only_by_a_rule_that_names_it(realm: Maintained, pointer: str) -> None:
+    for text in ("*=1n", "cat/*=1n", "*s=1n", "c*=1n, *=0s"):
+        assert retention_of(pointer, parse_retention(text)) == FOR_EVER
+    named = f"cat/*/{pointer.rpartition('/')[2]}=1n" if "/" in pointer else f"{pointer}=1n"
+    assert retention_of(pointer, parse_retention(f"*=1n, {named}")).entries == 1
+    for _ in range(5):
+        realm.write(pointer)
+    realm.expire("*=1n")
+    assert realm.floor(pointer) == 1
+    realm.expire(named)
+    assert realm.floor(pointer) == 5
 
 
 @pytest.mark.parametrize("text", ["30d", "*=", "*=30", "*=30w", "=30d", "*=30d+", "*=-1d"])
@@ -110,17 +127,17 @@ def test_a_pointer_that_was_made_since_the_last_publish_is_held_from_its_first_e
     pins.write({MAIN: 10})
     for _ in range(10):
         realm.write(MAIN)
-        realm.write(PRINCIPALS)
+        realm.write(OTHER)
     report = realm.expire("*=1n")
-    assert (realm.floor(MAIN), realm.floor(PRINCIPALS)) == (11, 1)
+    assert (realm.floor(MAIN), realm.floor(OTHER)) == (11, 1)
     assert {one.held_by for one in report.pointers} == {"publisher"}
     realm.clock.move(6 * DAY)
     pins.write({MAIN: 20})
     realm.expire("*=1n")
-    assert (realm.floor(MAIN), realm.floor(PRINCIPALS)) == (20, 1)
+    assert (realm.floor(MAIN), realm.floor(OTHER)) == (20, 1)
     realm.clock.move(2 * DAY)  # the other shard was away for longer than history is kept for it
     realm.expire("*=1n")
-    assert realm.floor(PRINCIPALS) == 10
+    assert realm.floor(OTHER) == 10
 
 
 def test_a_new_generation_holds_every_pointer_that_it_has_not_published_yet(realm: Maintained) -> None:
@@ -128,12 +145,12 @@ def test_a_new_generation_holds_every_pointer_that_it_has_not_published_yet(real
     realm.step_seconds = 60
     for _ in range(10):
         realm.write(MAIN)
-        realm.write(PRINCIPALS)
-    for shard, pointer in enumerate((MAIN, PRINCIPALS)):
+        realm.write(OTHER)
+    for shard, pointer in enumerate((MAIN, OTHER)):
         ShardPins(realm.backend, realm.clock, realm.realm, shard, 1, 7 * DAY).write({pointer: 10})
     ShardPins(realm.backend, realm.clock, realm.realm, 0, 2, 7 * DAY).write({MAIN: 4})
     realm.expire("*=1n")
-    assert (realm.floor(MAIN), realm.floor(PRINCIPALS)) == (5, 1)
+    assert (realm.floor(MAIN), realm.floor(OTHER)) == (5, 1)
 
 
 @pytest.mark.parametrize("restart", [True, False])
@@ -154,17 +171,17 @@ def test_a_generation_that_an_operator_asked_for_holds_everything_before_it_begi
 def test_a_registered_reader_also_holds_pointers_that_it_has_not_seen(realm: Maintained) -> None:
     for _ in range(10):
         realm.write(MAIN)
-        realm.write(PRINCIPALS)
+        realm.write(OTHER)
     readers = RegisteredReaders(realm.backend, realm.realm, realm.clock)
     readers.save("retained", {MAIN: 6})
     realm.expire("*=1n")
-    assert (realm.floor(MAIN), realm.floor(PRINCIPALS)) == (7, 1)
-    readers.save("retained", {MAIN: 10, PRINCIPALS: 3})
+    assert (realm.floor(MAIN), realm.floor(OTHER)) == (7, 1)
+    readers.save("retained", {MAIN: 10, OTHER: 3})
     realm.expire("*=1n")
-    assert (realm.floor(MAIN), realm.floor(PRINCIPALS)) == (10, 4)
+    assert (realm.floor(MAIN), realm.floor(OTHER)) == (10, 4)
     readers.forget("retained")
     realm.expire("*=1n")
-    assert realm.floor(PRINCIPALS) == 10
+    assert realm.floor(OTHER) == 10
 
 
 def test_a_reader_of_many_pointers_has_several_rows(realm: Maintained) -> None:
@@ -310,6 +327,6 @@ def test_an_expiry_that_is_superseded_raises_no_more_floors(realm: Maintained) -
 
     with pytest.raises(MaintenanceSuperseded), runs.run("expire") as run:
         expire_realms(realm.store, run, [realm.kernel.realm], parse_retention("*=1n"), on_pointer=taken_over)
-    rows = dict(pointer_rows(realm.backend, realm.kernel.realm))
+    rows = dict(realm.backend.all_pointers(realm.kernel.realm))
     assert [name for name, row in rows.items() if row.floor > 1] == risen and len(risen) == 1
     assert sum(row.seq > 1 for row in rows.values()) > 1, "there was no other floor to raise"

@@ -19,6 +19,7 @@ from headwater.producer.publisher.kafka.outgoing_records import KafkaRecord, Rec
 from headwater.producer.publisher.kafka.realm_topics import RealmTopics, Topic
 from headwater.schemas.avro.avro_codec import CHANGE_SCHEMA
 from headwater.schemas.errors import ChainBroken, CursorExpired, InvalidInput, KafkaUnavailable
+from headwater.schemas.value_format import ValueFormat
 from headwater.streaming.sources.change_rows import arrow_batch, row_of_entry
 from headwater.streaming.sources.kafka_changes import KafkaOptions, _decoder, require_broker
 from tests.support.fixtures.spark_lakes import fill
@@ -54,7 +55,11 @@ def logged(engine: Headwater) -> list[Any]:
     return list(PointerLog(engine.realm().kernel, MAIN).forward())
 
 
-@pytest.mark.parametrize("options", [{}, {"schema_id": 7}, {"record_bytes_max": 1}], ids=["single", "confluent", "claim"])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"schema_id": 7}, {"value_format": ValueFormat.JSON}, {"record_bytes_max": 1}],
+    ids=["single", "confluent", "json", "claim"],
+)
 def test_rows_from_kafka_are_the_rows_from_the_log(tmp_path: Path, engine: Headwater, options: dict[str, Any]) -> None:
     kernel = engine.realm().kernel
     make = records(engine, **options)

@@ -261,7 +261,7 @@ def test_only_the_columns_that_are_named_are_read(tmp_path: Path, engine: Headwa
         ({"changes_per_batch": "0"}, InvalidInput, "changes_per_batch"),
         ({"realm": "nowhere"}, RealmNotFound, "nowhere"),
         ({"pointers": "cat/9/heads/main"}, PointerNotFound, "cat/9/heads/main"),
-        ({"after": "7"}, InvalidInput, "one pointer's log"),
+        ({"after": "7"}, InvalidInput, "a place in one log"),
         ({"after": "{}"}, InvalidInput, "offset"),
         ({"until": "{}"}, InvalidInput, "offset"),
         ({"after": '{"realm": "other#1", "pointers": {}}'}, CursorReset, "other#1"),

@@ -53,7 +53,7 @@ def test_history_that_was_cut_before_the_set_knew_it_is_seeded_again(realm: Main
         list(present_entries(realm.backend, REALM, {MAIN: 9}, {MAIN: at(realm, 3)} if known else {}))
 
 
-def test_pointers_whose_entry_is_not_in_the_store_are_told(realm: Maintained) -> None:
+def test_pointers_whose_entry_is_not_in_the_store_are_reported(realm: Maintained) -> None:
     here = realm.logs[MAIN][4].entry_id.hex()
     lost = {f"cat/{number}/heads/lost": f"{number:016x}{'ab' * 24}" for number in range(1, 2_500)}
     assert pointers_of_lost_entries(realm.backend, REALM, {MAIN: here, **lost}) == set(lost)

@@ -135,7 +135,7 @@ def test_there_is_no_set_before_the_first_step(tmp_path: Path) -> None:
     assert RetainedStore(tmp_path, REALM).load() is None
 
 
-def test_of_two_writers_of_one_step_the_second_is_told(tmp_path: Path) -> None:
+def test_the_second_of_two_writers_of_one_step_is_refused(tmp_path: Path) -> None:
     store = seeded(tmp_path)
     state = store.load()
     assert state is not None

@@ -16,7 +16,6 @@ from headwater.streaming.expire.expire import expire_realms
 from headwater.streaming.expire.readers import RegisteredReaders
 from headwater.streaming.expire.retention import parse_retention
 from headwater.streaming.purge.catalog_purge import CatalogPurge
-from headwater.streaming.reachability.fence import pointer_rows
 from headwater.streaming.reachability.retained_identifiers import Identifiers
 from headwater.streaming.retained.retained_filter import ExactFilter
 from headwater.streaming.retained.retained_sources import WalkedSource
@@ -52,7 +51,7 @@ def other_process(realm: Maintained) -> Store:
 
 
 def floors(realm: Maintained) -> dict[str, int]:
-    return {name: row.floor for name, row in pointer_rows(faulty(realm).inner, realm.realm)}
+    return {name: row.floor for name, row in faulty(realm).inner.all_pointers(realm.realm)}
 
 
 # ── expiry ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -187,7 +186,7 @@ def dropped(lake: Lake) -> None:
 
 
 def pointers_of_catalogs(lake: Lake) -> set[str]:
-    return {name for name, _ in pointer_rows(lake.store.backend, lake.kernel.realm) if name.startswith("cat/")}
+    return {name for name, _ in lake.store.backend.all_pointers(lake.kernel.realm) if name.startswith("cat/")}
 
 
 def test_a_purge_that_is_superseded_between_two_pointers_removes_no_more(lake: Lake) -> None:

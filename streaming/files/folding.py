@@ -1,0 +1,33 @@
+"""Maps every spelling of a location to one form, so that a file in use is recognised however it is written.
+
+⚠ Folding loses information on purpose, and can only spare: two files that fold to the same form protect each other. A deletion
+never uses a folded location, only one that was listed.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from urllib.parse import unquote
+
+DECODINGS_MAX = 3
+"""Some writers encode a path that is encoded already."""
+_AUTHORITY = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?(?=/|$)")
+_SLASHES = re.compile(r"/(?:\./|/)+|/\.$")
+
+
+def fold(location: str) -> str:
+    """Without scheme and authority, percent-decoded, with single slashes, in one normal form and one case."""
+    path = _AUTHORITY.sub("", location, count=1)
+    for _ in range(DECODINGS_MAX):
+        decoded = unquote(path, errors="surrogateescape")
+        if decoded == path:
+            break
+        path = decoded
+    path = _SLASHES.sub("/", "/" + path)
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", path).casefold())
+
+
+def last_segment(location: str) -> str:
+    """The folded name of the file itself, for references that lead to no known root: a mount path, a path-style URL."""
+    return fold(location).rpartition("/")[2]

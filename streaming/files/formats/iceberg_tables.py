@@ -1,0 +1,105 @@
+"""The files that one version of an Iceberg table references, formats 1 to 3.
+
+Files come before the files that name them, the metadata file last: a deletion in this order that stops half-way can be resumed,
+because what names the rest is still there. A manifest that several snapshots share is read once; a data file that several
+manifests name comes several times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import Any
+
+from headwater.schemas.errors import MalformedMetadata, Unsupported
+from headwater.streaming.files.formats.manifests import ManifestRef, files_of, manifests_of
+from headwater.streaming.files.formats.reading import MANIFEST_BYTES_MAX, MetadataReader, json_of, records_of, text_of
+from headwater.streaming.files.kinds import FileKind, FileRef
+
+FORMAT_VERSIONS = (1, 2, 3)
+
+
+class SeenContainers:
+    """Manifest lists and manifests that were read before: versions of a table share most of them."""
+
+    def __init__(self) -> None:
+        self.lists: dict[str, bool] = {}
+        """Manifest list → whether all its files are known."""
+        self.manifests: dict[str, bool] = {}
+
+
+def table_files(reader: MetadataReader, location: str, seen: SeenContainers | None = None) -> Iterator[FileRef]:
+    """Containers that were seen before are not read again, and neither they nor their files are repeated."""
+    return _TableFiles(reader, location, seen or SeenContainers()).all()
+
+
+def table_metadata(reader: MetadataReader, location: str) -> dict[str, Any]:
+    table = json_of(location, reader.read(location))
+    version = table.get("format-version")
+    if version not in FORMAT_VERSIONS:
+        raise Unsupported(
+            f"{location[:200]} has format version {version!r}; known are 1 to 3.",
+            field="format-version",
+            remedy="Upgrade Headwater, or leave this table out.",
+        )
+    return table
+
+
+def named_files(location: str, table: dict[str, Any]) -> Iterator[FileRef]:
+    """What the metadata file names by itself: statistics and older metadata files."""
+    for name, kind in (("statistics", FileKind.STATISTICS), ("partition-statistics", FileKind.PARTITION_STATISTICS)):
+        for one in records_of(location, table, name):
+            yield FileRef(text_of(location, one, "statistics-path"), kind, one.get("file-size-in-bytes"), location)
+    for one in records_of(location, table, "metadata-log"):
+        yield FileRef(text_of(location, one, "metadata-file"), FileKind.METADATA_LOG, None, location)
+
+
+class _TableFiles:
+    def __init__(self, reader: MetadataReader, location: str, seen: SeenContainers) -> None:
+        self._reader = reader
+        self._location = location
+        self._seen = seen
+
+    def all(self) -> Iterator[FileRef]:
+        location = self._location
+        complete = True
+        with self._reader.attempt(location) as attempt:
+            table = table_metadata(self._reader, location)
+            for snapshot in reversed(records_of(location, table, "snapshots")):  # the newest first
+                complete = (yield from self._snapshot(snapshot)) and complete
+            yield from named_files(location, table)
+        yield FileRef(location, FileKind.METADATA, complete=complete and attempt.complete)
+
+    def _snapshot(self, snapshot: dict[str, Any]) -> Generator[FileRef, None, bool]:
+        if "manifest-list" not in snapshot:
+            return (yield from self._manifests(self._location, _inline_manifests(self._location, snapshot)))
+        named = text_of(self._location, snapshot, "manifest-list")
+        if named in self._seen.lists:
+            return self._seen.lists[named]
+        manifests: list[ManifestRef] = []
+        with self._reader.attempt(named) as attempt:
+            if snapshot.get("key-id"):
+                raise Unsupported(f"{named[:200]} is encrypted.", field="snapshots")
+            manifests = manifests_of(named, self._reader.read(named))
+        complete = (yield from self._manifests(named, manifests)) and attempt.complete
+        yield FileRef(named, FileKind.MANIFEST_LIST, None, self._location, complete)
+        self._seen.lists[named] = complete
+        return complete
+
+    def _manifests(self, referrer: str, manifests: list[ManifestRef]) -> Generator[FileRef, None, bool]:
+        complete, read = True, self._seen.manifests
+        for manifest in manifests:
+            if manifest.location not in read:
+                with self._reader.attempt(manifest.location) as attempt:
+                    yield from files_of(manifest.location, self._reader.read(manifest.location, MANIFEST_BYTES_MAX))
+                read[manifest.location] = attempt.complete
+                yield FileRef(manifest.location, FileKind.MANIFEST, manifest.length, referrer, attempt.complete)
+            complete = complete and read[manifest.location]
+        return complete
+
+
+def _inline_manifests(location: str, snapshot: dict[str, Any]) -> list[ManifestRef]:
+    """Format 1 may name manifests in the snapshot itself."""
+    named = snapshot.get("manifests")
+    if not isinstance(named, list) or not all(isinstance(one, str) for one in named):
+        raise MalformedMetadata(f"a snapshot of {location[:200]} names no manifest list.", field="snapshots")
+    return [ManifestRef(one, None) for one in named]

@@ -1,0 +1,55 @@
+"""Identifies, finds and purges files. Finding and deleting are separate: nothing does both in one step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from headwater.persistence.clock import Clock, SystemClock
+from headwater.schemas.errors import InvalidInput
+from headwater.streaming.files.batches import distinct
+from headwater.streaming.files.filters import EVERY_FILE, FileFilter
+from headwater.streaming.files.formats.delta_logs import delta_files
+from headwater.streaming.files.formats.iceberg_tables import table_files
+from headwater.streaming.files.formats.iceberg_views import view_files
+from headwater.streaming.files.formats.reading import Fault, MetadataReader, Mode
+from headwater.streaming.files.kinds import FileRef, FoundFile
+from headwater.streaming.files.purging import Purge, PurgeSpec
+from headwater.streaming.files.stats import PurgeStats
+from headwater.streaming.files.stores.storages import Storages
+
+TABLE, VIEW, DELTA_TABLE = "table", "view", "delta-table"
+_READERS = {TABLE: table_files, VIEW: view_files, DELTA_TABLE: delta_files}
+
+
+class FileOperations:
+    """One per process. Thread-safe."""
+
+    def __init__(self, storages: Storages, clock: Clock | None = None) -> None:
+        self.storages = storages
+        self._clock = clock or SystemClock()
+
+    def identify(
+        self,
+        location: str,
+        kind: str = TABLE,
+        mode: Mode = Mode.STRICT,
+        *,
+        deduplicate: bool = False,
+        on_fault: Callable[[Fault], None] | None = None,
+    ) -> Iterator[FileRef]:
+        """The files that one version of a table or view references, each before the file that names it."""
+        if kind not in _READERS:
+            raise InvalidInput(
+                f"{kind!r} is no kind of content with files.", field="kind", remedy="Use table, view or delta-table."
+            )
+        files = _READERS[kind](MetadataReader(self.storages, mode, on_fault), location)
+        return distinct(files) if deduplicate else files
+
+    def find(self, prefix: str, chosen: FileFilter = EVERY_FILE) -> Iterator[FoundFile]:
+        """The files below a folder. An error means that the listing is not complete."""
+        folder = prefix.rstrip("/") + "/"
+        for page in self.storages.of(folder).list(folder):
+            yield from (file for file in page if chosen(file))
+
+    def purge(self, files: Iterable[FileRef], spec: PurgeSpec | None = None) -> PurgeStats:
+        return Purge(self.storages, spec or PurgeSpec(), self._clock).run(files)

@@ -1,0 +1,136 @@
+"""Files of this machine, below one folder.
+
+⚠ No link is followed: folders are opened one by one without following links, and files are removed relative to the folder that
+was opened, so a folder that is swapped for a link meanwhile cannot lead out.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from headwater.schemas.errors import FileMissing, LocationForbidden, RequestTooLarge, StoreUnavailable
+from headwater.streaming.files.kinds import FoundFile
+from headwater.streaming.files.stores.object_store import Deleted
+
+PAGE_FILES = 1_000
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_GONE = (FileNotFoundError, NotADirectoryError)
+
+
+class LocalFiles:
+    batch_max = 1_000
+
+    def list(self, prefix: str) -> Iterator[list[FoundFile]]:
+        page: list[FoundFile] = []
+        for file in _walk(prefix.rstrip("/"), local_path(prefix)):
+            page.append(file)
+            if len(page) >= PAGE_FILES:
+                yield page
+                page = []
+        if page:
+            yield page
+
+    def head(self, location: str) -> FoundFile | None:
+        try:
+            with _folder_of(location) as (folder, name):
+                facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                return _found(location, facts) if stat.S_ISREG(facts.st_mode) else None
+        except _GONE:
+            return None
+        except OSError as error:
+            raise _unreadable(location, error) from error
+
+    def read(self, location: str, bytes_max: int) -> bytes:
+        try:
+            with _folder_of(location) as (folder, name):
+                handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+            with os.fdopen(handle, "rb") as file:
+                if os.fstat(handle).st_size > bytes_max:
+                    raise too_large(location, bytes_max)
+                return file.read(bytes_max + 1)
+        except (*_GONE, IsADirectoryError):
+            raise missing(location) from None
+        except OSError as error:
+            raise _unreadable(location, error) from error
+
+    def delete(self, locations: Sequence[str]) -> Deleted:
+        gone = 0
+        for location in locations:
+            try:
+                with _folder_of(location) as (folder, name):
+                    os.unlink(name, dir_fd=folder)
+            except _GONE:
+                gone += 1
+            except OSError as error:
+                raise StoreUnavailable(f"{location[:200]} cannot be deleted: {error.strerror}.") from error
+        return Deleted(len(locations) - gone, gone)
+
+
+def local_path(location: str) -> str:
+    """The absolute path of `file:/x`, `file:///x` or `/x`."""
+    path = location.removeprefix("file:")
+    path = "/" + path.lstrip("/")
+    if ".." in path.split("/") or "\0" in path:
+        raise LocationForbidden(f"{location[:200]!r} is not a plain path.", field="location", remedy="Leave out `..`.")
+    return path
+
+
+def missing(location: str) -> FileMissing:
+    return FileMissing(f"there is no file {location[:200]!r}.", field="location", location=location[:1_000])
+
+
+def too_large(location: str, bytes_max: int) -> RequestTooLarge:
+    return RequestTooLarge(f"{location[:200]} has more than {bytes_max} bytes.", field="location")
+
+
+@contextmanager
+def _folder_of(location: str) -> Iterator[tuple[int, str]]:
+    """The descriptor of a file's folder, reached without following a link, and the file's name."""
+    *folders, name = [part for part in local_path(location).split("/") if part]
+    handle = os.open("/", _FOLDER)
+    try:
+        for folder in folders:
+            inner = os.open(folder, _FOLDER, dir_fd=handle)
+            os.close(handle)
+            handle = inner
+        yield handle, name
+    finally:
+        os.close(handle)
+
+
+def _walk(location: str, path: str) -> Iterator[FoundFile]:
+    try:
+        with _folder_of(f"{path.rstrip('/')}/_") as (folder, _):
+            yield from _walk_folder(location, os.dup(folder))
+    except _GONE:
+        return
+    except OSError as error:
+        raise _unreadable(location, error) from error
+
+
+def _walk_folder(location: str, handle: int) -> Iterator[FoundFile]:
+    """Takes the descriptor over. ⚠ A folder that vanishes meanwhile is empty; one that cannot be opened is an error."""
+    try:
+        for entry in sorted(os.scandir(handle), key=lambda one: one.name):
+            inner = f"{location}/{entry.name}"
+            try:
+                if entry.is_dir(follow_symlinks=False):
+                    yield from _walk_folder(inner, os.open(entry.name, _FOLDER, dir_fd=handle))
+                elif entry.is_file(follow_symlinks=False):
+                    yield _found(inner, entry.stat(follow_symlinks=False))
+            except FileNotFoundError:
+                continue
+    finally:
+        os.close(handle)
+
+
+def _found(location: str, facts: os.stat_result) -> FoundFile:
+    """⚠ The age counts from the later of both times: copies keep the old time of modification."""
+    return FoundFile(location, facts.st_size, max(facts.st_mtime_ns, facts.st_ctime_ns) // 1_000)
+
+
+def _unreadable(location: str, error: OSError) -> StoreUnavailable:
+    return StoreUnavailable(f"{location[:200]} cannot be read: {error.strerror}.")

@@ -1,0 +1,41 @@
+"""The interface to the storage of files: list, look, read, delete in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import msgspec
+
+from headwater.streaming.files.kinds import FoundFile
+
+
+class Deleted(msgspec.Struct, frozen=True):
+    """What became of one batch. A batch that failed raises instead, and says nothing about single files."""
+
+    purged: int
+    """Confirmed by the storage."""
+    missing: int = 0
+    """Not there any more; storage that does not tell counts them as purged."""
+
+
+class ObjectStore(Protocol):
+    """The storage of one scheme and authority. Thread-safe. Locations are whole URIs, spelled as the caller has them."""
+
+    batch_max: int
+    """Files that one request can delete."""
+
+    def list(self, prefix: str) -> Iterator[list[FoundFile]]:
+        """All files below a folder, page by page.
+
+        ⚠ Raises if a page cannot be read or a key cannot be represented: a listing that ends without an error is complete.
+        """
+
+    def head(self, location: str) -> FoundFile | None:
+        """None if it is not there; an error if that is not known."""
+
+    def read(self, location: str, bytes_max: int) -> bytes:
+        """⚠ Bounded before it is read. `FileMissing`, `RequestTooLarge` or `StoreUnavailable`."""
+
+    def delete(self, locations: Sequence[str]) -> Deleted:
+        """All of them in one request where the storage can, once: retries are up to the caller."""

@@ -1,0 +1,64 @@
+"""Translates storage options from Iceberg's names (`s3.endpoint`, `gcs.project-id` …) to those of obstore."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_S3 = {
+    "s3.endpoint": "endpoint",
+    "s3.region": "region",
+    "client.region": "region",
+    "s3.access-key-id": "access_key_id",
+    "client.access-key-id": "access_key_id",
+    "s3.secret-access-key": "secret_access_key",
+    "client.secret-access-key": "secret_access_key",
+    "s3.session-token": "session_token",
+    "client.session-token": "session_token",
+}
+_GCS = {"gcs.service.host": "base_url", "gcs.endpoint": "base_url", "gcs.oauth2.token": "bearer_token"}
+_AZURE = {
+    "adls.account-name": "account_name",
+    "adls.account-key": "account_key",
+    "adls.sas-token": "sas_key",
+    "adls.tenant-id": "tenant_id",
+    "adls.client-id": "client_id",
+    "adls.client-secret": "client_secret",
+    "adls.endpoint": "endpoint",
+}
+_NAMES = {"s3": _S3, "gcs": _GCS, "azure": _AZURE}
+_VENDORS = {
+    "s3": "s3",
+    "s3a": "s3",
+    "s3n": "s3",
+    "gs": "gcs",
+    "gcs": "gcs",
+    "abfs": "azure",
+    "abfss": "azure",
+    "wasb": "azure",
+    "wasbs": "azure",
+}
+
+
+def vendor_of(scheme: str) -> str | None:
+    """Whose storage a scheme means; None for those that are none of ours."""
+    return _VENDORS.get(scheme.lower())
+
+
+def obstore_config(vendor: str, options: Mapping[str, str]) -> dict[str, Any]:
+    """What is not stated comes from the environment, as the vendor's own tools read it."""
+    names = _NAMES[vendor]
+    config: dict[str, Any] = {}
+    for name, value in options.items():
+        if name in names:
+            config.setdefault(names[name], value)
+    if vendor == "s3" and options.get("s3.force-virtual-addressing", "").lower() == "true":
+        config["virtual_hosted_style_request"] = True
+    if vendor == "gcs" and options.get("gcs.no-auth", "").lower() == "true":
+        config["skip_signature"] = True
+    return config
+
+
+def allows_http(config: Mapping[str, Any]) -> bool:
+    """Only where the operator wrote an address without TLS."""
+    return any(str(config.get(name, "")).startswith("http://") for name in ("endpoint", "base_url"))

@@ -1,0 +1,92 @@
+"""Every content that a retained state of a realm holds: where its metadata lies, once for each location.
+
+Retained are the states from each pointer's floor to its head, those of tags and deleted references included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from headwater.persistence.backend import Backend
+from headwater.persistence.log.log_entry import CONTENT, Content
+from headwater.producer.content.content_types import DELTA_TABLE, ICEBERG_TABLE, ICEBERG_VIEW, NAMESPACE
+from headwater.producer.pointer_names import parse_reference_pointer
+from headwater.streaming.files.operations import DELTA_TABLE as DELTA_FILES
+from headwater.streaming.files.operations import TABLE, VIEW
+from headwater.streaming.reachability.id_set import IdCollector
+from headwater.streaming.reachability.retained_identifiers import Identifiers, Marks, Span, WalkedRealm
+
+CONTENTS_PER_READ = 500
+DELTA_LOG = "/_delta_log/"
+
+
+class ContentFiles(NamedTuple):
+    """A content with files of its own."""
+
+    kind: str
+    """Of `FileOperations.identify`; empty for a type whose files nobody here can name."""
+    location: str
+    """Of the metadata file; of the table for Delta; empty if the content names none."""
+    type: str
+
+
+class _ContentIds:
+    """Collects the ids of contents while the walk marks them."""
+
+    type = CONTENT.name
+    covers: frozenset[str] = frozenset()
+
+    def __init__(self) -> None:
+        self.collector = IdCollector()
+
+    def identify(self, realm: WalkedRealm, object_id: int, marks: Marks) -> None:
+        self.collector.add((object_id,))
+
+
+def retained_contents(backend: Backend, realm: str, spans: Mapping[str, Span]) -> Iterator[ContentFiles]:
+    """`ObjectNotFound` if a retained state misses an object: then what it needs is not known.
+
+    Only branches and tags hold contents with files; the other pointers hold records.
+    """
+    spans = {name: span for name, span in spans.items() if parse_reference_pointer(name) is not None}
+    ids = _ContentIds()
+    Identifiers(of_objects=[ids]).retained(backend, realm, spans)
+    objects = WalkedRealm(backend, realm, spans).objects
+    seen: set[ContentFiles] = set()
+    batch: list[int] = []
+    for object_id in ids.collector.finish():
+        batch.append(object_id)
+        if len(batch) == CONTENTS_PER_READ:
+            yield from _fresh(objects.fetch_many(CONTENT, batch).values(), seen)
+            batch = []
+    yield from _fresh(objects.fetch_many(CONTENT, batch).values(), seen)
+
+
+def _fresh(contents: Iterable[Content], seen: set[ContentFiles]) -> Iterator[ContentFiles]:
+    for content in contents:
+        if content.type == NAMESPACE.name:
+            continue
+        files = content_files(content)
+        if files not in seen:
+            seen.add(files)
+            yield files
+
+
+def content_files(content: Content) -> ContentFiles:
+    """⚠ A type that is not known here has files all the same, perhaps: its kind is empty, and the caller must fail closed."""
+    value, name = content.value, content.type
+    if name == ICEBERG_TABLE.name:
+        return ContentFiles(TABLE, str(value["metadata_location"]), name)
+    if name == ICEBERG_VIEW.name:
+        return ContentFiles(VIEW, str(value["metadata_location"]), name)
+    if name == DELTA_TABLE.name:
+        return ContentFiles(DELTA_FILES, _delta_root(value), name)
+    return ContentFiles("", str(value.get("metadata_location") or ""), name)
+
+
+def _delta_root(value: Mapping[str, object]) -> str:
+    named = value.get("metadata_location_history")
+    newest = str(named[0]) if isinstance(named, list) and named else ""
+    root, found, _ = newest.partition(DELTA_LOG)
+    return root if found else ""

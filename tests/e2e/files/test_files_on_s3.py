@@ -1,0 +1,103 @@
+"""Files on S3, against a moto process: found below whole folders, read with a bound, deleted in bulk with their tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from headwater.schemas.errors import FileMissing, RequestTooLarge, StoreUnavailable, Unsupported
+from headwater.streaming.files.filters import below, matching, modified_before, of_kind
+from headwater.streaming.files.kinds import FileKind, FileRef
+from headwater.streaming.files.operations import FileOperations
+from headwater.streaming.files.purging import PurgeSpec
+from headwater.streaming.files.stores.storages import Storages
+from tests.support.fixtures.iceberg_files import memory_catalog, table_with_history
+from tests.support.servers.moto_server import BUCKET, MotoServer, moto_server
+
+ROOT = f"s3://{BUCKET}"
+
+
+@pytest.fixture(scope="module")
+def moto() -> Iterator[MotoServer]:
+    with moto_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def operations(moto: MotoServer) -> FileOperations:
+    return FileOperations(Storages(moto.options))
+
+
+def put(moto: MotoServer, key: str, content: bytes = b"x") -> str:
+    httpx.put(f"{moto.url}/{BUCKET}/{key}", content=content).raise_for_status()
+    return f"{ROOT}/{key}"
+
+
+def test_a_dropped_table_is_deleted_with_all_its_files_and_nothing_else(moto: MotoServer, operations: FileOperations) -> None:
+    with memory_catalog(f"{ROOT}/warehouse", **moto.options) as catalog:
+        kept = table_with_history(catalog, "kept")
+        dropped = table_with_history(catalog, "dropped")
+        before = {file.location for file in operations.find(kept.location())}
+        whole = {file.location for file in operations.find(dropped.location())}
+        stats = operations.purge(operations.identify(dropped.metadata_location), PurgeSpec(batches_per_second=0))
+        assert (stats.purged, stats.requested, stats.failed) == (len(whole), len(whole), 0)
+        assert list(operations.find(dropped.location())) == []
+        assert {file.location for file in operations.find(kept.location())} == before
+        assert kept.refresh().scan().to_arrow().num_rows > 0
+
+
+def test_a_folder_is_not_mistaken_for_its_neighbour(moto: MotoServer, operations: FileOperations) -> None:
+    inside = put(moto, "near/t1/a.parquet")
+    put(moto, "near/t10/b.parquet")
+    assert [file.location for file in operations.find(f"{ROOT}/near/t1")] == [inside]
+
+
+def test_filters_select_what_is_found(moto: MotoServer, operations: FileOperations) -> None:
+    data, manifest = put(moto, "chosen/x/a.parquet"), put(moto, "chosen/y/b-m0.avro")
+    put(moto, "chosen/y/readme.txt")
+    prefix = f"{ROOT}/chosen"
+
+    def found(chosen: object) -> list[str]:
+        return [file.location for file in operations.find(prefix, chosen)]  # type: ignore[arg-type]
+
+    assert found(of_kind(FileKind.DATA) | of_kind(FileKind.MANIFEST)) == [data, manifest]
+    assert found(~of_kind(FileKind.DATA) & below(f"{prefix}/y") & ~matching("*.txt")) == [manifest]
+    assert found(modified_before(1)) == []
+
+
+def test_keys_with_odd_letters_are_found_read_and_deleted_as_they_are(moto: MotoServer, operations: FileOperations) -> None:
+    location = put(moto, "odd/a%2520b%23c%3Fd.parquet")  # the key is `odd/a%20b#c?d.parquet`
+    assert location != f"{ROOT}/odd/a%20b#c?d.parquet"
+    [found] = operations.find(f"{ROOT}/odd")
+    assert found.location == f"{ROOT}/odd/a%20b#c?d.parquet"
+    assert operations.storages.read(found.location, 10) == b"x"
+    assert operations.purge([FileRef(found.location, FileKind.DATA)]).purged == 1
+    assert list(operations.find(f"{ROOT}/odd")) == []
+
+
+def test_a_key_that_the_client_cannot_name_ends_the_listing_with_an_error(moto: MotoServer, operations: FileOperations) -> None:
+    put(moto, "double/a.parquet")
+    put(moto, "double//b.parquet")
+    with pytest.raises((StoreUnavailable, Unsupported)):
+        list(operations.find(f"{ROOT}/double"))
+
+
+def test_reads_are_bounded_and_missing_files_are_told_apart(moto: MotoServer, operations: FileOperations) -> None:
+    location = put(moto, "bounded", b"x" * 100)
+    with pytest.raises(RequestTooLarge):
+        operations.storages.read(location, 99)
+    with pytest.raises(FileMissing):
+        operations.storages.read(f"{ROOT}/nothing", 99)
+    assert operations.storages.of(location).head(f"{ROOT}/nothing") is None
+
+
+def test_storage_that_does_not_answer_deletes_nothing_and_says_so() -> None:
+    away = FileOperations(
+        Storages({"s3.endpoint": "http://127.0.0.1:1", "s3.region": "x", "s3.access-key-id": "a", "s3.secret-access-key": "b"})
+    )
+    with pytest.raises(StoreUnavailable):
+        list(away.find(f"{ROOT}/x"))
+    stats = away.purge([FileRef(f"{ROOT}/x", FileKind.DATA)])
+    assert (stats.purged, stats.failed) == (0, 1)

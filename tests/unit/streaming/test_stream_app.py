@@ -1,0 +1,112 @@
+"""The rounds of a stream: realms that fail, come and go, and tasks that are due."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+import headwater
+from headwater.embedded import Headwater
+from headwater.schemas.errors import RetainedIncomplete, StoreUnavailable
+from headwater.streaming.runs.realm_sets import instances_to_maintain
+from headwater.streaming.runs.schedule_turns import ScheduleTurns
+from headwater.streaming.schedule import COME_BACK_SECONDS
+from headwater.streaming.stream.stream_app import StreamApp, StreamParts, Task, Updated
+from headwater.streaming.stream.stream_status import metrics_text
+
+
+@pytest.fixture
+def engine() -> Iterator[Headwater]:
+    with headwater.open("memory://", create=True) as engine:
+        for realm in ("a", "b"):
+            engine.ensure_realm(realm)
+        yield engine
+
+
+class Parts:
+    """Updates that count, of which some fail, and one task."""
+
+    def __init__(self, engine: Headwater) -> None:
+        self.engine = engine
+        self.failing: set[str] = set()
+        self.updated: list[str] = []
+        self.ran = 0
+
+    def update(self, instance: str) -> Updated:
+        name = instance.partition("#")[0]
+        if name in self.failing:
+            raise RetainedIncomplete(f"{name} is broken.")
+        self.updated.append(name)
+        return Updated("log", 1, 2, 0)
+
+    def task(self) -> list[str]:
+        self.ran += 1
+        return []
+
+    def app(self, stopping: threading.Event | None = None) -> StreamApp:
+        store = self.engine.store
+        parts = StreamParts(lambda: instances_to_maintain(store), self.update, {"task": Task(3_600.0, self.task)})
+        return StreamApp(store, parts, every_seconds=0.0, stopping=stopping or threading.Event())
+
+
+def test_a_realm_that_fails_does_not_stop_the_others_and_is_shown(engine: Headwater) -> None:
+    parts = Parts(engine)
+    parts.failing = {"a"}
+    app = parts.app()
+    assert app.run_once() == ["a: a is broken."]
+    assert parts.updated == ["::system::", "b"] and parts.ran == 1
+    assert 'headwater_stream_realm_failing{realm="a"} 1' in metrics_text(app.status)
+    parts.failing = set()
+    app.update_all()
+    assert app.status.failures == []
+
+
+def test_realms_that_come_and_go_are_noticed_in_the_next_round(engine: Headwater) -> None:
+    parts = Parts(engine)
+    app = parts.app()
+    app.update_all()
+    engine.ensure_realm("c")
+    engine.realms.deactivate("b")
+    engine.realms.purge("b")
+    app.update_all()
+    assert {one.realm for one in app.status.realms.values()} == {"::system::", "a", "c"}
+
+
+def test_of_two_processes_one_runs_a_task_that_is_due(engine: Headwater) -> None:
+    parts, others = Parts(engine), Parts(engine)
+    for one in (parts, others, parts):
+        one.app().run_due_tasks()
+    assert (parts.ran, others.ran) == (1, 0)
+
+
+def test_nothing_is_begun_after_it_was_told_to_stop(engine: Headwater) -> None:
+    parts, stopping = Parts(engine), threading.Event()
+    app = parts.app(stopping)
+    stopping.set()
+    app.run()
+    app.run_due_tasks()
+    assert (parts.updated, parts.ran, app.status.state) == ([], 0, "stopping")
+
+
+def test_a_store_that_is_away_costs_a_round_and_no_more(engine: Headwater) -> None:
+    parts = Parts(engine)
+    app = parts.app()
+
+    def away() -> list[str]:
+        raise StoreUnavailable("away")
+
+    app._parts = app._parts._replace(realms=away)
+    app.update_all()
+    assert app.status.rounds == 0 and parts.updated == [] and app.status.failures == ["away"]
+
+
+def test_a_task_that_failed_comes_back_before_its_cadence_is_over(engine: Headwater) -> None:
+    parts = Parts(engine)
+    app = parts.app()
+    app._parts = app._parts._replace(tasks={"task": Task(3_600.0, lambda: ["busy"])})
+    app.run_due_tasks()
+    store = engine.store
+    assert app.status.failures == ["busy"]
+    assert 0 < ScheduleTurns(store.backend, store.clock, 3_600.0, key="task").take() <= COME_BACK_SECONDS
