@@ -15,9 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from starlette.routing import Router
-
 from headwater.persistence.commit.observer import Observer
+from headwater.persistence.handover.handover import Handover
 from headwater.persistence.store import Store, open_store
 from headwater.producer.publisher.factory import start_publisher
 from headwater.service.auth.housekeeping import AccessCollector, AccessHousekeeping
@@ -25,22 +24,19 @@ from headwater.service.auth_factory import build_access
 from headwater.service.background import Background
 from headwater.service.config import ServeConfig
 from headwater.service.dev_realm import ensure_dev_realm
-from headwater.service.feed.feed_endpoint import FeedEndpoint
 from headwater.service.feed.feed_metrics import FeedCollector
 from headwater.service.feed.service import Service
 from headwater.service.feed.stream import OpenStreams
+from headwater.service.gate.gate import Gate
 from headwater.service.http.responses import Message, Receive, Scope, Send
-from headwater.service.iceberg.iceberg_endpoint import iceberg_routes
-from headwater.service.manage.manage_endpoint import manage_routes
-from headwater.service.nessie.nessie_endpoint import nessie_routes
 from headwater.service.observability.engine_metrics import CommitCounts, EngineCollector
 from headwater.service.observability.logs import set_up_logs
 from headwater.service.observability.maintenance_metrics import MaintenanceCollector
 from headwater.service.observability.metrics import WorkerMetrics
-from headwater.service.observability.publisher_metrics import PublisherCollector
+from headwater.service.observability.publisher_metrics import KafkaLagCollector, PublisherCollector
 from headwater.service.observability.tracing import Tracing
 from headwater.service.operations.realm_feeds import RealmFeeds
-from headwater.service.root.root_routes import root_routes
+from headwater.service.routes import build_gate
 from headwater.service.seeding import seed
 from headwater.service.task_startup import start_tasks
 from headwater.service.usage.collector import UsageCollector
@@ -60,13 +56,13 @@ class App:
 
     def __init__(self, config: ServeConfig) -> None:
         self._config = config
-        self._door: FeedEndpoint | None = None
+        self._gate: Gate | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._live(receive, send)
-        elif scope["type"] == "http" and self._door is not None:
-            await self._door(scope, receive, send)
+        elif scope["type"] == "http" and self._gate is not None:
+            await self._gate(scope, receive, send)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -78,10 +74,7 @@ class App:
             return
         threads = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="feed")
         asyncio.get_running_loop().set_default_executor(threads)
-        self._door = FeedEndpoint(
-            service,
-            Router([*root_routes(service), *iceberg_routes(service), *nessie_routes(service), *manage_routes(service)]),
-        )
+        self._gate = build_gate(service)
         _stop_with_signals(service)
         tending = asyncio.ensure_future(_housekeeping(service, os.getppid()))
         publisher = await asyncio.to_thread(_publish, service, store)
@@ -109,10 +102,13 @@ def make_app(config: ServeConfig) -> App:
 
 
 def open_service(config: ServeConfig) -> tuple[Service, Store]:
-    metrics = WorkerMetrics(None if config.metrics_folder is None else Path(config.metrics_folder))
+    folder = None if config.workers_folder is None else Path(config.workers_folder)
+    metrics = WorkerMetrics(folder)
     tracing = Tracing(config.traces) if config.traces else None
     store = open_store(config.store, config.store_options, create=config.dev, observers=_observers(tracing))
     try:
+        if folder is not None:
+            _share_lanes(store, folder)
         if config.dev:
             ensure_dev_realm(store, config.store)
         if config.seed:
@@ -121,6 +117,7 @@ def open_service(config: ServeConfig) -> tuple[Service, Store]:
         feeds = RealmFeeds(store, encoded_bytes_max=config.feed_cache_bytes, on_landed=commits.landed)
         metrics.registry.register(EngineCollector(store, commits))
         metrics.registry.register(MaintenanceCollector(store))
+        metrics.registry.register(KafkaLagCollector(store))
         metrics.registry.register(UsageCollector(store))
         streams = OpenStreams()
         metrics.registry.register(FeedCollector(feeds, streams))
@@ -130,6 +127,13 @@ def open_service(config: ServeConfig) -> tuple[Service, Store]:
     except BaseException:
         store.close()
         raise
+
+
+def _share_lanes(store: Store, folder: Path) -> None:
+    try:
+        store.share_lanes(Handover(store, folder))
+    except OSError as error:  # e.g. a path too long for a socket: then the workers race for each commit, as servers do
+        _log.warning("workers cannot hand commits over to each other: %s", error)
 
 
 def _publish(service: Service, store: Store) -> Publisher | None:

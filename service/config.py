@@ -48,8 +48,8 @@ class ServeConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Fill the default realm with demo data, once."""
     messages_dir: str = ""
     """More languages for error messages, one file each."""
-    metrics_folder: str | None = None
-    """Where workers exchange their numbers; None with a single one."""
+    workers_folder: str | None = None
+    """Where workers exchange numbers and hand commits over; private to this server. None with a single worker."""
     default_realm: str = "default"
     """Of requests whose path, header and token name none."""
     principal_provider: str = "tokens"

@@ -1,4 +1,4 @@
-"""An open store enters; demo data are in its default realm when this returns: tables, a role that reads them, a policy.
+"""Puts demo data into a store's default realm: tables, a role that reads them, a policy.
 
 Each step is known by its request id or says what is there already, so several workers may do it at once and a crash in between
 is completed by the next start. What is complete is marked, and never done again: demo tables that were dropped stay dropped.

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import http.client
+import resource
+import ssl
 import tempfile
+import threading
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -19,22 +24,57 @@ from headwater.service.config import ServeConfig, check_config
 from headwater.service.dev_realm import ensure_dev_realm
 from headwater.service.observability.logs import LOG_CONFIG
 
+READY_LOOK_SECONDS = 0.1
+READY_SECONDS = 5.0
 HEADER_SECONDS = 10
 """How long a connection may take to send its headers."""
-BACKLOG = 1_024
-REQUESTS_AT_ONCE_MAX = 8_192
-"""In one worker, open streams and long polls among them; more wait to be accepted."""
+BACKLOG = 4_096
+CONNECTIONS_MAX = 65_536
+"""Of one worker; more wait to be accepted, health checks among them. ⚠ Far above what the gate serves at once: connections that
+send nothing, or no end of their headers, must not keep the others out until they are given up."""
+FILES_RESERVED = 1_024
+"""Of the files that a process may open, for the store and the log."""
 
 
-def serve(config: ServeConfig) -> None:
-    """Returns when the last worker has stopped."""
+def serve(config: ServeConfig, on_ready: Callable[[], None] = lambda: None) -> None:
+    """Returns when the last worker has stopped. `on_ready` is called when the first request can be answered."""
     check_config(config)
     check_access(config)
     prepare_store(config)
     with tempfile.TemporaryDirectory(prefix="headwater-serve-") as folder:
         if config.workers > 1:
-            config = msgspec.structs.replace(config, metrics_folder=folder)
-        _server(config).serve(target_loader=partial(load_app, config), wrap_loader=False)
+            config = msgspec.structs.replace(config, workers_folder=folder)
+        stopped = threading.Event()
+        threading.Thread(target=_tell_when_ready, args=(config, on_ready, stopped), daemon=True).start()
+        try:
+            _server(config).serve(target_loader=partial(load_app, config), wrap_loader=False)
+        finally:
+            stopped.set()
+
+
+def _tell_when_ready(config: ServeConfig, on_ready: Callable[[], None], stopped: threading.Event) -> None:
+    while not stopped.wait(READY_LOOK_SECONDS):
+        if _is_ready(config):
+            on_ready()
+            return
+
+
+def _is_ready(config: ServeConfig) -> bool:
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(config.host, config.host)  # noqa: S104 - asked where it listens everywhere
+    connection: http.client.HTTPConnection
+    if config.has_tls:
+        unchecked = ssl.create_default_context()  # asked is this very process: its certificate proves nothing here
+        unchecked.check_hostname, unchecked.verify_mode = False, ssl.CERT_NONE
+        connection = http.client.HTTPSConnection(host, config.port, timeout=READY_SECONDS, context=unchecked)
+    else:
+        connection = http.client.HTTPConnection(host, config.port, timeout=READY_SECONDS)
+    try:
+        connection.request("GET", "/readyz")
+        return connection.getresponse().status == http.client.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
 
 
 def prepare_store(config: ServeConfig) -> None:
@@ -48,6 +88,17 @@ def load_app(config: ServeConfig) -> App:
     return make_app(config)
 
 
+def connections_max() -> int:
+    """As many as files may be open: an accept that fails for want of one would fail for everyone."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = CONNECTIONS_MAX + FILES_RESERVED
+    may_open = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+    if soft != resource.RLIM_INFINITY and soft < may_open:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (may_open, hard))
+        soft = may_open
+    return max(1, min(CONNECTIONS_MAX, (may_open if soft == resource.RLIM_INFINITY else soft) - FILES_RESERVED))
+
+
 def _server(config: ServeConfig) -> MPServer:
     return MPServer(
         "headwater",
@@ -59,7 +110,7 @@ def _server(config: ServeConfig) -> MPServer:
         websockets=False,
         workers=config.workers,
         backlog=BACKLOG,
-        backpressure=REQUESTS_AT_ONCE_MAX,
+        backpressure=connections_max(),
         workers_kill_timeout=config.stop_seconds,
         http1_settings=HTTP1Settings(header_read_timeout=HEADER_SECONDS * 1_000, keep_alive=True),
         ssl_cert=Path(config.tls_certificate) if config.has_tls else None,

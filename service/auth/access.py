@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import NotPermitted
-from headwater.service.auth.caller import Caller, keep_caller
+from headwater.service.auth.caller import Caller
 from headwater.service.auth.rights.denials import Denials
 from headwater.service.auth.rights.protocols import Authorizer, PrincipalProvider
 from headwater.service.auth.rights.rate_limits import RateLimits
@@ -38,19 +39,23 @@ class Access:
         self._on_close = on_close
 
     async def caller(self, scope: Scope, realm: str | None) -> Caller:
-        """Who sends this request, within their rate; `None` where the path names no realm. Found again by `caller_of(scope)`.
+        """Who sends this request, within their rate; `None` where the path names no realm.
 
         `NotAuthenticated`, `NotPermitted` for a token of another realm, `TooManyRequests`.
         """
         caller = await self._provider.caller(scope, realm)
         if not caller.development:
             self.limits.take(caller)
-        return keep_caller(scope, caller)
+        return caller
 
     async def recheck(self, caller: Caller) -> None:
         """For requests that last: `NotAuthenticated` once the token has ended, or its principal or secret is gone."""
         if not caller.development:
             await self._provider.recheck(caller)
+
+    def is_known_to_count(self, caller: Caller) -> bool:
+        """Whether `recheck` lets the caller pass by what is in memory; False where it must be asked. Never waits."""
+        return caller.development or self._provider.is_known_to_count(caller)
 
     async def require(self, caller: Caller, right: Right, over: Securable = REALM) -> None:
         """`NotPermitted`, written down, unless the caller has the right there. ⚠ Ask before anything is looked up: what a
@@ -65,17 +70,26 @@ class Access:
 
     async def allows(self, caller: Caller, right: Right, over: Securable = REALM) -> bool:
         """The bare answer, for what is merely left out."""
-        if caller.development:
-            return True
-        known = self._authorizer.known(caller, right, over)
+        known = self.known(caller, right, over)
         return known if known is not None else await asyncio.to_thread(self._authorizer.allows, caller, right, over)
+
+    def known(self, caller: Caller, right: Right, over: Securable = REALM) -> bool | None:
+        """The same from memory; None if the store must be asked. Never waits."""
+        return True if caller.development else self._authorizer.known(caller, right, over)
+
+    def known_paths(self, caller: Caller, right: Right, catalog: str) -> frozenset[KeyPath] | None:
+        """Where in the catalog the right holds, from memory; None if that is not known. Never waits."""
+        return self._authorizer.known_paths(caller, right, catalog)
 
     def allows_now(self, caller: Caller, right: Right, over: Securable = REALM) -> bool:
         """The same for a thread that may wait for the store."""
         return caller.development or self._authorizer.allows(caller, right, over)
 
     async def allows_somewhere_async(self, caller: Caller, right: Right | None, catalog: str) -> bool:
-        return caller.development or await asyncio.to_thread(self.allows_somewhere, caller, right, catalog)
+        """Without a thread for who is known to have the whole catalog."""
+        if caller.development or self._authorizer.known(caller, right or Right.CATALOG_READ, Securable(catalog)):
+            return True
+        return await asyncio.to_thread(self.allows_somewhere, caller, right, catalog)
 
     def allows_somewhere(self, caller: Caller, right: Right | None, catalog: str) -> bool:
         """Whether it holds anywhere in a catalog. May wait for the store."""

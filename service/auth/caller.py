@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-import msgspec
+from typing import NamedTuple
 
-from headwater.service.http.responses import Scope
+import msgspec
 
 DEV_PRINCIPAL = "dev"
 """Who acts under `--dev` unless the request says otherwise."""
-CALLER_IN_SCOPE = "headwater.caller"
+
+
+class Identity(NamedTuple):
+    """⚠ Who somebody is: a name alone, or what a client writes into a header, is nobody's identity."""
+
+    instance: str
+    """Of the realm: one that was made again under its name has other principals."""
+    issuer: str
+    principal_id: str
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +40,11 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     development: bool = False
 
     @property
+    def identity(self) -> Identity:
+        """A principal of an external issuer that the realm has no record of is told by its name there."""
+        return Identity(self.instance, self.issuer, self.principal_id or f"name:{self.name}")
+
+    @property
     def owner_id(self) -> str:
         """Owner of Idempotency-Keys and subscriptions. ⚠ A name may hold `:`, which separates it from the key, and may be
         used again by another principal: the id of the principal's record tells them apart."""
@@ -43,15 +56,3 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
 
 def development_caller(realm: str, instance: str) -> Caller:
     return Caller(name=DEV_PRINCIPAL, realm=realm, instance=instance, development=True)
-
-
-def keep_caller(scope: Scope, caller: Caller) -> Caller:
-    """For those behind the door."""
-    scope[CALLER_IN_SCOPE] = caller
-    return caller
-
-
-def caller_of(scope: Scope) -> Caller:
-    """Who the door has let in with this request."""
-    caller: Caller = scope[CALLER_IN_SCOPE]
-    return caller

@@ -7,16 +7,17 @@ A pointer that may not be seen is refused with the very error of one that does n
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
 
 from headwater.persistence.records.principal_records import GRANTS_POINTER, PRINCIPALS_POINTER, ROLES_POINTER
+from headwater.producer.access.effective import is_held
 from headwater.producer.access.policies import POLICIES_POINTER
 from headwater.producer.pointer_names import CATALOGS, parse_access_pointer, parse_reference_pointer
-from headwater.schemas.change import Change
+from headwater.schemas.change import Change, KeyPath
 from headwater.schemas.errors import PointerNotFound
 from headwater.schemas.redaction import MaySee, as_seen
 from headwater.service.auth.access import Access
@@ -53,25 +54,45 @@ def need_of(pointer: str) -> Need:
     return Need(REALM_POINTER_RIGHTS.get(pointer, Right.REALM_MANAGE))
 
 
+class SeenPaths(msgspec.Struct, frozen=True):
+    """Sees a key at or below one of its paths. Equal for all who hold `feed.read` at the same paths."""
+
+    paths: frozenset[KeyPath]
+
+    def __call__(self, key: KeyPath) -> bool:
+        return is_held(self.paths, key)
+
+
 class FeedView(msgspec.Struct, frozen=True):
     """Of a reader who does not see everything."""
 
     may_see: dict[str, MaySee]
     """By pointer; of others all keys are seen."""
 
+    @property
+    def key(self) -> Hashable:
+        return tuple(self.may_see.items())
+
     def seen(self, change: Change) -> Change | None:
         may_see = self.may_see.get(change.pointer)
         return change if may_see is None else as_seen(change, may_see)
 
 
+SEES_ALL: tuple[None] = (None,)
+
+
+KnownFeedView = tuple[FeedView | None] | None
+
+
 class Viewer:
-    """One caller at the feed of one realm. Made when the door has let the caller in: what is asked later is proven anew."""
+    """One caller at the feed of one realm. Made once the gate has admitted the caller; later requests are checked again."""
 
     def __init__(self, access: Access, caller: Caller, feed: RealmFeed) -> None:
         self._access = access
         self._caller = caller
         self._feed = feed
         self._is_proven_now = True
+        self._alike = msgspec.structs.replace(caller, expires_at=0)
 
     async def view(self, pointers: Iterable[str]) -> FeedView | None:
         """None where all of them are seen wholly. `PointerNotFound` for what may not be seen, `NotAuthenticated` for a token
@@ -88,6 +109,45 @@ class Viewer:
             if not await self._access.allows(caller, need_of(pointer).right, over):
                 may_see[pointer] = await asyncio.to_thread(self._by_key, pointer, over)
         return FeedView(may_see) if may_see else None
+
+    async def may_see_catalog(self, name: str) -> bool:
+        """Whether there is anything in it to read."""
+        return self._caller.development or await self._access.allows_somewhere_async(self._caller, Right.FEED_READ, name)
+
+    def known_view(self, pointers: tuple[str, ...], found: dict[Hashable, KnownFeedView]) -> KnownFeedView:
+        """The same from memory, for an event loop that must not wait; None where `view` must say, or refuse, it.
+
+        ⚠ `found` holds what was found for others a moment ago, while nothing waited: what holds for a caller holds for
+        another token of the same principal, secret and key, but for the time at which that token ends.
+        """
+        caller = self._caller
+        if caller.development:
+            return SEES_ALL
+        if caller.expires_at <= self._feed.kernel.store.clock.now_micros():
+            return None
+        key = (self._alike, pointers)
+        if key not in found:
+            found[key] = self._known_view(caller, pointers)
+        return found[key]
+
+    def _known_view(self, caller: Caller, pointers: tuple[str, ...]) -> KnownFeedView:
+        if not self._access.is_known_to_count(caller):
+            return None
+        may_see: dict[str, MaySee] = {}
+        for pointer in pointers:
+            need = need_of(pointer)
+            catalog = None if need.catalog_id is None else self._feed.known_catalog_name(need.catalog_id)
+            if need.catalog_id is not None and catalog is None:
+                return None
+            allowed = self._access.known(caller, need.right, Securable(catalog))
+            if allowed is None:
+                return None
+            if not allowed:
+                paths = None if catalog is None or not need.by_key else self._access.known_paths(caller, need.right, catalog)
+                if not paths:
+                    return None
+                may_see[pointer] = SeenPaths(paths)
+        return (FeedView(may_see),) if may_see else SEES_ALL
 
     async def require_subscribing(self, pointers: Iterable[str]) -> None:
         """`subscription.manage` over the catalog of each pointer, or over the realm."""
@@ -126,6 +186,9 @@ class Viewer:
         catalog = over.catalog
         if not need_of(pointer).by_key or catalog is None or not self._somewhere(catalog):
             raise no_pointer(pointer)
+        paths = self._access.known_paths(self._caller, Right.FEED_READ, catalog)
+        if paths is not None:
+            return SeenPaths(paths)
         return lambda key: self._access.allows_now(self._caller, Right.FEED_READ, Securable(catalog, key))
 
     def _somewhere(self, catalog: str) -> bool:

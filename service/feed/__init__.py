@@ -1,5 +1,5 @@
 """The HTTP feed.
 
-Read feed_endpoint, feed_routes, feed_query, changes, page_json, stream, feed_handlers, commit_route; then service,
-feed_metrics.
+Read feed_routes, call, feed_query, named_branch, changes, page_json, stream, stream_connection, feed_handlers, commit_route;
+then service, feed_metrics.
 """

@@ -9,14 +9,18 @@ from typing import NamedTuple
 from headwater.schemas.cursor import Position
 from headwater.service.auth.feed_view import Viewer
 from headwater.service.feed.feed_query import FeedQuery, changes_query, start_positions
+from headwater.service.feed.named_branch import with_pointers
 from headwater.service.feed.page_json import page_etag, page_json
 from headwater.service.http.responses import JSON, Response
+from headwater.service.operations.feed_hub import Hubs
 from headwater.service.operations.feed_pages import PAGE_BYTES_MAX, FeedPages, Page, PointerPart, View
-from headwater.service.operations.feed_wait import NewsWaiter, Stopping
+from headwater.service.operations.feed_polls import wait_for_page
 from headwater.service.operations.realm_feeds import RealmFeed
 
 KEPT_ANSWERS_MAX = 1_024
-KEPT_BODY_BYTES_MAX = 4_096
+KEPT_BODY_BYTES_MAX = 1024 * 1024
+KEPT_BYTES_MAX = 16 * 1024 * 1024
+"""Of all bodies that are kept, and of the queries that they answer."""
 NOT_MODIFIED = 304
 
 
@@ -32,12 +36,13 @@ class _CachedPage(NamedTuple):
 class Changes:
     """Answers polls. Whoever asks the same again, with nothing new, gets the same bytes again."""
 
-    def __init__(self, stopping: Stopping) -> None:
-        self._stopping = stopping
+    def __init__(self, hubs: Hubs) -> None:
+        self._hubs = hubs
         self._kept: OrderedDict[tuple[str, bytes], _CachedPage] = OrderedDict()
+        self._kept_bytes = 0
 
     async def answer(self, feed: RealmFeed, query_string: bytes, if_none_match: bytes | None, viewer: Viewer) -> Response:
-        query = changes_query(query_string)
+        query = await with_pointers(feed, viewer, changes_query(query_string))
         view = await viewer.view(query.pointers)
         kept = self._kept.get((feed.name, query_string))
         if (
@@ -66,26 +71,37 @@ class Changes:
     async def _wait(self, feed: RealmFeed, query: FeedQuery, page: Page, viewer: Viewer) -> Page:
         """⚠ A filtered reader's range goes on while it waits: it must not look at the same entries again and again."""
         starts = {pointer: part.start for pointer, part in page.parts.items()}
+        had_entries = bool(page.entries)
+
+        async def read(positions: dict[str, Position]) -> Page:
+            view = await viewer.view(query.pointers)  # again: what was revoked meanwhile is not shown
+            return await read_page(feed.pages, positions, query, view=view)
+
         loop = asyncio.get_running_loop()
         deadline = loop.time() + query.wait_seconds
-        had_entries = bool(page.entries)
-        with NewsWaiter(feed.watch, starts, self._stopping) as waiter:
-            while not page.entries or had_entries:
-                if not await waiter.wait(page.ends, max(0.0, deadline - loop.time())):
-                    break
-                view = await viewer.view(query.pointers)  # anew: what was revoked meanwhile is not shown
-                page = await read_page(feed.pages, starts if had_entries else page.ends, query, view=view)
-                if had_entries:
-                    break
+        while not page.entries or had_entries:
+            left = deadline - loop.time()
+            found = await wait_for_page(self._hubs, feed, query.filter, query.limit, viewer, page.ends, left, read)
+            if found is None:
+                break
+            page = await read(starts) if had_entries else found
+            if had_entries:
+                break
         parts = {pointer: PointerPart(starts[pointer], part.end, part.head) for pointer, part in page.parts.items()}
         return Page(page.entries, parts, page.withheld)
 
     def _keep(self, feed: RealmFeed, query_string: bytes, part: PointerPart, etag: bytes, answer: Response) -> None:
         key = (feed.name, query_string)
+        self._drop(key)
         self._kept[key] = _CachedPage(part.head, feed.kernel.realm, etag, answer)
-        self._kept.move_to_end(key)
-        if len(self._kept) > KEPT_ANSWERS_MAX:
-            self._kept.popitem(last=False)
+        self._kept_bytes += len(query_string) + len(answer.body)
+        while len(self._kept) > KEPT_ANSWERS_MAX or self._kept_bytes > KEPT_BYTES_MAX:
+            self._drop(next(iter(self._kept)))
+
+    def _drop(self, key: tuple[str, bytes]) -> None:
+        dropped = self._kept.pop(key, None)
+        if dropped is not None:
+            self._kept_bytes -= len(key[1]) + len(dropped.answer.body)
 
 
 NO_CACHE = (b"cache-control", b"no-cache")

@@ -1,48 +1,30 @@
-"""`POST /commit`: operations as JSON enter; the entry that they became leaves, the same one for the same Idempotency-Key."""
+"""`POST /commit`: commits JSON operations, and returns the same entry for the same Idempotency-Key."""
 
 from __future__ import annotations
 
 import msgspec
 
 from headwater.persistence.log.committed_requests import RequestKey
-from headwater.schemas.errors import CommitConflict
 from headwater.schemas.http.feed_json import CommitBody
-from headwater.service.auth.caller import Caller, caller_of
-from headwater.service.auth.commit_rights import require_commit
-from headwater.service.feed.feed_routes import COMMIT_ROUTE
-from headwater.service.feed.service import Service
-from headwater.service.http.bodies import decode_body, read_body
+from headwater.service.feed.call import FeedCall
 from headwater.service.http.correlation import correlation_headers
-from headwater.service.http.preconditions import expected_version, precondition_failed
-from headwater.service.http.responses import JSON, NO_STORE, Receive, Response, Scope
+from headwater.service.http.responses import JSON, NO_STORE, Response
 from headwater.service.idempotency.request_key import keyed_request, request_id_of
 from headwater.service.operations.commits import commit
 from headwater.service.operations.encoded_entries import encoded_entry
 
-UNEXPECTED_HASH = "UNEXPECTED_HASH"
-
-_commit_body = msgspec.json.Decoder(CommitBody)
 _encode = msgspec.json.Encoder().encode
 
 
-async def commit_response(service: Service, realm: str, scope: Scope, receive: Receive) -> Response:
-    caller = caller_of(scope)
-    raw = await read_body(scope, receive, service.config.request_bytes_max)
-    body = decode_body(raw, _commit_body)
-    await require_commit(service.access, caller, body)
+async def commit_response(call: FeedCall) -> Response:
+    caller, feed, body = call.caller, call.feed, call.read(CommitBody)
     if not caller.development:  # who acts is proven, not said
         body = msgspec.structs.replace(body, author=caller.name)
-    feed = await service.realm(realm)
-    expected = expected_version(scope)
+    expected = call.version
     if expected is not None:
         body = msgspec.structs.replace(body, expected_head=expected)
-    try:
-        pointer, answer = await commit(feed, body, _request_key(scope, caller, raw), caller.name, correlation_headers(scope))
-    except CommitConflict as conflict:
-        service.commits.conflict(feed.name)
-        if expected is not None and _is_of_the_head_alone(conflict):
-            raise precondition_failed(conflict.message) from conflict
-        raise
+    key = _request_key(call)
+    pointer, answer = await commit(feed, body, call.operations, key, caller.name, correlation_headers(call.scope))
     change = b"null"
     if answer.logged is not None:
         seq = answer.logged.entry.seq
@@ -64,15 +46,9 @@ async def commit_response(service: Service, realm: str, scope: Scope, receive: R
     )
 
 
-def _is_of_the_head_alone(conflict: CommitConflict) -> bool:
-    conflicts = conflict.facts.get("conflicts")
-    return isinstance(conflicts, list) and all(
-        isinstance(one, dict) and one.get("kind") == UNEXPECTED_HASH for one in conflicts
-    )
-
-
-def _request_key(scope: Scope, caller: Caller, body: bytes) -> RequestKey | None:
-    asked = keyed_request(scope, body, caller.owner_id, COMMIT_ROUTE)
+def _request_key(call: FeedCall) -> RequestKey | None:
+    """⚠ The key of a commit is found in the log itself, without a row of its own."""
+    asked = keyed_request(call.scope, call.body, call.caller.owner_id, call.key_route)
     if asked is None:
         return None
-    return RequestKey(request_id_of(asked, development=caller.development), asked.commit_fingerprint)
+    return RequestKey(request_id_of(asked, development=call.caller.development), asked.commit_fingerprint)

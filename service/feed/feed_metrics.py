@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from headwater.persistence.clock import MICROS
 from headwater.persistence.reading.pointer_log import LogHead, PointerLog
 from headwater.persistence.records.subscriptions import Subscriptions
 from headwater.schemas.cursor import Position
@@ -14,7 +15,6 @@ from headwater.schemas.errors import HeadwaterError
 from headwater.service.feed.stream import OpenStreams
 from headwater.service.operations.realm_feeds import RealmFeed, RealmFeeds
 
-MICROS = 1_000_000
 SUBSCRIPTIONS_SHOWN_MAX = 1_000
 
 

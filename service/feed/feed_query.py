@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from headwater.schemas.change import KeyPath, Kind, Op
-from headwater.schemas.cursor import Cursor, Position
+from headwater.schemas.cursor import After, Cursor, Edge, Position, check_many, parse_after
 from headwater.schemas.errors import InvalidInput
 from headwater.schemas.filters import NO_FILTER, Filter
 from headwater.service.http import parameters
 from headwater.service.http.parameters import Parameter, parse_query
-from headwater.service.operations.feed_pages import FeedPages, check_pointers, cursor_of
+from headwater.service.operations.feed_pages import FeedPages
 
 QUERIES_KEPT_MAX = 4_096
 KEPT_QUERY_BYTES_MAX = 2_048
@@ -23,7 +24,10 @@ LEVELS_MAX = 32
 
 class FeedQuery(msgspec.Struct, frozen=True, kw_only=True):
     pointers: tuple[str, ...]
-    after: str
+    """Empty where a catalog is named instead."""
+    catalog: str | None = None
+    branch: str | None = None
+    after: After
     filter: Filter
     limit: int
     wait_seconds: float
@@ -47,25 +51,38 @@ def _kept(query: bytes) -> FeedQuery:
 
 def _parsed(query: bytes, table: tuple[Parameter, ...], last_event_id: str | None) -> FeedQuery:
     given = parse_query(query, table)
-    after: str = last_event_id or given["after"] or "earliest"
-    cursor = cursor_of(after)
-    pointers: tuple[str, ...] = given["pointer"] or (() if cursor is None else tuple(cursor.positions))
-    if not pointers:
+    after = parse_after(last_event_id or given["after"] or Edge.EARLIEST)
+    cursor = after if isinstance(after, Cursor) else None
+    catalog: str | None = named_catalog(given)
+    pointers: tuple[str, ...] = given["pointer"] or (() if cursor is None or catalog else tuple(cursor.positions))
+    if not pointers and catalog is None:
         raise InvalidInput(
             "pointer: it is missing.",
             field="pointer",
-            remedy="Name one or more, or send a cursor.",
+            remedy="Name one or more, or a catalog and a branch, or send a cursor.",
             parameters=[{"name": "pointer", "detail": "it is missing."}],
         )
-    check_pointers(list(pointers), after)
+    check_many(after, len(pointers) or 1)
     return FeedQuery(
         pointers=pointers,
+        catalog=catalog,
+        branch=given["branch"],
         after=after,
         filter=_filter(given, cursor),
         limit=given.get("limit", 100),
         wait_seconds=float(given.get("wait") or 0.0),
         heartbeat_seconds=given.get("heartbeat"),
     )
+
+
+def named_catalog(given: Mapping[str, Any]) -> str | None:
+    """The catalog whose branch is meant; `InvalidInput` where pointers are named too, or a branch of no catalog."""
+    catalog: str | None = given["catalog"]
+    if catalog is not None and given["pointer"]:
+        raise InvalidInput("a pointer and a catalog are named.", field="catalog", remedy="Name one of the two.")
+    if catalog is None and given["branch"] is not None:
+        raise InvalidInput("the branch of which catalog?", field="branch", remedy="Name a catalog too.")
+    return catalog
 
 
 def _filter(given: dict[str, Any], cursor: Cursor | None) -> Filter:

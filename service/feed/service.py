@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from headwater.service.auth.access import Access
 from headwater.service.auth.caller import DEV_PRINCIPAL
@@ -12,8 +13,9 @@ from headwater.service.feed.stream import OpenStreams, StreamLimits
 from headwater.service.observability.engine_metrics import CommitCounts
 from headwater.service.observability.metrics import WorkerMetrics
 from headwater.service.observability.tracing import Tracing
-from headwater.service.operations.feed_wait import Stopping
+from headwater.service.operations.feed_hub import Hubs
 from headwater.service.operations.realm_feeds import RealmFeed, RealmFeeds
+from headwater.service.operations.stopping import Stopping
 
 __all__ = ["DEV_PRINCIPAL", "Service"]
 
@@ -35,10 +37,13 @@ class Service:
         self.commits = commits
         self.stopping = Stopping()
         self.streams = streams
-        self.changes = Changes(self.stopping)
+        self.hubs = Hubs(self.stopping)
+        self.changes = Changes(self.hubs)
         self.limits = StreamLimits(heartbeat_seconds=config.heartbeat_seconds, stall_seconds=config.stall_seconds)
         self.tracing = tracing
         self.access = access
+        self.openapi: Callable[[], bytes] = lambda: b"{}"
+        """The description of all routes; set with the gate."""
 
     async def realm(self, name: str) -> RealmFeed:
         known = self.feeds.known(name)

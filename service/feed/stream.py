@@ -1,21 +1,23 @@
 """`GET /stream`: server-sent events until the reader leaves, the server stops, or the feed cannot go on.
 
-Every event has the cursor behind it as its id, so a reader comes back where it was with `Last-Event-ID`. The stream pulls from
-the log: a slow reader costs one frame of memory, however far it lags. One that does not take a frame in time gets a typed last
-event with its cursor.
+Every event has the cursor behind it as its id, so a reader comes back where it was with `Last-Event-ID`. Readers who have
+caught up follow in a hub, which hands the same bytes to all of them; one who lags pulls from the log by itself. So a slow
+reader costs one frame of memory, however far it lags. One that does not take a frame in time gets a typed last event with its
+cursor.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 
 import msgspec
 
 from headwater.schemas.cursor import Position
 from headwater.schemas.errors import HeadwaterError
+from headwater.schemas.filters import Filter
 from headwater.schemas.http.feed_json import EndReason, Problem, StreamEnd, StreamEvent
 from headwater.service.auth.caller import Caller
 from headwater.service.auth.feed_view import Viewer
@@ -23,31 +25,17 @@ from headwater.service.auth.rights.rate_limits import too_many
 from headwater.service.errors.problems import problem_of
 from headwater.service.feed.changes import read_page
 from headwater.service.feed.feed_query import FeedQuery, start_positions, stream_query
+from headwater.service.feed.named_branch import with_pointers
 from headwater.service.feed.page_json import page_cursor, page_json, positions_cursor
-from headwater.service.http.responses import Receive, Scope, Send, header
+from headwater.service.feed.stream_connection import ReaderGone, SlowReader, StreamConnection, event_message
+from headwater.service.http.responses import Message, Receive, Scope, Send, header
+from headwater.service.operations.feed_hub import FRAME_BYTES_MAX, Hubs
 from headwater.service.operations.feed_pages import Page
-from headwater.service.operations.feed_wait import NewsWaiter, Stopping
+from headwater.service.operations.followers import FoundViews, KnownView, SharedPage
 from headwater.service.operations.realm_feeds import RealmFeed
+from headwater.service.operations.timer_wheel import Timer
 
-EVENT_STREAM = [
-    (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"cache-control", b"no-store"),
-    (b"x-accel-buffering", b"no"),
-]
-RETRY_MILLISECONDS = 1_000
-FRAME_BYTES_MAX = 1024 * 1024
-"""Smaller than a page: some frames lie in buffers below us before a slow reader is noticed."""
 LAST_EVENT_ID_BYTES_MAX = 20_000
-
-_encode = msgspec.json.Encoder().encode
-
-
-class SlowReader(Exception):
-    """A frame was not taken in time."""
-
-
-class ReaderGone(Exception):
-    """The connection was closed by the reader."""
 
 
 class StreamLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,114 +72,124 @@ class OpenStreams:
 
 
 class Stream:
+    """One reader. It follows in a hub, which hands it frames, and goes on by itself while it lags or cannot be served there."""
+
     def __init__(
-        self, feed: RealmFeed, query: FeedQuery, positions: dict[str, Position], stopping: Stopping, viewer: Viewer
+        self,
+        feed: RealmFeed,
+        query: FeedQuery,
+        positions: dict[str, Position],
+        hubs: Hubs,
+        viewer: Viewer,
+        connection: StreamConnection,
+        heartbeat_seconds: float,
     ) -> None:
         self.feed = feed
         self.query = query
         self.positions = positions
-        self._stopping = stopping
+        self._pointers = tuple(positions)
+        self._hubs = hubs
         self._viewer = viewer
+        self._connection = connection
+        self._heartbeat_seconds = heartbeat_seconds
+        self._loop = asyncio.get_running_loop()
+        self._sent_at = self._loop.time()
+        self._unfinished: tuple[Awaitable[None], dict[str, Position]] | None = None
+        """A frame that the connection has not taken yet, and where it ends."""
+        self._released: asyncio.Future[None] | None = None
+        connection.when_gone(self.released)
 
     @property
     def cursor(self) -> str:
         return positions_cursor(self.positions, self.feed.kernel.realm, self.query.filter)
 
-    async def run(self, line: StreamConnection, heartbeat_seconds: float) -> EndReason:
+    async def run(self) -> EndReason:
         """Frames without end: Changes as they come, and a bookmark whenever nothing else was to be said for a while."""
-        with NewsWaiter(self.feed.watch, self.positions, self._stopping) as waiter:
-            line.when_gone(waiter.interrupt)
+        page = await self._next()
+        if not page.entries:
+            await self._send(page)  # a reader learns at once where it stands
             page = await self._next()
-            if not page.entries:
-                await self._send(line, page)  # a reader learns at once where it stands
-                page = await self._next()
-            while not self._stopping.is_set:
-                line.check()
-                if page.entries or page.advanced:
-                    await self._send(line, page)
-                elif not await waiter.wait(self.positions, heartbeat_seconds) and not self._stopping.is_set:
-                    line.check()
-                    await self._send(line, page)
-                page = await self._next()
+        while not self._hubs.is_stopping:
+            self._connection.check()
+            if page.entries or page.advanced or self.is_due(self._loop.time()):
+                await self._send(page)
+            else:
+                await self._follow()
+            page = await self._next()
         return EndReason.SHUTDOWN
 
     async def _next(self) -> Page:
-        """⚠ What the reader may see is asked for anew with each frame: a stream may be open for days."""
+        """⚠ What the reader may see is asked for again with each frame: a stream may be open for days."""
         view = await self._viewer.view(self.positions)
         return await read_page(self.feed.pages, self.positions, self.query, FRAME_BYTES_MAX, view)
 
-    async def _send(self, line: StreamConnection, page: Page) -> None:
-        event = StreamEvent.CHANGES if page.entries else StreamEvent.BOOKMARK
-        realm, filter = self.feed.kernel.realm, self.query.filter
+    async def _send(self, page: Page) -> None:
+        rest = self._connection.start(stream_frame(page, self.feed.kernel.realm, self.query.filter))
+        await self._finish(rest, page.ends)
+
+    async def _finish(self, rest: Awaitable[None] | None, ends: dict[str, Position]) -> None:
+        """⚠ Only when the frame is on its way does the reader's position move."""
         try:
-            await line.send(event, page_cursor(page, realm, filter), page_json(page, realm, filter))
+            if rest is not None:
+                await self._connection.finish(rest)
         except SlowReader:
-            self.positions = page.ends  # late, but it is out: the last event goes on behind it
+            self.positions = ends  # late, but it is out: the last event goes on behind it
             raise
-        self.positions = page.ends
+        self.positions = ends
+        self._sent_at = self._loop.time()
+
+    # ── in a hub ────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _follow(self) -> None:
+        """Until the hub, the reader's going or the end of the server releases it."""
+        hub = self._hubs.of(self.feed, self._pointers, self.query.filter)
+        released = self._released = self._loop.create_future()
+        beat: Timer
+
+        def check_heartbeat() -> None:
+            nonlocal beat
+            quiet_seconds = self._loop.time() - self._sent_at
+            if quiet_seconds >= self._heartbeat_seconds:
+                hub.serve(self)
+                quiet_seconds = 0.0
+            beat = self._hubs.wheel.after(self._heartbeat_seconds - quiet_seconds, check_heartbeat)
+
+        hub.join(self)
+        beat = self._hubs.wheel.after(self._sent_at + self._heartbeat_seconds - self._loop.time(), check_heartbeat)
+        try:
+            await released
+        finally:
+            beat.cancel()
+            hub.leave(self)
+        if self._unfinished is not None:
+            unfinished, self._unfinished = self._unfinished, None
+            await self._finish(*unfinished)
+
+    def known_view(self, found: FoundViews) -> KnownView:
+        return self._viewer.known_view(self._pointers, found)
+
+    def is_due(self, now: float) -> bool:
+        return now - self._sent_at >= self._heartbeat_seconds
+
+    def take(self, shared: SharedPage, now: float) -> bool:
+        if self._connection.is_gone:
+            return False
+        rest = self._connection.start(shared.encoded(stream_frame, self.feed.kernel.realm, self.query.filter))
+        if rest is not None:
+            self._unfinished = rest, shared.ends
+            return False
+        self.positions = shared.ends
+        self._sent_at = now
+        return True
+
+    def released(self) -> None:
+        if self._released is not None and not self._released.done():
+            self._released.set_result(None)
 
 
-class StreamConnection:
-    """The connection to one reader: frames go out one at a time, and its silence is noticed."""
-
-    def __init__(self, receive: Receive, send: Send, stall_seconds: float) -> None:
-        self._receive = receive
-        self._send = send
-        self._stall_seconds = stall_seconds
-        self._gone = False
-        self._on_gone: Callable[[], None] = _ignore
-        self._watching = asyncio.ensure_future(self._watch())
-
-    async def open(self, request_id: bytes) -> None:
-        await self._send(
-            {"type": "http.response.start", "status": 200, "headers": [*EVENT_STREAM, (b"x-request-id", request_id)]}
-        )
-        await self._write(b"retry: %d\n\n" % RETRY_MILLISECONDS)
-
-    async def send(self, event: StreamEvent, cursor: str, data: bytes) -> None:
-        """⚠ Returns when the frame is on its way: only then does the reader's position move."""
-        await self._write(b"event: %b\nid: %b\ndata: %b\n\n" % (event.encode(), cursor.encode(), data))
-
-    async def end(self, end: StreamEnd) -> None:
-        await self.send(StreamEvent.END, end.cursor, _encode(end))
-        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
-
-    def when_gone(self, notify: Callable[[], None]) -> None:
-        self._on_gone = notify
-
-    def check(self) -> None:
-        if self._gone:
-            raise ReaderGone
-
-    def close(self) -> None:
-        self._watching.cancel()
-
-    async def _write(self, data: bytes) -> None:
-        self.check()
-        sending = asyncio.ensure_future(self._send_body(data))
-        done, _ = await asyncio.wait({sending}, timeout=self._stall_seconds)
-        if done:
-            sending.result()
-            return
-        # The frame is half out and cannot be taken back: give it the same time again, so that the last one can follow it.
-        done, _ = await asyncio.wait({sending}, timeout=self._stall_seconds)
-        if not done:
-            sending.cancel()
-            raise ReaderGone
-        raise SlowReader
-
-    async def _send_body(self, data: bytes) -> None:
-        await self._send({"type": "http.response.body", "body": data, "more_body": True})
-
-    async def _watch(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
-        self._gone = True
-        self._on_gone()
-
-
-def _ignore() -> None:
-    return
+def stream_frame(page: Page, realm: str, filter: Filter) -> Message:
+    event = StreamEvent.CHANGES if page.entries else StreamEvent.BOOKMARK
+    return event_message(event, page_cursor(page, realm, filter), page_json(page, realm, filter))
 
 
 async def serve_stream(
@@ -202,36 +200,34 @@ async def serve_stream(
     request_id: bytes,
     *,
     limits: StreamLimits,
-    stopping: Stopping,
+    hubs: Hubs,
     streams: OpenStreams,
     viewer: Viewer,
 ) -> None:
     """Refusals before the first frame are ordinary problems and raised; later ones are the last event."""
     last_event_id = header(scope, b"last-event-id")
-    query = stream_query(scope["query_string"], _text(last_event_id))
+    query = await with_pointers(feed, viewer, stream_query(scope["query_string"], _text(last_event_id)))
     view = await viewer.view(query.pointers)
     positions = await start_positions(feed.pages, query)
     await read_page(feed.pages, positions, query, view=view)  # what cannot go on is refused before anything is sent
-    stream = Stream(feed, query, positions, stopping, viewer)
-    line = StreamConnection(receive, send, limits.stall_seconds)
+    connection = StreamConnection(receive, send, limits.stall_seconds, hubs.wheel)
+    heartbeat_seconds = query.heartbeat_seconds or limits.heartbeat_seconds
+    stream = Stream(feed, query, positions, hubs, viewer, connection, heartbeat_seconds)
     streams.open.add(stream)
     try:
-        await line.open(request_id)
-        end = await _run(stream, line, query.heartbeat_seconds or limits.heartbeat_seconds, request_id, streams)
-        await line.end(end)
+        await connection.open(request_id)
+        await connection.end(await _run(stream, request_id, streams))
     except (ReaderGone, SlowReader):
         return
     finally:
         streams.open.discard(stream)
-        line.close()
+        connection.close()
 
 
-async def _run(
-    stream: Stream, line: StreamConnection, heartbeat_seconds: float, request_id: bytes, streams: OpenStreams
-) -> StreamEnd:
+async def _run(stream: Stream, request_id: bytes, streams: OpenStreams) -> StreamEnd:
     problem: Problem | None = None
     try:
-        reason = await stream.run(line, heartbeat_seconds)
+        reason = await stream.run()
     except SlowReader:
         streams.slow_ended += 1
         reason = EndReason.SLOW

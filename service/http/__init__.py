@@ -1,4 +1,4 @@
 """What all HTTP APIs share: request bodies, parameters, responses and checks of headers.
 
-Read responses, bodies, parameters, raw_paths; then preconditions, correlation, origins, loopback, realm_header.
+Read responses, bodies, parameters; then preconditions, correlation, origins, loopback, realm_header, started.
 """

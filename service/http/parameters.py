@@ -141,6 +141,10 @@ _POINTER = Parameter(
     items_max=POINTERS_MAX,
     description="Name of a pointer; several make one feed. May be left out where `after` is a cursor token.",
 )
+_NAMED = (
+    Parameter(name="catalog", length_max=256, description="Name of a catalog, in place of a pointer: its branch is read."),
+    Parameter(name="branch", length_max=256, description="Name of the branch; the catalog's default branch, if left out."),
+)
 _AFTER = Parameter(
     name="after",
     length_max=CURSOR_BYTES_MAX,
@@ -165,9 +169,10 @@ _WAIT = Parameter(
     description="Seconds to wait for the first Change.",
 )
 
-CHANGES = (_POINTER, _AFTER, _LIMIT, _WAIT, *_FILTERS)
+CHANGES = (_POINTER, *_NAMED, _AFTER, _LIMIT, _WAIT, *_FILTERS)
 STREAM = (
     _POINTER,
+    *_NAMED,
     _AFTER,
     Parameter(
         name="heartbeat",
@@ -184,7 +189,8 @@ POINTERS = (
     _LIMIT,
 )
 SNAPSHOT = (
-    Parameter(name="pointer", description="Name of a pointer; required without a token."),
+    Parameter(name="pointer", description="Name of a pointer; required without a token or a catalog."),
+    *_NAMED,
     Parameter(
         name="at", length_max=CURSOR_BYTES_MAX, default="latest", description="An id, a seq, a cursor, a time or `latest`."
     ),

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from headwater.schemas.errors import InvalidInput, PreconditionFailed
+from headwater.schemas.errors import (
+    CommitConflict,
+    HeadwaterError,
+    InvalidInput,
+    PreconditionFailed,
+    RecordChanged,
+    SubscriptionMoved,
+)
 from headwater.service.http.responses import Scope, header
 
 ETAG_CHARACTERS_MAX = 200
+VERSION_FIELDS = ("version", "expected_head")
+"""What an operation calls an ETag that cannot be any version of its record."""
+UNEXPECTED_HASH = "UNEXPECTED_HASH"
 
 
 def expected_version(scope: Scope) -> str | None:
@@ -19,13 +29,19 @@ def expected_version(scope: Scope) -> str | None:
     return text[1:-1]
 
 
-def check_version(scope: Scope, newest: str) -> None:
-    expected = expected_version(scope)
-    if expected is not None and expected != newest:
-        raise precondition_failed(f"the newest version is {newest}, not {expected}.", newest)
+def as_precondition(scope: Scope, error: HeadwaterError) -> HeadwaterError:
+    """412 if the request sent If-Match and nothing but the version differs, else the error as it is."""
+    if not _is_about_the_version(error) or expected_version(scope) is None:
+        return error
+    return PreconditionFailed(error.message, field="If-Match", remedy="Read it, and send the request with its new ETag.")
 
 
-def precondition_failed(message: str, newest: str | None = None) -> PreconditionFailed:
-    return PreconditionFailed(
-        message, field="If-Match", remedy="Read it, and send the request with its new ETag.", version=newest
-    )
+def _is_about_the_version(error: HeadwaterError) -> bool:
+    if isinstance(error, CommitConflict):
+        conflicts = error.facts.get("conflicts")
+        return isinstance(conflicts, list) and all(
+            isinstance(one, dict) and one.get("kind") == UNEXPECTED_HASH for one in conflicts
+        )
+    if isinstance(error, InvalidInput):
+        return error.field in VERSION_FIELDS
+    return isinstance(error, (RecordChanged, SubscriptionMoved))

@@ -1,4 +1,4 @@
-"""A handler's response, status, headers and body, and how it is sent."""
+"""A handler's response: status, headers and body."""
 
 from __future__ import annotations
 
@@ -29,16 +29,8 @@ def json_response(value: object, status: int = 200, *headers: tuple[bytes, bytes
     return Response(status, [JSON, NO_STORE, *headers], _encode(value))
 
 
-async def send_response(send: Send, answer: Response, request_id: bytes) -> None:
-    headers = [*answer.headers, (b"x-request-id", request_id)]
-    if answer.status != 304:
-        headers.append((b"content-length", b"%d" % len(answer.body)))
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": answer.body})
-
-
 def is_repeated(scope: Scope, name: bytes) -> bool:
-    """⚠ Then whoever stands in front may have looked at the other one."""
+    """⚠ Then a proxy may have inspected the other copy."""
     return len([key for key, _ in scope["headers"] if key == name]) > 1
 
 

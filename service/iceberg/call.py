@@ -1,32 +1,25 @@
-"""One request under `/iceberg` enters, read whole; its parts leave checked: branch, namespace, names, parameters, body."""
+"""A request under `/iceberg`, its parts checked: branch, namespace, names, parameters, body."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from functools import cached_property
-from typing import TypeVar
+from typing import Any
 from urllib.parse import parse_qsl
 
 import msgspec
 
 from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import InvalidInput
-from headwater.service.auth.caller import caller_of
 from headwater.service.auth.feed_view import Viewer
-from headwater.service.http.bodies import decode_body
+from headwater.service.gate.request import LEVELS, Request
 from headwater.service.http.correlation import correlation_headers
-from headwater.service.http.responses import Scope, header
 from headwater.service.iceberg.operations.lake_branch import CommitAuthor, LakeBranch
 from headwater.service.iceberg.operations.lakes import Lakes
-from headwater.service.idempotency.keyed_requests import idempotent_run
-from headwater.service.operations.realm_feeds import RealmFeed
 
-LEVELS = "\x1f"
+PREFIX = "/iceberg"
 QUERY_BYTES_MAX = 16 * 1024
-T = TypeVar("T", bound=msgspec.Struct)
-
-_decoders: dict[type, msgspec.json.Decoder[object]] = {}
 
 
 class Identifier(msgspec.Struct, frozen=True):
@@ -38,16 +31,16 @@ class Identifier(msgspec.Struct, frozen=True):
         return key_of(self.namespace, self.name)
 
 
-class IcebergCall:
-    def __init__(
-        self, feed: RealmFeed, lakes: Lakes, scope: Scope, names: Mapping[str, str], body: bytes, viewer: Viewer
-    ) -> None:
-        self.feed = feed
-        self.viewer = viewer
-        self.scope = scope
-        self.names = names
-        self.body = body
+class IcebergCall(Request):
+    refuses_unknown_parameters = False
+
+    def __init__(self, lakes: Lakes, *request: Any) -> None:
+        super().__init__(*request)
         self.lakes = lakes
+
+    @property
+    def viewer(self) -> Viewer:
+        return Viewer(self.access, self.caller, self.feed)
 
     @cached_property
     def branch(self) -> LakeBranch:
@@ -97,27 +90,16 @@ class IcebergCall:
             raise InvalidInput(f"{size[:40]!r} is no page size.", field="pageSize")
         return self.query.get("pageToken"), None if size is None else int(size)
 
-    def read(self, type: type[T]) -> T:
-        if type not in _decoders:
-            _decoders[type] = msgspec.json.Decoder(type)
-        found: T = decode_body(self.body, _decoders[type])  # type: ignore[assignment]
-        return found
-
     @property
-    def caller(self) -> CommitAuthor:
+    def author(self) -> CommitAuthor:
         """⚠ The key is the request id of the commit, so a request whose answer was lost in a crash finds it in the log."""
-        runs_under = idempotent_run(self.scope)
-        if runs_under is None:
-            return CommitAuthor(caller_of(self.scope).name, headers=correlation_headers(self.scope))
-        return CommitAuthor(caller_of(self.scope).name, runs_under.request, headers=correlation_headers(self.scope))
+        key = None if self.run is None else self.run.request
+        return CommitAuthor(self.caller.name, key, headers=correlation_headers(self.scope))
 
     @property
     def connection(self) -> Hashable:
         """Who sends, as far as the socket tells."""
         return tuple(self.scope.get("client") or ())
-
-    def header(self, name: bytes) -> str:
-        return (header(self.scope, name) or b"").decode("latin-1")
 
 
 def namespace_of(text: str) -> KeyPath:

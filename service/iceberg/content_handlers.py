@@ -15,7 +15,7 @@ from headwater.service.iceberg.call import IcebergCall, Identifier, key_of
 from headwater.service.iceberg.metadata.table_requests import AssertCreate, read_requirements
 from headwater.service.iceberg.operations import table_commits, tables, views
 from headwater.service.iceberg.operations.lake_branch import TABLE, VIEW, LakeBranch, as_table, as_view
-from headwater.service.iceberg.operations.metadata_files import MetadataFile
+from headwater.service.iceberg.operations.metadata_files import MetadataFile, MetadataView
 from headwater.service.iceberg.operations.namespaces import list_names
 from headwater.service.iceberg.operations.tables import TableCreation
 from headwater.service.iceberg.operations.views import ViewCreation
@@ -54,6 +54,10 @@ class ViewCommit(msgspec.Struct, frozen=True):
     requirements: list[dict[str, Any]] = []
 
 
+class MetricsReport(msgspec.Struct, frozen=True):
+    """Any JSON object: reports are accepted, and not kept."""
+
+
 class Transaction(msgspec.Struct, frozen=True, rename="kebab"):
     table_changes: list[TableCommit]
 
@@ -69,14 +73,15 @@ def create_table(call: IcebergCall) -> Response:
     body = call.read(TableCreation)
     key = key_of(call.namespace, body.name)
     if body.stage_create:
-        return _loaded(call, tables.stage_table(call.branch, key, body), None)
-    return _with_etag(call, tables.create_table(call.branch, call.caller, key, body))
+        # ⚠ Without `gc.enabled`: the client sends this back when it commits, and it would be stored.
+        return _loaded(call, call.branch, tables.stage_table(call.branch, key, body), None)
+    return _with_etag(call, tables.create_table(call.branch, call.author, key, body))
 
 
 def register_table(call: IcebergCall) -> Response:
     body = call.read(Registration)
     key = key_of(call.namespace, body.name)
-    return _with_etag(call, tables.register_table(call.branch, call.caller, key, body.metadata_location, body.overwrite))
+    return _with_etag(call, tables.register_table(call.branch, call.author, key, body.metadata_location, body.overwrite))
 
 
 async def load_table(call: IcebergCall) -> Response:
@@ -85,13 +90,15 @@ async def load_table(call: IcebergCall) -> Response:
     if snapshots not in ("all", "refs"):
         raise InvalidInput(f"{snapshots[:40]!r} is neither all nor refs.", field="snapshots")
     location = as_table(call.table, await _standing_at(call, call.table)).value["metadata_location"]
-    file = await _file(await call.branch_on_loop(), location)
-    etag = f'"{file.etag}-{snapshots}"'
+    branch = await call.branch_on_loop()
+    file = await _file(branch, location)
+    view = MetadataView(snapshots == "refs", branch.engine_gc_refused)
+    etag = file.etag_of(view)
     if etag in [one.strip().removeprefix("W/") for one in call.header(b"if-none-match").split(",")]:
         return Response(304, [(b"etag", etag.encode()), NO_STORE], b"")
-    json = file.json if snapshots == "all" else file.known_refs_json
-    json = json if json is not None else await asyncio.to_thread(file.refs_json)
-    return _loaded(call, json, file.location, (b"etag", etag.encode()))
+    json = file.known_view(view)
+    json = json if json is not None else await asyncio.to_thread(file.view_json, view)
+    return _loaded(call, branch, json, file.location, (b"etag", etag.encode()))
 
 
 async def table_exists(call: IcebergCall) -> Response:
@@ -102,33 +109,33 @@ async def table_exists(call: IcebergCall) -> Response:
 async def update_table(call: IcebergCall) -> Response:
     """Writers of one table wait in line on the event loop, where waiting costs no thread."""
     body, key = call.read(TableCommit), call.table
-    branch, caller = await call.branch_on_loop(), call.caller
+    branch, caller = await call.branch_on_loop(), call.author
 
-    def update() -> MetadataFile:
+    def update() -> Response:
         change = table_commits.table_change(branch, key, body.requirements, body.updates)
-        return table_commits.update_table(branch, caller, change)
+        file, view = table_commits.update_table(branch, caller, change), MetadataView(gc_refused=branch.engine_gc_refused)
+        etag = (b"etag", file.etag_of(view).encode())
+        body_json = b'{"metadata-location":%b,"metadata":%b}' % (_encode(file.location), file.view_json(view))
+        return Response(200, [JSON, NO_STORE, etag], body_json)
 
     async with call.lakes.turns.of((branch, key), call.connection):
-        file = await asyncio.to_thread(update)
-    etag = (b"etag", f'"{file.etag}-all"'.encode())
-    body_json = b'{"metadata-location":%b,"metadata":%b}' % (_encode(file.location), file.json)
-    return Response(200, [JSON, NO_STORE, etag], body_json)
+        return await asyncio.to_thread(update)
 
 
 def drop_table(call: IcebergCall) -> Response:
-    tables.drop_table(call.branch, call.caller, call.table, purge=call.flag("purgeRequested"))
+    tables.drop_table(call.branch, call.author, call.table, purge=call.flag("purgeRequested"))
     return NO_CONTENT
 
 
 def unregister_table(call: IcebergCall) -> Response:
-    location = tables.drop_table(call.branch, call.caller, call.table)
+    location = tables.drop_table(call.branch, call.author, call.table)
     file = call.branch.metadata.load(location or "")
     return Response(200, [JSON, NO_STORE], b'{"metadata-location":%b,"metadata":%b}' % (_encode(file.location), file.json))
 
 
 def rename_table(call: IcebergCall) -> Response:
     body = call.read(Renaming)
-    tables.rename_table(call.branch, call.caller, body.source.key, body.destination.key)
+    tables.rename_table(call.branch, call.author, body.source.key, body.destination.key)
     return NO_CONTENT
 
 
@@ -138,7 +145,7 @@ def commit_transaction(call: IcebergCall) -> Response:
         if change.identifier is None:
             raise InvalidInput("A table change says no table.", field="identifier")
         changes.append(table_commits.table_change(call.branch, change.identifier.key, change.requirements, change.updates))
-    table_commits.update_tables(call.branch, call.caller, changes)
+    table_commits.update_tables(call.branch, call.author, changes)
     return NO_CONTENT
 
 
@@ -152,8 +159,6 @@ def load_credentials(call: IcebergCall) -> Response:
 
 def report_metrics(call: IcebergCall) -> Response:
     """Accepted, and not kept."""
-    if not isinstance(_object(call.body), dict):
-        raise InvalidInput("A report is a JSON object.", field="body")
     tables.table_exists(call.branch, call.table)
     return NO_CONTENT
 
@@ -167,21 +172,22 @@ def list_views(call: IcebergCall) -> Response:
 
 def create_view(call: IcebergCall) -> Response:
     body = call.read(ViewCreation)
-    file = views.create_view(call.branch, call.caller, key_of(call.namespace, body.name), body)
-    return _loaded(call, file.json, file.location)
+    file = views.create_view(call.branch, call.author, key_of(call.namespace, body.name), body)
+    return _loaded(call, call.branch, file.json, file.location)
 
 
 def register_view(call: IcebergCall) -> Response:
     body = call.read(Registration)
     key = key_of(call.namespace, body.name)
-    file = views.register_view(call.branch, call.caller, key, body.metadata_location)
-    return _loaded(call, file.json, file.location)
+    file = views.register_view(call.branch, call.author, key, body.metadata_location)
+    return _loaded(call, call.branch, file.json, file.location)
 
 
 async def load_view(call: IcebergCall) -> Response:
     location = as_view(call.view, await _standing_at(call, call.view)).value["metadata_location"]
-    file = await _file(await call.branch_on_loop(), location)
-    return _loaded(call, file.json, file.location)
+    branch = await call.branch_on_loop()
+    file = await _file(branch, location)
+    return _loaded(call, branch, file.json, file.location)
 
 
 async def view_exists(call: IcebergCall) -> Response:
@@ -191,18 +197,18 @@ async def view_exists(call: IcebergCall) -> Response:
 
 def replace_view(call: IcebergCall) -> Response:
     body = call.read(ViewCommit)
-    file = views.replace_view(call.branch, call.caller, call.view, body.requirements, body.updates)
-    return _loaded(call, file.json, file.location)
+    file = views.replace_view(call.branch, call.author, call.view, body.requirements, body.updates)
+    return _loaded(call, call.branch, file.json, file.location)
 
 
 def drop_view(call: IcebergCall) -> Response:
-    views.drop_view(call.branch, call.caller, call.view)
+    views.drop_view(call.branch, call.author, call.view)
     return NO_CONTENT
 
 
 def rename_view(call: IcebergCall) -> Response:
     body = call.read(Renaming)
-    views.rename_view(call.branch, call.caller, body.source.key, body.destination.key)
+    views.rename_view(call.branch, call.author, body.source.key, body.destination.key)
     return NO_CONTENT
 
 
@@ -214,26 +220,22 @@ async def _standing_at(call: IcebergCall, key: KeyPath) -> ContentEntry | None:
 
 
 async def _file(branch: LakeBranch, location: str) -> MetadataFile:
-    kept = branch.metadata.kept(location)
-    return kept if kept is not None else await asyncio.to_thread(branch.metadata.load, location)
+    kept = branch.metadata.kept_and_there(location)
+    return kept if kept is not None else await asyncio.to_thread(branch.metadata.load_if_there, location)
 
 
 # ── answers ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _with_etag(call: IcebergCall, file: MetadataFile) -> Response:
-    return _loaded(call, file.json, file.location, (b"etag", f'"{file.etag}-all"'.encode()))
+    view = MetadataView(gc_refused=call.branch.engine_gc_refused)
+    return _loaded(call, call.branch, file.view_json(view), file.location, (b"etag", file.etag_of(view).encode()))
 
 
-def _loaded(call: IcebergCall, metadata: bytes, location: str | None, *headers: tuple[bytes, bytes]) -> Response:
+def _loaded(
+    call: IcebergCall, branch: LakeBranch, metadata: bytes, location: str | None, *headers: tuple[bytes, bytes]
+) -> Response:
     """The metadata as it stands in its file: it was read before, and is not read again."""
     where = b"" if location is None else b'"metadata-location":%b,' % _encode(location)
-    config = _encode(call.lakes.storage.clients)
+    config = _encode({**call.lakes.storage.clients, **branch.table_config})
     return Response(200, [JSON, NO_STORE, *headers], b'{%b"metadata":%b,"config":%b}' % (where, metadata, config))
-
-
-def _object(body: bytes) -> object:
-    try:
-        return msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidInput(f"The body is not JSON: {error}.", field="body") from None

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from headwater.schemas.errors import (
     AlreadyExists,
     CatalogNotFound,
     CommitConflict,
     Contradiction,
     CursorGone,
+    ForeignOrigin,
     HeadwaterError,
     IdempotencyKeyReused,
     InvalidInput,
+    MalformedViewVersion,
     NamespaceNotEmpty,
     NamespaceNotFound,
     NotAuthenticated,
@@ -27,6 +31,7 @@ from headwater.schemas.errors import (
     Unsupported,
     ViewNotFound,
 )
+from headwater.service.gate.request import Request
 from headwater.service.http.responses import Response, json_response
 
 TYPES: tuple[tuple[type[HeadwaterError], str, int], ...] = (
@@ -43,9 +48,11 @@ TYPES: tuple[tuple[type[HeadwaterError], str, int], ...] = (
     (AlreadyExists, "AlreadyExistsException", 409),
     (NotAuthenticated, "NotAuthorizedException", 401),
     (NotPermitted, "ForbiddenException", 403),
+    (ForeignOrigin, "ForbiddenException", 403),
     (TooManyRequests, "TooManyRequestsException", 429),
     (Unsupported, "UnsupportedOperationException", 406),
     (Contradiction, "UnprocessableEntityException", 422),
+    (MalformedViewVersion, "IllegalArgumentException", 400),
     (RequestTooLarge, "BadRequestException", 413),
     (RequestTooSlow, "BadRequestException", 408),
     (InvalidInput, "BadRequestException", 400),
@@ -57,6 +64,27 @@ BEARER = (b"www-authenticate", b'Bearer realm="headwater"')
 RETRY_AFTER = (b"retry-after", b"1")
 
 
+class IcebergErrors:
+    media = "application/json"
+    schema: dict[str, Any] = {
+        "type": "object",
+        "required": ["error"],
+        "properties": {
+            "error": {
+                "type": "object",
+                "required": ["message", "type", "code"],
+                "properties": {"message": {"type": "string"}, "type": {"type": "string"}, "code": {"type": "integer"}},
+            }
+        },
+    }
+
+    def error(self, error: HeadwaterError, request: Request) -> Response:
+        return error_response(error)
+
+    def internal(self, request: Request) -> Response:
+        return _answer("The server failed at this request; its log says more.", "InternalServerError", 500)
+
+
 def error_response(error: HeadwaterError) -> Response:
     name, status = _type_of(error)
     headers: tuple[tuple[bytes, bytes], ...] = (RETRY_AFTER,) if status == 503 else ()
@@ -65,10 +93,6 @@ def error_response(error: HeadwaterError) -> Response:
     if status == 401:
         headers = (BEARER,)
     return _answer(_told(error), name, status, *headers)
-
-
-def internal_error() -> Response:
-    return _answer("The server failed at this request; its log says more.", "InternalServerError", 500)
 
 
 def _type_of(error: HeadwaterError) -> tuple[str, int]:

@@ -36,7 +36,7 @@ class QueryEvents(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 def query_events(call: IcebergCall) -> Response:
-    body = call.read(QueryEvents) if call.body else QueryEvents()
+    body = call.read(QueryEvents) if call.body.strip() else QueryEvents()
     unknown = [name for name in body.object_types or () if name not in _OBJECT_TYPES]
     if unknown or body.custom_filters:
         what = unknown[0] if unknown else next(iter(body.custom_filters))

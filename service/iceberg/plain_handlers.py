@@ -1,17 +1,18 @@
-"""Handlers of configuration, tokens and namespaces."""
+"""Handlers of configuration and namespaces."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
 
 from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import InvalidInput
-from headwater.service.auth.tokens.token_endpoint import dev_token
 from headwater.service.dev_realm import DEV_CATALOG
+from headwater.service.gate.request import LEVELS
 from headwater.service.http.responses import NO_STORE, Response, json_response
-from headwater.service.iceberg.call import LEVELS, IcebergCall, namespace_of
+from headwater.service.iceberg.call import IcebergCall, namespace_of
 from headwater.service.iceberg.operations import namespaces
 from headwater.service.iceberg.operations.lakes import prefix_of
 from headwater.service.iceberg.operations.namespaces import Names
@@ -29,22 +30,24 @@ class PropertiesUpdate(msgspec.Struct, frozen=True):
     updates: dict[str, str] = {}
 
 
-def config(call: IcebergCall, endpoints: list[str]) -> Response:
-    warehouse = call.query.get("warehouse") or DEV_CATALOG
-    call.branch_of(prefix_of(warehouse)).state()  # 404 for what is not there
+async def config(call: IcebergCall, endpoints: list[str]) -> Response:
+    """On the loop where the catalog is known; a branch that the warehouse names is looked up: 404 if it is not there."""
+    prefix = prefix_of(call.query.get("warehouse") or DEV_CATALOG)
+    branch = None if "@" in prefix else call.lakes.known_branch(call.feed, prefix)
+    if branch is None:
+        branch = await asyncio.to_thread(call.branch_of, prefix)
+        await asyncio.to_thread(branch.state)
+    overrides = {"prefix": prefix}
+    if branch.engine_gc_refused:
+        overrides["rest-catalog-purge"] = "true"  # Spark then leaves DROP … PURGE to the server
     return json_response(
         {
             "defaults": {},
-            "overrides": {"prefix": prefix_of(warehouse)},
+            "overrides": overrides,
             "endpoints": endpoints,
             "idempotency-key-lifetime": f"PT{int(call.lakes.keys_kept_seconds)}S",
         }
     )
-
-
-def token(call: IcebergCall) -> Response:
-    """The door answers it, before anyone is asked for a token; this is what it answers under `--dev`."""
-    return dev_token(call.body)
 
 
 def list_namespaces(call: IcebergCall) -> Response:
@@ -56,7 +59,7 @@ def list_namespaces(call: IcebergCall) -> Response:
 def create_namespace(call: IcebergCall) -> Response:
     body = call.read(NamespaceCreation)
     key = _levels(body.namespace)
-    properties = namespaces.create_namespace(call.branch, call.caller, key, body.properties)
+    properties = namespaces.create_namespace(call.branch, call.author, key, body.properties)
     return json_response({"namespace": key, "properties": properties})
 
 
@@ -71,13 +74,13 @@ def namespace_exists(call: IcebergCall) -> Response:
 
 
 def drop_namespace(call: IcebergCall) -> Response:
-    namespaces.drop_namespace(call.branch, call.caller, call.namespace)
+    namespaces.drop_namespace(call.branch, call.author, call.namespace)
     return NO_CONTENT
 
 
 def update_namespace(call: IcebergCall) -> Response:
     body = call.read(PropertiesUpdate)
-    return json_response(namespaces.update_properties(call.branch, call.caller, call.namespace, body.updates, body.removals))
+    return json_response(namespaces.update_properties(call.branch, call.author, call.namespace, body.updates, body.removals))
 
 
 def identifiers(found: Names) -> Response:

@@ -1,12 +1,12 @@
-"""A request with a key and how to run it enter; its answer leaves: run now, waited for, or as it was given before.
+"""Runs a keyed request once: now, by waiting for the one that runs it, or by returning its stored response.
 
-Every door calls `once` (on a thread) or `once_async` (on the loop) around the handler of a mutating route:
+Every API calls `once` (on a thread) or `once_async` (on the loop) around the handler of a mutating route:
 
     answer = once(rows, keyed_request(scope, body, principal, route), run, refused=problem_answer)
 
 `run` gets the request key that its commits carry, and whether an earlier run of it may have come some way: an operation that
-finds that id in the log answers from there. `refused` gives an error the shape of its door. Final answers are kept: successes,
-and refusals that would be the same again (4xx, but for those that say "later" or "who are you"). All else lets go of the key,
+finds that id in the log answers from there. `refused` gives an error the shape of its API. Final answers are kept: successes,
+and refusals that would be the same again (4xx, but for those that say "later" or "who are you"). All else releases the key,
 and the next one to bring it runs the request anew.
 """
 
@@ -48,7 +48,7 @@ Kept = Callable[[Response], Response]
 class IdempotencyOptions(msgspec.Struct, frozen=True, kw_only=True):
     kept_seconds: float = 24 * 3600.0
     running_seconds: float = 30.0
-    """After so long without an answer whoever ran it counts as dead, and the next one takes over."""
+    """After so long without a response its runner counts as dead, and the next request takes over."""
     wait_seconds: float = 10.0
     """How long the second of two that run at once waits for the first."""
 

@@ -8,7 +8,7 @@ from headwater.service.auth.rights.rights import Right
 from headwater.service.http.responses import Response, json_response
 from headwater.service.manage import parameters
 from headwater.service.manage.call import ManageCall
-from headwater.service.manage.route import IN_REALM, ManageRoute
+from headwater.service.manage.route import IN_REALM, manage_route
 
 
 def list_denials(call: ManageCall) -> Response:
@@ -33,7 +33,7 @@ def list_denials(call: ManageCall) -> Response:
 
 
 ROUTES = (
-    ManageRoute(
+    manage_route(
         "GET",
         f"{IN_REALM}/denials",
         "What was denied, newest first.",

@@ -1,68 +1,48 @@
-"""One management request enters, its caller known; its parts leave: names, parameters, body, who writes and under which key."""
+"""A management request: names, parameters, body, who writes and under which key."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cached_property
-from typing import Any, TypeVar
 
 import msgspec
 
 from headwater.persistence.reading.request_lookup import find_request
-from headwater.persistence.store import RealmKernel, Store
-from headwater.producer.access.writing import Mutation, WriteMeta
+from headwater.persistence.rows import SYSTEM_REALM
+from headwater.persistence.store import Store
+from headwater.producer.access.writing import Mutation, WriteMeta, mutation_of
 from headwater.producer.catalogs.catalog_records import Catalog
 from headwater.producer.catalogs.catalogs import Catalogs
 from headwater.schemas.change import KeyPath
 from headwater.schemas.entry_ids import time_text
-from headwater.schemas.errors import InvalidInput, NotFound
+from headwater.schemas.errors import NotFound, RouteNotFound
 from headwater.schemas.http.manage_json import MutationMeta
-from headwater.service.auth.access import Access
-from headwater.service.auth.caller import Caller
-from headwater.service.http.bodies import decode_body
+from headwater.service.gate.request import Request
 from headwater.service.http.correlation import correlation_headers
-from headwater.service.http.preconditions import expected_version
-from headwater.service.http.responses import Response, Scope, json_response
-from headwater.service.idempotency.keyed_requests import idempotent_run
-from headwater.service.idempotency.run_once import IdempotentRun
+from headwater.service.http.responses import Response, json_response
 from headwater.service.storage.storage_roots import StorageRoots
 
-LEVELS = "\x1f"
-T = TypeVar("T", bound=msgspec.Struct)
+IN_SYSTEM = (
+    "/manage/v1/realms",
+    "/manage/v1/{realm}/principals",
+    "/manage/v1/{realm}/principal-roles",
+    "/manage/v1/{realm}/denials",
+    "/manage/v1/{realm}/usage",
+    "/manage/v1/{realm}/oauth",
+)
+"""What the system realm has; it has neither catalogs nor policies."""
 
-_decoders: dict[type, msgspec.json.Decoder[Any]] = {}
 
-
-class ManageCall:
-    def __init__(
-        self,
-        kernel: RealmKernel,
-        access: Access,
-        caller: Caller,
-        scope: Scope,
-        names: Mapping[str, str],
-        query: Mapping[str, Any],
-        body: bytes,
-        storage_roots: StorageRoots,
-    ) -> None:
-        self.kernel = kernel
-        self.access = access
-        self.caller = caller
-        self.scope = scope
-        self.names = names
-        self.query = query
-        self.body = body
-        self.storage_roots = storage_roots
+class ManageCall(Request):
+    serves_system = True
 
     @property
     def store(self) -> Store:
         return self.kernel.store
 
-    def read(self, type: type[T]) -> T:
-        if type not in _decoders:
-            _decoders[type] = msgspec.json.Decoder(type)
-        found: T = decode_body(self.body, _decoders[type])
-        return found
+    @property
+    def storage_roots(self) -> StorageRoots:
+        return self.service.config.storage_roots
 
     @cached_property
     def catalog(self) -> Catalog:
@@ -70,48 +50,30 @@ class ManageCall:
 
     def path(self, name: str = "path") -> KeyPath:
         """Levels of a key, from the query or the path."""
-        text = self.names[name] if name in self.names else self.query.get(name)
-        if not text:
-            return ()
-        levels = tuple(str(text).split(LEVELS))
-        if not all(levels):
-            raise InvalidInput("a level is empty.", field=name, remedy="Part levels by %1F, and leave none empty.")
-        return levels
+        return self.levels(name)
+
+    async def handle(self) -> Response | None:
+        if self.names.get("realm") == SYSTEM_REALM and not self.route_path.startswith(IN_SYSTEM):
+            raise RouteNotFound("the system realm has principals, roles and denials alone.", remedy="Name another realm.")
+        return await super().handle()
 
     # ── who writes, and what they have read ─────────────────────────────────────────────────────────────────
 
     @property
-    def under(self) -> IdempotentRun | None:
-        return idempotent_run(self.scope)
-
-    @property
     def meta(self) -> WriteMeta:
-        run = self.under
-        return WriteMeta(
-            self.caller.name, headers=correlation_headers(self.scope), request_id=None if run is None else run.request
-        )
-
-    @property
-    def version(self) -> str | None:
-        return expected_version(self.scope)
+        request_id = None if self.run is None else self.run.request
+        return WriteMeta(self.caller.name, headers=correlation_headers(self.scope), request_id=request_id)
 
     def gone(self, pointer: str, act: Callable[[], Mutation]) -> Mutation:
         """⚠ What an earlier run of this request has deleted is not there any more: then the log says that it was this one."""
         try:
             return act()
         except NotFound:
-            run = self.under
+            run = self.run
             logged = find_request(self.kernel, pointer, run.request) if run is not None and run.again else None
             if logged is None:
                 raise
-            return Mutation(
-                pointer=pointer,
-                seq=logged.entry.seq,
-                entry_id=logged.entry_id.hex(),
-                time=logged.entry.time,
-                changed=True,
-                replayed=True,
-            )
+            return mutation_of(pointer, logged, replayed=True)
 
 
 def meta_of(mutation: Mutation, version: str | None = None) -> MutationMeta:
@@ -125,6 +87,14 @@ def meta_of(mutation: Mutation, version: str | None = None) -> MutationMeta:
         changed=mutation.changed,
         replayed=mutation.replayed,
     )
+
+
+def without_secret(answer: Response) -> Response:
+    """What is kept of an answer under its key."""
+    told = msgspec.json.decode(answer.body)
+    if isinstance(told, dict) and isinstance(told.get("credentials"), dict):
+        told["credentials"]["client_secret"] = None
+    return answer._replace(body=msgspec.json.encode(told))
 
 
 def versioned(value: object, version: str, status: int = 200) -> Response:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
+from headwater.producer.access.writing import Written
 from headwater.producer.catalogs import catalog_updates
-from headwater.producer.catalogs.catalog_records import Catalog
 from headwater.producer.catalogs.catalogs import PAGE_CATALOGS_MAX, CatalogRead, Catalogs
-from headwater.schemas.entry_ids import time_text
+from headwater.producer.record_views import catalog_info
 from headwater.schemas.http.manage_json import CatalogBody, CatalogChange, CatalogInfo, CatalogsPage, CatalogWritten, Gone
 from headwater.service.auth.rights.rights import Right
 from headwater.service.http.responses import Response, json_response
 from headwater.service.manage import parameters
 from headwater.service.manage.call import ManageCall, meta_of, versioned
-from headwater.service.manage.route import IN_CATALOG, IN_REALM, ManageRoute, Over
+from headwater.service.manage.route import IN_CATALOG, IN_REALM, Over, manage_route
 
 
 def list_catalogs(call: ManageCall) -> Response:
@@ -24,7 +24,7 @@ def list_catalogs(call: ManageCall) -> Response:
     if not seen:
         call.access.check(call.caller, Right.CATALOG_LIST)
     shown = seen[:limit]
-    found = [_info(one.catalog, catalog_updates.version_of(one)) for one in shown]
+    found = [catalog_info(one.catalog, one.version) for one in shown]
     return json_response(CatalogsPage(catalogs=found, next_token=shown[-1].catalog.name if len(seen) > limit else None))
 
 
@@ -39,8 +39,8 @@ def _visible(call: ManageCall, after: str) -> Iterator[CatalogRead]:
 
 def get_catalog(call: ManageCall) -> Response:
     read = Catalogs(call.kernel).read(call.names["catalog"])
-    version = catalog_updates.version_of(read)
-    return versioned(_info(read.catalog, version), version)
+    version = read.version
+    return versioned(catalog_info(read.catalog, version), version)
 
 
 def create_catalog(call: ManageCall) -> Response:
@@ -86,26 +86,14 @@ def delete_catalog(call: ManageCall) -> Response:
     return json_response(Gone(meta=meta_of(mutation)))
 
 
-def _written(written: catalog_updates.CatalogWritten, status: int = 200) -> Response:
-    info = _info(written.catalog, written.version)
-    return versioned(CatalogWritten(catalog=info, meta=meta_of(written.mutation, written.version)), written.version, status)
-
-
-def _info(catalog: Catalog, version: str) -> CatalogInfo:
-    return CatalogInfo(
-        name=catalog.name,
-        id=catalog.id,
-        storage_root=catalog.storage_root,
-        default_branch=catalog.default_branch,
-        properties=catalog.properties,
-        created=time_text(catalog.created_at),
-        created_by=catalog.created_by,
-        version=version,
-    )
+def _written(written: Written[CatalogRead], status: int = 200) -> Response:
+    version = written.value.version
+    info = catalog_info(written.value.catalog, version)
+    return versioned(CatalogWritten(catalog=info, meta=meta_of(written.mutation, version)), version, status)
 
 
 ROUTES = (
-    ManageRoute(
+    manage_route(
         "GET",
         f"{IN_REALM}/catalogs",
         "The catalogs that the caller may see, in order of name.",
@@ -115,7 +103,7 @@ ROUTES = (
         parameters=parameters.PAGE,
         answer=CatalogsPage,
     ),
-    ManageRoute(
+    manage_route(
         "POST",
         f"{IN_REALM}/catalogs",
         "Create a catalog with its default branch.",
@@ -125,8 +113,8 @@ ROUTES = (
         answer=CatalogWritten,
         status=201,
     ),
-    ManageRoute("GET", IN_CATALOG, "One catalog.", get_catalog, Right.CATALOG_LIST, over=Over.CATALOG, answer=CatalogInfo),
-    ManageRoute(
+    manage_route("GET", IN_CATALOG, "One catalog.", get_catalog, Right.CATALOG_LIST, over=Over.CATALOG, answer=CatalogInfo),
+    manage_route(
         "PATCH",
         IN_CATALOG,
         "Change properties or the storage root of a catalog.",
@@ -136,7 +124,7 @@ ROUTES = (
         body=CatalogChange,
         answer=CatalogWritten,
     ),
-    ManageRoute(
+    manage_route(
         "DELETE",
         IN_CATALOG,
         "Drop a catalog: its name is free, maintenance removes its data.",

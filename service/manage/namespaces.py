@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headwater.persistence.log.log_entry import LogRecord
-from headwater.producer.access.writing import Mutation
+from headwater.producer.access.writing import Mutation, mutation_of
 from headwater.producer.catalogs.catalogs import Catalogs
 from headwater.producer.commits.catalog_commit import CatalogCommit, CommitResult, commit_result
 from headwater.producer.commits.commit_meta import CommitMeta
@@ -12,14 +12,15 @@ from headwater.producer.content.content_types import Namespace
 from headwater.producer.content.snapshots import ContentEntry, Snapshots
 from headwater.producer.pointer_names import branch_pointer
 from headwater.schemas.change import KeyPath
-from headwater.schemas.entry_ids import micros_of
 from headwater.schemas.errors import CommitConflict, ContentExists, InvalidInput, NamespaceNotEmpty, NamespaceNotFound
 from headwater.schemas.http.manage_json import Gone, NamespaceBody, NamespaceInfo, NamespacesPage, NamespaceWritten
 from headwater.service.auth.rights.rights import Right, Securable
+from headwater.service.gate.request import LEVELS
+from headwater.service.gate.route import Needs
 from headwater.service.http.responses import Response, json_response
 from headwater.service.manage import parameters
-from headwater.service.manage.call import LEVELS, ManageCall, meta_of, versioned
-from headwater.service.manage.route import IN_CATALOG, ManageRoute, Over
+from headwater.service.manage.call import ManageCall, meta_of, versioned
+from headwater.service.manage.route import IN_CATALOG, Over, manage_route, namespace_of
 
 NAMESPACE = "NAMESPACE"
 DELETED_MAX = 10_000
@@ -50,7 +51,6 @@ def create_namespace(call: ManageCall) -> Response:
     key = tuple(body.path)
     if any(LEVELS in level for level in key):
         raise InvalidInput("a level holds %1F, so no path could name it.", field="path", remedy="Leave it out.")
-    call.access.check(call.caller, Right.NAMESPACE_CREATE, Securable(call.names["catalog"], key[:-1]))
     put = Put(key, Namespace(body.properties), must_not_exist=True)
     try:
         done = _commit(call, [put], f"Create namespace {'.'.join(key)}")
@@ -72,7 +72,6 @@ def _delete(call: ManageCall, key: KeyPath) -> CommitResult:
     there = _namespace(call, key)
     operations: list[CatalogOperation] = [Delete(key, expected_content_id=there.content_id)]
     if call.query["require_empty"] != "true":
-        call.access.check(call.caller, Right.COMMIT_WRITE, Securable(call.names["catalog"], key))
         operations += [Delete(one.key, expected_content_id=one.content_id) for one in _inside(call, key)]
     try:
         return _commit(call, operations, f"Delete namespace {'.'.join(key)}")
@@ -127,15 +126,7 @@ def _has(conflict: CommitConflict, kind: str) -> bool:
 
 
 def _mutation(call: ManageCall, done: CommitResult) -> Mutation:
-    change = done.change
-    return Mutation(
-        pointer=_pointer(call),
-        seq=done.seq,
-        entry_id="" if change is None else change.entry_id,
-        time=0 if change is None else micros_of(change.time),
-        changed=change is not None,
-        replayed=done.replayed,
-    )
+    return mutation_of(_pointer(call), done.logged, head_seq=done.seq, replayed=done.replayed)
 
 
 def _info(entry: ContentEntry) -> NamespaceInfo:
@@ -144,9 +135,20 @@ def _info(entry: ContentEntry) -> NamespaceInfo:
     )
 
 
+def _parent(call: ManageCall) -> Securable:
+    return Securable(call.names["catalog"], tuple(call.read(NamespaceBody).path[:-1]))
+
+
+def _dropping(call: ManageCall) -> list[tuple[Right, Securable]]:
+    """What is inside goes too if that is asked for."""
+    over = namespace_of(call)
+    needed = [(Right.NAMESPACE_DROP, over)]
+    return needed if call.query["require_empty"] == "true" else [*needed, (Right.COMMIT_WRITE, over)]
+
+
 _NAMESPACE = f"{IN_CATALOG}/namespaces/{{namespace}}"
 ROUTES = (
-    ManageRoute(
+    manage_route(
         "GET",
         f"{IN_CATALOG}/namespaces",
         "Namespaces of a branch: one level, or all below.",
@@ -156,19 +158,24 @@ ROUTES = (
         parameters=parameters.NAMESPACES,
         answer=NamespacesPage,
     ),
-    ManageRoute(
+    manage_route(
         "POST",
         f"{IN_CATALOG}/namespaces",
         "Create a namespace.",
         create_namespace,
         Right.NAMESPACE_CREATE,
-        over=Over.IN_BODY,
+        needs=Needs(
+            right=Right.NAMESPACE_CREATE,
+            where="the parent namespace",
+            body=lambda call: [(Right.NAMESPACE_CREATE, _parent(call))],
+            anywhere=(Right.NAMESPACE_CREATE,),
+        ),
         parameters=parameters.ON_BRANCH,
         body=NamespaceBody,
         answer=NamespaceWritten,
         status=201,
     ),
-    ManageRoute(
+    manage_route(
         "GET",
         _NAMESPACE,
         "One namespace; levels separated by %1F.",
@@ -178,13 +185,13 @@ ROUTES = (
         parameters=parameters.ON_BRANCH,
         answer=NamespaceInfo,
     ),
-    ManageRoute(
+    manage_route(
         "DELETE",
         _NAMESPACE,
         "Delete a namespace.",
         delete_namespace,
         Right.NAMESPACE_DROP,
-        over=Over.NAMESPACE,
+        needs=Needs(right=Right.NAMESPACE_DROP, where="the namespace", path=_dropping),
         parameters=parameters.DELETE_NAMESPACE,
         answer=Gone,
     ),

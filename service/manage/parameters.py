@@ -33,6 +33,16 @@ REFERENCES = (
     _TOKEN,
     _LIMIT,
 )
+DELETE_REFERENCE = (
+    Parameter(name="author", length_max=512, description="Taken only where no token is asked for; else it is the caller."),
+    Parameter(name="message", length_max=16_384, description="Why."),
+)
+DIFF = (
+    Parameter(name="before", required=True, description="A branch, tag or commit, e.g. `main`, `main~2` or a commit id."),
+    Parameter(name="after", required=True, description="Another one."),
+    _TOKEN,
+    _LIMIT,
+)
 GRANT_PATH = (
     Parameter(name="path", description="At and below this path; levels separated by %1F. The whole catalog without."),
 )

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from headwater.producer.access.policies import POLICIES_POINTER, Policies, Policy, PolicyMapping, Target
+from headwater.producer.access.policies import POLICIES_POINTER, Policies, Target
 from headwater.producer.catalogs.catalogs import Catalogs
+from headwater.producer.record_views import mapping_info, policy_info
 from headwater.schemas.errors import InvalidInput
 from headwater.schemas.http.manage_json import (
     ApplicablePolicies,
     ApplicablePolicy,
     Gone,
     MappingBody,
-    MappingInfo,
     MappingsPage,
     MappingWritten,
     PoliciesPage,
@@ -23,19 +23,19 @@ from headwater.service.auth.rights.rights import Right
 from headwater.service.http.responses import Response, json_response
 from headwater.service.manage import parameters
 from headwater.service.manage.call import ManageCall, meta_of, versioned
-from headwater.service.manage.route import IN_REALM, ManageRoute
+from headwater.service.manage.route import IN_REALM, manage_route
 
 
 def list_policies(call: ManageCall) -> Response:
     limit: int = call.query["limit"]
     found = Policies(call.kernel).list(after=call.query["token"] or "", limit=limit)
     next_token = found[-1].name if len(found) == limit else None
-    return json_response(PoliciesPage(policies=[_info(one) for one in found], next_token=next_token))
+    return json_response(PoliciesPage(policies=[policy_info(one) for one in found], next_token=next_token))
 
 
 def get_policy(call: ManageCall) -> Response:
     found = Policies(call.kernel).get(call.names["policy"])
-    return versioned(_info(found), found.version)
+    return versioned(policy_info(found), found.version)
 
 
 def create_policy(call: ManageCall) -> Response:
@@ -44,7 +44,9 @@ def create_policy(call: ManageCall) -> Response:
         body.name, type=body.type, content=body.content, description=body.description, meta=call.meta
     )
     policy = written.value
-    return versioned(PolicyWritten(policy=_info(policy), meta=meta_of(written.mutation, policy.version)), policy.version, 201)
+    return versioned(
+        PolicyWritten(policy=policy_info(policy), meta=meta_of(written.mutation, policy.version)), policy.version, 201
+    )
 
 
 def update_policy(call: ManageCall) -> Response:
@@ -53,7 +55,7 @@ def update_policy(call: ManageCall) -> Response:
         call.names["policy"], content=body.content, description=body.description, version=call.version, meta=call.meta
     )
     policy = written.value
-    return versioned(PolicyWritten(policy=_info(policy), meta=meta_of(written.mutation, policy.version)), policy.version)
+    return versioned(PolicyWritten(policy=policy_info(policy), meta=meta_of(written.mutation, policy.version)), policy.version)
 
 
 def delete_policy(call: ManageCall) -> Response:
@@ -71,13 +73,13 @@ def delete_policy(call: ManageCall) -> Response:
 def list_mappings(call: ManageCall) -> Response:
     policies, names = Policies(call.kernel), _catalog_names(call)
     policies.get(call.names["policy"])
-    return json_response(MappingsPage(mappings=[_mapping(one, names) for one in policies.mappings(call.names["policy"])]))
+    return json_response(MappingsPage(mappings=[mapping_info(one, names) for one in policies.mappings(call.names["policy"])]))
 
 
 def attach(call: ManageCall) -> Response:
     body = call.read(MappingBody)
     written = Policies(call.kernel).attach(call.names["policy"], _target(call), parameters=body.parameters, meta=call.meta)
-    mapping = _mapping(written.value, _catalog_names(call))
+    mapping = mapping_info(written.value, _catalog_names(call))
     return json_response(MappingWritten(mapping=mapping, meta=meta_of(written.mutation)))
 
 
@@ -90,7 +92,7 @@ def detach(call: ManageCall) -> Response:
 def applicable(call: ManageCall) -> Response:
     names = _catalog_names(call)
     found = Policies(call.kernel).applicable(_target(call))
-    told = [ApplicablePolicy(policy=_info(policy), mapping=_mapping(mapping, names)) for policy, mapping in found]
+    told = [ApplicablePolicy(policy=policy_info(policy), mapping=mapping_info(mapping, names)) for policy, mapping in found]
     return json_response(ApplicablePolicies(policies=told))
 
 
@@ -107,26 +109,9 @@ def _catalog_names(call: ManageCall) -> dict[int, str]:
     return {one.id: one.name for one in Catalogs(call.kernel).list()}
 
 
-def _mapping(mapping: PolicyMapping, catalogs: dict[int, str]) -> MappingInfo:
-    """A catalog that is gone is told by its number."""
-    id = mapping.target.catalog_id
-    catalog = None if id is None else catalogs.get(id, f"#{id}")
-    return MappingInfo(policy=mapping.policy, catalog=catalog, path=list(mapping.target.path), parameters=mapping.parameters)
-
-
-def _info(policy: Policy) -> PolicyInfo:
-    return PolicyInfo(
-        name=policy.name,
-        type=policy.type,
-        content=policy.content,
-        description=policy.description,
-        version=policy.version,
-    )
-
-
 _POLICY = f"{IN_REALM}/policies/{{policy}}"
 ROUTES = (
-    ManageRoute(
+    manage_route(
         "GET",
         f"{IN_REALM}/policies",
         "The policies, in order of name.",
@@ -135,7 +120,7 @@ ROUTES = (
         parameters=parameters.PAGE,
         answer=PoliciesPage,
     ),
-    ManageRoute(
+    manage_route(
         "POST",
         f"{IN_REALM}/policies",
         "Create a policy.",
@@ -145,8 +130,8 @@ ROUTES = (
         answer=PolicyWritten,
         status=201,
     ),
-    ManageRoute("GET", _POLICY, "One policy.", get_policy, Right.POLICY_READ, answer=PolicyInfo),
-    ManageRoute(
+    manage_route("GET", _POLICY, "One policy.", get_policy, Right.POLICY_READ, answer=PolicyInfo),
+    manage_route(
         "PUT",
         _POLICY,
         "Change what a policy says.",
@@ -155,7 +140,7 @@ ROUTES = (
         body=PolicyChange,
         answer=PolicyWritten,
     ),
-    ManageRoute(
+    manage_route(
         "DELETE",
         _POLICY,
         "Delete a policy.",
@@ -164,10 +149,10 @@ ROUTES = (
         parameters=parameters.DELETE_POLICY,
         answer=Gone,
     ),
-    ManageRoute(
+    manage_route(
         "GET", f"{_POLICY}/mappings", "What a policy is mapped to.", list_mappings, Right.POLICY_READ, answer=MappingsPage
     ),
-    ManageRoute(
+    manage_route(
         "PUT",
         f"{_POLICY}/mappings",
         "Map a policy to the realm, a catalog, or a path of it.",
@@ -177,7 +162,7 @@ ROUTES = (
         body=MappingBody,
         answer=MappingWritten,
     ),
-    ManageRoute(
+    manage_route(
         "DELETE",
         f"{_POLICY}/mappings",
         "Take a mapping of a policy away.",
@@ -186,7 +171,7 @@ ROUTES = (
         parameters=parameters.TARGET,
         answer=Gone,
     ),
-    ManageRoute(
+    manage_route(
         "GET",
         f"{IN_REALM}/applicable-policies",
         "What applies to a thing: of each type the nearest.",

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from headwater.persistence.records.principal_records import PRINCIPALS_POINTER
 from headwater.producer.access.effective import effective_rights
-from headwater.producer.access.principals import Principal, Principals, WithSecret
+from headwater.producer.access.principals import Principals, WithSecret
 from headwater.producer.catalogs.catalogs import Catalogs
-from headwater.schemas.entry_ids import time_text
+from headwater.producer.record_views import effective_info, principal_info, secret_shown
 from headwater.schemas.http.manage_json import (
     EffectiveInfo,
     Gone,
@@ -18,26 +16,24 @@ from headwater.schemas.http.manage_json import (
     PrincipalWritten,
     PropertiesBody,
     RotationBody,
-    SecretDates,
-    SecretShown,
 )
 from headwater.service.auth.rights.rights import Right
 from headwater.service.http.responses import Response, json_response
 from headwater.service.manage import parameters
 from headwater.service.manage.call import ManageCall, meta_of, versioned
-from headwater.service.manage.route import IN_REALM, ManageRoute
+from headwater.service.manage.route import IN_REALM, manage_route
 
 
 def list_principals(call: ManageCall) -> Response:
     limit: int = call.query["limit"]
     found = Principals(call.kernel).list(after=call.query["token"] or "", limit=limit)
     next_token = found[-1].name if len(found) == limit else None
-    return json_response(PrincipalsPage(principals=[_info(one) for one in found], next_token=next_token))
+    return json_response(PrincipalsPage(principals=[principal_info(one) for one in found], next_token=next_token))
 
 
 def get_principal(call: ManageCall) -> Response:
     found = Principals(call.kernel).get(call.names["principal"])
-    return versioned(_info(found), found.version)
+    return versioned(principal_info(found), found.version)
 
 
 def create_principal(call: ManageCall) -> Response:
@@ -52,7 +48,9 @@ def update_principal(call: ManageCall) -> Response:
         call.names["principal"], properties=body.properties, version=call.version, meta=call.meta
     )
     found = written.value
-    return versioned(PrincipalWritten(principal=_info(found), meta=meta_of(written.mutation, found.version)), found.version)
+    return versioned(
+        PrincipalWritten(principal=principal_info(found), meta=meta_of(written.mutation, found.version)), found.version
+    )
 
 
 def delete_principal(call: ManageCall) -> Response:
@@ -75,26 +73,7 @@ def effective(call: ManageCall) -> Response:
     Principals(call.kernel).get(name)
     catalogs = {one.id: one.name for one in Catalogs(call.kernel).list()}
     found = effective_rights(call.kernel, name, catalogs)
-    return json_response(
-        EffectiveInfo(
-            principal=name,
-            roles=list(found.roles),
-            realm=sorted(found.realm.paths),
-            catalogs={
-                catalogs[id]: {str(right): sorted(list(path) for path in paths) for right, paths in sorted(held.paths.items())}
-                for id, held in found.catalogs.items()
-                if held.paths
-            },
-        )
-    )
-
-
-def without_secret(answer: Response) -> Response:
-    """What is kept of an answer under its key."""
-    told = msgspec.json.decode(answer.body)
-    if isinstance(told, dict) and isinstance(told.get("credentials"), dict):
-        told["credentials"]["client_secret"] = None
-    return answer._replace(body=msgspec.json.encode(told))
+    return json_response(effective_info(name, found, catalogs))
 
 
 def _rotate(call: ManageCall, overlap_seconds: int) -> Response:
@@ -103,33 +82,14 @@ def _rotate(call: ManageCall, overlap_seconds: int) -> Response:
 
 
 def _with_secret(made: WithSecret, status: int = 200) -> Response:
-    principal, credentials = made.principal, made.credentials
-    shown = (
-        None
-        if credentials is None
-        else SecretShown(principal=principal.name, client_id=credentials.client_id, client_secret=credentials.client_secret)
-    )
-    meta = meta_of(made.mutation, principal.version)
-    return versioned(PrincipalWritten(principal=_info(principal), credentials=shown, meta=meta), principal.version, status)
-
-
-def _info(principal: Principal) -> PrincipalInfo:
-    return PrincipalInfo(
-        name=principal.name,
-        client_id=principal.client_id,
-        properties=principal.properties,
-        secrets=[
-            SecretDates(created=time_text(one.created_at), expires=time_text(one.expires_at) if one.expires_at else None)
-            for one in principal.secrets
-        ],
-        created=time_text(principal.created_at),
-        version=principal.version,
-    )
+    principal, meta = made.principal, meta_of(made.mutation, made.principal.version)
+    written = PrincipalWritten(principal=principal_info(principal), credentials=secret_shown(made), meta=meta)
+    return versioned(written, principal.version, status)
 
 
 _PRINCIPAL = f"{IN_REALM}/principals/{{principal}}"
 ROUTES = (
-    ManageRoute(
+    manage_route(
         "GET",
         f"{IN_REALM}/principals",
         "The principals, in order of name.",
@@ -138,7 +98,7 @@ ROUTES = (
         parameters=parameters.PAGE,
         answer=PrincipalsPage,
     ),
-    ManageRoute(
+    manage_route(
         "POST",
         f"{IN_REALM}/principals",
         "Create a principal; its secret is shown once.",
@@ -149,8 +109,8 @@ ROUTES = (
         status=201,
         has_secret=True,
     ),
-    ManageRoute("GET", _PRINCIPAL, "One principal.", get_principal, Right.ACCESS_MANAGE, answer=PrincipalInfo),
-    ManageRoute(
+    manage_route("GET", _PRINCIPAL, "One principal.", get_principal, Right.ACCESS_MANAGE, answer=PrincipalInfo),
+    manage_route(
         "PUT",
         _PRINCIPAL,
         "Set the properties of a principal.",
@@ -159,10 +119,10 @@ ROUTES = (
         body=PropertiesBody,
         answer=PrincipalWritten,
     ),
-    ManageRoute(
+    manage_route(
         "DELETE", _PRINCIPAL, "Delete a principal; its tokens end with it.", delete_principal, Right.ACCESS_MANAGE, answer=Gone
     ),
-    ManageRoute(
+    manage_route(
         "POST",
         f"{_PRINCIPAL}/rotate",
         "A new secret, shown once; the one before counts for an overlap.",
@@ -172,7 +132,7 @@ ROUTES = (
         answer=PrincipalWritten,
         has_secret=True,
     ),
-    ManageRoute(
+    manage_route(
         "POST",
         f"{_PRINCIPAL}/reset",
         "A new secret, shown once; all before it end now.",
@@ -181,7 +141,7 @@ ROUTES = (
         answer=PrincipalWritten,
         has_secret=True,
     ),
-    ManageRoute(
+    manage_route(
         "GET", f"{_PRINCIPAL}/rights", "What a principal may do now.", effective, Right.ACCESS_MANAGE, answer=EffectiveInfo
     ),
 )

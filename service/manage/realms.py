@@ -10,6 +10,7 @@ from headwater.persistence.realms.realms import Realms
 from headwater.persistence.records.principal_records import ROOT_PRINCIPAL
 from headwater.producer.access.principals import Principals
 from headwater.producer.access.writing import WriteMeta
+from headwater.producer.record_views import realm_info
 from headwater.schemas.entry_ids import time_text
 from headwater.schemas.errors import RealmStateConflict, RecordChanged
 from headwater.schemas.http.manage_json import (
@@ -25,26 +26,28 @@ from headwater.service.auth.rights.rights import Right
 from headwater.service.http.responses import NO_STORE, Response, json_response
 from headwater.service.manage import parameters
 from headwater.service.manage.call import ManageCall, versioned
-from headwater.service.manage.route import REALMS, ManageRoute, Over
+from headwater.service.manage.route import REALMS, Over, manage_route
 
 
 def list_realms(call: ManageCall) -> Response:
     limit: int = call.query["limit"]
     found = _realms(call).list(after=call.query["token"] or "", limit=limit)
-    page = RealmsPage(realms=[_info(one) for one in found], next_token=found[-1].name if len(found) == limit else None)
+    page = RealmsPage(realms=[realm_info(one) for one in found], next_token=found[-1].name if len(found) == limit else None)
     return json_response(page)
 
 
 def get_realm(call: ManageCall) -> Response:
     realm = _realms(call).get(call.names["realm"])
-    return versioned(_info(realm), _version(realm))
+    return versioned(realm_info(realm), _version(realm))
 
 
 def create_realm(call: ManageCall) -> Response:
     body = call.read(RealmBody)
     realms = _realms(call)
     realm = realms.create(body.name, request_id=call.meta.request_id)
-    made = _initialized(call, realms, realm) if body.initialize else RealmMade(realm=_info(realm), meta=_meta(realms, realm))
+    made = (
+        _initialized(call, realms, realm) if body.initialize else RealmMade(realm=realm_info(realm), meta=_meta(realms, realm))
+    )
     return versioned(made, made.realm.version, 201)
 
 
@@ -77,18 +80,18 @@ def delete_realm(call: ManageCall) -> Response:
 def _moved(call: ManageCall, wanted: RealmStatus, move: Callable[[Realms, str], Realm]) -> Response:
     realms, name = _realms(call), call.names["realm"]
     before = realms.get(name)
-    again = call.under is not None and call.under.again and before.status is wanted
+    again = call.run is not None and call.run.again and before.status is wanted
     if again:  # an earlier run of this request has come so far
-        return versioned(RealmMoved(realm=_info(before), meta=_meta(realms, before, replayed=True)), _version(before))
+        return versioned(RealmMoved(realm=realm_info(before), meta=_meta(realms, before, replayed=True)), _version(before))
     _check_version(call, before)
     moved = move(realms, name)
-    return versioned(RealmMoved(realm=_info(moved), meta=_meta(realms, moved)), _version(moved))
+    return versioned(RealmMoved(realm=realm_info(moved), meta=_meta(realms, moved)), _version(moved))
 
 
 def _initialized(call: ManageCall, realms: Realms, realm: Realm) -> RealmMade:
     """⚠ A realm that an earlier run of this request has opened gets a new first secret: the other one nobody has seen."""
     if realm.status is RealmStatus.ACTIVE:
-        if call.under is None or not call.under.again:
+        if call.run is None or not call.run.again:
             raise RealmStateConflict(
                 f"{realm.name!r} is {realm.status} already.", field="realm", remedy="Reset the secret of its principal instead."
             )
@@ -96,10 +99,10 @@ def _initialized(call: ManageCall, realms: Realms, realm: Realm) -> RealmMade:
         reset = Principals(call.store.kernel(realm.instance)).rotate_secret(ROOT_PRINCIPAL, meta=meta)
         secret = None if reset.credentials is None else reset.credentials.client_secret
         shown = SecretShown(principal=ROOT_PRINCIPAL, client_id=reset.principal.client_id, client_secret=secret)
-        return RealmMade(realm=_info(realm), credentials=shown, meta=_meta(realms, realm, replayed=True))
+        return RealmMade(realm=realm_info(realm), credentials=shown, meta=_meta(realms, realm, replayed=True))
     done = realms.init(realm.name)
     shown = SecretShown(principal=done.principal, client_id=done.client_id, client_secret=done.client_secret)
-    return RealmMade(realm=_info(done.realm), credentials=shown, meta=_meta(realms, done.realm))
+    return RealmMade(realm=realm_info(done.realm), credentials=shown, meta=_meta(realms, done.realm))
 
 
 def _meta(realms: Realms, realm: Realm, *, replayed: bool = False) -> MutationMeta:
@@ -130,19 +133,8 @@ def _version(realm: Realm) -> str:
     return f"{realm.updated_at:x}"
 
 
-def _info(realm: Realm) -> RealmInfo:
-    return RealmInfo(
-        name=realm.name,
-        instance=realm.instance,
-        status=str(realm.status),
-        created=time_text(realm.created_at),
-        updated=time_text(realm.updated_at),
-        version=_version(realm),
-    )
-
-
 ROUTES = (
-    ManageRoute(
+    manage_route(
         "GET",
         REALMS,
         "All realms, in order of name.",
@@ -152,7 +144,7 @@ ROUTES = (
         parameters=parameters.PAGE,
         answer=RealmsPage,
     ),
-    ManageRoute(
+    manage_route(
         "POST",
         REALMS,
         "Create a realm, and open it unless that is not wished.",
@@ -164,8 +156,10 @@ ROUTES = (
         status=201,
         has_secret=True,
     ),
-    ManageRoute("GET", f"{REALMS}/{{realm}}", "One realm.", get_realm, Right.SYSTEM_MANAGE, over=Over.SYSTEM, answer=RealmInfo),
-    ManageRoute(
+    manage_route(
+        "GET", f"{REALMS}/{{realm}}", "One realm.", get_realm, Right.SYSTEM_MANAGE, over=Over.SYSTEM, answer=RealmInfo
+    ),
+    manage_route(
         "DELETE",
         f"{REALMS}/{{realm}}",
         "Take a PURGED or CREATED realm from the list.",
@@ -174,7 +168,7 @@ ROUTES = (
         over=Over.SYSTEM,
         status=204,
     ),
-    ManageRoute(
+    manage_route(
         "POST",
         f"{REALMS}/{{realm}}/init",
         "Fill a created realm and open it.",
@@ -184,7 +178,7 @@ ROUTES = (
         answer=RealmMade,
         has_secret=True,
     ),
-    ManageRoute(
+    manage_route(
         "POST",
         f"{REALMS}/{{realm}}/activate",
         "Open an INACTIVE realm.",
@@ -193,7 +187,7 @@ ROUTES = (
         over=Over.SYSTEM,
         answer=RealmMoved,
     ),
-    ManageRoute(
+    manage_route(
         "POST",
         f"{REALMS}/{{realm}}/deactivate",
         "Close an ACTIVE realm: no commit lands in it any more.",
@@ -202,7 +196,7 @@ ROUTES = (
         over=Over.SYSTEM,
         answer=RealmMoved,
     ),
-    ManageRoute(
+    manage_route(
         "POST",
         f"{REALMS}/{{realm}}/purge",
         "Give up an INACTIVE realm: maintenance deletes its data.",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from headwater.producer.access.writing import Mutation
+from headwater.producer.access.writing import Mutation, mutation_of
 from headwater.producer.catalogs.catalogs import Catalogs
 from headwater.producer.commits.catalog_commit import CommitResult
 from headwater.producer.commits.commit_meta import CommitMeta
 from headwater.producer.pointer_names import ReferenceType, reference_pointer
 from headwater.producer.references.reference_specs import DEFAULT_BRANCH
 from headwater.producer.references.references import Reference, References
-from headwater.schemas.entry_ids import micros_of
 from headwater.schemas.errors import InvalidInput
 from headwater.schemas.http.manage_json import (
     Gone,
@@ -23,7 +22,7 @@ from headwater.service.auth.rights.rights import Right
 from headwater.service.http.responses import Response, json_response
 from headwater.service.manage import parameters
 from headwater.service.manage.call import ManageCall, meta_of, versioned
-from headwater.service.manage.route import IN_CATALOG, ManageRoute, Over
+from headwater.service.manage.route import IN_CATALOG, Over, manage_route
 
 TYPES = {"branch": ReferenceType.BRANCH, "tag": ReferenceType.TAG}
 
@@ -47,7 +46,11 @@ def create_reference(call: ManageCall) -> Response:
     body = call.read(ReferenceBody)
     type = _type(body.type)
     done = _references(call).create(
-        body.name, body.source or DEFAULT_BRANCH, type=type, meta=_meta(call), request_id=call.meta.request_id
+        body.name,
+        body.source or DEFAULT_BRANCH,
+        type=type,
+        meta=_meta(call, body.author, body.message),
+        request_id=call.meta.request_id,
     )
     return _written(call, body.name, type, done, 201)
 
@@ -62,7 +65,7 @@ def assign_reference(call: ManageCall) -> Response:
         body.target,
         type=type,
         expected_head=call.version or body.expected_head,
-        meta=_meta(call),
+        meta=_meta(call, body.author, body.message),
         request_id=call.meta.request_id,
     )
     return _written(call, name, type, done)
@@ -74,7 +77,11 @@ def delete_reference(call: ManageCall) -> Response:
 
     def delete() -> Mutation:
         done = _references(call).delete(
-            name, type=type, expected_head=call.version, meta=_meta(call), request_id=call.meta.request_id
+            name,
+            type=type,
+            expected_head=call.version,
+            meta=_meta(call, call.query["author"], call.query["message"] or ""),
+            request_id=call.meta.request_id,
         )
         return _mutation(pointer, done)
 
@@ -91,8 +98,10 @@ def _references(call: ManageCall) -> References:
     return Catalogs(call.kernel).references(call.catalog)
 
 
-def _meta(call: ManageCall) -> CommitMeta:
-    return CommitMeta(call.meta.author, "", call.meta.headers)
+def _meta(call: ManageCall, author: str | None, message: str) -> CommitMeta:
+    """⚠ Who acts is proven by the token; what a request says counts only where no token is asked for."""
+    claimed = author if call.caller.development else None
+    return CommitMeta(claimed or call.meta.author, message, call.meta.headers)
 
 
 def _type(text: str) -> ReferenceType:
@@ -102,15 +111,7 @@ def _type(text: str) -> ReferenceType:
 
 
 def _mutation(pointer: str, done: CommitResult) -> Mutation:
-    change = done.change
-    return Mutation(
-        pointer=pointer,
-        seq=done.seq,
-        entry_id="" if change is None else change.entry_id,
-        time=0 if change is None else micros_of(change.time),
-        changed=change is not None,
-        replayed=done.replayed,
-    )
+    return mutation_of(pointer, done.logged, head_seq=done.seq, replayed=done.replayed)
 
 
 def _info(reference: Reference) -> ReferenceInfo:
@@ -128,7 +129,7 @@ def _info(reference: Reference) -> ReferenceInfo:
 
 _REFERENCE = f"{IN_CATALOG}/references/{{type}}/{{reference}}"
 ROUTES = (
-    ManageRoute(
+    manage_route(
         "GET",
         f"{IN_CATALOG}/references",
         "Branches by name, then tags by name.",
@@ -138,7 +139,7 @@ ROUTES = (
         parameters=parameters.REFERENCES,
         answer=ReferencesPage,
     ),
-    ManageRoute(
+    manage_route(
         "POST",
         f"{IN_CATALOG}/references",
         "Create a branch or tag.",
@@ -149,10 +150,10 @@ ROUTES = (
         answer=ReferenceWritten,
         status=201,
     ),
-    ManageRoute(
+    manage_route(
         "GET", _REFERENCE, "One branch or tag.", get_reference, Right.REFERENCE_READ, over=Over.CATALOG, answer=ReferenceInfo
     ),
-    ManageRoute(
+    manage_route(
         "PUT",
         _REFERENCE,
         "Assign a branch or tag to a commit.",
@@ -162,13 +163,14 @@ ROUTES = (
         body=ReferenceTarget,
         answer=ReferenceWritten,
     ),
-    ManageRoute(
+    manage_route(
         "DELETE",
         _REFERENCE,
         "Delete a branch or tag; its log can still be read.",
         delete_reference,
         Right.REFERENCE_DELETE,
         over=Over.CATALOG,
+        parameters=parameters.DELETE_REFERENCE,
         answer=Gone,
     ),
 )

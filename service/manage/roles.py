@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headwater.persistence.records.principal_records import GRANTS_POINTER, ROLES_POINTER
-from headwater.producer.access.grants import Grant, Grants, catalog_grants, realm_grants
-from headwater.producer.access.roles import Assignment, Role, Roles, catalog_roles, principal_roles
-from headwater.producer.access.writing import WriteMeta
+from headwater.producer.access.grants import Grants, catalog_grants, realm_grants
+from headwater.producer.access.role_removal import forget_grants
+from headwater.producer.access.roles import Assignment, Roles, catalog_roles, principal_roles
 from headwater.producer.pointer_names import catalog_grants_pointer, catalog_roles_pointer
+from headwater.producer.record_views import grant_info, role_info
 from headwater.schemas.http.manage_json import (
     AssignmentInfo,
     AssignmentsPage,
     AssignmentWritten,
     Gone,
-    GrantInfo,
     GrantsPage,
     GrantWritten,
     PropertiesBody,
@@ -24,49 +24,45 @@ from headwater.schemas.http.manage_json import (
     RoleWritten,
 )
 from headwater.service.auth.rights.rights import Right, right_of
+from headwater.service.gate.route import Route
 from headwater.service.http.responses import Response, json_response
 from headwater.service.manage import parameters
 from headwater.service.manage.call import ManageCall, meta_of, versioned
-from headwater.service.manage.route import IN_CATALOG, IN_REALM, ManageRoute, Over
-
-TIDYING_PAGES_MAX = 100
+from headwater.service.manage.route import IN_CATALOG, IN_REALM, Over, manage_route
 
 
 def list_roles(call: ManageCall) -> Response:
     limit: int = call.query["limit"]
     found = _roles(call).list(after=call.query["token"] or "", limit=limit)
     return json_response(
-        RolesPage(roles=[_info(one) for one in found], next_token=found[-1].name if len(found) == limit else None)
+        RolesPage(roles=[role_info(one) for one in found], next_token=found[-1].name if len(found) == limit else None)
     )
 
 
 def get_role(call: ManageCall) -> Response:
     found = _roles(call).get(call.names["role"])
-    return versioned(_info(found), found.version)
+    return versioned(role_info(found), found.version)
 
 
 def create_role(call: ManageCall) -> Response:
     body = call.read(RoleBody)
     written = _roles(call).create(body.name, properties=body.properties, meta=call.meta)
     role = written.value
-    return versioned(RoleWritten(role=_info(role), meta=meta_of(written.mutation, role.version)), role.version, 201)
+    return versioned(RoleWritten(role=role_info(role), meta=meta_of(written.mutation, role.version)), role.version, 201)
 
 
 def update_role(call: ManageCall) -> Response:
     body = call.read(PropertiesBody)
     written = _roles(call).update(call.names["role"], properties=body.properties, version=call.version, meta=call.meta)
     role = written.value
-    return versioned(RoleWritten(role=_info(role), meta=meta_of(written.mutation, role.version)), role.version)
+    return versioned(RoleWritten(role=role_info(role), meta=meta_of(written.mutation, role.version)), role.version)
 
 
 def delete_role(call: ManageCall) -> Response:
-    """⚠ First the role, which ends all that was granted to it; the grants themselves are tidied up after."""
+    """⚠ First the role, which ends all that was granted to it; the grants themselves are removed after."""
     name = call.names["role"]
     mutation = call.gone(_roles_pointer(call), lambda: _roles(call).delete(name, version=call.version, meta=call.meta))
-    tidying = WriteMeta(call.meta.author, headers=call.meta.headers)
-    for _ in range(TIDYING_PAGES_MAX):
-        if _grants(call).forget_role(name, meta=tidying) is None:
-            break
+    forget_grants(_grants(call), name, call.meta)
     return json_response(Gone(meta=meta_of(mutation)))
 
 
@@ -97,13 +93,13 @@ def revoke_member(call: ManageCall) -> Response:
 
 def list_grants(call: ManageCall) -> Response:
     _roles(call).get(call.names["role"])
-    return json_response(GrantsPage(grants=[_grant(one) for one in _grants(call).of_role(call.names["role"])]))
+    return json_response(GrantsPage(grants=[grant_info(one) for one in _grants(call).of_role(call.names["role"])]))
 
 
 def grant(call: ManageCall) -> Response:
     right = right_of(call.names["right"])
     written = _grants(call).grant(call.names["role"], right, call.path(), meta=call.meta)
-    return json_response(GrantWritten(grant=_grant(written.value), meta=meta_of(written.mutation)))
+    return json_response(GrantWritten(grant=grant_info(written.value), meta=meta_of(written.mutation)))
 
 
 def revoke_grant(call: ManageCall) -> Response:
@@ -139,20 +135,12 @@ def _assignment(one: Assignment) -> AssignmentInfo:
     return AssignmentInfo(member=one.member, role=one.role)
 
 
-def _grant(one: Grant) -> GrantInfo:
-    return GrantInfo(role=one.role, right=str(one.right), path=list(one.path))
-
-
-def _info(role: Role) -> RoleInfo:
-    return RoleInfo(name=role.name, properties=role.properties, version=role.version)
-
-
-def _routes_of(base: str, what: str, right: Right, over: Over, member: str) -> tuple[ManageRoute, ...]:
+def _routes_of(base: str, what: str, right: Right, over: Over, member: str) -> tuple[Route, ...]:
     """Roles of a realm and of a catalog are managed alike."""
     one = f"{base}/{{role}}"
     paths = parameters.GRANT_PATH if over is Over.CATALOG else ()
     return (
-        ManageRoute(
+        manage_route(
             "GET",
             base,
             f"The {what}s, in order of name.",
@@ -162,11 +150,11 @@ def _routes_of(base: str, what: str, right: Right, over: Over, member: str) -> t
             parameters=parameters.PAGE,
             answer=RolesPage,
         ),
-        ManageRoute(
+        manage_route(
             "POST", base, f"Create a {what}.", create_role, right, over=over, body=RoleBody, answer=RoleWritten, status=201
         ),
-        ManageRoute("GET", one, f"One {what}.", get_role, right, over=over, answer=RoleInfo),
-        ManageRoute(
+        manage_route("GET", one, f"One {what}.", get_role, right, over=over, answer=RoleInfo),
+        manage_route(
             "PUT",
             one,
             f"Set the properties of a {what}.",
@@ -176,11 +164,11 @@ def _routes_of(base: str, what: str, right: Right, over: Over, member: str) -> t
             body=PropertiesBody,
             answer=RoleWritten,
         ),
-        ManageRoute(
+        manage_route(
             "DELETE", one, f"Delete a {what}, with its members and grants.", delete_role, right, over=over, answer=Gone
         ),
-        ManageRoute("GET", f"{one}/members", f"Who has a {what}.", list_members, right, over=over, answer=AssignmentsPage),
-        ManageRoute(
+        manage_route("GET", f"{one}/members", f"Who has a {what}.", list_members, right, over=over, answer=AssignmentsPage),
+        manage_route(
             "PUT",
             f"{one}/members/{{member}}",
             f"Give a {what} to a {member}.",
@@ -189,7 +177,7 @@ def _routes_of(base: str, what: str, right: Right, over: Over, member: str) -> t
             over=over,
             answer=AssignmentWritten,
         ),
-        ManageRoute(
+        manage_route(
             "DELETE",
             f"{one}/members/{{member}}",
             f"Take a {what} from a {member}.",
@@ -198,8 +186,8 @@ def _routes_of(base: str, what: str, right: Right, over: Over, member: str) -> t
             over=over,
             answer=Gone,
         ),
-        ManageRoute("GET", f"{one}/grants", f"What is granted to a {what}.", list_grants, right, over=over, answer=GrantsPage),
-        ManageRoute(
+        manage_route("GET", f"{one}/grants", f"What is granted to a {what}.", list_grants, right, over=over, answer=GrantsPage),
+        manage_route(
             "PUT",
             f"{one}/grants/{{right}}",
             f"Grant a right to a {what}.",
@@ -209,7 +197,7 @@ def _routes_of(base: str, what: str, right: Right, over: Over, member: str) -> t
             parameters=paths,
             answer=GrantWritten,
         ),
-        ManageRoute(
+        manage_route(
             "DELETE",
             f"{one}/grants/{{right}}",
             f"Revoke a right from a {what}.",
@@ -223,7 +211,7 @@ def _routes_of(base: str, what: str, right: Right, over: Over, member: str) -> t
 
 
 ROUTES = (
-    ManageRoute(
+    manage_route(
         "GET",
         f"{IN_REALM}/principals/{{principal}}/roles",
         "The principal roles of a principal.",

@@ -1,17 +1,18 @@
-"""A management route: method, path, handler, right, request and response types."""
+"""Declares management routes: what each right is over, and what every one of them has in common."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from enum import Enum
-from typing import Any, NamedTuple
 
 import msgspec
 
 from headwater.service.auth.rights.rights import REALM, Right, Securable
+from headwater.service.gate.request import LEVELS
+from headwater.service.gate.route import BODY, NO_BODY, READING, Needs, Route
 from headwater.service.http.parameters import Parameter
 from headwater.service.http.responses import Response
-from headwater.service.manage.call import LEVELS, ManageCall
+from headwater.service.manage.call import ManageCall, without_secret
 
 Handler = Callable[[ManageCall], Response]
 PREFIX = "/manage/v1"
@@ -23,44 +24,69 @@ IN_CATALOG = f"{IN_REALM}/catalogs/{{catalog}}"
 class Over(Enum):
     """What the right is needed over."""
 
-    SYSTEM = "system"
+    SYSTEM = "the system realm"
     """A token of the system realm is asked for."""
-    REALM = "realm"
-    CATALOG = "catalog"
-    NAMESPACE = "namespace"
-    PARENT = "parent"
-    ANY_CATALOG = "any-catalog"
+    REALM = "the realm"
+    CATALOG = "the catalog"
+    NAMESPACE = "the namespace"
+    PARENT = "the parent namespace"
+    ANY_CATALOG = "any catalog"
     """Held over any catalog: the handler shows just those."""
-    IN_BODY = "in-body"
-    """The handler asks, for the body names what it is over."""
+
+    def needs(self, right: Right) -> Needs:
+        path = _PATHS.get(self)
+        if path is None:
+            return Needs(right=right, where=self.value, is_filtered=True)
+        return Needs(right=right, where=self.value, path=lambda call: [(right, path(call))], is_system=self is Over.SYSTEM)
 
 
-class ManageRoute(NamedTuple):
-    method: str
-    path: str
-    summary: str
-    handler: Handler
-    right: Right
-    over: Over = Over.REALM
-    parameters: tuple[Parameter, ...] = ()
-    body: type[msgspec.Struct] | None = None
-    answer: type[msgspec.Struct] | None = None
-    status: int = 200
-    has_secret: bool = False
-    """The answer shows one: what is kept of it under its key does not."""
+def namespace_of(call: ManageCall) -> Securable:
+    return Securable(call.names["catalog"], tuple(call.names["namespace"].split(LEVELS)))
 
 
-def securable_of(route: ManageRoute, names: Mapping[str, str], query: Mapping[str, Any]) -> Securable | None:
-    """What the right is asked for over, before anything is looked up; None where the handler asks by itself."""
-    match route.over:
-        case Over.SYSTEM | Over.REALM:
-            return REALM
-        case Over.CATALOG:
-            return Securable(names["catalog"])
-        case Over.NAMESPACE:
-            return Securable(names["catalog"], tuple(names["namespace"].split(LEVELS)))
-        case Over.PARENT:
-            parent: str | None = query.get("parent")
-            return Securable(names["catalog"], tuple(parent.split(LEVELS)) if parent else ())
-        case Over.ANY_CATALOG | Over.IN_BODY:
-            return None
+def _parent(call: ManageCall) -> Securable:
+    parent: str | None = call.query.get("parent")
+    return Securable(call.names["catalog"], tuple(parent.split(LEVELS)) if parent else ())
+
+
+_PATHS: dict[Over, Callable[[ManageCall], Securable]] = {
+    Over.SYSTEM: lambda call: REALM,
+    Over.REALM: lambda call: REALM,
+    Over.CATALOG: lambda call: Securable(call.names["catalog"]),
+    Over.NAMESPACE: namespace_of,
+    Over.PARENT: _parent,
+}
+
+
+def manage_route(
+    method: str,
+    path: str,
+    summary: str,
+    handler: Handler,
+    right: Right,
+    over: Over = Over.REALM,
+    *,
+    needs: Needs | None = None,
+    parameters: tuple[Parameter, ...] = (),
+    body: type[msgspec.Struct] | None = None,
+    answer: type[msgspec.Struct] | None = None,
+    status: int = 200,
+    has_secret: bool = False,
+) -> Route:
+    """`needs` where the right depends on more than the path; what is kept of an answer that has a secret does not have it."""
+    also = [] if method in READING else [409, 412, 413]
+    also += [410] if "{catalog}" in path else []  # what the log does not reach any more is told where branches are read
+    return Route(
+        method=method,
+        path=path,
+        summary=summary,
+        handler=handler,
+        needs=needs or over.needs(right),
+        budget=NO_BODY if body is None else BODY,
+        parameters=parameters,
+        body=body,
+        answer=answer,
+        status=status,
+        also=tuple(also),
+        kept=without_secret if has_secret else None,
+    )

@@ -1,10 +1,9 @@
-"""One request under `/api` enters, read whole; its parts leave checked: catalog, reference, keys, parameters, body."""
+"""A request under `/api`, its parts checked: catalog, reference, keys, parameters, body."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
 from functools import cached_property
-from typing import TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -12,23 +11,19 @@ import msgspec
 from headwater.persistence.log.committed_requests import RequestKey
 from headwater.producer.pointer_names import ReferenceType
 from headwater.schemas.change import KeyPath
-from headwater.schemas.errors import InvalidInput
-from headwater.service.auth.access import Access
-from headwater.service.auth.caller import caller_of
-from headwater.service.auth.rights.rights import Right, Securable
-from headwater.service.http.bodies import decode_body
-from headwater.service.http.responses import Scope
+from headwater.schemas.errors import InvalidInput, ReferenceNotFound
+from headwater.service.gate.request import Request
+from headwater.service.http.responses import Response
 from headwater.service.nessie.key_paths import parse_key_path
 from headwater.service.nessie.operations.catalog_view import CatalogView
+from headwater.service.nessie.operations.commits import Wanted
 from headwater.service.nessie.operations.filters import CelFilter, compiled
 from headwater.service.nessie.operations.key_ranges import KeyRange
 from headwater.service.nessie.reference_paths import ReferencePath, parse_reference_path
 
+PREFIX = "/api/v2"
 QUERY_BYTES_MAX = 48 * 1024
 FIELDS_MAX = 1_000
-T = TypeVar("T", bound=msgspec.Struct)
-
-_decoders: dict[type, msgspec.json.Decoder[object]] = {}
 
 
 class Key(msgspec.Struct, frozen=True, gc=False):
@@ -41,34 +36,43 @@ class Key(msgspec.Struct, frozen=True, gc=False):
         return tuple(self.elements)
 
 
-class NessieCall:
-    def __init__(
-        self,
-        view: CatalogView,
-        scope: Scope,
-        names: Mapping[str, str],
-        body: bytes,
-        access: Access,
-        request_id: str | RequestKey | None = None,
-    ) -> None:
-        self.view = view
-        self.scope = scope
-        self.names = names
-        self.body = body
-        self.access = access
-        self.caller = caller_of(scope)
-        self.request_id = request_id
+class NessieCall(Request):
+    view: CatalogView
+    """Of the catalog, once it was looked up."""
+    wanted: list[Wanted] | None = None
+    """What a commit's operations ask for, where its rights were told by them."""
+    refuses_unknown_parameters = False
+
+    @property
+    def catalog_name(self) -> str:
+        return self.names.get("catalog") or self.service.config.nessie_catalog
+
+    @property
+    def key_route(self) -> str:
+        return self.route_path.removeprefix(PREFIX)
 
     @property
     def principal(self) -> str:
         return self.caller.name
 
-    def check(self, right: Right, keys: Sequence[KeyPath]) -> None:
-        """Over each key, or over the catalog if there is none; on a thread. ⚠ Before anything is looked up: what may not be
-        seen is not told from what is not there."""
-        if not self.caller.development:
-            for key in keys or [()]:
-                self.access.check(self.caller, right, Securable(self.view.catalog.name, key))
+    @property
+    def request_id(self) -> RequestKey | None:
+        return None if self.run is None else self.run.request
+
+    async def handle(self) -> Response | None:
+        """A catalog is remembered while the list of catalogs stays the same. One that is remembered wrongly costs one more
+        look, no wrong answer: what is not found there is looked for in the one that has the name now."""
+        known = self.feed.known_catalog(self.catalog_name)
+        there = known if known is not None else await asyncio.to_thread(self.feed.read_catalog, self.catalog_name)
+        self.view = CatalogView(self.kernel, there)
+        try:
+            return await super().handle()
+        except ReferenceNotFound:
+            there = await asyncio.to_thread(self.feed.read_catalog, self.catalog_name)
+            if known is None or there.id == known.id:
+                raise
+        self.view = CatalogView(self.kernel, there)
+        return await super().handle()
 
     @property
     def reference(self) -> ReferencePath:
@@ -133,7 +137,8 @@ class NessieCall:
         try:
             return ReferenceType(value.upper())
         except ValueError:
-            raise InvalidInput(f"{value[:40]!r} is neither BRANCH nor TAG.", field="type", remedy="Use one of them.") from None
+            message = f"Reference type name must be either 'branch' or 'tag', not {value[:40]!r}."
+            raise InvalidInput(message, field="type", remedy="Use one of them.") from None
 
     def filter(self, names: frozenset[str]) -> CelFilter | None:
         expression = self.text("filter")
@@ -151,9 +156,3 @@ class NessieCall:
     def _key(self, name: str) -> KeyPath | None:
         text = self.text(name)
         return None if text is None else parse_key_path(text, name)
-
-    def read(self, type: type[T]) -> T:
-        if type not in _decoders:
-            _decoders[type] = msgspec.json.Decoder(type)
-        found: T = decode_body(self.body, _decoders[type])  # type: ignore[assignment]
-        return found

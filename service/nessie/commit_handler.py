@@ -33,6 +33,7 @@ from headwater.service.nessie.operations.commits import (
 )
 from headwater.service.nessie.reference_paths import ReferencePath
 
+INTO = "commit"
 CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 """What paths cannot carry: some of these stand for dots there."""
 
@@ -80,15 +81,13 @@ async def commit(call: NessieCall) -> Response:
     if not body.operations:
         raise InvalidInput("a commit has no operations.", field="operations", remedy="Send one at least.")
     meta = require_message(to_meta(body.commit_meta, read_headers(call.scope["headers"]), call.principal))
-    wanted = [operation.wanted() for operation in body.operations]
-    if not call.caller.development:
-        await _require(call, wanted)
-    expected = path.expected()
-    if path.steps:
-        expected = (await asyncio.to_thread(view.branch_at, path)).hash
-    branch = view.name_of(path)
-    if branch is None:
-        raise ReferenceNotFound("a commit without a branch takes no changes.", field="ref", remedy="Name a branch.")
+    wanted = call.wanted or [operation.wanted() for operation in body.operations]
+    branch, expected = view.name_of(path), path.hash or None
+    if branch is None or not (path.is_plain or path.is_head):
+        at = await asyncio.to_thread(view.branch_at, path, INTO)
+        branch, expected = at.name or "", at.hash
+    elif expected is None and view.hash_required:
+        await asyncio.to_thread(view.branch_at, path, INTO)  # refuses it, for what is wrong first
     pointer = branch_pointer(view.catalog.id, branch)
     operations = await _operations(view, pointer, wanted, expected)
     if not operations:
@@ -100,25 +99,23 @@ async def commit(call: NessieCall) -> Response:
     except CommitConflict as conflict:
         if expected is None:
             raise
-        raise await asyncio.to_thread(told_by_their_rules, view, conflict, wanted, expected) from None
+        raise await asyncio.to_thread(told_by_their_rules, view, conflict, wanted, path, expected) from None
     except ReferenceNotFound:
-        await asyncio.to_thread(view.branch_at, path)  # a tag of that name is refused as one
+        await asyncio.to_thread(view.require_branch, path, INTO)  # a tag of that name is refused as one
         raise
     return _answer(branch, answer)
 
 
 async def require_rights(call: NessieCall) -> None:
-    if not call.caller.development:
-        await _require(call, [operation.wanted() for operation in call.read(CommitBody).operations])
-
-
-async def _require(call: NessieCall, wanted: list[Wanted]) -> None:
     """Over the whole catalog, or over each key what is done there. What a delete takes away is not known before."""
-    catalog = call.view.catalog.name
-    if await call.access.allows(call.caller, Right.COMMIT_WRITE, Securable(catalog)):
+    catalog, caller = call.catalog_name, call.caller
+    if caller.development or await call.access.allows(caller, Right.COMMIT_WRITE, Securable(catalog)):
         return
-    for one in wanted:
-        await call.access.require(call.caller, _right(one), Securable(catalog, one.key))
+    call.wanted = [operation.wanted() for operation in call.read(CommitBody).operations]
+    for one in call.wanted:
+        await call.access.require(caller, _right(one), Securable(catalog, one.key))
+    if not call.wanted:
+        await call.access.require(caller, Right.COMMIT_WRITE, Securable(catalog))
 
 
 def _right(wanted: Wanted) -> Right:
@@ -147,7 +144,7 @@ async def _operations(view: CatalogView, pointer: str, wanted: list[Wanted], exp
 
 async def _nothing(view: CatalogView, path: ReferencePath) -> Response:
     """Only reads that must hold, of the newest commit: they do."""
-    found = await asyncio.to_thread(view.branch_at, path)
+    found = await asyncio.to_thread(view.branch_at, path, INTO)
     return _branch_answer(found.name or "", found.hash, b"[]")
 
 

@@ -27,6 +27,7 @@ from headwater.schemas.errors import (
     TooManyRequests,
 )
 from headwater.service.errors.problems import BEARER
+from headwater.service.gate.request import Request
 from headwater.service.http.responses import Headers, Response, Scope, header, json_response
 
 CODES: tuple[tuple[type[HeadwaterError], str, int], ...] = (
@@ -53,13 +54,30 @@ CODES: tuple[tuple[type[HeadwaterError], str, int], ...] = (
 RETRY_AFTER_SECONDS = 1
 
 
+class NessieErrors:
+    media = "application/json"
+    schema: dict[str, Any] = {
+        "type": "object",
+        "required": ["status", "reason", "message", "errorCode"],
+        "properties": {
+            "status": {"type": "integer"},
+            "reason": {"type": "string"},
+            "message": {"type": "string"},
+            "errorCode": {"type": "string"},
+            "errorDetails": {"type": "object"},
+        },
+    }
+
+    def error(self, error: HeadwaterError, request: Request) -> Response:
+        return error_response(error, request.scope)
+
+    def internal(self, request: Request) -> Response:
+        return _answer("The server failed at this request; its log says more.", "UNKNOWN", 500, None)
+
+
 def error_response(error: HeadwaterError, scope: Scope) -> Response:
     code, status = _code_of(error)
     return _answer(_told(error), code, status, _details(error) if _knows_details(scope) else None, *_headers(error, status))
-
-
-def internal_error() -> Response:
-    return _answer("The server failed at this request; its log says more.", "UNKNOWN", 500, None)
 
 
 def _headers(error: HeadwaterError, status: int) -> Headers:

@@ -67,8 +67,8 @@ class TransplantBody(BringingBody, frozen=True, kw_only=True, rename="camel"):
 
 def merge(call: NessieCall) -> Response:
     body, view = call.read(MergeBody), call.view
-    source = view.find_own(reference_path(body.from_ref_name, body.from_hash, "fromRefName"))
-    branch = view.branch_at(call.reference)
+    branch = view.branch_at(call.reference, "merge")
+    source = view.find_own(reference_path(body.from_ref_name, body.from_hash, "fromRefName"), "Source hash")
     told = body.commit_meta or MetaBody()
     if not told.message:
         told = msgspec.structs.replace(told, message=body.message or "")
@@ -88,8 +88,9 @@ def transplant(call: NessieCall) -> Response:
             field="hashesToTransplant",
             remedy=f"Name 1 to {COMMITS_MAX}, oldest first.",
         )
-    branch = view.branch_at(call.reference)
-    commits = [view.find_in_history(reference_path(body.from_ref_name, hash)).logged for hash in body.hashes_to_transplant]
+    branch = view.branch_at(call.reference, "transplant")
+    paths = [reference_path(body.from_ref_name, hash, "hashesToTransplant") for hash in body.hashes_to_transplant]
+    commits = [view.find_own(path, "Hash to transplant").logged for path in paths]
     commits = [view.committed(commit) or commit for commit in commits]
     if any(commit.entry.kind not in COMMITTING_KINDS for commit in commits):
         raise InvalidInput("the empty state is no commit.", field="hashesToTransplant", remedy="Name commits.")

@@ -17,7 +17,6 @@ from headwater.schemas.entry_ids import micros_of, time_text
 from headwater.schemas.errors import InvalidInput
 
 EXTRAS = "nessie"
-MERGE_PARENT = "_merge_parent"
 
 
 class MetaBody(msgspec.Struct, frozen=True, rename="camel"):
@@ -115,7 +114,6 @@ def meta_json(logged: LogRecord) -> dict[str, Any]:
     parents = [parent(entry).hex()]
     if entry.source is not None:
         parents.append(entry.source.commit.hex())
-        properties[MERGE_PARENT] = [parents[1]]
     time = time_text(entry.time)
     return {
         "hash": logged.entry_id.hex(),
@@ -131,7 +129,7 @@ def meta_json(logged: LogRecord) -> dict[str, Any]:
 
 
 def _read_extras(headers: dict[str, str]) -> tuple[Extras, dict[str, str]]:
-    """⚠ Entries come through other doors too, where that header may be anything: then it is a property like others."""
+    """⚠ Entries come through other APIs too, where that header may be anything: then it is a property like others."""
     if EXTRAS not in headers:
         return NO_EXTRAS, headers
     try:

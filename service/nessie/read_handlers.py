@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
+from headwater.producer.access.writing import WriteMeta
 from headwater.producer.page_tokens import make_token, read_token
 from headwater.schemas.change import KeyPath
 from headwater.schemas.entry_ids import EMPTY, time_text
 from headwater.schemas.errors import ContentNotFound, InvalidInput
-from headwater.service.auth.rights.rights import Right
 from headwater.service.http.responses import Response, json_response
 from headwater.service.nessie.answers import effective_json, key_json, log_entry_json, page_json, stored_json
 from headwater.service.nessie.call import Key, NessieCall
@@ -19,6 +19,7 @@ from headwater.service.nessie.operations.entries import read_contents, read_entr
 from headwater.service.nessie.operations.filters import COMMIT_NAMES, ENTRY_NAMES, KEY_NAMES
 from headwater.service.nessie.operations.history import read_history
 from headwater.service.nessie.operations.key_ranges import KEYS_MAX
+from headwater.service.nessie.operations.repository_config import read_configs, write_config
 from headwater.service.nessie.reference_paths import parse_reference_path, reference_path
 
 SPEC_VERSION = "2.2.0"
@@ -43,7 +44,8 @@ class KeysBody(msgspec.Struct, frozen=True, rename="camel"):
 # ── configuration ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def config(call: NessieCall) -> Response:
+async def config(call: NessieCall) -> Response:
+    """On the loop: all of it is known."""
     catalog = call.view.catalog
     created = time_text(catalog.created_at)
     return json_response(
@@ -61,15 +63,17 @@ def config(call: NessieCall) -> Response:
     )
 
 
+class ConfigBody(msgspec.Struct, frozen=True):
+    config: dict[str, Any]
+
+
 def repository_config(call: NessieCall) -> Response:
-    """None is kept here: what history is kept for is a matter of `headwater maintain`."""
-    return json_response({"configs": []})
+    return json_response({"configs": read_configs(call.view, call.query.get("type", []))})
 
 
 def update_repository_config(call: NessieCall) -> Response:
-    raise InvalidInput(
-        "configuration of a repository is not kept here.", field="config", remedy="See the settings of `headwater maintain`."
-    )
+    meta = WriteMeta(call.principal, request_id=call.request_id)
+    return json_response({"previous": write_config(call.view, call.read(ConfigBody).config, meta)})
 
 
 # ── history ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -77,12 +81,12 @@ def update_repository_config(call: NessieCall) -> Response:
 
 def history(call: NessieCall) -> Response:
     path, view = call.reference, call.view
-    newest = view.find(path)
+    newest = view.find(path, "Youngest hash")
     stop = call.text("limit-hash")
     oldest = None
     if stop is not None:
         stopping = reference_path(path.name, stop, "limit-hash")
-        oldest = view.find(stopping).logged.commit
+        oldest = view.find(stopping, "Oldest hash").logged.commit
     token = call.text("page-token")
     start = newest.logged if token is None else view.find(reference_path(None, token, "page-token")).logged
     page = read_history(
@@ -125,7 +129,6 @@ def entries(call: NessieCall) -> Response:
 
 def content(call: NessieCall) -> Response:
     key = call.key
-    _check(call, [key])
     found = call.view.find(call.reference)
     contents = read_contents(call.view.kernel, found.logged, [key])
     if key not in contents:
@@ -145,7 +148,6 @@ def _contents(call: NessieCall, keys: list[KeyPath]) -> Response:
     """In the order in which they were asked for; what is not there is left out."""
     if len(keys) > KEYS_MAX:
         raise InvalidInput(f"{len(keys)} keys are asked for.", field="requestedKeys", remedy=f"Ask for {KEYS_MAX} at most.")
-    _check(call, keys)
     found = call.view.find(call.reference)
     contents = read_contents(call.view.kernel, found.logged, keys) if keys else {}
     told = [
@@ -154,18 +156,12 @@ def _contents(call: NessieCall, keys: list[KeyPath]) -> Response:
     return json_response({"contents": told, "effectiveReference": effective_json(found)})
 
 
-def _check(call: NessieCall, keys: list[KeyPath]) -> None:
-    call.check(Right.TABLE_READ, keys)
-    if call.flag("for-write"):
-        call.check(Right.TABLE_WRITE, keys)
-
-
 # ── diff ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def diff(call: NessieCall) -> Response:
-    old = call.view.find(parse_reference_path(call.names["from"], "from-ref"))
-    new = call.view.find(parse_reference_path(call.names["to"], "to-ref"))
+    old = call.view.find(parse_reference_path(call.names["from"], "from-ref"), '"From" hash')
+    new = call.view.find(parse_reference_path(call.names["to"], "to-ref"), '"To" hash')
     behind = b""
     if (token := call.text("page-token")) is not None:
         position = read_token(token, DiffPosition)

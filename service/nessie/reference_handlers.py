@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -11,8 +13,7 @@ from headwater.producer.commits.commit_meta import CommitMeta
 from headwater.producer.pointer_names import ReferenceType
 from headwater.producer.references.reference_resolution import Resolved
 from headwater.producer.references.references import PAGE_REFERENCES_MAX, Reference
-from headwater.schemas.errors import InvalidInput
-from headwater.service.auth.rights.rights import Right
+from headwater.schemas.errors import CommitConflict, InvalidInput
 from headwater.service.http.responses import Response, json_response
 from headwater.service.nessie.answers import page_json, reference_json
 from headwater.service.nessie.call import NessieCall
@@ -82,7 +83,7 @@ def recent_changes(call: NessieCall) -> Response:
 def _named(call: NessieCall) -> Reference:
     path = call.reference
     if path.name is None or path.hash or path.steps:
-        raise InvalidInput("a reference is asked for by its name alone.", field="ref", remedy="Leave the hash out.")
+        raise InvalidInput("Hashes are not allowed when fetching a reference by name", field="ref")
     return call.view.references.get(path.name)
 
 
@@ -98,8 +99,8 @@ def create_reference(call: NessieCall) -> Response:
     name, type = call.required("name"), call.reference_type
     if type is None:
         raise InvalidInput("it is missing.", field="type", remedy="Use BRANCH or TAG.")
-    source = call.read(ReferenceBody).path() if call.body.strip() not in (b"", b"null") else ReferencePath("-")
-    target = call.view.find_own(source)
+    source = call.read(ReferenceBody).path() if call.body.strip() not in (b"", b"null") else None
+    target = call.view.find(ReferencePath("-")) if source is None else call.view.find_own(source, "Target hash")
     created = call.view.references.create(
         name,
         Resolved(target.pointer, target.logged),
@@ -112,23 +113,25 @@ def create_reference(call: NessieCall) -> Response:
 
 def assign_reference(call: NessieCall) -> Response:
     moved, expected = _to_move(call)
-    target = call.view.find_own(call.read(ReferenceBody).path())
-    assigned = call.view.references.assign(
-        moved.name,
-        Resolved(target.pointer, target.logged),
-        expected_head=expected,
-        type=moved.type,
-        meta=CommitMeta(call.principal),
-        request_id=call.request_id,
-    )
+    target = call.view.find_own(call.read(ReferenceBody).path(), "Target hash")
+    with _told_as_named(moved, expected):
+        assigned = call.view.references.assign(
+            moved.name,
+            Resolved(target.pointer, target.logged),
+            expected_head=expected,
+            type=moved.type,
+            meta=CommitMeta(call.principal),
+            request_id=call.request_id,
+        )
     return json_response({"reference": reference_json(moved.name, moved.type, assigned.commit_id)})
 
 
 def delete_reference(call: NessieCall) -> Response:
     moved, expected = _to_move(call)
-    call.view.references.delete(
-        moved.name, expected_head=expected, type=moved.type, meta=CommitMeta(call.principal), request_id=call.request_id
-    )
+    with _told_as_named(moved, expected):
+        call.view.references.delete(
+            moved.name, expected_head=expected, type=moved.type, meta=CommitMeta(call.principal), request_id=call.request_id
+        )
     return json_response({"reference": reference_json(moved.name, moved.type, expected or moved.commit_id)})
 
 
@@ -136,25 +139,34 @@ def _to_move(call: NessieCall) -> tuple[Reference, str | None]:
     """What is to be moved, and the commit that it must be at."""
     path, type = call.reference, call.reference_type
     if path.name is None:
-        raise InvalidInput("a commit is no reference.", field="ref", remedy="Name a branch or tag.")
-    expected = path.expected()
+        raise InvalidInput("Assignment target must be a branch or a tag.", field="ref", remedy="Name a branch or tag.")
+    named = call.view.names_commit(path)
     there = call.view.references.get(path.name, deleted_ok=call.request_id is not None)
     if type is not None and type is not there.type:
-        raise InvalidInput(f"{there.name!r} is a {there.type.lower()}.", field="type", remedy=f"Use {there.type}.")
-    if expected is not None and path.steps:
-        expected = call.view.find(path).hash
-    return there, expected
+        raise InvalidInput(
+            f"Expected reference type {type} does not match existing reference '{there.name}', a {there.type}.", field="type"
+        )
+    if not named:
+        return there, None
+    return there, path.hash if path.is_plain else call.view.commit_of(path).commit_id
+
+
+@contextmanager
+def _told_as_named(moved: Reference, expected: str | None) -> Iterator[None]:
+    """That it is elsewhere is told as Nessie tells it."""
+    try:
+        yield
+    except CommitConflict as conflict:
+        message = f"Named-reference '{moved.name}' is not at expected hash '{expected}', but at '{moved.commit_id}'."
+        conflicts = conflict.facts.get("conflicts")
+        raise CommitConflict(message, remedy="Read the reference again.", conflicts=conflicts) from None
 
 
 # ── facts ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _facts(call: NessieCall) -> _Facts | None:
-    """⚠ They tell messages and authors of commits, so they need what the history needs."""
-    if not call.fetches_all:
-        return None
-    call.check(Right.CATALOG_READ, [])
-    return _Facts(call.view)
+    return _Facts(call.view) if call.fetches_all else None
 
 
 class _Facts:

@@ -1,6 +1,7 @@
 """Parses reference paths: `main`, `main@<hash>`, `main~2`, `@<hash>^1`, `-`. Pure.
 
-⚠ Steps without a hash (`main~2`) move with the branch, so they do not say what a writer has read: `expected` refuses them.
+⚠ Steps without a hash (`main~2`) move with the branch, so they do not say what a writer has read: `require_hash` refuses them.
+Messages are Nessie's own where its clients and tests read them.
 """
 
 from __future__ import annotations
@@ -12,13 +13,17 @@ import msgspec
 
 from headwater.producer.pointer_names import check_reference_name
 from headwater.producer.references.reference_specs import DEFAULT_BRANCH, parse_reference_spec
-from headwater.schemas.errors import InvalidInput, ReferenceNotFound
+from headwater.schemas.errors import InvalidInput, InvalidName, ReferenceNotFound
 
 DETACHED = "DETACHED"
 _PATH = re.compile(r"([^@~^*]*)(?:@([0-9a-fA-F]*))?((?:[~^*][^~^*@]*)*)")
 _HASH_AND_STEPS = re.compile(r"([0-9a-fA-F]*)((?:[~^*][^~^*@]*)*)")
 _HASH = re.compile(r"[0-9a-fA-F]{8,64}")
 _HASH_DIGITS = 64
+NAME_RULE = (
+    "Reference name must start with a letter, followed by letters, digits, one of the ./_- characters, "
+    "not end with a slash or dot, not contain '..'"
+)
 _REMEDY = "Write name, name@hash, name~n, name^n, name*time or @hash."
 
 
@@ -26,8 +31,21 @@ class ReferencePath(msgspec.Struct, frozen=True):
     name: str | None = None
     """None for a commit without a reference."""
     hash: str = ""
-    """64 hex digits in lower case, or empty for the newest commit."""
+    """8 to 64 hex digits in lower case, or empty for the newest commit. Only one of 64 digits is a commit's."""
     steps: str = ""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it names a commit by itself, so that nothing must be read to know which."""
+        return len(self.hash) == _HASH_DIGITS and not self.steps
+
+    @property
+    def is_head(self) -> bool:
+        return not self.hash and not self.steps
+
+    @property
+    def is_whole(self) -> bool:
+        return len(self.hash) == _HASH_DIGITS
 
     @property
     def moves(self) -> bool:
@@ -39,13 +57,17 @@ class ReferencePath(msgspec.Struct, frozen=True):
         """Where to read: by the commit alone where one is named, for a branch may have been assigned elsewhere since."""
         return f"{self.hash or self.name}{self.steps}"
 
-    def expected(self) -> str | None:
-        """The commit that a writer has seen, with the steps behind it; None if it does not say."""
-        if self.steps and not self.hash:
-            raise InvalidInput(
-                f"{self.steps[:40]!r} does not say from which commit.", field="hash", remedy="Write the hash in front of it."
-            )
-        return f"{self.hash}{self.steps}" if self.hash else None
+    def require_start(self, subject: str) -> None:
+        """Of a reader: a commit without a reference says where to begin."""
+        if self.name is None:
+            self.require_hash(subject)
+
+    def require_hash(self, subject: str) -> None:
+        """Of a writer: it names the commit that it has seen."""
+        if self.hash:
+            return
+        fault = "must contain a starting commit ID." if self.steps else "must be provided."
+        raise InvalidInput(f"{subject} {fault}", field="hash", remedy="Write name@hash, with or without steps behind it.")
 
 
 @functools.lru_cache(maxsize=4_096)
@@ -65,15 +87,22 @@ def reference_path(name: str | None, hash: str | None, field: str = "ref") -> Re
     absolute, steps = matched.groups()
     if name is not None and name.upper() == DETACHED:
         name = None
-    if name is None and not absolute:
-        raise InvalidInput("it names neither a reference nor a commit.", field=field, remedy=_REMEDY)
     if name is not None and name != DEFAULT_BRANCH:
-        check_reference_name(name, field)
+        _check_name(name, field)
     if absolute and not _HASH.fullmatch(absolute):
         raise InvalidInput(f"{absolute[:80]!r} is no hash.", field=field, remedy="Hashes have 8 to 64 hex digits.")
-    if absolute and len(absolute) < _HASH_DIGITS:
-        raise ReferenceNotFound(f"there is no commit {absolute!r}.", field=field, remedy="Write all 64 digits of a hash.")
     parsed = ReferencePath(name, absolute.lower(), steps)
     if steps:
-        parse_reference_spec(parsed.spec, field)  # refuses steps that are none
+        parse_reference_spec(f"{name or DEFAULT_BRANCH}{steps}", field)  # refuses steps that are none
     return parsed
+
+
+def _check_name(name: str, field: str) -> None:
+    try:
+        check_reference_name(name, field)
+    except InvalidName as error:
+        raise InvalidName(f"{NAME_RULE}: {name[:80]!r}.", field=field, remedy=error.remedy) from None
+
+
+def commit_not_found(hash: str) -> ReferenceNotFound:
+    return ReferenceNotFound(f"Commit '{hash}' not found", field="hash", remedy="Write all 64 digits of a hash.")

@@ -5,25 +5,22 @@ Nothing is counted here: the sums are rows of the store, to which every run adds
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Iterator
 
 import msgspec
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from headwater.persistence.clock import MICROS
 from headwater.persistence.coordination.realm_fence import RealmFence, list_realm_fences
 from headwater.persistence.coordination.work_leases import WorkLeases
+from headwater.persistence.rows import realm_name_of
 from headwater.persistence.store import Store
-from headwater.schemas.errors import HeadwaterError
+from headwater.service.observability.read_again import ReadAgain
 from headwater.streaming.runs.run_totals import RunTotals, Totals
 from headwater.streaming.runs.runs import LEASE_KEY
 
-READ_AGAIN_SECONDS = 5.0
-"""However often somebody scrapes."""
 COUNTED = ("scanned", "retained", "newer", "purged", "failed")
-MICROS = 1_000_000
 
 
 class _Read(msgspec.Struct, frozen=True):
@@ -35,32 +32,20 @@ class _Read(msgspec.Struct, frozen=True):
 class MaintenanceCollector(Collector):
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._lock = threading.Lock()
-        self._read: _Read | None = None
-        self._read_at = float("-inf")
+        self._read = ReadAgain(self._look)
 
     def describe(self) -> list[Metric]:
         """Nothing is read from the store while a server starts."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        found = self._newest()
+        found = self._read.newest()
         if found is None:
             return
         yield from _of_runs(found.totals)
         yield _rows(found.totals)
         yield GaugeMetricFamily("headwater_maintenance_running", "1 while a run holds the lease.", value=found.is_running)
         yield from self._ages(found)
-
-    def _newest(self) -> _Read | None:
-        with self._lock:
-            if time.monotonic() - self._read_at > READ_AGAIN_SECONDS:
-                try:
-                    self._read = self._look()
-                except HeadwaterError:  # the store is away: other numbers matter all the more
-                    self._read = None
-                self._read_at = time.monotonic()
-            return self._read
 
     def _look(self) -> _Read:
         backend, clock = self._store.backend, self._store.clock
@@ -78,10 +63,10 @@ class MaintenanceCollector(Collector):
         closed = {fence.realm for fence in found.fences if fence.is_closed}
         for fence in found.fences:
             if not fence.is_closed and fence.fence:
-                fences.add_metric([_name(fence.realm)], max(0, now - fence.fence) / MICROS)
+                fences.add_metric([realm_name_of(fence.realm)], max(0, now - fence.fence) / MICROS)
         for realm, since in found.totals.kept_since.items():
             if realm not in closed:
-                floors.add_metric([_name(realm)], max(0, now - since) / MICROS)
+                floors.add_metric([realm_name_of(realm)], max(0, now - since) / MICROS)
         yield from (fences, floors)
 
 
@@ -111,7 +96,7 @@ def _rows(totals: Totals) -> Metric:
         for realm, by_type in found.counts.items():
             for type_name, counts in by_type.items():
                 for result in COUNTED:
-                    key = (operation, _name(realm), type_name, result)
+                    key = (operation, realm_name_of(realm), type_name, result)
                     sums[key] = sums.get(key, 0) + getattr(counts, result)
     rows = CounterMetricFamily(
         "headwater_maintenance_rows",
@@ -121,7 +106,3 @@ def _rows(totals: Totals) -> Metric:
     for labels, count in sums.items():
         rows.add_metric(list(labels), count)
     return rows
-
-
-def _name(instance: str) -> str:
-    return instance.partition("#")[0]

@@ -1,6 +1,6 @@
 """The metrics of all workers together, in Prometheus' text format.
 
-A scrape reaches one worker of several. Each worker writes its numbers to a file in a folder they share, and whoever is asked
+A scrape reaches one worker of several. Each worker writes its numbers to a file in a folder they share, and the scraped one
 adds them up: counters never run backwards from one scrape to the next, and those of a worker that died stay.
 """
 

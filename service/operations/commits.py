@@ -1,9 +1,9 @@
-"""A commit's fields enter; its entry leaves, once whatever the number of attempts. An id enters; the Change it names leaves."""
+"""Commits operations once, however often they are sent, and finds the Change of an id."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from headwater.persistence.commit.lane import CommitOutcome
 from headwater.persistence.log.committed_requests import RequestKey
@@ -12,7 +12,7 @@ from headwater.persistence.reading.pointer_log import OBJECT_ID_MAX, PointerLog
 from headwater.producer.catalogs.catalog_records import Catalog
 from headwater.producer.commits.catalog_commit import CatalogCommit
 from headwater.producer.commits.commit_meta import CommitMeta
-from headwater.producer.commits.operations_json import operations_from_json
+from headwater.producer.commits.operations import CatalogOperation
 from headwater.producer.pointer_names import branch_pointer
 from headwater.schemas.entry_ids import EMPTY, object_id_of, parse_id
 from headwater.schemas.errors import (
@@ -29,11 +29,15 @@ from headwater.service.operations.realm_feeds import RealmFeed
 
 
 async def commit(
-    feed: RealmFeed, body: CommitBody, request_id: str | RequestKey | None, author: str, headers: dict[str, str] | None = None
+    feed: RealmFeed,
+    body: CommitBody,
+    operations: Sequence[CatalogOperation],
+    request_id: str | RequestKey | None,
+    author: str,
+    headers: dict[str, str] | None = None,
 ) -> tuple[str, CommitOutcome]:
     """The pointer, and what became of the commit. A catalog that is remembered wrongly costs one more look, no wrong answer.
     `headers` are the request's own, beside those of the body."""
-    operations = operations_from_json(body.operations)
     request = CatalogCommit(
         feed.kernel,
         operations,

@@ -1,12 +1,13 @@
 """A cache of log entries encoded as JSON, bounded by bytes.
 
-An entry never changes, so its JSON is encoded once: for the writer's answer, for every page and for every event.
+An entry never changes, so its JSON is encoded once: for the writer's answer, for every page and for every event. Old history
+has a part of the cache for itself: a reader of it from end to end does not push out the newest entries, which all others read.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Iterable
 
 import msgspec
@@ -16,6 +17,8 @@ from headwater.schemas.change import Change
 
 ENTRY_BYTES = 400
 """What a kept entry takes beside its JSON."""
+OLD_PART = 2
+"""Old history takes at most one part in so many."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -49,7 +52,9 @@ class EncodedEntries:
         self.bytes_used = 0
         self.encoded = 0
         self._logs: dict[str, dict[int, EncodedEntry]] = {}
-        self._order: deque[tuple[str, int]] = deque()
+        self._recent: OrderedDict[tuple[str, int], None] = OrderedDict()
+        self._old: OrderedDict[tuple[str, int], None] = OrderedDict()
+        self._old_bytes = 0
         self._lock = threading.Lock()
 
     def get(self, log: str, seq: int) -> EncodedEntry | None:
@@ -66,14 +71,14 @@ class EncodedEntries:
         except KeyError:
             return None
 
-    def keep(self, log: str, logged: Iterable[LogRecord], realm_name: str) -> list[EncodedEntry]:
-        """Those that are not kept yet are encoded now."""
+    def keep(self, log: str, logged: Iterable[LogRecord], realm_name: str, *, is_old: bool = False) -> list[EncodedEntry]:
+        """Those that are not kept yet are encoded now; `is_old` says that they are far behind the head."""
         kept = []
         for one in logged:
             found = self.get(log, one.entry.seq)
             if found is None or found.entry_id != one.entry_id:
                 found = encoded_entry(one, realm_name)
-                self._put(log, found)
+                self._put(log, found, is_old)
             kept.append(found)
         return kept
 
@@ -81,29 +86,44 @@ class EncodedEntries:
         """After a restore: other entries have these numbers."""
         with self._lock:
             self._logs.clear()
-            self._order.clear()
-            self.bytes_used = 0
+            self._recent.clear()
+            self._old.clear()
+            self.bytes_used = self._old_bytes = 0
 
-    def _put(self, log: str, entry: EncodedEntry) -> None:
-        weight = len(entry.json) + ENTRY_BYTES
+    def _put(self, log: str, entry: EncodedEntry, is_old: bool = False) -> None:
+        weight = _weight(entry)
         with self._lock:
             self.encoded += 1
             if weight > self.bytes_max:
                 return
-            entries = self._logs.setdefault(log, {})
-            replaced = entries.get(entry.seq)
-            entries[entry.seq] = entry
-            if replaced is None:
-                self._order.append((log, entry.seq))
-                self.bytes_used += weight
+            key = (log, entry.seq)
+            if self.get(*key) is not None:
+                self._drop(key)
+            self._logs.setdefault(log, {})[entry.seq] = entry
+            self.bytes_used += weight
+            if is_old:
+                self._old[key] = None
+                self._old_bytes += weight
             else:
-                self.bytes_used += len(entry.json) - len(replaced.json)
+                self._recent[key] = None
+            while self._old and (self._old_bytes > self.bytes_max // OLD_PART or self.bytes_used > self.bytes_max):
+                self._drop(next(iter(self._old)))
             while self.bytes_used > self.bytes_max:
-                self._drop_oldest()
+                self._drop(next(iter(self._recent)))
 
-    def _drop_oldest(self) -> None:
-        log, seq = self._order.popleft()
+    def _drop(self, key: tuple[str, int]) -> None:
+        log, seq = key
         entries = self._logs[log]
-        self.bytes_used -= len(entries.pop(seq).json) + ENTRY_BYTES
+        weight = _weight(entries.pop(seq))
+        self.bytes_used -= weight
+        if key in self._old:
+            del self._old[key]
+            self._old_bytes -= weight
+        else:
+            del self._recent[key]
         if not entries:
             del self._logs[log]
+
+
+def _weight(entry: EncodedEntry) -> int:
+    return len(entry.json) + ENTRY_BYTES

@@ -7,19 +7,19 @@ that the reader has seen.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from heapq import merge
 from typing import NamedTuple, Protocol
 
-from headwater.consumers.clients.local_feed import SCANNED_ENTRIES_MAX, LocalFeed, known_end
+from headwater.consumers.clients.local_feed import SCANNED_ENTRIES_MAX, LocalFeed
 from headwater.persistence.log.log_entry import LogRecord, change_of
 from headwater.persistence.reading.head_watch import HeadWatch
-from headwater.persistence.reading.pointer_log import LogHead, PointerLog
+from headwater.persistence.reading.pointer_log import LogHead, PointerLog, known_end
 from headwater.persistence.store import RealmKernel
 from headwater.schemas.change import Change
-from headwater.schemas.cursor import Cursor, Position, decode_cursor, is_cursor
-from headwater.schemas.errors import CursorAhead, CursorGone, CursorReset, HeadwaterError, InvalidInput
+from headwater.schemas.cursor import After, AfterSeq, Cursor, Edge, Position
+from headwater.schemas.errors import CursorAhead, CursorGone
 from headwater.schemas.filters import NO_FILTER, Filter
 from headwater.service.operations.encoded_entries import EncodedEntries, EncodedEntry, encoded_part
 
@@ -27,10 +27,17 @@ PAGE_BYTES_MAX = 8 * 1024 * 1024
 """A page ends behind the Change that exceeds this, whatever its limit; it holds at least one."""
 READ_ENTRIES_MAX = 250
 """At once from the store, so that large entries do not fill memory before the page is full."""
+RECENT_ENTRIES = 1_000
+"""So far behind the head an entry is old history for the cache: its readers come one by one."""
 
 
 class View(Protocol):
-    """What one reader may see."""
+    """What a reader may see who may not see everything."""
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for readers who see the same."""
+        ...
 
     def seen(self, change: Change) -> Change | None:
         """The Change itself, the part of it that may be seen, or None."""
@@ -72,26 +79,29 @@ class FeedPages:
 
     # ── where to begin ──────────────────────────────────────────────────────────────────────────────────────
 
-    def start_from_memory(self, pointer: str, after: str) -> Position | None:
+    def start_from_memory(self, pointer: str, after: After) -> Position | None:
         """What the cursor means, if no store is needed to say so."""
         head = self.watch.known(pointer)
         if head is None:
             return None
-        if after == "latest":
-            return Position(head.seq, head.newest.entry_id)
-        if after == "earliest":
-            return Position(head.row.floor - 1, b"")
-        position = _stated_position(pointer, after, self.kernel.realm)
-        if position is None or not head.row.floor - 1 <= position.seq <= head.seq:
+        match after:
+            case Edge.LATEST:
+                return Position(head.seq, head.newest.entry_id)
+            case Edge.EARLIEST:
+                return Position(head.row.floor - 1, b"")
+            case AfterSeq(seq):
+                position = Position(seq, b"")
+            case Cursor() if after.realm == self.kernel.realm and pointer in after.positions:
+                position = after.positions[pointer]
+            case _:
+                return None
+        if not head.row.floor - 1 <= position.seq <= head.seq:
             return None
         return position
 
-    def start(self, pointer: str, after: str) -> Position:
+    def start(self, pointer: str, after: After) -> Position:
         """What the cursor means, or why it means nothing here. May ask the store."""
         with _naming(pointer):
-            if after == "latest":
-                head = self.watch.head(pointer)
-                return Position(head.seq, head.newest.entry_id)
             return self.local.start(pointer, after)
 
     # ── pages ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -151,7 +161,8 @@ class FeedPages:
             logged = self._logged(pointer, Position(seq, after.entry_id if seq == after.seq else b""), head, limit - len(run))
             if not logged:
                 break
-            some = self.encoded.keep(self._log(pointer), logged, self.kernel.realm_name)
+            is_old = logged[0].entry.seq <= head.seq - RECENT_ENTRIES
+            some = self.encoded.keep(self._log(pointer), logged, self.kernel.realm_name, is_old=is_old)
             run += some
             size += sum(len(entry.json) for entry in some)
             seq = some[-1].seq
@@ -159,11 +170,7 @@ class FeedPages:
 
     def _logged(self, pointer: str, after: Position, head: LogHead, limit: int) -> list[LogRecord]:
         with _naming(pointer):
-            entries = PointerLog(self.kernel, pointer).page(after.seq, min(limit, READ_ENTRIES_MAX), head).entries
-        seen = entries[0].entry.previous if entries else head.newest.entry_id if after.seq == head.seq else after.entry_id
-        if after.entry_id and after.entry_id != seen:
-            raise self.reset(pointer, "the entry it has seen is not in this history.")
-        return entries
+            return PointerLog(self.kernel, pointer).page(after, min(limit, READ_ENTRIES_MAX), head).entries
 
     def _filtered(
         self,
@@ -185,7 +192,8 @@ class FeedPages:
                 whole = change_of(one, self.kernel.realm_name)
                 seen = whole if view is None else view.seen(whole)
                 if seen is whole:
-                    looked[pointer] += self.encoded.keep(self._log(pointer), [one], self.kernel.realm_name)
+                    is_old = one.entry.seq <= heads[pointer].seq - RECENT_ENTRIES
+                    looked[pointer] += self.encoded.keep(self._log(pointer), [one], self.kernel.realm_name, is_old=is_old)
                 else:  # of this reader alone: never kept
                     looked[pointer].append(encoded_part(one, seen))
                 if seen is not None and filter.shows(seen):
@@ -207,19 +215,6 @@ class FeedPages:
             position = Position(some[-1].entry.seq, some[-1].entry_id)
         return found
 
-    # ── refusals ────────────────────────────────────────────────────────────────────────────────────────────
-
-    def reset(self, pointer: str, why: str) -> HeadwaterError:
-        head = self.watch.head_or_end(pointer)
-        return CursorReset(
-            f"{pointer}: {why}",
-            field="after",
-            remedy="Take a snapshot and follow from its entry.",
-            oldest=head.row.floor,
-            head=head.seq,
-            pointer=pointer,
-        )
-
     def _log(self, pointer: str) -> str:
         return f"{self.kernel.realm}/{pointer}"
 
@@ -232,21 +227,6 @@ def _naming(pointer: str) -> Iterator[None]:
     except (CursorGone, CursorAhead) as error:
         error.facts["pointer"] = pointer
         raise
-
-
-def cursor_of(after: str) -> Cursor | None:
-    """The decoded token; None for a cursor of another kind."""
-    return decode_cursor(after) if is_cursor(after) else None
-
-
-def _stated_position(pointer: str, after: str, realm: str) -> Position | None:
-    """The position that a seq or token states by itself; None where a look into the log, or a refusal, is needed."""
-    if after.isascii() and after.isdecimal() and len(after) < 20:
-        return Position(int(after), b"")
-    if not is_cursor(after):
-        return None
-    cursor = decode_cursor(after)
-    return cursor.positions.get(pointer) if cursor.realm == realm else None
 
 
 def _is_chain(run: list[EncodedEntry], after: Position, head: LogHead) -> bool:
@@ -285,13 +265,3 @@ def _merged(
 
 def _time_and_pointer(labelled: tuple[int, str, EncodedEntry]) -> tuple[int, str]:
     return labelled[:2]
-
-
-def check_pointers(pointers: list[str], after: str) -> None:
-    """An id or a seq means something for one pointer only."""
-    if len(pointers) > 1 and not is_cursor(after) and after not in ("earliest", "latest") and "T" not in after:
-        raise InvalidInput(
-            f"{after[:80]!r} says nothing about {len(pointers)} pointers.",
-            field="after",
-            remedy="Use a cursor, a time, 'earliest' or 'latest'.",
-        )

@@ -42,11 +42,7 @@ def list_pointers(
 
 
 def _visible_names(kernel: RealmKernel, prefix: str, after: str, page: int, may_see: Callable[[str], bool]) -> Iterator[str]:
-    while names := kernel.store.backend.list_names(kernel.realm, prefix=prefix, after=after, limit=page):
-        yield from filter(may_see, names)
-        after = names[-1]
-        if len(names) < page:
-            return
+    return filter(may_see, kernel.store.backend.all_names(kernel.realm, prefix=prefix, after=after, page=page))
 
 
 def pointer_kind(name: str) -> PointerKind:

@@ -42,7 +42,7 @@ class RealmFeed:
         self.encoded = encoded
         if on_landed is not None:
             kernel.on_moved(on_landed)
-        kernel.on_moved(self._encode)  # before the watch: whoever is woken by it finds the entries encoded
+        kernel.on_moved(self._encode)  # before the watch: readers that it wakes find the entries encoded
         self.watch = HeadWatch(kernel)
         self.pages = FeedPages(kernel, self.watch, encoded)
         self._catalogs = Catalogs(kernel)

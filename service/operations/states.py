@@ -15,7 +15,7 @@ from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.reading.pointer_log import LogHead, PointerLog
 from headwater.persistence.reading.state import State
 from headwater.producer.page_tokens import make_token, read_token
-from headwater.schemas.cursor import Cursor, Position, encode_cursor
+from headwater.schemas.cursor import Cursor, Edge, Position, encode_cursor, parse_after
 from headwater.schemas.entry_ids import EMPTY, content_id_text
 from headwater.schemas.errors import HeadwaterError, InvalidInput, ObjectNotFound
 from headwater.schemas.http.feed_json import Head, SnapshotEntry, StatePage
@@ -40,8 +40,9 @@ class States:
     def first(self, pointer: str, at: str, limit: int, may_see: MaySee | None = None) -> StatePage:
         """The state at a cursor: an id, a seq, a time, `latest`."""
         log = PointerLog(self._kernel, pointer)
-        head = log.head()  # strongly: whoever has committed finds the commit in it
-        seq = self._pages.local.start(pointer, at).seq if at != "latest" else head.seq
+        head = log.head()  # read strongly, so that a writer finds its own commit
+        after = parse_after(at, field="at")
+        seq = self._pages.local.start(pointer, after).seq if after != Edge.LATEST else head.seq
         if seq > head.seq:
             head = log.head()
         if seq == 0 and head.row.floor == 1:
@@ -73,7 +74,7 @@ class States:
         try:
             at = self._kernel.walk.at(head.newest, seq)
             if entry_id is not None and at.entry_id != entry_id:
-                raise self._pages.reset(log.pointer, "the state that the token is of is not in this history.")
+                raise log.reset("the state that the token is of is not in this history.", head)
             return self._entries(at, after, limit, may_see)
         except ObjectNotFound as missing:
             raise _expired(log, seq, log.head()) from missing

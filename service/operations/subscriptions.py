@@ -1,6 +1,6 @@
 """Named readers with positions on the server: create, read, acknowledge, rewind, delete, read on.
 
-Two readers on one name: whoever acknowledges second holds a version that is gone and is told so (`SubscriptionMoved`), with the
+Two readers on one name: the second to acknowledge sends an outdated version and gets `SubscriptionMoved`, with the
 version to go on from; nothing is acknowledged twice and no position moves back unnoticed.
 """
 
@@ -11,9 +11,19 @@ from collections.abc import Iterable
 
 import msgspec
 
+from headwater.persistence.reading.pointer_log import PointerLog
 from headwater.persistence.records.subscriptions import Subscription, SubscriptionRecord, Subscriptions, moved, no_subscription
 from headwater.schemas.change import Kind, Op
-from headwater.schemas.cursor import POINTERS_MAX, Cursor, Position, decode_cursor, encode_cursor
+from headwater.schemas.cursor import (
+    POINTERS_MAX,
+    After,
+    Cursor,
+    Position,
+    check_many,
+    decode_cursor,
+    encode_cursor,
+    parse_after,
+)
 from headwater.schemas.entry_ids import parse_id, time_text
 from headwater.schemas.errors import (
     HeadwaterError,
@@ -32,7 +42,7 @@ from headwater.schemas.http.feed_json import (
     SubscriptionInfo,
     SubscriptionPosition,
 )
-from headwater.service.operations.feed_pages import FeedPages, check_pointers
+from headwater.service.operations.feed_pages import FeedPages
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
@@ -50,9 +60,10 @@ class Subscribing:
     def create(self, name: str, body: SubscriptionBody) -> tuple[SubscriptionInfo, bool]:
         """The subscription, and whether it was made now: asking again for the same thing is no fault."""
         _check_subscription_name(name)
-        check_pointers(body.pointers, body.after)
+        after = parse_after(body.after)
+        check_many(after, len(body.pointers))
         wanted = SubscriptionRecord(
-            positions=self._starts(body.pointers, body.after),
+            positions=self._starts(body.pointers, after),
             filter=_filter(body.filter),
             pin_seconds=body.pin_seconds,
             owner=self._owner,
@@ -104,8 +115,9 @@ class Subscribing:
         strange = [pointer for pointer in pointers if pointer not in read.record.positions]
         if strange:
             raise InvalidInput(f"{strange[0]!r} is not of this subscription.", field="pointers", remedy="Name those it has.")
-        check_pointers(pointers, body.after)
-        starts = {pointer: self._rewound(pointer, body.after) for pointer in pointers}
+        after = parse_after(body.after)
+        check_many(after, len(pointers))
+        starts = {pointer: self._rewound(pointer, after) for pointer in pointers}
         record = msgspec.structs.replace(read.record, positions=read.record.positions | starts, moved_by=request_id)
         return self._info(self._rows.write(read, record))
 
@@ -129,7 +141,7 @@ class Subscribing:
             raise moved(name, read)
         return read
 
-    def _starts(self, pointers: Iterable[str], after: str, field: str = "pointers") -> dict[str, Position]:
+    def _starts(self, pointers: Iterable[str], after: After, field: str = "pointers") -> dict[str, Position]:
         positions = {}
         for pointer in pointers:
             try:
@@ -139,7 +151,7 @@ class Subscribing:
                 raise
         return positions
 
-    def _rewound(self, pointer: str, after: str) -> Position:
+    def _rewound(self, pointer: str, after: After) -> Position:
         """⚠ A pointer that was purged is set to its end: a subscription over several must not be lost with one of them."""
         try:
             return self._starts([pointer], after, field="after")[pointer]
@@ -157,7 +169,9 @@ class Subscribing:
             }
         cursor = decode_cursor(body.cursor, field="cursor")
         if cursor.realm != self._pages.kernel.realm:
-            raise self._pages.reset(next(iter(cursor.positions), ""), "the cursor is of another realm.")
+            pointer = next(iter(cursor.positions), "")
+            head = self._pages.watch.head_or_end(pointer)
+            raise PointerLog(self._pages.kernel, pointer).reset("the cursor is of another realm.", head)
         return dict(cursor.positions)
 
     def _check_exists(self, pointer: str, position: Position) -> None:

@@ -13,12 +13,12 @@ from collections.abc import Callable
 
 import msgspec
 
-from headwater.persistence.coordination.cas_rows import cas_row, next_row
+from headwater.persistence.clock import MICROS
+from headwater.persistence.coordination.work_leases import HeldLease, LeaseRecord, WorkLeases
 from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
-from headwater.persistence.rows import MutableRow
 from headwater.persistence.store import RealmKernel
 from headwater.producer.immediate_tasks import ImmediateTask, ImmediateTasks, TaskState
-from headwater.schemas.errors import HeadwaterError, MalformedMetadata
+from headwater.schemas.errors import FileMissing, HeadwaterError, MalformedMetadata
 
 LEASE_TYPE = "task-lease"
 LEASE_SECONDS = 30.0
@@ -31,14 +31,10 @@ ABANDONED_SECONDS = 3_600.0
 _log = logging.getLogger(__name__)
 
 FilesNamed = Callable[[RealmKernel, ImmediateTask], int]
-"""How many files the metadata of a dropped table names; `MalformedMetadata` if it cannot be read."""
+"""How many files the metadata of a dropped table names; `MalformedMetadata` or `FileMissing` if it cannot be read."""
 
 
-class TaskLease(msgspec.Struct, frozen=True, array_like=True):
-    holder: str
-
-
-OBJECT_TYPES.register(ObjectType(LEASE_TYPE, TaskLease, Life.MUTABLE))
+OBJECT_TYPES.register(ObjectType(LEASE_TYPE, LeaseRecord, Life.MUTABLE))
 
 
 class TaskRunner:
@@ -87,7 +83,7 @@ class TaskRunner:
         return moved
 
     def _step(self, kernel: RealmKernel, tasks: ImmediateTasks, task: ImmediateTask) -> bool:
-        age_seconds = (kernel.store.clock.now_micros() - task.created_at) / 1_000_000
+        age_seconds = (kernel.store.clock.now_micros() - task.created_at) / MICROS
         if task.state is TaskState.INTENDED and age_seconds < INTENT_SECONDS:
             return False
         lease = self._take(kernel, task.id)
@@ -97,7 +93,7 @@ class TaskRunner:
             known = tasks.get(task.id)  # another one may have gone on before the lease was ours
             return known is not None and self._advance(kernel, tasks, known, age_seconds)
         finally:
-            self._give_back(kernel, lease)
+            self._release(lease)
 
     def _advance(self, kernel: RealmKernel, tasks: ImmediateTasks, task: ImmediateTask, age_seconds: float) -> bool:
         if task.state is TaskState.INTENDED:
@@ -115,23 +111,19 @@ class TaskRunner:
     def _looked_at(self, kernel: RealmKernel, task: ImmediateTask) -> ImmediateTask:
         try:
             named = self._files_named(kernel, task)
-        except MalformedMetadata as fault:
+        except (MalformedMetadata, FileMissing) as fault:
             return msgspec.structs.replace(task, state=TaskState.METADATA_UNREADABLE, fault=fault.message[:1_000])
         return msgspec.structs.replace(task, state=TaskState.WAITING_FOR_FILE_DELETION, files_named=named)
 
     # ── leases ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _take(self, kernel: RealmKernel, id: str) -> MutableRow | None:
-        backend, now = kernel.store.backend, kernel.store.clock.now_micros()
-        there = backend.read_mutable(kernel.realm, LEASE_TYPE, id)
-        if there is not None and there.expires_at > now:
-            return None
-        expires_at = now + round(LEASE_SECONDS * 1_000_000)
-        row = next_row(LEASE_TYPE, id, there, msgspec.msgpack.encode(TaskLease(self._holder)), now, expires_at=expires_at)
-        return row if cas_row(backend, kernel.realm, there, row) else None
+    def _take(self, kernel: RealmKernel, id: str) -> HeldLease | None:
+        leases = WorkLeases(kernel.store.backend, kernel.store.clock, LEASE_SECONDS, type=LEASE_TYPE, realm=kernel.realm)
+        seen = leases.look(id)
+        return None if seen.is_held else leases.take(id, self._holder, seen)
 
-    def _give_back(self, kernel: RealmKernel, lease: MutableRow) -> None:
+    def _release(self, lease: HeldLease) -> None:
         try:
-            kernel.store.backend.delete_mutable(kernel.realm, lease)
+            lease.delete()
         except HeadwaterError:
-            _log.info("a lease stays until its time is over", extra={"task": lease.key})
+            _log.info("a lease stays until it expires", extra={"task": lease.claim.key})

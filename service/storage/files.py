@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from headwater.schemas.errors import MalformedMetadata, StoreUnavailable
-from headwater.service.storage.locations import local_path
+from headwater.schemas.errors import FileMissing, HeadwaterError, MalformedMetadata, StoreUnavailable
+from headwater.service.storage.locations import LOCATION_BYTES_MAX, local_path
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -25,7 +25,11 @@ GZIP_SUFFIXES = (".gz.metadata.json", ".metadata.json.gz")
 
 
 class Files(Protocol):
+    is_local: bool
+
     def read(self, location: str) -> bytes: ...
+
+    def exists(self, location: str) -> bool: ...
 
     def write_new(self, location: str, content: bytes) -> None:
         """⚠ Durable when it returns: a commit may name the file next."""
@@ -35,6 +39,11 @@ class Files(Protocol):
 
 
 class LocalFiles:
+    is_local = True
+
+    def exists(self, location: str) -> bool:
+        return os.path.exists(local_path(location))  # noqa: PTH110 (on the event loop, where a Path costs as much again)
+
     def read(self, location: str) -> bytes:
         path = Path(local_path(location))
         try:
@@ -67,6 +76,8 @@ class LocalFiles:
 class RemoteFiles:
     """By PyIceberg. What lies behind it raises errors of every kind; nothing was committed yet, so all mean "not now"."""
 
+    is_local = False
+
     def __init__(self, root: str, options: Mapping[str, str]) -> None:
         from pyiceberg.io import load_file_io
 
@@ -84,8 +95,14 @@ class RemoteFiles:
                 return bytes(file.read())
         except FileNotFoundError:
             raise no_file(location) from None
-        except MalformedMetadata:
+        except HeadwaterError:
             raise
+        except Exception as error:
+            raise StoreUnavailable(f"{location[:200]} cannot be read: {error}.") from error
+
+    def exists(self, location: str) -> bool:
+        try:
+            return self._io.new_input(location).exists()
         except Exception as error:
             raise StoreUnavailable(f"{location[:200]} cannot be read: {error}.") from error
 
@@ -127,10 +144,10 @@ def check_size(location: str, size_bytes: int) -> None:
         )
 
 
-def no_file(location: str) -> MalformedMetadata:
-    return MalformedMetadata(
-        f"there is no file {location[:200]!r}.", field="metadata-location", remedy="Write the metadata first."
-    )
+def no_file(location: str) -> FileMissing:
+    """In the words of Iceberg's own clients."""
+    message = f"Failed to open input stream for file: {location[:LOCATION_BYTES_MAX]}"
+    return FileMissing(message, field="metadata-location", remedy="Restore the file.", location=location[:LOCATION_BYTES_MAX])
 
 
 def _make_folders(folder: Path) -> list[Path]:

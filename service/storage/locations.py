@@ -1,7 +1,7 @@
 """Normalizes locations from outside, and refuses those outside of the warehouse.
 
-⚠ Whoever may write a table's metadata must not be able to make the server read or write elsewhere: `..`, encoded dots, links
-that lead out and other schemes are refused.
+⚠ A principal that may write a table's metadata must not be able to make the server read or write elsewhere: `..`, encoded dots,
+links that lead out and other schemes are refused.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ LOCATION_PROPERTIES = (
     "write.folder-storage.path",
 )
 _FILE = re.compile(r"file:/*(?=/)")
+_AS_ASKED = re.compile(r"file:/[^/]|file:///[^/]|(?!file:)[A-Za-z][A-Za-z0-9+.-]*://")
+"""Spellings that every engine understands in the same way; others, such as a path without a scheme, are normalized."""
 _PLAIN = re.compile(r"[^A-Za-z0-9_-]")
 _ENCODED = re.compile(r"%(2e|2f|5c|00)", re.IGNORECASE)
 
@@ -37,8 +39,15 @@ class Warehouse:
     def is_local(self) -> bool:
         return self.root.startswith("file:///")
 
+    @property
+    def is_s3(self) -> bool:
+        return self.root.startswith(("s3://", "s3a://", "s3n://"))
+
     def check(self, location: str, field: str = "location") -> str:
-        """The location, without a slash at its end; `LocationForbidden` if it is not within the warehouse."""
+        """The location as it was asked for, without a slash at its end; `LocationForbidden` if it is not within the warehouse.
+
+        Clients compare what they get with what they asked for, so `file:/x` stays `file:/x`.
+        """
         if not self.root:
             raise LocationForbidden(
                 "the catalog has no storage root, so there is no place for files.",
@@ -52,7 +61,7 @@ class Warehouse:
                 field=field,
                 remedy="Leave it out, or choose one below it.",
             )
-        return spelled
+        return location.rstrip("/") if _AS_ASKED.match(location) else spelled
 
     def check_properties(self, properties: Mapping[str, str]) -> None:
         for name in LOCATION_PROPERTIES:
@@ -81,7 +90,7 @@ class Warehouse:
 
 
 def local_path(location: str) -> str:
-    return location.removeprefix("file://")
+    return _spelled(location).removeprefix("file://")
 
 
 def _spelled(location: str) -> str:

@@ -59,7 +59,7 @@ class StorageOptions(msgspec.Struct, frozen=True):
     server: dict[str, str] = {}
     """How the server reads and writes metadata files; what is not said here comes from its environment."""
     clients: dict[str, str] = {}
-    """Told to whoever may load a table."""
+    """Sent to every client that may load a table."""
 
     @property
     def secrets_told(self) -> dict[str, str]:

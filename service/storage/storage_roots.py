@@ -1,7 +1,7 @@
 """Allows a storage root that a request names only if the operator lists it.
 
-⚠ The server reads and writes metadata there with its own rights. Without a rule, whoever may create a catalog could name the
-warehouse of another realm, or any folder of the server's machine.
+⚠ The server reads and writes metadata there with its own rights. Without a rule, a principal that may create catalogs could
+name the warehouse of another realm, or any folder of the server's machine.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class StorageRoots(msgspec.Struct, frozen=True):
     allowed: tuple[str, ...] = ()
     """At or below these; empty for any object store, and no local files."""
     anywhere: bool = False
-    """In development, where whoever asks is whoever serves."""
+    """In development, where the caller also runs the server."""
 
     def check(self, root: str) -> str:
         """The root as it is; none at all is fine."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from headwater.persistence.rows import realm_name_of
 from headwater.persistence.store import Store
 from headwater.schemas.errors import HeadwaterError
 from headwater.service.usage.usage_records import UsageRecord, all_usage
@@ -38,7 +39,7 @@ class UsageCollector(Collector):
         rows = GaugeMetricFamily("headwater_storage_rows", "Rows that a realm takes in the store.", labels=names)
         size = GaugeMetricFamily("headwater_storage_bytes", "Bytes of payload that a realm takes, estimated.", labels=names)
         for instance, record in self._usage():
-            realm = instance.rpartition("#")[0] or instance
+            realm = realm_name_of(instance)
             for one in record.types:
                 rows.add_metric([realm, one.table, one.type], one.rows)
                 size.add_metric([realm, one.table, one.type], one.bytes)

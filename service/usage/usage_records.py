@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import msgspec
 
+from headwater.persistence.coordination.cas_rows import cas_row, delete_row, next_row
 from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
-from headwater.persistence.rows import SYSTEM_REALM, MutableRow
+from headwater.persistence.rows import SYSTEM_REALM
 from headwater.persistence.store import RealmKernel, Store
 from headwater.schemas.entry_ids import time_text
 from headwater.schemas.errors import OutcomeUnknown
 from headwater.schemas.http.manage_json import RealmUsage, TypeUsage
 
 USAGE_TYPE = "usage"
-PAGE_ROWS = 1_000
 
 
 class UsageOfType(msgspec.Struct, frozen=True, array_like=True):
@@ -35,23 +36,11 @@ OBJECT_TYPES.register(ObjectType(USAGE_TYPE, UsageRecord, Life.MUTABLE))
 
 
 def write_usage(store: Store, instance: str, record: UsageRecord) -> None:
-    """The last one wins: all of them tell what they saw."""
-    backend = store.backend
-    there = backend.read_mutable(SYSTEM_REALM, USAGE_TYPE, instance)
-    row = MutableRow(
-        type=USAGE_TYPE,
-        key=instance,
-        version=1 if there is None else there.version + 1,
-        created_at=record.measured_at,
-        payload=msgspec.msgpack.encode(record),
-    )
-    try:
-        if there is None:
-            backend.insert_mutable(SYSTEM_REALM, row)
-        else:
-            backend.update_mutable(SYSTEM_REALM, there, row)
-    except OutcomeUnknown:
-        return  # it is written with the next round
+    """One of several servers that write at the same time wins: all of them measured the same thing."""
+    there = store.backend.read_mutable(SYSTEM_REALM, USAGE_TYPE, instance)
+    row = next_row(USAGE_TYPE, instance, there, msgspec.msgpack.encode(record), record.measured_at)
+    with suppress(OutcomeUnknown):  # written again with the next round
+        cas_row(store.backend, SYSTEM_REALM, there, row, store.clock)
 
 
 def read_usage(kernel: RealmKernel) -> RealmUsage:
@@ -69,13 +58,8 @@ def read_usage(kernel: RealmKernel) -> RealmUsage:
 
 def all_usage(store: Store) -> Iterator[tuple[str, UsageRecord]]:
     """By realm instance."""
-    after = ""
-    while page := store.backend.list_mutable(SYSTEM_REALM, USAGE_TYPE, after=after, limit=PAGE_ROWS):
-        for row in page:
-            yield row.key, msgspec.msgpack.decode(row.payload, type=UsageRecord)
-        after = page[-1].key
-        if len(page) < PAGE_ROWS:
-            return
+    for row in store.backend.all_mutable(SYSTEM_REALM, USAGE_TYPE):
+        yield row.key, msgspec.msgpack.decode(row.payload, type=UsageRecord)
 
 
 def forget_usage(store: Store, but: set[str]) -> None:
@@ -83,4 +67,4 @@ def forget_usage(store: Store, but: set[str]) -> None:
     for instance in [instance for instance, _ in all_usage(store) if instance not in but]:
         row = store.backend.read_mutable(SYSTEM_REALM, USAGE_TYPE, instance)
         if row is not None:
-            store.backend.delete_mutable(SYSTEM_REALM, row)
+            delete_row(store.backend, SYSTEM_REALM, row, store.clock)

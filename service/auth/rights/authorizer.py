@@ -7,11 +7,16 @@ import weakref
 
 from headwater.persistence.reading.head_watch import HeadWatch
 from headwater.persistence.rows import SYSTEM_REALM
+from headwater.producer.access.effective import Held
+from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import CatalogNotFound, InvalidName
 from headwater.service.auth.caller import Caller
-from headwater.service.auth.rights.realm_rights import RealmRights
+from headwater.service.auth.rights.realm_rights import RealmRights, RealmRole
 from headwater.service.auth.rights.rights import Right, Securable
 from headwater.service.operations.realm_feeds import RealmFeed, RealmFeeds
+
+NO_PATHS: frozenset[KeyPath] = frozenset()
+WHOLE_CATALOG: frozenset[KeyPath] = frozenset({()})
 
 
 class RightsOfRealms:
@@ -65,20 +70,35 @@ class RecordAuthorizer:
         self._realms = realms
 
     def known(self, caller: Caller, right: Right, over: Securable) -> bool | None:
-        rights = self._realms.known(caller.realm)
-        if rights is None or rights.kernel.realm != caller.instance:
-            return None
-        of_realm = rights.known_roles(caller.name, caller.principal_id, caller.roles)
-        if of_realm is None:
+        rights = self._known_rights(caller)
+        of_realm = None if rights is None else rights.known_roles(caller.name, caller.principal_id, caller.roles)
+        if rights is None or of_realm is None:
             return None
         if of_realm.held.allows(right):
             return True
         if over.catalog is None:
             return False
-        feed = self._realms.known_feed(caller.realm)
-        catalog = None if feed is None else feed.known_catalog(over.catalog)
-        held = None if catalog is None else rights.known_in_catalog(catalog.id, of_realm.roles)
+        held = self._known_in_catalog(caller, rights, of_realm, over.catalog)
         return None if held is None else held.allows(right, over.key)
+
+    def known_paths(self, caller: Caller, right: Right, catalog: str) -> frozenset[KeyPath] | None:
+        rights = self._known_rights(caller)
+        of_realm = None if rights is None else rights.known_roles(caller.name, caller.principal_id, caller.roles)
+        if rights is None or of_realm is None:
+            return None
+        if of_realm.held.allows(right):
+            return WHOLE_CATALOG
+        held = self._known_in_catalog(caller, rights, of_realm, catalog)
+        return None if held is None else held.paths.get(right, NO_PATHS)
+
+    def _known_rights(self, caller: Caller) -> RealmRights | None:
+        rights = self._realms.known(caller.realm)
+        return rights if rights is not None and rights.kernel.realm == caller.instance else None
+
+    def _known_in_catalog(self, caller: Caller, rights: RealmRights, of_realm: RealmRole, name: str) -> Held | None:
+        feed = self._realms.known_feed(caller.realm)
+        catalog = None if feed is None else feed.known_catalog(name)
+        return None if catalog is None else rights.known_in_catalog(catalog.id, of_realm.roles)
 
     def allows(self, caller: Caller, right: Right, over: Securable) -> bool:
         rights = self._realms.require(caller.realm)

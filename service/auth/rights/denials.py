@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from headwater.persistence.clock import MICROS
+from headwater.persistence.coordination.cas_rows import cas_row, next_row
 from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
-from headwater.persistence.rows import MutableRow
 from headwater.persistence.store import Store
 from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import HeadwaterError
@@ -29,7 +30,6 @@ RING_ROWS = 500
 WAITING_MAX = 1_000
 ROWS_A_FLUSH_MAX = 20
 KEPT_SECONDS = 90 * 24 * 3_600
-MICROS = 1_000_000
 
 _log = logging.getLogger("headwater.audit")
 
@@ -119,21 +119,13 @@ class Denials:
         self._put(same.instance, f"{self._ring}-{slot:04d}", record)
 
     def _put(self, instance: str, key: str, record: DenialRecord) -> None:
-        """Whoever writes the same slot at the same time: one of the two is kept, as the ring is bounded before all."""
+        """Of two processes that write the same slot at the same time one is stored: above all the ring is bounded."""
         backend = self._store.backend
         there = backend.read_mutable(instance, DENIAL_TYPE, key)
-        row = MutableRow(
-            type=DENIAL_TYPE,
-            key=key,
-            version=1 if there is None else there.version + 1,
-            created_at=record.time,
-            expires_at=record.time + KEPT_SECONDS * MICROS,
-            payload=msgspec.msgpack.encode(record),
-        )
-        if there is None:
-            backend.insert_mutable(instance, row)
-        else:
-            backend.update_mutable(instance, there, row)
+        expires_at = record.time + KEPT_SECONDS * MICROS
+        row = next_row(DENIAL_TYPE, key, there, msgspec.msgpack.encode(record), record.time, expires_at=expires_at)
+        # `created_at` is that of the denial, not of the slot.
+        cas_row(backend, instance, there, msgspec.structs.replace(row, created_at=record.time), self._store.clock)
 
     def _first_slot(self, instance: str) -> int:
         """Behind the newest row of this ring."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from headwater.persistence.rows import SYSTEM_REALM
+from headwater.schemas.change import KeyPath
 from headwater.service.auth.caller import Caller, development_caller
 from headwater.service.auth.rights.rights import Right, Securable
 from headwater.service.http.realm_header import named_realm
@@ -36,10 +37,16 @@ class DevelopmentProvider:
     async def recheck(self, caller: Caller) -> None:
         return
 
+    def is_known_to_count(self, caller: Caller) -> bool:
+        return True
+
 
 class EverythingAllowed:
     def known(self, caller: Caller, right: Right, over: Securable) -> bool | None:
         return caller.development
+
+    def known_paths(self, caller: Caller, right: Right, catalog: str) -> frozenset[KeyPath] | None:
+        return None
 
     def allows(self, caller: Caller, right: Right, over: Securable) -> bool:
         return caller.development

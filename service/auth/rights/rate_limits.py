@@ -48,7 +48,7 @@ class TokenBuckets:
 
 
 class OneBucket:
-    """For what has one rate, whoever causes it."""
+    """One rate for all callers together."""
 
     def __init__(self, per_second: float, burst: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._buckets = TokenBuckets(per_second, burst, clock)

@@ -16,6 +16,7 @@ from typing import Any
 import jwt
 import msgspec
 
+from headwater.persistence.clock import MICROS
 from headwater.persistence.rows import SYSTEM_REALM
 from headwater.schemas.errors import InvalidInput
 from headwater.service.auth.tokens.jwks import Jwks
@@ -26,7 +27,6 @@ ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES
 LEEWAY_SECONDS = 30
 NAME_LENGTH_MAX = 100
 ROLES_MAX = 100
-MICROS = 1_000_000
 
 
 class OidcIssuer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -13,11 +13,13 @@ from collections.abc import Callable
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+from headwater.persistence.clock import MICROS
+from headwater.persistence.coordination.cas_rows import cas_row, next_row
 from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
 from headwater.persistence.records.principal_records import KEYS_TYPE
 from headwater.persistence.rows import NAME_BYTES_MAX, MutableRow
 from headwater.persistence.store import Store
-from headwater.schemas.errors import OutcomeUnknown, StoreUnavailable
+from headwater.schemas.errors import StoreUnavailable
 from headwater.service.auth.rights.rate_limits import OneBucket
 
 KEYS_KEY = "current"
@@ -30,7 +32,6 @@ UNKNOWN_AGAIN_SECONDS = 1.0
 STRANGERS_PER_SECOND, STRANGERS_BURST = 20.0, 100.0
 """How often realms are looked up that this worker has no keys of, whatever their names."""
 REALMS_KEPT_MAX = 1_000
-MICROS = 1_000_000
 
 
 class SigningKey(msgspec.Struct, frozen=True, array_like=True):
@@ -133,19 +134,8 @@ class SigningKeys:
         newest_at = ring.keys[0].created_at if ring.keys else now
         kept = [key for position, key in enumerate(ring.keys) if self._may_have_signed(ring, position, now)]
         payload = msgspec.msgpack.encode(SigningKeyRing((made, *kept)[:KEYS_MAX]))
-        new = MutableRow(
-            type=KEYS_TYPE,
-            key=KEYS_KEY,
-            version=1 if row is None else row.version + 1,
-            created_at=newest_at if row is None else row.created_at,
-            payload=payload,
-        )
-        try:
-            if row is None:
-                return self._store.backend.insert_mutable(instance, new)
-            return self._store.backend.update_mutable(instance, row, new)
-        except OutcomeUnknown:
-            return False  # the next look tells
+        new = next_row(KEYS_TYPE, KEYS_KEY, row, payload, newest_at)
+        return cas_row(self._store.backend, instance, row, new, self._store.clock, has_token=True)
 
     def _may_have_signed(self, ring: SigningKeyRing, position: int, now: int) -> bool:
         """Whether a token of it can still count: it signed until the key after it came."""

@@ -9,12 +9,12 @@ import logging
 from typing import Any
 from urllib.parse import parse_qsl, unquote_plus
 
-from headwater.persistence.clock import Clock
+from headwater.persistence.clock import MICROS, Clock
 from headwater.schemas.errors import NotAuthenticated, TooManyRequests
 from headwater.service.auth.tokens.credentials import CredentialCheck
 from headwater.service.auth.tokens.signing_keys import SigningKeys
 from headwater.service.auth.tokens.token_provider import TokenProvider
-from headwater.service.auth.tokens.tokens import MICROS, TokenClaims, refused, sign_token
+from headwater.service.auth.tokens.tokens import TokenClaims, refused, sign_token
 from headwater.service.http.responses import Response, Scope, header, json_response
 
 CLIENT_CREDENTIALS = "client_credentials"

@@ -12,14 +12,15 @@ from typing import NamedTuple
 
 import msgspec
 
-from headwater.persistence.clock import Clock
+from headwater.persistence.clock import MICROS, Clock
+from headwater.producer.access.principals import Principal
 from headwater.schemas.errors import NotAuthenticated, NotFound, NotPermitted
 from headwater.service.auth.caller import Caller
 from headwater.service.auth.rights.authorizer import RightsOfRealms
 from headwater.service.auth.rights.realm_rights import RealmRights
 from headwater.service.auth.tokens.oidc import External, Issuers
 from headwater.service.auth.tokens.signing_keys import SigningKeys
-from headwater.service.auth.tokens.tokens import ISSUER, MICROS, TokenClaims, check_time, peek, refused, verified
+from headwater.service.auth.tokens.tokens import ISSUER, TokenClaims, check_time, peek, refused, verified
 from headwater.service.http.realm_header import named_realm
 from headwater.service.http.responses import Scope, header, is_repeated
 
@@ -114,10 +115,27 @@ class TokenProvider:
         if caller.secret_id:
             await self._check_principal(caller.realm, caller.instance, caller.name, caller.principal_id, caller.secret_id)
 
+    def is_known_to_count(self, caller: Caller) -> bool:
+        now = self._clock.now_micros()
+        if caller.expires_at <= now or not self._is_key_known(caller):
+            return False
+        if not caller.secret_id:
+            return True
+        rights = self._realms.known(caller.realm)
+        known = None if rights is None else rights.known_principal(caller.name)
+        if rights is None or rights.kernel.realm != caller.instance or known is None:
+            return False
+        return _has_secret(known[0], caller.principal_id, caller.secret_id, now)
+
+    def _is_key_known(self, caller: Caller) -> bool:
+        if caller.issuer != ISSUER:
+            return self._issuers.has_current(caller.issuer, caller.key_id)
+        return self._keys.known_public(caller.instance, caller.key_id) is not None
+
     async def _has_key(self, caller: Caller) -> bool:
         if caller.issuer != ISSUER:
             return await self._issuers.has(caller.issuer, caller.key_id)
-        if self._keys.known_public(caller.instance, caller.key_id) is not None:
+        if self._is_key_known(caller):
             return True
         return await asyncio.to_thread(self._keys.public, caller.instance, caller.key_id) is not None
 
@@ -131,9 +149,7 @@ class TokenProvider:
             raise refused()
         known = rights.known_principal(name)
         principal = known[0] if known is not None else await asyncio.to_thread(rights.principal, name)
-        now = self._clock.now_micros()
-        secret = None if principal is None else next((one for one in principal.secrets if one.id == secret_id), None)
-        if principal is None or principal.id != principal_id or secret is None or 0 < secret.expires_at <= now:
+        if not _has_secret(principal, principal_id, secret_id, self._clock.now_micros()):
             raise refused("the token's principal, or the secret that it was given out for, is gone.")
 
     async def _rights(self, realm: str) -> RealmRights:
@@ -154,6 +170,13 @@ class TokenProvider:
             principal_id="" if record is None else record.id,
             expires_at=proven.expires_at,
         )
+
+
+def _has_secret(principal: Principal | None, principal_id: str, secret_id: str, now: int) -> bool:
+    """Whether it is still that principal, with that secret."""
+    if principal is None or principal.id != principal_id:
+        return False
+    return any(one.id == secret_id and not 0 < one.expires_at <= now for one in principal.secrets)
 
 
 def bearer_token(scope: Scope) -> str:

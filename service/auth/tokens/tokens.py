@@ -11,13 +11,13 @@ import jwt
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+from headwater.persistence.clock import MICROS
 from headwater.schemas.errors import NotAuthenticated
 from headwater.service.auth.tokens.signing_keys import SigningKey
 
 ISSUER = "headwater"
 ALGORITHM = "EdDSA"
 TOKEN_BYTES_MAX = 16_384
-MICROS = 1_000_000
 _CLAIMS = ["iss", "sub", "exp", "iat", "realm", "instance", "pid", "sid", "auth_time"]
 
 

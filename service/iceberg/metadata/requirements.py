@@ -23,21 +23,21 @@ def check_requirements(requirements: Iterable[TableRequirement], base: Plain) ->
     for requirement in requirements:
         match requirement:
             case AssertCreate():
-                raise _failed(requirement, "the table exists already")
+                raise _failed(requirement, "table already exists")
             case AssertTableUuid(uuid=uuid):
-                _same(requirement, "UUID", str(uuid), base["table-uuid"].lower())
+                _same(requirement, "UUID does not match", str(uuid), base["table-uuid"].lower())
             case AssertRefSnapshotId():
                 _check_ref(requirement, base)
             case AssertLastAssignedFieldId(last_assigned_field_id=wanted):
-                _same(requirement, "last assigned field id", wanted, base["last-column-id"])
+                _same(requirement, "last assigned field id changed", wanted, base["last-column-id"])
             case AssertCurrentSchemaId(current_schema_id=wanted):
-                _same(requirement, "current schema id", wanted, base["current-schema-id"])
+                _same(requirement, "current schema changed", wanted, base["current-schema-id"])
             case AssertLastAssignedPartitionId(last_assigned_partition_id=expected):
-                _same(requirement, "last assigned partition id", expected, base.get("last-partition-id"))
+                _same(requirement, "last assigned partition id changed", expected, base.get("last-partition-id"))
             case AssertDefaultSpecId(default_spec_id=wanted):
-                _same(requirement, "default partition spec id", wanted, base["default-spec-id"])
+                _same(requirement, "default partition spec changed", wanted, base["default-spec-id"])
             case AssertDefaultSortOrderId(default_sort_order_id=wanted):
-                _same(requirement, "default sort order id", wanted, base["default-sort-order-id"])
+                _same(requirement, "default sort order changed", wanted, base["default-sort-order-id"])
 
 
 def _check_ref(requirement: AssertRefSnapshotId, base: Plain) -> None:
@@ -49,13 +49,13 @@ def _check_ref(requirement: AssertRefSnapshotId, base: Plain) -> None:
         raise _failed(requirement, f"branch or tag {requirement.ref!r} is missing, expected {requirement.snapshot_id}")
     if requirement.snapshot_id is None:
         raise _failed(requirement, f"branch or tag {requirement.ref!r} was created concurrently")
-    changed = f"has changed: expected {requirement.snapshot_id}, found {found}"
+    changed = f"has changed: expected id {requirement.snapshot_id} != {found}"
     raise _failed(requirement, f"branch or tag {requirement.ref!r} {changed}")
 
 
 def _same(requirement: TableRequirement, what: str, wanted: object, found: object) -> None:
     if wanted != found:
-        raise _failed(requirement, f"{what} does not match: expected {wanted}, found {found}")
+        raise _failed(requirement, f"{what}: expected {wanted} != {found}")
 
 
 def _failed(requirement: TableRequirement, why: str) -> RequirementFailed:

@@ -57,8 +57,6 @@ class TableSnapshots:
         old = self.refs.get(name) if is_replaced else self.refs.pop(name, None)
         if old is not None:
             self._refs_at[old["snapshot-id"]].discard(name)
-        if name == MAIN and not is_replaced:
-            self._log_start = len(self._log)
 
     def log(self, snapshot_id: int, at_ms: int) -> None:
         self._last_in_log[snapshot_id] = len(self._log)

@@ -1,4 +1,4 @@
-"""A catalog and one of its branches enter; states to read from and commits to it leave.
+"""One branch of a catalog: reads its states and commits to it.
 
 Every change is made by the same loop: read the state, judge the request by it, write what must be written, commit on condition
 that nothing of it has changed since. If something has, the files of the lost race are removed and the request is judged again.
@@ -16,6 +16,7 @@ from headwater.persistence.log.log_entry import LogRecord, change_of
 from headwater.persistence.reading.request_lookup import find_request
 from headwater.persistence.store import RealmKernel
 from headwater.producer.catalogs.catalog_records import Catalog
+from headwater.producer.catalogs.catalog_settings import ENGINE_GC, Guard, guard_of
 from headwater.producer.commits.catalog_commit import CatalogCommit
 from headwater.producer.commits.commit_meta import CommitMeta
 from headwater.producer.commits.operations import CatalogOperation
@@ -101,13 +102,24 @@ class LakeState:
     def require_view(self, key: KeyPath) -> ContentEntry:
         return as_view(key, self.get(key))
 
-    def require_free(self, key: KeyPath) -> None:
-        """The namespace is there, and the name is free."""
+    def require_free(self, key: KeyPath, wanted: str, *, renamed_from: KeyPath | None = None) -> None:
+        """The namespace is there, and the name is free for what is wanted: a table, a view or a namespace.
+
+        The messages are those of Iceberg's reference server: its clients and tests read them.
+        """
         if len(key) > 1:
             self.require_namespace(key[:-1])
         found = self.get(key)
-        if found is not None:
-            raise ContentExists(f"{_KINDS.get(found.type, 'Content')} already exists: {shown(key)}", field="name")
+        if found is None:
+            return
+        kind = _KINDS.get(found.type, "Content")
+        if renamed_from is not None:
+            message = f"Cannot rename {shown(renamed_from)} to {shown(key)}. {kind} already exists"
+        elif found.type == wanted:
+            message = f"{kind} already exists: {shown(key)}"
+        else:
+            message = f"{kind} with same name already exists: {shown(key)}"
+        raise ContentExists(message, field="name")
 
     def is_empty(self, namespace: KeyPath) -> bool:
         return not self._snapshots.page(self._at, prefix=namespace, limit=1).entries
@@ -136,6 +148,15 @@ class LakeBranch:
     def pointer(self) -> str:
         """Of the branch; a tag or a commit of the past takes no commits and has no log of its own to follow."""
         return branch_pointer(self.catalog.id, self.reference)
+
+    @property
+    def engine_gc_refused(self) -> bool:
+        return guard_of(self.catalog.properties, ENGINE_GC) is Guard.REFUSE
+
+    @property
+    def table_config(self) -> dict[str, str]:
+        """What a client is told with each table, beside the storage options."""
+        return {"s3.delete-enabled": "false"} if self.engine_gc_refused and self.metadata.warehouse.is_s3 else {}
 
     def state(self) -> LakeState:
         """Read strongly: whoever has committed finds the commit in it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 
 from headwater.producer.catalogs.catalog_records import Catalog
@@ -20,6 +21,7 @@ from headwater.service.storage.storage_options import StorageOptions
 SLASH = ":"
 """Stands for `/` in the name of a branch: a prefix is one segment of a path, and clients do not encode it."""
 
+_NAME = re.compile(r"[^@~^*]*")
 BRANCHES_KEPT_MAX = 10_000
 
 
@@ -55,7 +57,7 @@ class Lakes:
         kept = self._branches.get((feed.kernel.realm, catalog.name, reference))
         if kept is not None and kept.catalog is catalog and kept.kernel is feed.kernel:
             return kept
-        made = LakeBranch(feed.kernel, catalog, reference.replace(SLASH, "/"), self.metadata_of(catalog), self._locks)
+        made = LakeBranch(feed.kernel, catalog, spelled_out(reference), self.metadata_of(catalog), self._locks)
         with self._lock:
             if len(self._branches) >= BRANCHES_KEPT_MAX:
                 self._branches.clear()
@@ -68,6 +70,13 @@ class Lakes:
             if root not in self._metadata:
                 self._metadata[root] = MetadataFiles(Warehouse(root), files_of(root, self.storage.server), self._kept)
             return self._metadata[root]
+
+
+def spelled_out(reference: str) -> str:
+    """With the slashes of the name; a time behind it, as in `main*2026-01-31T12:00:00Z`, keeps its colons."""
+    name = _NAME.match(reference)
+    end = 0 if name is None else name.end()
+    return reference[:end].replace(SLASH, "/") + reference[end:]
 
 
 def prefix_of(warehouse: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import time
 import uuid
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -22,7 +23,7 @@ from headwater.schemas.errors import MalformedMetadata
 from headwater.service.iceberg.metadata.new_table import whole
 from headwater.service.iceberg.metadata.shapes import Plain
 from headwater.service.iceberg.operations.metadata_cache import MetadataCache
-from headwater.service.storage.files import Files, check_size, unpacked
+from headwater.service.storage.files import Files, check_size, no_file, unpacked
 
 if TYPE_CHECKING:
     from headwater.service.storage.locations import Warehouse
@@ -30,8 +31,27 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CODEC = "write.metadata.compression-codec"
+GC_ENABLED = "gc.enabled"
+SEEN_SECONDS = 60.0
+"""How long a remote file counts as there without a look."""
 
 _VERSION = re.compile(r"(\d{1,9})-[^/]*metadata\.json(?:\.gz)?")
+
+
+class MetadataView(msgspec.Struct, frozen=True):
+    """How a client sees metadata; the file stays as it is."""
+
+    refs_only: bool = False
+    """Of all snapshots those that a branch or tag points to."""
+    gc_refused: bool = False
+    """With `gc.enabled=false`, so that engines delete no files that another branch may need."""
+
+    @property
+    def etag_suffix(self) -> str:
+        return ("refs" if self.refs_only else "all") + ("-gc-refused" if self.gc_refused else "")
+
+
+WHOLE = MetadataView()
 
 
 class MetadataFile:
@@ -41,7 +61,9 @@ class MetadataFile:
         self.location = location
         self.json = json
         self._made_of = table
-        self._refs_json: bytes | None = None
+        self._views: dict[MetadataView, bytes] = {}
+        self.seen_at = time.monotonic()
+        """When its file was last known to be there."""
         self.etag = blake2s(location.encode(), digest_size=12).hexdigest()
 
     @cached_property
@@ -53,25 +75,33 @@ class MetadataFile:
         """Checked, with what old formats may leave out; not to be changed."""
         return self._made_of if self._made_of is not None else whole(self.plain, self.location)
 
-    @property
-    def known_refs_json(self) -> bytes | None:
-        """What `refs_json` gave, so that an event loop need not make it."""
-        return self._refs_json
+    def etag_of(self, view: MetadataView) -> str:
+        return f'"{self.etag}-{view.etag_suffix}"'
 
-    def refs_json(self) -> bytes:
-        """Of all snapshots those that a branch or tag points to."""
-        if self._refs_json is None:
-            self._refs_json = self._with_refs_alone()
-        return self._refs_json
+    def known_view(self, view: MetadataView) -> bytes | None:
+        """What `view_json` gave, so that an event loop need not make it."""
+        return self.json if view == WHOLE else self._views.get(view)
 
-    def _with_refs_alone(self) -> bytes:
+    def view_json(self, view: MetadataView) -> bytes:
+        known = self.known_view(view)
+        if known is None:
+            known = self._views[view] = self._made_view(view)
+        return known
+
+    def _made_view(self, view: MetadataView) -> bytes:
+        """⚠ All other parts are copied byte by byte: a client sees what the file says."""
+        parts = msgspec.json.decode(self.json, type=dict[str, msgspec.Raw])
+        if view.refs_only:
+            parts["snapshots"] = msgspec.Raw(msgspec.json.encode(self._snapshots_with_refs()))
+        if view.gc_refused:
+            properties = {**(self.plain.get("properties") or {}), GC_ENABLED: "false"}
+            parts["properties"] = msgspec.Raw(msgspec.json.encode(properties))
+        return msgspec.json.encode(parts)
+
+    def _snapshots_with_refs(self) -> list[Plain]:
         wanted = {ref.get("snapshot-id") for ref in self.plain.get("refs", {}).values()}
         wanted.add(self.plain.get("current-snapshot-id"))
-        all_snapshots = self.plain.get("snapshots") or []
-        snapshots = [one for one in all_snapshots if one.get("snapshot-id") in wanted]
-        if len(snapshots) == len(all_snapshots):
-            return self.json
-        return msgspec.json.encode({**self.plain, "snapshots": snapshots})
+        return [one for one in self.plain.get("snapshots") or () if one.get("snapshot-id") in wanted]
 
 
 class MetadataFiles:
@@ -86,8 +116,29 @@ class MetadataFiles:
         """From memory alone, so an event loop may call it."""
         return self._kept.get((self.warehouse.root, location))
 
+    def kept_and_there(self, location: str) -> MetadataFile | None:
+        """From memory, if the file is known to be there still: a table whose metadata is gone must say so.
+
+        A local file is looked for each time, which an event loop can afford; a remote one now and then, in `load_if_there`.
+        """
+        kept = self.kept(location)
+        if kept is None or (self._files.is_local and not self._files.exists(location)):
+            return None
+        return kept if self._files.is_local or kept.seen_at > time.monotonic() - SEEN_SECONDS else None
+
+    def load_if_there(self, location: str) -> MetadataFile:
+        """⚠ Not from memory alone: for answers to readers, who need the file itself next."""
+        kept = self.kept(location)
+        if kept is None:
+            return self.load(location)
+        if not self._files.exists(location):
+            self._kept.forget((self.warehouse.root, location))
+            raise no_file(location)
+        kept.seen_at = time.monotonic()
+        return kept
+
     def load(self, location: str) -> MetadataFile:
-        """⚠ Checked here too: a commit through another door may have set any location."""
+        """⚠ Checked here too: a commit through another API may have set any location."""
         kept = self.kept(location)
         if kept is not None:
             return kept

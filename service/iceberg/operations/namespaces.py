@@ -57,7 +57,7 @@ def namespace_properties(branch: LakeBranch, key: KeyPath) -> dict[str, str]:
 
 def create_namespace(branch: LakeBranch, caller: CommitAuthor, key: KeyPath, properties: dict[str, str]) -> dict[str, str]:
     def judge(state: LakeState) -> BranchStep:
-        state.require_free(key)
+        state.require_free(key, NAMESPACE)
         put = Put(key, Namespace(properties), must_not_exist=True)
         return BranchStep([put], f"Create namespace {shown(key)}", {"iceberg.operation": "create-namespace"})
 

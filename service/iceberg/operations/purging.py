@@ -1,4 +1,4 @@
-"""A drop that asks for a purge enters; a task for it leaves, and later how many files the dropped metadata names.
+"""Records a task for a drop that asks for a purge, and later how many files the dropped metadata names.
 
 ⚠ No file is deleted here: other branches, tags and readers of the past may need them.
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from uuid import UUID
 
 import msgspec
@@ -26,7 +26,7 @@ from headwater.service.iceberg.metadata.table_requests import (
     read_requirements,
     read_updates,
 )
-from headwater.service.iceberg.operations.lake_branch import BranchStep, CommitAuthor, LakeBranch, LakeState, shown
+from headwater.service.iceberg.operations.lake_branch import TABLE, BranchStep, CommitAuthor, LakeBranch, LakeState, shown
 from headwater.service.iceberg.operations.metadata_files import MetadataFile
 from headwater.service.iceberg.operations.tables import metadata_file_response, now_ms, table_content
 from headwater.service.iceberg.operations.update_headers import headers_of
@@ -61,6 +61,18 @@ def update_table(branch: LakeBranch, caller: CommitAuthor, change: TableChange) 
         return _judge(branch, state, [change])
 
     return metadata_file_response(branch, branch.change(caller, [change.key], judge))
+
+
+def change_table(
+    branch: LakeBranch, caller: CommitAuthor, key: KeyPath, choose_updates: Callable[[Plain], Sequence[msgspec.Raw]]
+) -> None:
+    """⚠ The updates are chosen again for every attempt, by the very metadata that the commit replaces."""
+
+    def judge(state: LakeState) -> BranchStep:
+        location = str(state.require_table(key).value["metadata_location"])
+        return _judge(branch, state, [table_change(branch, key, (), choose_updates(branch.metadata.load(location).table))])
+
+    branch.change(caller, [key], judge)
 
 
 def update_tables(branch: LakeBranch, caller: CommitAuthor, changes: Sequence[TableChange]) -> None:
@@ -116,9 +128,10 @@ def _put(change: TableChange, file: MetadataFile, before: IcebergTable | None) -
 def _made(branch: LakeBranch, state: LakeState, change: TableChange) -> tuple[MetadataFile | None, Plain, IcebergTable | None]:
     """The file that the table has, its new metadata, and the content that it replaces."""
     if change.creates:
-        if state.get(change.key) is not None:
+        found = state.get(change.key)
+        if found is not None and found.type == TABLE:
             raise RequirementFailed(f"Requirement failed: table already exists: {shown(change.key)}", field="assert-create")
-        state.require_free(change.key)
+        state.require_free(change.key, TABLE)
         return None, updated(None, None, _with_location(branch, change), now_ms()), None
     before = msgspec.convert(state.require_table(change.key).value, IcebergTable)
     base = branch.metadata.load(before.metadata_location)

@@ -51,7 +51,7 @@ def table_exists(branch: LakeBranch, key: KeyPath) -> None:
 
 def stage_table(branch: LakeBranch, key: KeyPath, creation: TableCreation) -> bytes:
     """The metadata that the table would begin with; nothing is written."""
-    branch.state().require_free(key)
+    branch.state().require_free(key, TABLE)
     return encoded(_new_metadata(branch, key, creation))
 
 
@@ -59,7 +59,7 @@ def create_table(branch: LakeBranch, caller: CommitAuthor, key: KeyPath, wanted:
     metadata = _new_metadata(branch, key, wanted)
 
     def judge(state: LakeState) -> BranchStep:
-        state.require_free(key)
+        state.require_free(key, TABLE)
         file = branch.metadata.write(encoded(metadata), metadata["location"], metadata["properties"], table=metadata)
         put = Put(key, table_content(file), must_not_exist=True, content_id=metadata["table-uuid"])
         headers = headers_of("create-table", [(key, creation(file.plain))])
@@ -78,7 +78,7 @@ def register_table(branch: LakeBranch, caller: CommitAuthor, key: KeyPath, locat
         found = state.get(key)
         headers = headers_of("register-table")
         if not overwrite or found is None or found.type != TABLE:
-            state.require_free(key)
+            state.require_free(key, TABLE)
             put = Put(key, table_content(file), must_not_exist=True, content_id=table_uuid)
         elif found.content_id != table_uuid:
             raise RequirementFailed(f"{shown(key)} is another table: drop it first.", field="overwrite")
@@ -110,7 +110,7 @@ def drop_table(branch: LakeBranch, caller: CommitAuthor, key: KeyPath, *, purge:
 def rename_table(branch: LakeBranch, caller: CommitAuthor, source: KeyPath, target: KeyPath) -> None:
     def judge(state: LakeState) -> BranchStep:
         found = state.require_table(source)
-        state.require_free(target)
+        state.require_free(target, TABLE, renamed_from=source)
         rename = Rename(source, target, expected_content_id=found.content_id)
         return BranchStep([rename], f"Rename table {shown(source)} to {shown(target)}", headers_of("rename-table"))
 

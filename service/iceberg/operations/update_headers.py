@@ -30,7 +30,7 @@ def headers_of(operation: str, updates: Sequence[tuple[KeyPath, Sequence[Any]]] 
 
 
 def updates_from_headers(headers: Mapping[str, str]) -> dict[KeyPath, Updates]:
-    """Anybody may write such headers through another door: what cannot be read counts as not told."""
+    """Anybody may write such headers through another API: what cannot be read counts as absent."""
     try:
         pairs = msgspec.json.decode(headers.get(UPDATES, "[]"), type=list[tuple[tuple[str, ...], Updates]])
     except msgspec.DecodeError:

@@ -10,7 +10,7 @@ from typing import Any
 from pyiceberg.schema import Schema
 from pyiceberg.view.metadata import ViewMetadata
 
-from headwater.schemas.errors import InvalidInput, MalformedMetadata, RequirementFailed
+from headwater.schemas.errors import InvalidInput, MalformedMetadata, MalformedViewVersion, RequirementFailed
 from headwater.service.iceberg.metadata.table_requests import UPDATES_MAX
 from headwater.service.iceberg.operations.metadata_files import well_formed
 
@@ -26,6 +26,8 @@ VIEW_UPDATES = (
 )
 VIEW_REQUIREMENTS = ("assert-view-uuid",)
 FORMAT_VERSION = 1
+FIRST_SCHEMA_ID = 0
+"""Ids of schemas are the catalog's, from 0 on, as the reference server numbers them; those of a request only refer."""
 LAST_ADDED = -1
 KEPT_VERSIONS = "version.history.num-entries"
 KEPT_VERSIONS_DEFAULT = 10
@@ -49,8 +51,7 @@ def _kept_versions(properties: Mapping[str, str]) -> int:
 
 def new_view(view_uuid: str, location: str, schema: Plain, version: Plain, properties: Mapping[str, str]) -> Plain:
     _check_properties(properties)
-    schema_id = schema.get("schema-id", 0)
-    first = {**version, "version-id": 1, "schema-id": schema_id}
+    first = {**version, "version-id": 1, "schema-id": FIRST_SCHEMA_ID}
     first.setdefault("timestamp-ms", _now_ms())
     first.setdefault("summary", {})
     return checked(
@@ -58,7 +59,7 @@ def new_view(view_uuid: str, location: str, schema: Plain, version: Plain, prope
             "view-uuid": view_uuid,
             "format-version": FORMAT_VERSION,
             "location": location,
-            "schemas": [{**schema, "schema-id": schema_id}],
+            "schemas": [{**schema, "schema-id": FIRST_SCHEMA_ID}],
             "current-version-id": 1,
             "versions": [first],
             "version-log": [{"timestamp-ms": first["timestamp-ms"], "version-id": 1}],
@@ -102,7 +103,19 @@ def checked(metadata: Plain) -> Plain:
         raise MalformedMetadata("The current version is none of the view's.", field="view-version-id")
     if any(version["schema-id"] not in schemas for version in versions.values()):
         raise MalformedMetadata("A version's schema is none of the view's.", field="schema-id")
+    for version in versions.values():
+        _check_queries(version)
     return metadata
+
+
+def _check_queries(version: Plain) -> None:
+    """A version says what it selects, once in each dialect."""
+    dialects = [str(one.get("dialect")).lower() for one in version["representations"]]
+    if not dialects:
+        raise MalformedViewVersion("Invalid view version: it has no query")
+    twice = next((name for name in dialects if dialects.count(name) > 1), None)
+    if twice is not None:
+        raise MalformedViewVersion(f"Invalid view version: Cannot add multiple queries for dialect {twice}")
 
 
 class _Building:
@@ -168,7 +181,7 @@ class _Building:
                 self._ids[given["version-id"]] = self._last_version = there["version-id"]
                 return
         taken = {there["version-id"] for there in self._view["versions"]}
-        chosen = max(taken) + 1 if version["version-id"] in taken else version["version-id"]
+        chosen = max(version["version-id"], max(taken) + 1)
         self._ids[given["version-id"]] = self._last_version = chosen
         self._view["versions"].append({**version, "version-id": chosen})
 

@@ -10,7 +10,7 @@ import msgspec
 from headwater.producer.commits.operations import Delete, Put, Rename
 from headwater.producer.content.content_types import IcebergView
 from headwater.schemas.change import KeyPath
-from headwater.service.iceberg.operations.lake_branch import BranchStep, CommitAuthor, LakeBranch, LakeState, shown
+from headwater.service.iceberg.operations.lake_branch import VIEW, BranchStep, CommitAuthor, LakeBranch, LakeState, shown
 from headwater.service.iceberg.operations.metadata_files import MetadataFile
 from headwater.service.iceberg.operations.tables import metadata_file_response
 from headwater.service.iceberg.operations.update_headers import Updates, headers_of, view_creation
@@ -42,7 +42,7 @@ def create_view(branch: LakeBranch, caller: CommitAuthor, key: KeyPath, wanted: 
     metadata = new_view(str(uuid.uuid4()), location, wanted.schema, wanted.view_version, wanted.properties)
 
     def judge(state: LakeState) -> BranchStep:
-        state.require_free(key)
+        state.require_free(key, VIEW)
         file = branch.metadata.write(msgspec.json.encode(metadata), location, metadata["properties"])
         put = Put(key, view_content(file), must_not_exist=True, content_id=metadata["view-uuid"])
         headers = headers_of("create-view", [(key, view_creation(metadata))])
@@ -57,7 +57,7 @@ def register_view(branch: LakeBranch, caller: CommitAuthor, key: KeyPath, locati
     branch.metadata.warehouse.check(metadata["location"])
 
     def judge(state: LakeState) -> BranchStep:
-        state.require_free(key)
+        state.require_free(key, VIEW)
         put = Put(key, view_content(file), must_not_exist=True, content_id=str(uuid.UUID(metadata["view-uuid"])))
         headers = headers_of("create-view", [(key, view_creation(metadata))])
         return BranchStep([put], f"Register view {shown(key)}", headers, [], file)
@@ -99,7 +99,7 @@ def drop_view(branch: LakeBranch, caller: CommitAuthor, key: KeyPath) -> None:
 def rename_view(branch: LakeBranch, caller: CommitAuthor, source: KeyPath, target: KeyPath) -> None:
     def judge(state: LakeState) -> BranchStep:
         found = state.require_view(source)
-        state.require_free(target)
+        state.require_free(target, VIEW, renamed_from=source)
         rename = Rename(source, target, expected_content_id=found.content_id)
         return BranchStep([rename], f"Rename view {shown(source)} to {shown(target)}", headers_of("rename-view"))
 

@@ -11,12 +11,16 @@ from headwater.persistence.log.head import load_head
 from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.store import RealmKernel
 from headwater.producer.catalogs.catalog_records import Catalog
+from headwater.producer.catalogs.catalog_settings import WRITE_WITHOUT_HASH, Guard, guard_of
 from headwater.producer.history.lineage import stored_entry
 from headwater.producer.pointer_names import ReferenceType, parse_reference_pointer
+from headwater.producer.references.reference_resolution import Resolved
 from headwater.producer.references.references import References
 from headwater.schemas.entry_ids import EMPTY
-from headwater.schemas.errors import ReferenceNotFound, ReferenceProtected
-from headwater.service.nessie.reference_paths import ReferencePath
+from headwater.schemas.errors import InvalidInput, ReferenceNotFound
+from headwater.service.nessie.reference_paths import ReferencePath, commit_not_found
+
+EXPECTED = "Expected hash"
 
 
 class Effective(msgspec.Struct, frozen=True):
@@ -49,33 +53,74 @@ class CatalogView:
     def name_of(self, path: ReferencePath) -> str | None:
         return self.catalog.default_branch if path.name == "-" else path.name
 
-    def find(self, path: ReferencePath) -> Effective:
+    @property
+    def hash_required(self) -> bool:
+        return guard_of(self.catalog.properties, WRITE_WITHOUT_HASH) is Guard.REFUSE
+
+    def find(self, path: ReferencePath, subject: str = EXPECTED) -> Effective:
         """For reading: a commit that is named is looked up by itself, whatever the reference is at now."""
-        resolved = self.references.resolve(path.spec)
+        path.require_start(subject)
         if path.name is None:
+            resolved = self.commit_of(path)
             return Effective(None, None, resolved.pointer, resolved.logged)
         if path.hash:
             found = self.references.get(path.name)
-            return Effective(found.name, found.type, found.pointer, resolved.logged)
+            return Effective(found.name, found.type, found.pointer, self.commit_of(path).logged)
+        resolved = self.references.resolve(path.spec)
         return self._named(resolved.pointer, resolved.logged)
 
-    def find_own(self, path: ReferencePath) -> Effective:
-        """For what is merged, branched from or assigned to: a commit that is named with a reference must be one of its own."""
-        return self.find(path) if path.name is None or not path.hash else self.find_in_history(path)
+    def find_own(self, path: ReferencePath, subject: str) -> Effective:
+        """For what is merged, branched from or assigned to: a commit of the reference, if one is named with it."""
+        if self.hash_required:
+            path.require_hash(subject)
+        return self.find(path, subject) if path.name is None or not path.hash else self._in_history(path)
 
-    def find_in_history(self, path: ReferencePath) -> Effective:
-        """For writing: the commit that the writer has seen must be one of the reference's own."""
-        expected = path.expected()
-        if path.name is None:
-            raise ReferenceNotFound("a commit without a branch takes no changes.", field="ref", remedy="Name a branch.")
-        found = self.references.resolve(path.name if expected is None else f"{path.name}@{expected}")
+    def branch_at(self, path: ReferencePath, into: str) -> Effective:
+        """For writing: a branch, and a commit of its own that the writer has seen."""
+        found = self.require_branch(path, into)
+        return found.at(self._in_history(path).logged) if self.names_commit(path) else found
+
+    def names_commit(self, path: ReferencePath) -> bool:
+        """Whether a writer says what it has seen. Where it need not, the newest commit is meant; steps alone never say it."""
+        if self.hash_required or path.steps:
+            path.require_hash(EXPECTED)
+        return bool(path.hash)
+
+    def require_branch(self, path: ReferencePath, into: str) -> Effective:
+        name = self.name_of(path)
+        found = None if name is None else self.references.resolve(name)
+        named = None if found is None else self._named(found.pointer, found.logged)
+        if named is None or named.type is not ReferenceType.BRANCH:
+            raise InvalidInput(f"Reference to {into} into must be a branch.", field="ref", remedy="Name a branch.")
+        return named
+
+    def _in_history(self, path: ReferencePath) -> Effective:
+        """The steps are taken first: it is the commit where they end that must be one of the reference's own."""
+        commit = self.commit_of(path)
+        try:
+            found = self.references.resolve(f"{self.name_of(path)}@{commit.commit_id}")
+        except ReferenceNotFound:
+            self.references.get(path.name or "-")
+            raise self.not_in_reference(commit.commit_id, path) from None
         return self._named(found.pointer, found.logged)
 
-    def branch_at(self, path: ReferencePath) -> Effective:
-        found = self.find_in_history(path)
-        if found.type is not ReferenceType.BRANCH:
-            raise ReferenceProtected(f"{found.name!r} is no branch.", field="ref", remedy="Name a branch.")
-        return found
+    def not_in_reference(self, commit_id: str, path: ReferencePath) -> ReferenceNotFound:
+        self.commit_of(path)  # a commit that nobody has is told as that
+        return ReferenceNotFound(
+            f"Could not find commit '{commit_id}' in reference '{self.name_of(path)}'.",
+            field="hash",
+            remedy="Read the reference again, or name the commit alone.",
+        )
+
+    def commit_of(self, path: ReferencePath) -> Resolved:
+        """The commit that a hash and its steps lead to, whatever reference it is in."""
+        if not path.is_whole:
+            raise commit_not_found(path.hash)
+        try:
+            self.references.resolve(path.hash)
+        except ReferenceNotFound:
+            raise commit_not_found(path.hash) from None
+        return self.references.resolve(f"{path.hash}{path.steps}")
 
     def pinned(self, entry_id: bytes) -> LogRecord:
         """The entry that a page token names."""

@@ -1,4 +1,4 @@
-"""Puts, deletes and reads of a client enter; one catalog commit leaves, by the rules that Nessie's clients know.
+"""Turns a Nessie client's puts, deletes and reads into one catalog commit, by the rules that its clients know.
 
 A put without a content id makes a content, one with an id replaces that content. Conflicts are looked for since the expected
 commit. A delete and a put of the same content id under another key are a rename.
@@ -23,9 +23,10 @@ from headwater.producer.content.content_types import AnyContent, to_value
 from headwater.producer.json_safety import same_value
 from headwater.schemas.change import KeyPath, Op
 from headwater.schemas.entry_ids import EMPTY, content_id_text, parse_id
-from headwater.schemas.errors import CommitConflict, HeadwaterError, InvalidInput, ReferenceNotFound
+from headwater.schemas.errors import CommitConflict, HeadwaterError, InvalidInput
 from headwater.service.nessie.operations.catalog_view import CatalogView
 from headwater.service.nessie.operations.entries import read_contents
+from headwater.service.nessie.reference_paths import ReferencePath
 
 RULED_BY_IDS = (ConflictKind.KEY_EXISTS, ConflictKind.KEY_DOES_NOT_EXIST, ConflictKind.CONTENT_ID_DIFFERS)
 
@@ -107,13 +108,13 @@ def added_contents(answer: CommitOutcome) -> list[tuple[KeyPath, str]]:
     ]
 
 
-def told_by_their_rules(view: CatalogView, refused: CommitConflict, wanted: Sequence[Wanted], expected: str) -> HeadwaterError:
+def told_by_their_rules(
+    view: CatalogView, refused: CommitConflict, wanted: Sequence[Wanted], path: ReferencePath, expected: str
+) -> HeadwaterError:
     """What was wrong already at the commit that the client has seen is the client's mistake, no conflict."""
     kinds = list(_conflicts(refused))
     if any(kind == ConflictKind.UNEXPECTED_HASH for kind, _ in kinds):
-        return ReferenceNotFound(
-            f"{expected} is not in the history of the branch.", field="ref", remedy="Read the branch again."
-        )
+        return view.not_in_reference(expected, path)
     puts = {one.key: one for one in wanted if isinstance(one, PutContent)}
     asked = [key for kind, key in kinds if kind in RULED_BY_IDS and key in puts]
     seen = _contents_at(view, expected, asked) if asked else {}

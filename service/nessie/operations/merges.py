@@ -1,18 +1,20 @@
-"""A source and a branch enter; a merge or transplant leaves, done or tried, with what became of every key."""
+"""Merges and transplants, done or tried, with what became of every key."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import msgspec
 
 from headwater.persistence.commit.draft import Draft, Plan
+from headwater.persistence.handover.declared_requests import DECLARED_REQUESTS, DeclaredRequest, Report
 from headwater.persistence.log.committed_requests import RequestKey
 from headwater.persistence.log.log_entry import LogRecord, parent
 from headwater.producer.commits.commit_meta import CommitMeta
 from headwater.producer.merging.apply_changes import AppliedChanges, KeyOutcome, MergeRules
-from headwater.producer.merging.merge import MergePreview, MergeRequest, commit_merge
-from headwater.producer.merging.transplant import TransplantRequest
+from headwater.producer.merging.merge import DeclaredMerge, MergePreview, MergeRequest, commit_merge
+from headwater.producer.merging.transplant import DeclaredTransplant, TransplantRequest
 from headwater.schemas.entry_ids import EMPTY
 from headwater.schemas.errors import CommitConflict
 from headwater.service.nessie.operations.catalog_view import CatalogView, Effective
@@ -29,51 +31,56 @@ class MergeResult(msgspec.Struct, frozen=True, kw_only=True):
     refusal: CommitConflict | None = None
 
 
-class WatchedMerge(MergeRequest):
-    """Remembers what it saw when it was applied last: that is what was committed, or refused."""
+class Seen(msgspec.Struct, frozen=True):
+    """What a request saw when it was applied last: that is what was committed, or refused."""
 
     head: bytes = EMPTY
-    seen: MergePreview | None = None
+    ancestor: bytes | None = None
+    outcomes: list[KeyOutcome] = []
+
+
+class WatchedMerge(MergeRequest):
+    seen = Seen(ancestor=EMPTY)
 
     def preview(self, draft: Draft) -> MergePreview:
-        self.head = draft.head.commit
-        self.seen = super().preview(draft)
-        return self.seen
-
-    @property
-    def outcomes(self) -> list[KeyOutcome]:
-        return [] if self.seen is None else self.seen.brought.outcomes
-
-    @property
-    def ancestor(self) -> bytes | None:
-        if self.seen is None or self.seen.base is None:
-            return EMPTY
-        return self.seen.base.commit
+        head = draft.head.commit
+        self.seen = Seen(head, EMPTY)
+        preview = super().preview(draft)
+        base = EMPTY if preview.base is None else preview.base.commit
+        self.seen = Seen(head, base, preview.brought.outcomes)
+        return preview
 
 
 class WatchedTransplant(TransplantRequest):
-    head: bytes = EMPTY
-    ancestor = None
-
-    @property
-    def outcomes(self) -> list[KeyOutcome]:
-        """The last word on each key."""
-        return list({outcome.key: outcome for outcome in self._seen}.values())
+    seen = Seen()
 
     def plan(self, draft: Draft) -> Iterator[Plan]:
-        self.head, self._seen = draft.head.commit, []
+        self.seen = Seen(draft.head.commit)
         yield from super().plan(draft)
 
     def preview(self, draft: Draft) -> list[AppliedChanges]:
-        self.head, self._seen = draft.head.commit, []
+        self.seen = Seen(draft.head.commit)
         return super().preview(draft)
 
     def _bring(self, draft: Draft, commit: LogRecord) -> AppliedChanges:
         brought = super()._bring(draft, commit)
-        self._seen += brought.outcomes
+        last_words = {outcome.key: outcome for outcome in (*self.seen.outcomes, *brought.outcomes)}
+        self.seen = Seen(self.seen.head, None, list(last_words.values()))
         return brought
 
-    _seen: list[KeyOutcome] = []
+
+def _take_seen(request: WatchedMerge | WatchedTransplant, seen: Seen) -> None:
+    request.seen = seen
+
+
+_REPORT: Report[Any, Seen] = Report(Seen, lambda request: request.seen, _take_seen)
+DECLARED_REQUESTS.register(
+    WatchedMerge, DeclaredRequest("watched-merge", DeclaredMerge, WatchedMerge.declare, WatchedMerge.of, _REPORT)
+)
+DECLARED_REQUESTS.register(
+    WatchedTransplant,
+    DeclaredRequest("watched-transplant", DeclaredTransplant, WatchedTransplant.declare, WatchedTransplant.of, _REPORT),
+)
 
 
 def merge_request(
@@ -97,13 +104,14 @@ def run(view: CatalogView, branch: Effective, request: WatchedMerge | WatchedTra
     except CommitConflict as conflict:
         refusal = conflict
     # By the entry itself: of a request that had landed before, nothing was seen now.
-    before = request.head if landed is None or request.outcomes else parent(landed.entry)
+    seen = request.seen
+    before = seen.head if landed is None or seen.outcomes else parent(landed.entry)
     return MergeResult(
         applied=landed is not None,
         successful=refusal is None,
         head_before=before,
         head_after=before if landed is None else landed.commit,
-        ancestor=request.ancestor,
-        outcomes=request.outcomes,
+        ancestor=seen.ancestor,
+        outcomes=seen.outcomes,
         refusal=refusal,
     )

@@ -11,7 +11,7 @@ from headwater.persistence.log.log_entry import LogRecord, head_before
 from headwater.persistence.reading.pointer_log import PointerLog
 from headwater.persistence.reading.state import State
 from headwater.producer.history.lineage import Lineage
-from headwater.schemas.change import Op
+from headwater.schemas.change import Kind, Op
 from headwater.schemas.entry_ids import EMPTY
 from headwater.schemas.errors import CursorExpired, ObjectNotFound
 from headwater.service.nessie.operations.catalog_view import CatalogView, Effective
@@ -44,10 +44,10 @@ def recent_heads(view: CatalogView, reference: Effective, scan_commits: int | No
     log = PointerLog(view.kernel, reference.pointer)
     head = log.head()
     entries = view.kernel.walk.backward(head.newest, min(HEADS_MAX, head.seq - head.row.floor + 1))
-    hashes = [head_before(entry.entry) for entry in entries]
+    hashes = [head_before(entry.entry) for entry in entries if entry.entry.kind is not Kind.CREATE]
     return RecentHeads(
         checked(view, head.newest.commit),
-        [checked(view, hash) for hash in hashes if hash != EMPTY],
+        [checked(view, hash) for hash in hashes],
         _checked_log(view, head.newest, scan_commits),
     )
 

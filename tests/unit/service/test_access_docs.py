@@ -6,7 +6,9 @@ from pathlib import Path
 
 from headwater.producer.access.rights import IMPLIED, REALM_ONLY, Right
 from headwater.service.auth.feed_view import REALM_POINTER_RIGHTS
-from headwater.service.iceberg.rights import RIGHTS, Need
+from headwater.service.gate.route import Needs
+from headwater.service.iceberg.call import PREFIX
+from headwater.service.iceberg.routes import ICEBERG
 
 PAGE = (Path(__file__).parents[3] / "docs" / "access.md").read_text()
 
@@ -24,9 +26,9 @@ def _right(right: Right) -> str:
     return f"| `{right}` | {implied} | {'`::system::`' if right is Right.SYSTEM_MANAGE else over} |"
 
 
-def _route(method: str, path: str, need: Need) -> str:
+def _route(method: str, path: str, need: Needs) -> str:
     right = "any" if need.right is None else f"`{need.right}`" + (f", then `{need.also}`" if need.also else "")
-    return f"| `{method} {path}` | {right} | {'anywhere in the ' + need.where if need.somewhere else need.where} |"
+    return f"| `{method} {path}` | {right} | {need.where} |"
 
 
 def test_the_docs_list_exactly_the_rights() -> None:
@@ -34,7 +36,11 @@ def test_the_docs_list_exactly_the_rights() -> None:
 
 
 def test_the_docs_list_the_right_of_every_iceberg_route() -> None:
-    assert _table("route") == [_route(method, path, need) for (method, path), need in RIGHTS.items()]
+    assert _table("route") == [
+        _route(route.method, route.path.removeprefix(PREFIX), route.needs)
+        for route in ICEBERG.routes
+        if route.handler is not None and route.needs is not None and not route.needs.is_public
+    ]
 
 
 def test_the_docs_say_what_each_pointer_of_a_realm_needs() -> None:

@@ -16,7 +16,7 @@ KEY = ("db", "t")
 
 
 class Branch:
-    """Answers each read with its number, when it is let go."""
+    """Answers each read with its number, when it is released."""
 
     def __init__(self) -> None:
         self.reads = 0

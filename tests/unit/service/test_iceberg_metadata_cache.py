@@ -47,7 +47,7 @@ def test_one_file_is_kept_though_it_is_too_large_and_forgotten_ones_weigh_nothin
 
 
 def test_what_one_warehouse_has_in_memory_is_not_given_to_another(tmp_path: Path) -> None:
-    """⚠ A commit through another door may name any location."""
+    """⚠ A commit through another API may name any location."""
     kept: MetadataCache[MetadataFile] = MetadataCache()
     mine, theirs = (MetadataFiles(Warehouse((tmp_path / name).as_uri()), LocalFiles(), kept) for name in ("mine", "theirs"))
     written = theirs.write(b"{}", (tmp_path / "theirs" / "t").as_uri(), {})

@@ -14,7 +14,7 @@ from headwater.producer.commits.conflicts import ConflictDetail, ConflictKind, c
 from headwater.producer.history.lineage import empty_state
 from headwater.schemas import errors
 from headwater.schemas.entry_ids import EMPTY
-from headwater.schemas.errors import HeadwaterError, InvalidInput, ReferenceNotFound
+from headwater.schemas.errors import HeadwaterError, InvalidInput
 from headwater.service.nessie.content_json import content_json
 from headwater.service.nessie.error_shape import error_response
 from headwater.service.nessie.key_paths import key_path, old_key_path, parse_key_path
@@ -22,7 +22,8 @@ from headwater.service.nessie.meta_json import EXTRAS, MetaBody, meta_json, read
 from headwater.service.nessie.operations.filters import COMMIT_NAMES, ENTRY_NAMES, CelFilter
 from headwater.service.nessie.operations.key_ranges import KeyRange
 from headwater.service.nessie.reference_paths import ReferencePath, parse_reference_path, reference_path
-from headwater.service.nessie.routes import ROUTES, find_route
+from headwater.service.nessie.routes import NESSIE
+from headwater.service.routes import route_table
 
 HASH = "ab" * 32
 elements = st.text(st.characters(min_codepoint=0x20, blacklist_categories=("Cs",)), min_size=1, max_size=8)
@@ -92,23 +93,26 @@ def test_references_are_read_as_clients_write_them(text: str, parsed: ReferenceP
     assert parse_reference_path(text) == parsed
 
 
-@pytest.mark.parametrize("text", ["", "@", "~1", "main@xyz", "main@abc", "main~x", "a..b", "main@@", "main~1@" + HASH])
+@pytest.mark.parametrize("text", ["", "main@xyz", "main@abc", "main~x", "a..b", "main@@", "main~1@" + HASH])
 def test_what_is_no_reference_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         parse_reference_path(text)
     assert refused.value.field == "ref"
 
 
-def test_a_short_hash_names_no_commit() -> None:
-    with pytest.raises(ReferenceNotFound):
-        parse_reference_path("main@abcdef12")
-
-
 def test_a_writer_says_what_it_has_seen_by_a_hash_and_not_by_steps_alone() -> None:
-    assert reference_path("main", f"{HASH}~1").expected() == f"{HASH}~1"
-    assert reference_path("main", None).expected() is None
-    with pytest.raises(InvalidInput):
-        reference_path("main", "~1").expected()
+    reference_path("main", f"{HASH}~1").require_hash("Expected hash")
+    with pytest.raises(InvalidInput, match="Expected hash must be provided"):
+        reference_path("main", None).require_hash("Expected hash")
+    with pytest.raises(InvalidInput, match="Expected hash must contain a starting commit ID"):
+        reference_path("main", "~1").require_hash("Expected hash")
+
+
+@pytest.mark.parametrize("text", ["@", "~1"])
+def test_a_reader_without_a_reference_says_where_to_begin(text: str) -> None:
+    parse_reference_path("main~1").require_start("Expected hash")
+    with pytest.raises(InvalidInput, match="Expected hash must"):
+        parse_reference_path(text).require_start("Expected hash")
 
 
 # ── routes ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -129,20 +133,20 @@ def test_a_writer_says_what_it_has_seen_by_a_hash_and_not_by_steps_alone() -> No
     ],
 )
 def test_paths_lead_to_their_route(path: str, template: str, names: dict[str, str]) -> None:
-    found = find_route(path.split("/"))
-    assert found is not None and found.names == names
-    assert {route.path for route in found.by_method.values()} == {template}
+    for prefix, more in (("/api/v2", {}), ("/api/catalogs/other/v2", {"catalog": "other"})):
+        found = route_table().find({"path": f"{prefix}/{path}"})
+        assert found.api is NESSIE and found.names == {**more, **names}
+        assert {route.path for route in found.by_method.values()} == {f"/api/v2{template}"}
 
 
 @pytest.mark.parametrize("path", ["", "tree", "trees/main/nothing", "trees/a/b", "trees/main/history/commit/x"])
 def test_other_paths_lead_nowhere(path: str) -> None:
-    assert find_route(path.split("/")) is None
+    found = route_table().find({"path": f"/api/v2/{path}"})
+    assert found.api is NESSIE and not found.by_method
 
 
-def test_every_route_runs_in_one_way() -> None:
-    for route in ROUTES:
-        assert (route.handler is None) != (route.on_loop is None), route
-    assert {route.method for route in ROUTES if not route.mutates} == {"GET", "POST"}
+def test_what_only_reads_keeps_no_keys() -> None:
+    assert {route.method for route in NESSIE.routes if not route.is_keyed} == {"GET", "POST"}
 
 
 # ── filters ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -314,7 +318,7 @@ def test_what_the_server_sets_is_not_taken_from_a_client(field: str) -> None:
         to_meta(MetaBody(message="m", **{field: "x"}), None, "service")  # type: ignore[arg-type]
 
 
-def test_a_header_of_another_door_that_looks_like_ours_is_a_property() -> None:
+def test_a_header_of_another_api_that_looks_like_ours_is_a_property() -> None:
     assert meta_json(logged(headers={EXTRAS: "no json"}))["allProperties"] == {EXTRAS: ["no json"]}
 
 

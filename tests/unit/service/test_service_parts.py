@@ -35,11 +35,24 @@ def test_encoded_entries_stay_within_their_bytes_and_the_oldest_go_first() -> No
     assert kept.get("log", 31) is None and kept.get("log", 30) is not None, "one that alone exceeds the bound is not kept"
 
 
-@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 40), st.integers(0, 900)), max_size=80))
-def test_the_bound_of_encoded_entries_holds_for_any_sequence(puts: list[tuple[str, int, int]]) -> None:
+def test_a_reader_of_old_history_does_not_push_out_the_newest_entries() -> None:
+    kept = EncodedEntries(20 * (100 + ENTRY_BYTES))
+    for seq in range(10_001, 10_009):
+        kept._put("log", entry(seq))
+    for seq in range(1, 5_000):
+        kept._put("log", entry(seq), is_old=True)
+    assert kept.run("log", 10_001, 10_008) is not None
+    assert kept.run("log", 4_990, 4_999) is not None, "of what it reads the last entries are kept"
+    for seq in range(10_009, 10_021):
+        kept._put("log", entry(seq))
+    assert kept.run("log", 10_001, 10_020) is not None and kept.get("log", 4_999) is None, "new entries take the place of old"
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 40), st.integers(0, 900), st.booleans()), max_size=80))
+def test_the_bound_of_encoded_entries_holds_for_any_sequence(puts: list[tuple[str, int, int, bool]]) -> None:
     kept = EncodedEntries(5_000)
-    for log, seq, size in puts:
-        kept._put(log, entry(seq, size))
+    for log, seq, size, is_old in puts:
+        kept._put(log, entry(seq, size), is_old)
         held = [one for entries in kept._logs.values() for one in entries.values()]
         assert kept.bytes_used == sum(len(one.json) + ENTRY_BYTES for one in held) <= kept.bytes_max
 

@@ -1,0 +1,39 @@
+"""A request under `/feed/v1/{realm}`."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from headwater.producer.commits.operations import CatalogOperation
+from headwater.producer.commits.operations_json import operations_from_json
+from headwater.schemas.http.feed_json import CommitBody
+from headwater.service.auth.commit_rights import rights_of
+from headwater.service.auth.feed_view import Viewer
+from headwater.service.auth.rights.rights import Right, Securable
+from headwater.service.gate.request import Request
+
+
+class FeedCall(Request):
+    @property
+    def refuses_unknown_parameters(self) -> bool:  # type: ignore[override]
+        """The hot routes parse their queries by themselves, and remember them."""
+        return self.route is None or not self.route.is_long
+
+    @property
+    def viewer(self) -> Viewer:
+        """⚠ A new one each time: its first look needs no second proof of the caller, later ones do."""
+        return Viewer(self.access, self.caller, self.feed)
+
+    @cached_property
+    def operations(self) -> list[CatalogOperation]:
+        """Of a commit, parsed once for its rights and for itself."""
+        return operations_from_json(self.read(CommitBody).operations)
+
+
+async def require_commit(call: FeedCall) -> None:
+    """One right over the whole catalog answers for all keys at once."""
+    caller, catalog = call.caller, call.read(CommitBody).catalog
+    if caller.development or await call.access.allows(caller, Right.CATALOG_WRITE, Securable(catalog)):
+        return
+    for right, key in sorted(set(rights_of(call.operations)) or {(Right.COMMIT_WRITE, ())}):
+        await call.access.require(caller, right, Securable(catalog, key))

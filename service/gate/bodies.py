@@ -1,0 +1,150 @@
+"""Reads a body within its budget: bytes, elements, time, and what its sender may keep in memory at once.
+
+⚠ What is refused is read on and dropped for a while: a caller that is still sending hears no answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import Awaitable, Callable, Hashable
+
+from headwater.schemas.errors import HeadwaterError, InvalidInput, RequestTooLarge, RequestTooSlow
+from headwater.service.gate.budgets import Budgets
+from headwater.service.gate.route import Budget
+from headwater.service.http.responses import Receive, Scope, header
+
+SMALL_BODY_BYTES = 64 * 1024
+"""Read before a right is known that only the body can tell; counted and decoded in no time."""
+DRAINED_FACTOR = 4
+"""So many times the limit is read and dropped …"""
+DRAINED_SECONDS_MAX = 10.0
+"""… for so long."""
+
+
+class BodyReader:
+    """Of one request. What it has taken from the budget is given back by `close`, when the request is answered."""
+
+    def __init__(self, budgets: Budgets, budget: Budget, owner: Hashable, bytes_max: int) -> None:
+        self._budgets = budgets
+        self._budget = budget
+        self._owner = owner
+        self._bytes_max = bytes_max
+        self._taken = 0
+
+    async def read(self, scope: Scope, receive: Receive, on_large: Callable[[], Awaitable[None]] | None) -> bytes:
+        """`on_large` refuses callers who may not send more than a small body."""
+        with self._budgets.upload(self._budget, self._owner):
+            body = await self._read(receive, on_large)
+        encoding = header(scope, b"content-encoding")
+        if body and encoding is not None and encoding.lower() != b"identity":
+            body = _unpacked(body, encoding, self._bytes_max)
+        if len(body) > SMALL_BODY_BYTES:
+            check_elements(body, self._budget.elements_max)
+        return body
+
+    def close(self) -> None:
+        self._budgets.give_bytes_back(self._owner, self._taken)
+        self._taken = 0
+
+    async def _read(self, receive: Receive, on_large: Callable[[], Awaitable[None]] | None) -> bytes:
+        pieces: list[bytes] = []
+        size, refusal = 0, None
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._budget.seconds_max) as timeout:
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise InvalidInput("the request ended before its body did.", field="body", remedy="Send it again.")
+                    piece: bytes = message.get("body", b"")
+                    size += len(piece)
+                    if refusal is None:
+                        try:
+                            if size > SMALL_BODY_BYTES and on_large is not None:
+                                await on_large()
+                                on_large = None
+                            self._keep(pieces, piece, size)
+                        except HeadwaterError as error:
+                            refusal = error
+                            pieces.clear()
+                            self.close()
+                            timeout.reschedule(min(timeout.when() or 0.0, loop.time() + DRAINED_SECONDS_MAX))
+                    elif size > DRAINED_FACTOR * self._bytes_max:
+                        break
+                    if not message.get("more_body", False):
+                        break
+        except TimeoutError:
+            refusal = refusal or too_slow(self._budget.seconds_max)
+        if refusal is not None:
+            raise refusal
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _keep(self, pieces: list[bytes], piece: bytes, size: int) -> None:
+        if size > self._bytes_max:
+            raise RequestTooLarge(
+                f"the body has more than {self._bytes_max} bytes.",
+                field="body",
+                remedy=f"Send at most {self._bytes_max} bytes.",
+                bytes_max=self._bytes_max,
+            )
+        if size > SMALL_BODY_BYTES:
+            self._budgets.take_bytes(self._owner, size - self._taken)
+            self._taken = size
+        pieces.append(piece)
+
+
+def check_elements(body: bytes, elements_max: int) -> None:
+    """⚠ Before it is decoded: a decoder keeps everyone waiting, on a thread too. Counts at least what is there, for a comma
+    within a text looks the same."""
+    count = body.count(b",") + body.count(b"[") + body.count(b"{")
+    if count > elements_max:
+        raise RequestTooLarge(
+            f"the body has up to {count} elements.",
+            field="body",
+            remedy=f"Send at most {elements_max}, in several requests.",
+            elements_max=elements_max,
+        )
+
+
+async def drain(scope: Scope, receive: Receive) -> None:
+    """Of a route that takes no body: what comes all the same is read and dropped, as far as it is small."""
+    if header(scope, b"content-length") in (None, b"0") and header(scope, b"transfer-encoding") is None:
+        return
+    size = 0
+    try:
+        async with asyncio.timeout(DRAINED_SECONDS_MAX):
+            while size <= DRAINED_FACTOR * SMALL_BODY_BYTES:
+                message = await receive()
+                size += len(message.get("body", b""))
+                if not message.get("more_body", False):
+                    return
+    except TimeoutError:
+        raise too_slow(DRAINED_SECONDS_MAX) from None
+
+
+def too_slow(seconds: float) -> RequestTooSlow:
+    return RequestTooSlow(
+        f"the body did not come within {seconds:g} s.", field="body", remedy="Send it again, in one go.", seconds_max=seconds
+    )
+
+
+def _unpacked(body: bytes, encoding: bytes, bytes_max: int) -> bytes:
+    """⚠ Decompressed bodies obey the same size limit."""
+    if encoding.lower() != b"gzip":
+        raise InvalidInput(
+            f"{encoding[:40].decode('latin-1')!r} is not read here.", field="Content-Encoding", remedy="Use gzip."
+        )
+    unpacking = zlib.decompressobj(wbits=31)
+    try:
+        plain = unpacking.decompress(body, bytes_max)
+    except zlib.error as error:
+        raise InvalidInput(f"the body is not gzip: {error}.", field="body", remedy="Send it as it is.") from None
+    if unpacking.unconsumed_tail or not unpacking.eof:
+        raise RequestTooLarge(
+            f"the body decompresses to more than {bytes_max} bytes, or is cut.",
+            field="body",
+            remedy=f"Send at most {bytes_max} bytes.",
+            bytes_max=bytes_max,
+        )
+    return plain

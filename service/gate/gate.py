@@ -1,0 +1,257 @@
+"""The endpoint of every request: match, authenticate, authorize, read the body, run once under its key, answer.
+
+What each step needs is declared on the route (route.py). Errors leave in the shape of their API.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import os
+import re
+import time
+from collections.abc import Hashable, Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from headwater.persistence.records.idempotency_rows import IdempotencyRows
+from headwater.persistence.rows import SYSTEM_REALM
+from headwater.schemas.errors import CommitConflict, HeadwaterError, InvalidInput, MethodNotAllowed, RouteNotFound, Unsupported
+from headwater.service.auth.caller import Caller
+from headwater.service.auth.tokens.token_endpoint import peer_of
+from headwater.service.gate.bodies import SMALL_BODY_BYTES, BodyReader, drain
+from headwater.service.gate.budgets import Budgets
+from headwater.service.gate.request import Request
+from headwater.service.gate.rights import authorize, authorize_anywhere, authorize_body
+from headwater.service.gate.route import READING, Api, Budget, ErrorShape, Needs, Route
+from headwater.service.gate.route_table import RouteMatch, RouteTable
+from headwater.service.http.correlation import correlation_id
+from headwater.service.http.origins import check_origin
+from headwater.service.http.preconditions import as_precondition
+from headwater.service.http.responses import Receive, Response, Scope, Send, header
+from headwater.service.idempotency.request_key import keyed_request
+from headwater.service.idempotency.run_once import IdempotentRun, once_async
+from headwater.service.observability.logs import ACCESS
+
+if TYPE_CHECKING:
+    from headwater.service.feed.service import Service
+
+SLOW_SECONDS = 1.0
+"""Requests that take longer leave a line in the log, but for those that wait by wish."""
+NOTHING = (b"", b"null")
+"""Bodies that are as good as none."""
+
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
+_log = logging.getLogger(__name__)
+
+
+class RequestType(Protocol):
+    """An API's own Request, made as the plain one is."""
+
+    def __call__(
+        self,
+        service: Service,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        id: bytes,
+        route: Route | None = None,
+        names: Mapping[str, str] | None = None,
+    ) -> Request: ...
+
+
+class Gate:
+    """Of one worker."""
+
+    def __init__(self, service: Service, table: RouteTable, requests: Mapping[str, RequestType]) -> None:
+        """`requests` has the Request type of each API that has one of its own."""
+        self._service = service
+        self._table = table
+        self._types = {api.name: requests.get(api.name, Request) for api in table.apis}
+        self.budgets = Budgets(service.config.request_bytes_max)
+        # Made here and not at import: workers are forked, and no two of them may make the same ids.
+        self._ids = (b"%b%08x" % (worker, number) for worker in [os.urandom(4).hex().encode()] for number in itertools.count(1))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = time.perf_counter()
+        id = _given_request_id(scope) or next(self._ids)
+        request: Request | None = None
+        api = self._table.api(scope)
+        errors = _errors(api)
+        try:
+            if self._service.config.dev:
+                check_origin(scope)
+            match = self._table.find(scope)
+            route = match.by_method.get(scope["method"]) or _other_route(match, scope)
+            request = self._types[api.name](self._service, scope, receive, send, id, route, match.names)
+            tracing = self._service.tracing
+            if tracing is None:
+                response = await self._serve(request, route, errors)
+            else:
+                with tracing.request(scope, scope["path"], request.id.decode()):
+                    response = await self._serve(request, route, errors)
+        except HeadwaterError as error:
+            request = request or Request(self._service, scope, receive, send, id)
+            response = self._refused(error, request, errors)
+        except RecursionError:  # what is read or written of a request is so before its commit
+            request = request or Request(self._service, scope, receive, send, id)
+            response = errors.error(InvalidInput("the request is nested too deeply.", field="body"), request)
+        except Exception:
+            request = request or Request(self._service, scope, receive, send, id)
+            _log.exception("a request failed", extra=_fields(request, api, time.perf_counter() - started))
+            response = errors.internal(request)
+        if response is not None and not request.status:  # else something was sent already: there is no second answer
+            await request.respond(response)
+        self._count(request, api, time.perf_counter() - started)
+
+    async def _serve(self, request: Request, route: Route, errors: ErrorShape) -> Response | None:
+        needs, budget = route.needs, route.budget
+        if needs is None or budget is None:
+            raise LookupError("the table has let a route pass without a right or a budget")
+        caller: Caller | None = None
+        if not needs.is_public:
+            realm = SYSTEM_REALM if needs.is_system else request.names.get("realm")
+            caller = request.caller = await self._service.access.caller(request.scope, realm)
+        if request.refuses_unknown_parameters:
+            _ = request.query
+        place = self.budgets.enter(budget, caller)
+        try:
+            if route.handler is None:
+                raise Unsupported(f"{route.method} {route.path} is not supported.", remedy="`/openapi.json` lists what is.")
+            if caller is not None:
+                if needs.path is not None or needs.somewhere is not None:
+                    await authorize(request, needs)
+                feed = self._service.feeds.known(caller.realm)
+                if feed is None:
+                    await self._open_realm(request, caller)
+                else:
+                    request.feed, request.kernel = feed, feed.kernel
+            if budget.bytes_max == 0:
+                if route.method not in READING:
+                    await drain(request.scope, request.receive)
+                if not route.is_keyed and needs.body is None and needs.check is None:
+                    return await _handled(request)  # the hot reads: nothing is left to ask
+                return await self._authorized(request, route, needs, errors)
+            owner = peer_of(request.scope) if caller is None else caller.identity
+            return await self._with_body(request, route, needs, budget, owner, errors)
+        finally:
+            self.budgets.leave(place)
+
+    async def _open_realm(self, request: Request, caller: Caller) -> None:
+        if caller.realm == SYSTEM_REALM and request.serves_system:
+            request.kernel = self._service.feeds.store.system
+        else:
+            request.feed = await self._service.realm(caller.realm)
+            request.kernel = request.feed.kernel
+
+    async def _with_body(
+        self, request: Request, route: Route, needs: Needs, budget: Budget, owner: Hashable, errors: ErrorShape
+    ) -> Response | None:
+        bytes_max = self._service.config.request_bytes_max if budget.bytes_max is None else budget.bytes_max
+        reader = BodyReader(self.budgets, budget, owner, bytes_max)
+        try:
+            request.body = await reader.read(
+                request.scope, request.receive, (lambda: authorize_anywhere(request, needs)) if needs.anywhere else None
+            )
+            if route.body is not None and not (route.body_is_optional and request.body.strip() in NOTHING):
+                if len(request.body) <= SMALL_BODY_BYTES:
+                    request.read(route.body)
+                else:
+                    await asyncio.to_thread(request.read, route.body)
+            return await self._authorized(request, route, needs, errors)
+        finally:
+            reader.close()
+
+    async def _authorized(self, request: Request, route: Route, needs: Needs, errors: ErrorShape) -> Response | None:
+        if needs.body is not None or needs.check is not None:
+            await authorize_body(request, needs)
+        if not route.is_keyed or header(request.scope, b"idempotency-key") is None:
+            return await _handled(request)
+        return await self._once(request, route, errors)
+
+    async def _once(self, request: Request, route: Route, errors: ErrorShape) -> Response:
+        caller, scope = request.caller, request.scope
+        if len(request.body) <= SMALL_BODY_BYTES:
+            asked = keyed_request(scope, request.body, caller.owner_id, request.key_route)
+        else:
+            asked = await asyncio.to_thread(keyed_request, scope, request.body, caller.owner_id, request.key_route)
+
+        async def run(under: IdempotentRun | None) -> Response:
+            request.run = under
+            response = await _handled(request)
+            if response is None:
+                raise LookupError("a keyed route sends by itself")
+            return response
+
+        return await once_async(
+            IdempotencyRows(request.kernel),
+            asked,
+            run,
+            refused=lambda error: errors.error(error, request),
+            options=self._service.config.idempotency,
+            development=caller.development,
+            kept=route.kept,
+        )
+
+    def _refused(self, error: HeadwaterError, request: Request, errors: ErrorShape) -> Response:
+        if isinstance(error, CommitConflict) and request.realm is not None:
+            self._service.commits.conflict(request.realm)
+        response = errors.error(error, request)
+        if response.status >= 500:
+            _log.warning("%s %s failed: %s", request.scope["method"], request.route_path, error)
+        return response
+
+    def _count(self, request: Request, api: Api, seconds: float) -> None:
+        route = request.route
+        path = f"{api.prefix}/unknown".lstrip("/") if route is None else route.path
+        self._service.metrics.requests.add(path, request.scope["method"], request.status, seconds)
+        is_slow = seconds > SLOW_SECONDS and (route is None or not route.is_long)
+        if self._service.config.log_requests or request.status >= 500 or is_slow:
+            ACCESS.info("request", extra=_fields(request, api, seconds))
+
+
+async def _handled(request: Request) -> Response | None:
+    try:
+        return await request.handle()
+    except HeadwaterError as error:
+        if request.route is None or 412 not in request.route.also:
+            raise
+        refused = as_precondition(request.scope, error)
+        if refused is error:
+            raise
+        raise refused from error
+
+
+def _other_route(match: RouteMatch, scope: Scope) -> Route:
+    """Of a method that is not in the table: HEAD where it is GET without a body, else none."""
+    if not match.by_method:
+        raise RouteNotFound(f"there is nothing at {scope['path'][:200]!r}.", remedy="`/openapi.json` lists what there is.")
+    if scope["method"] == "HEAD" and match.api.head_as_get and "GET" in match.by_method:
+        return match.by_method["GET"]
+    allowed = ", ".join(match.by_method)
+    raise MethodNotAllowed(f"{scope['method']} is not for this path.", remedy=f"Use {allowed}.", allowed=allowed)
+
+
+def _errors(api: Api) -> ErrorShape:
+    if api.errors is None:
+        raise LookupError("the table has let an API pass without an error shape")
+    return api.errors
+
+
+def _given_request_id(scope: Scope) -> bytes | None:
+    """The caller's, if it is one that may be repeated in headers and logs."""
+    given = header(scope, b"x-request-id")
+    return given if given is not None and _REQUEST_ID.fullmatch(given) else None
+
+
+def _fields(request: Request, api: Api, seconds: float) -> dict[str, object]:
+    return {
+        "request_id": request.id.decode(),
+        "method": request.scope["method"],
+        "route": request.route_path,
+        "path": request.scope["path"],
+        "status": request.status,
+        "seconds": round(seconds, 6),
+        "realm": request.realm,
+        "correlation_id": (correlation_id(request.scope) or b"").decode() or None,
+    }

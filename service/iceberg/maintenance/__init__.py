@@ -1,0 +1,4 @@
+"""Maintenance of Iceberg tables by commits.
+
+Read snapshot_expiry.
+"""

@@ -1,0 +1,38 @@
+"""The one table of all routes, and the gate that serves it. A new API is declared here."""
+
+from __future__ import annotations
+
+from functools import cache, partial
+
+from headwater.service.feed.call import FeedCall
+from headwater.service.feed.feed_routes import FEED_API
+from headwater.service.feed.service import Service
+from headwater.service.gate.gate import Gate, RequestType
+from headwater.service.gate.route_table import RouteTable
+from headwater.service.iceberg.call import IcebergCall
+from headwater.service.iceberg.operations.lakes import Lakes
+from headwater.service.iceberg.routes import ICEBERG
+from headwater.service.manage.call import ManageCall
+from headwater.service.manage.routes import MANAGE
+from headwater.service.nessie.call import NessieCall
+from headwater.service.nessie.routes import NESSIE
+from headwater.service.root.openapi import openapi_bytes
+from headwater.service.root.root_routes import ROOT
+
+
+@cache
+def route_table() -> RouteTable:
+    return RouteTable((FEED_API, MANAGE, ICEBERG, NESSIE, ROOT))
+
+
+def build_gate(service: Service) -> Gate:
+    table, config = route_table(), service.config
+    lakes = Lakes(config.storage, keys_kept_seconds=config.idempotency.kept_seconds)
+    service.openapi = partial(openapi_bytes, table)
+    requests: dict[str, RequestType] = {
+        FEED_API.name: FeedCall,
+        MANAGE.name: ManageCall,
+        ICEBERG.name: partial(IcebergCall, lakes),
+        NESSIE.name: NessieCall,
+    }
+    return Gate(service, table, requests)
