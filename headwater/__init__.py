@@ -1,8 +1,8 @@
 """Headwater: the change feed that begins at your catalog's HEAD. The names below are public; everything else is private.
 
-Read embedded, commit_options, snapshot (`headwater.open`); then client/ (`headwater.connect`); then settings, wiring/ and
-cli/; then dev/ and demo/. The layers schemas/, persistence/, producer/, consumers/, streaming/ and service/ are links to the
-folders of the same name at the top.
+Read engine, handles, embedded, commit_options, snapshot (`headwater.open`); then client/ (`headwater.connect`), manage and
+local_manage; then settings, wiring/ and cli/; then dev/ and demo/. The layers schemas/, persistence/, producer/, consumers/,
+streaming/ and service/ are links to the folders of the same name at the top.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from headwater.client.remote import connect
     from headwater.embedded import Headwater
     from headwater.embedded import open_embedded as open
+    from headwater.engine import Catalog, Reference
     from headwater.persistence.observability.metrics import Metrics
     from headwater.persistence.observability.spans import Spans
     from headwater.producer.commits.operations import Delete, Put, Rename, Unchanged
@@ -29,6 +30,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Base": "headwater.schemas.change",
     "Behavior": "headwater.producer.merging.three_way",
+    "Catalog": "headwater.engine",
     "Change": "headwater.schemas.change",
     "Delete": "headwater.producer.commits.operations",
     "DeltaTable": "headwater.producer.content.content_types",
@@ -46,6 +48,7 @@ _HOMES = {
     "Operation": "headwater.schemas.change",
     "OtherContent": "headwater.producer.content.content_types",
     "Put": "headwater.producer.commits.operations",
+    "Reference": "headwater.engine",
     "Rename": "headwater.producer.commits.operations",
     "Spans": "headwater.persistence.observability.spans",
     "Udf": "headwater.producer.content.content_types",
@@ -58,6 +61,7 @@ _HOMES = {
 __all__ = [
     "Base",
     "Behavior",
+    "Catalog",
     "Change",
     "Delete",
     "DeltaTable",
@@ -75,6 +79,7 @@ __all__ = [
     "Operation",
     "OtherContent",
     "Put",
+    "Reference",
     "Rename",
     "Spans",
     "Udf",
@@ -91,4 +96,6 @@ def __getattr__(name: str) -> object:
     from headwater.schemas.extras import needs_extra
 
     with needs_extra(f"headwater.{name}"):
-        return getattr(importlib.import_module(module), attribute or name)
+        found: object = getattr(importlib.import_module(module), attribute or name)
+    globals()[name] = found  # looked up once: programs write `headwater.Put` in their innermost loops
+    return found

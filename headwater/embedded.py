@@ -5,14 +5,13 @@ from __future__ import annotations
 import functools
 import getpass
 from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import Unpack
+from typing import Any, Unpack
 
-from headwater.commit_options import CommitOptions
+from headwater.commit_options import CommitOptions, MergeOptions, check_options
 from headwater.consumers.clients.local_feed import LocalFeed
+from headwater.handles import CatalogBase, ReferenceBase
 from headwater.persistence.clock import Clock
-from headwater.persistence.commit.draft import Draft
 from headwater.persistence.commit.observer import Observer
-from headwater.persistence.log.head import load_head
 from headwater.persistence.log.log_entry import change_of
 from headwater.persistence.reading.head_watch import HeadWatch
 from headwater.persistence.realms.realms import InitializedRealm, Realms
@@ -25,15 +24,16 @@ from headwater.producer.content.snapshots import Snapshots
 from headwater.producer.history.lineage import Lineage
 from headwater.producer.merging.apply_changes import MergeRules
 from headwater.producer.merging.changed_keys import ChangedKey, changed_keys
-from headwater.producer.merging.merge import MergePreview, MergeRequest, commit_merge
-from headwater.producer.merging.transplant import TransplantRequest
-from headwater.producer.pointer_names import ReferenceType
-from headwater.producer.references.references import Reference, ReferencePage
+from headwater.producer.merging.merge import MergeRequest, commit_merge
+from headwater.producer.merging.merge_preview import preview_merge
+from headwater.producer.merging.named_merges import merge_request, transplant_request
+from headwater.producer.references.references import Reference as ReferenceInfo
+from headwater.producer.references.references import References
 from headwater.schemas.change import Change
 from headwater.schemas.cursor import Position
-from headwater.schemas.entry_ids import parse_id
 from headwater.schemas.errors import RealmExists
 from headwater.schemas.filters import NO_FILTER, Filter
+from headwater.schemas.http.merge_json import MergePreview
 from headwater.snapshot import Snapshot
 
 FOLLOW_SECONDS = 1.0
@@ -106,165 +106,84 @@ class RealmHandle:
         return CatalogHandle(self, self._catalogs, name)
 
     def create_catalog(self, name: str, *, storage_root: str = "", author: str | None = None) -> CatalogHandle:
-        self._catalogs.create(name, storage_root=storage_root, meta=_meta(author))
+        self._catalogs.create(name, storage_root=storage_root, meta=commit_meta(author))
         return self.catalog(name)
 
     def ensure_catalog(self, name: str, *, storage_root: str = "", author: str | None = None) -> CatalogHandle:
-        self._catalogs.ensure(name, storage_root=storage_root, meta=_meta(author))
+        self._catalogs.ensure(name, storage_root=storage_root, meta=commit_meta(author))
         return self.catalog(name)
 
     def drop_catalog(self, name: str, *, author: str | None = None) -> None:
-        self._catalogs.drop(name, meta=_meta(author))
+        self._catalogs.drop(name, meta=commit_meta(author))
 
 
-class CatalogHandle:
+class CatalogHandle(CatalogBase["ReferenceHandle", Snapshot]):
     def __init__(self, realm: RealmHandle, catalogs: Catalogs, name: str) -> None:
         self.realm = realm
         self.info = catalogs.get(name)
-        self.references = catalogs.references(self.info)
+        self._references = catalogs.references(self.info)
 
     @property
-    def name(self) -> str:
-        return self.info.name
+    def references(self) -> References:
+        return self._references
 
-    def branch(self, name: str | None = None) -> ReferenceHandle:
-        return self._handle(name or self.info.default_branch, ReferenceType.BRANCH)
-
-    def tag(self, name: str) -> ReferenceHandle:
-        return self._handle(name, ReferenceType.TAG)
-
-    def list_references(self, *, token: str | None = None, limit: int = 100, deleted: bool = False) -> ReferencePage:
-        return self.references.list(token=token, limit=limit, deleted=deleted)
-
-    def create_branch(
-        self, name: str, at: str | None = None, *, author: str | None = None, message: str = ""
-    ) -> ReferenceHandle:
-        self.references.create(name, at or self.info.default_branch, type=ReferenceType.BRANCH, meta=_meta(author, message))
-        return self.branch(name)
-
-    def create_tag(self, name: str, at: str | None = None, *, author: str | None = None, message: str = "") -> ReferenceHandle:
-        self.references.create(name, at or self.info.default_branch, type=ReferenceType.TAG, meta=_meta(author, message))
-        return self.tag(name)
+    def meta(self, author: str | None = None, message: str = "") -> CommitMeta:
+        return commit_meta(author, message)
 
     def diff(self, before: str, after: str) -> Iterator[ChangedKey]:
-        """Keys at which two references or commits differ, in key order."""
         old, new = self.references.resolve(before, field="before"), self.references.resolve(after, field="after")
         return changed_keys(self.realm.kernel, old.logged, new.logged)
 
     def log(self, at: str) -> Iterator[Change]:
-        """Commits, newest first, across the branches that a reference came from."""
         kernel = self.realm.kernel
         resolved = self.references.resolve(at)
         return (change_of(commit, kernel.realm_name) for commit in Lineage(kernel).backward(resolved.logged))
-
-    @staticmethod
-    def author_or_me(author: str | None) -> str:
-        return author or _this_user()
 
     def snapshot(self, at: str) -> Snapshot:
         resolved = self.references.resolve(at, field="at")
         return Snapshot(Snapshots(self.realm.kernel, self.info.id), resolved.logged)
 
-    def merge(
-        self,
-        source: str,
-        into: str | None = None,
-        *,
-        author: str | None = None,
-        message: str = "",
-        rules: MergeRules | None = None,
-        expected_head: str | None = None,
-        request_id: str | None = None,
-    ) -> CommitResult:
-        """Bring all that the source changed since both parted to the target, as one commit."""
-        request = self._merge_request(source, author, message, rules, expected_head, request_id)
-        return self._commit(into, request)
+    def merge(self, source: str, into: str | None = None, **options: Unpack[MergeOptions]) -> CommitResult:
+        kernel, pointer = self.realm.kernel, self.branch(into).pointer
+        return commit_result(kernel, commit_merge(kernel, pointer, self._merge_request(source, options)))
 
     def preview_merge(self, source: str, into: str | None = None, *, rules: MergeRules | None = None) -> MergePreview:
-        """What a merge would do, key by key; nothing is written."""
-        return self._merge_request(source, None, "", rules, None, None).preview(self._draft(into))
+        return preview_merge(self.realm.kernel, self.branch(into).pointer, self._merge_request(source, {"rules": rules}))
 
-    def transplant(
-        self,
-        commits: Sequence[str],
-        into: str | None = None,
-        *,
-        author: str | None = None,
-        message: str = "",
-        rules: MergeRules | None = None,
-        expected_head: str | None = None,
-        request_id: str | None = None,
-    ) -> CommitResult:
-        """Bring single commits over, oldest first, each as an entry of its own, all or none."""
-        picked = [self.references.resolve(commit, field="commits").logged for commit in commits]
-        head = None if expected_head is None else parse_id(expected_head, field="expected_head")
-        request = TransplantRequest(picked, _meta(author, message), rules=rules, expected_head=head, request_id=request_id)
-        return self._commit(into, request)
-
-    # ── steps ───────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _handle(self, name: str, type: ReferenceType) -> ReferenceHandle:
-        return ReferenceHandle(self, self.references.get(name, type=type, deleted_ok=True))
-
-    def _merge_request(
-        self,
-        source: str,
-        author: str | None,
-        message: str,
-        rules: MergeRules | None,
-        expected_head: str | None,
-        request_id: str | None,
-    ) -> MergeRequest:
-        resolved = self.references.resolve(source, field="source")
-        return MergeRequest(
-            self.realm.kernel,
-            resolved.logged,
-            resolved.pointer,
-            _meta(author, message or f"Merge {source}"),
-            rules=rules,
-            expected_head=None if expected_head is None else parse_id(expected_head, field="expected_head"),
-            request_id=request_id,
-        )
-
-    def _commit(self, into: str | None, request: MergeRequest | TransplantRequest) -> CommitResult:
-        pointer = self.branch(into).pointer
-        kernel = self.realm.kernel
-        if isinstance(request, MergeRequest):
-            return commit_result(kernel, commit_merge(kernel, pointer, request))
+    def transplant(self, commits: Sequence[str], into: str | None = None, **options: Unpack[MergeOptions]) -> CommitResult:
+        kernel, pointer = self.realm.kernel, self.branch(into).pointer
+        meta, others = self._options(options)
+        request = transplant_request(self.references, commits, meta, **others)
         return commit_result(kernel, kernel.committer.commit(pointer, request))
 
-    def _draft(self, into: str | None) -> Draft:
-        kernel, pointer = self.realm.kernel, self.branch(into).pointer
-        head = load_head(kernel.objects, kernel.store.backend.read_pointer(kernel.realm, pointer))
-        return Draft(pointer, head, kernel.objects, kernel.store, kernel.store.clock)
+    def _merge_request(self, source: str, options: MergeOptions) -> MergeRequest:
+        meta, others = self._options(options)
+        return merge_request(self.realm.kernel, self.references, source, meta, **others)
+
+    def _options(self, options: MergeOptions) -> tuple[CommitMeta, dict[str, Any]]:
+        check_options(options, MergeOptions)
+        others = {name: options.get(name) for name in ("rules", "expected_head", "request_id")}
+        return self.meta(options.get("author"), options.get("message", "")), others
+
+    def _handle(self, info: ReferenceInfo) -> ReferenceHandle:
+        return ReferenceHandle(self, info)
 
 
-class ReferenceHandle:
+class ReferenceHandle(ReferenceBase[Snapshot]):
     """A branch or tag. What it holds is read again with every call."""
 
-    def __init__(self, catalog: CatalogHandle, reference: Reference) -> None:
-        self.name = reference.name
-        self.type = reference.type
-        self.pointer = reference.pointer
-        self._catalog = catalog
+    def __init__(self, catalog: CatalogHandle, info: ReferenceInfo) -> None:
+        super().__init__(catalog, info)
         self._kernel = catalog.realm.kernel
         self._feed = catalog.realm.feed
 
-    def info(self) -> Reference:
-        return self._catalog.references.get(self.name, type=self.type, deleted_ok=True)
-
     def commit(self, operations: Sequence[CatalogOperation], **options: Unpack[CommitOptions]) -> CommitResult:
-        """All operations or none. `expected_head` is strict, `base_commit` conflicts only where keys changed since."""
-        request = self._request(operations, **options)
+        request = self._request(operations, options)
         return commit_result(self._kernel, self._kernel.committer.commit(self.pointer, request))
 
     async def commit_async(self, operations: Sequence[CatalogOperation], **options: Unpack[CommitOptions]) -> CommitResult:
-        request = self._request(operations, **options)
+        request = self._request(operations, options)
         return commit_result(self._kernel, await self._kernel.committer.commit_async(self.pointer, request))
-
-    def log(self, at: str | None = None) -> Iterator[Change]:
-        """Commits, newest first, across the branches that this one came from."""
-        return self._catalog.log(at or self.name)
 
     def changes(self, after: str | int = "earliest", *, follow: bool = False, filter: Filter = NO_FILTER) -> Iterator[Change]:
         """Every entry behind the cursor, oldest first; with `follow`, those to come too. ⚠ The cursor is looked up now, not
@@ -295,36 +214,19 @@ class ReferenceHandle:
                 return
             position = page.last
 
-    def snapshot(self, at: str | None = None) -> Snapshot:
-        """The state now, or at `name~n`, `name@commit`, `name*time`. Following from its entry leaves no seam."""
-        return self._catalog.snapshot(at or self.name)
-
-    def assign(self, target: str, *, expected_head: str | None = None, author: str | None = None) -> CommitResult:
-        return self._catalog.references.assign(
-            self.name, target, type=self.type, expected_head=expected_head, meta=_meta(author)
-        )
-
-    def delete(self, *, expected_head: str | None = None, author: str | None = None) -> CommitResult:
-        return self._catalog.references.delete(self.name, type=self.type, expected_head=expected_head, meta=_meta(author))
-
-    def _request(
-        self,
-        operations: Sequence[CatalogOperation],
-        *,
-        author: str | None = None,
-        message: str = "",
-        headers: dict[str, str] | None = None,
-        expected_head: str | None = None,
-        base_commit: str | None = None,
-        request_id: str | None = None,
-    ) -> CatalogCommit:
-        meta = _meta(author, message, headers)
+    def _request(self, operations: Sequence[CatalogOperation], options: CommitOptions) -> CatalogCommit:
+        check_options(options, CommitOptions)
         return CatalogCommit(
-            self._kernel, operations, meta, request_id=request_id, expected_head=expected_head, base_commit=base_commit
+            self._kernel,
+            operations,
+            commit_meta(options.get("author"), options.get("message", ""), options.get("headers")),
+            request_id=options.get("request_id"),
+            expected_head=options.get("expected_head"),
+            base_commit=options.get("base_commit"),
         )
 
 
-def _meta(author: str | None, message: str = "", headers: dict[str, str] | None = None) -> CommitMeta:
+def commit_meta(author: str | None, message: str = "", headers: dict[str, str] | None = None) -> CommitMeta:
     return CommitMeta(author or _this_user(), message, headers or {})
 
 

@@ -141,8 +141,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     allow_plaintext: Annotated[
         bool, Meta(description="Whether a server may listen beyond this machine without TLS, e.g. behind a proxy that has it")
     ] = False
+    server: Annotated[
+        str, Meta(description="The server that commands ask, e.g. https://catalog.example.com; the store itself if empty")
+    ] = ""
     server_token: Annotated[
-        str, Meta(description="Bearer token that commands show to the server that they ask (--server); never shown")
+        str, Meta(description="Bearer token that commands send to that server, until it expires; never shown")
+    ] = ""
+    server_client_id: Annotated[
+        str, Meta(description="Client id by which commands fetch tokens from that server and renew them")
+    ] = ""
+    server_client_secret: Annotated[str, Meta(description="The secret of that client; never shown")] = ""
+    server_ca: Annotated[
+        str, Meta(description="PEM file with the certificates to trust for that server; the system's if empty")
     ] = ""
     metrics_token: Annotated[
         str, Meta(description="Bearer token that /metrics asks for; never shown. Without one it answers this machine alone")
@@ -153,6 +163,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         int,
         Meta(ge=1, le=10_000, description="Partitions of a progress topic that is created: so many publishers share a realm"),
     ] = 4
+    kafka_access_topic: Annotated[
+        bool,
+        Meta(description="Whether a realm that is published for the first time gets a topic of its own for access records"),
+    ] = False
     kafka_replication_factor: Annotated[
         int, Meta(ge=-1, description="Replicas of topics that are created; -1 is what the brokers are set to")
     ] = -1
@@ -167,22 +181,32 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         str, Meta(description="What such references begin with, e.g. https://catalog.example.com")
     ] = ""
     kafka_registry_url: Annotated[str, Meta(description="Confluent-compatible schema registry; none if empty")] = ""
+    kafka_value_format: Annotated[
+        Literal["avro", "json"], Meta(description="How Changes are written to Kafka; readers take both")
+    ] = "avro"
     kafka_lease_seconds: Annotated[
         float, Meta(ge=1, le=600, description="After how long without a sign of life a publisher's shards are taken over")
     ] = 10.0
     kafka_pin_hours: Annotated[
         float, Meta(gt=0, description="How long history is kept for Kafka when nothing can be published, in hours")
     ] = 168.0
-    kafka_security_protocol: Annotated[str, Meta(description="plaintext, ssl, sasl_plaintext or sasl_ssl")] = ""
-    kafka_sasl_mechanism: Annotated[str, Meta(description="PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER …")] = ""
-    kafka_sasl_username: Annotated[str, Meta(description="User for SASL")] = ""
-    kafka_sasl_password: Annotated[str, Meta(description="Password for SASL; never shown")] = ""
+    kafka_security_protocol: Annotated[
+        Literal["", "plaintext", "ssl", "sasl_plaintext", "sasl_ssl"],
+        Meta(description="How every Kafka client of ours, publisher and readers, connects; plaintext if empty"),
+    ] = ""
+    kafka_sasl_mechanism: Annotated[
+        Literal["", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"], Meta(description="How it authenticates")
+    ] = ""
+    kafka_sasl_username: Annotated[str, Meta(description="User for SASL; client id for OAUTHBEARER")] = ""
+    kafka_sasl_password: Annotated[str, Meta(description="Password for SASL; client secret for OAUTHBEARER; never shown")] = ""
+    kafka_oauth_token_url: Annotated[str, Meta(description="Where OAUTHBEARER gets tokens, by client credentials")] = ""
+    kafka_oauth_scope: Annotated[str, Meta(description="Scope of these tokens; none if empty")] = ""
     kafka_ssl_ca_location: Annotated[str, Meta(description="File with the certificates that brokers are checked against")] = ""
     kafka_ssl_certificate_location: Annotated[str, Meta(description="File with this client's certificate")] = ""
     kafka_ssl_key_location: Annotated[str, Meta(description="File with this client's private key")] = ""
     kafka_ssl_key_password: Annotated[str, Meta(description="Password of that key; never shown")] = ""
     kafka_client: Annotated[
-        str, Meta(description="Anything else for the Kafka clients, as librdkafka spells it: name=value;name=value")
+        str, Meta(description="Tuning of the publisher's client, as librdkafka spells it: name=value;name=value; no security")
     ] = ""
     dev_dir: Annotated[str, Meta(description="Folder of the local servers that `headwater dev` runs")] = msgspec.field(
         default_factory=lambda: _home(".local", "share", "headwater", "dev")
@@ -191,13 +215,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         msgspec.field(default_factory=lambda: _home(".cache", "headwater", "jars"))
     )
     retention: Annotated[
-        str, Meta(description="How much history expiry keeps, by pointer pattern: cat/*/heads/main=90d, *=30d+100n")
+        str,
+        Meta(
+            description="How much history expiry keeps, by pointer pattern: cat/*/heads/main=90d, *=30d+100n; "
+            "that of rights only by its name"
+        ),
     ] = "*=30d"
     maintain_hours: Annotated[
         float, Meta(ge=0, description="How often a server maintains its store in the background, in hours; 0 never does")
     ] = 0.0
     maintain_on_spark: Annotated[
         bool, Meta(description="Whether maintenance on a cadence sweeps on Spark's workers, not on a thread")
+    ] = False
+    maintain_by_stream: Annotated[
+        bool, Meta(description="Whether maintenance on a cadence takes what must stay from the streamed set, and compacts it")
     ] = False
     maintenance_dir: Annotated[str, Meta(description="Folder of the streamed retained sets; all executors must reach it")] = (
         msgspec.field(default_factory=lambda: _home(".local", "share", "headwater", "maintenance"))
@@ -219,6 +250,7 @@ SECRETS = (
     "tls_key_password",
     "metrics_token",
     "server_token",
+    "server_client_secret",
 )
 """Settings whose values are never shown."""
 

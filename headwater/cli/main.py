@@ -31,15 +31,18 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tag": ("catalogs", "Create, list, show, assign and delete tags."),
     "merge": ("catalogs", "Merge one branch into another, as one commit."),
     "transplant": ("catalogs", "Copy single commits to a branch."),
+    "views": ("feed", "Keep live views of a realm from Kafka, and serve them over HTTP."),
     "webhook": ("feed", "Post signed changes to a URL, and retry until they are accepted."),
     "audit": ("feed", "Verify, replay, compare and export history."),
     "maintain": ("maintenance", "Expire history, sweep unreachable data, purge realms, archive and replay."),
+    "stream": ("maintenance", "Maintain every realm of a store on Spark, in one long-running application."),
     "dev": ("operation", "Run real Kafka, Cassandra, PostgreSQL and schema registry on this machine."),
     "principal": ("access", "Create, list, rotate and delete the principals of a realm."),
     "role": ("access", "Create roles, and give them to principals."),
     "grant": ("access", "Grant rights to roles, and revoke them."),
     "policy": ("access", "Create policies, and map them to what they apply to."),
     "realm": ("operation", "Create, initialize, open, close, purge and delete realms."),
+    "token": ("access", "Fetch a token from a server, for curl and other programs."),
     "store": ("operation", "Create a store, or show what it promises."),
     "settings": ("operation", "Show every setting, its value and its meaning."),
 }
@@ -73,13 +76,18 @@ def load_command(name: str) -> click.Command:
 
 @click.group(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--store", metavar="URL", help="Where the catalog is kept, e.g. sqlite:///lake.db.")
+@click.option("--server", metavar="URL", help="Ask this server instead of opening the store, e.g. http://127.0.0.1:8181.")
 @click.option("--config", metavar="FILE", help="TOML file with settings; ./headwater.toml if it exists.")
 @click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="Any other setting.")
 @click.version_option(__version__, prog_name="headwater")
 @click.pass_context
-def headwater(ctx: click.Context, store: str | None, config: str | None, assignments: tuple[str, ...]) -> None:
+def headwater(
+    ctx: click.Context, store: str | None, server: str | None, config: str | None, assignments: tuple[str, ...]
+) -> None:
     """Headwater: the change feed that begins at your catalog's HEAD."""
-    flags: dict[str, object] = {"store": store}
+    if store is not None and server is None:
+        server = ""  # a store that was named wins over a server of the environment
+    flags: dict[str, object] = {"store": store, "server": server}
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
         if not equals:

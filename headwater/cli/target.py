@@ -1,4 +1,8 @@
-"""The flags that say where a command works: realm, catalog and branch; and the handles that they open."""
+"""Where a command works: the flags for server, realm and catalog, and what they open. This is the only place that decides.
+
+With a server, commands go through its API with the caller's rights. Without one they open the store itself, past all rights,
+and say so on stderr.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +10,64 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
 import rich_click as click
+from rich.console import Console
 
+from headwater.schemas.change import KeyPath
 from headwater.settings import Settings
-from headwater.wiring.stores import opened_store
+from headwater.wiring.stores import opened_store, shown_url
 
 if TYPE_CHECKING:
-    from headwater.embedded import CatalogHandle, RealmHandle
+    from headwater.embedded import RealmHandle
+    from headwater.engine import Catalog, Realm
+    from headwater.manage import ManagedRealm, ManagedRealms
+    from headwater.persistence.store import Store
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-in_realm = click.option("--realm", default="default", show_default=True, help="The realm.")
-author = click.option("--author", metavar="NAME", help="Who does it; you, if left out.")
+author = click.option("--author", metavar="NAME", help="Who does it; you, if left out. A server takes its caller.")
 message = click.option("-m", "--message", metavar="TEXT", default="", help="Why.")
 expected_head = click.option("--expected-head", metavar="COMMIT", help="Refuse unless the branch is at this commit.")
+
+
+# ── flags ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _setting(name: str) -> Callable[[click.Context, click.Parameter, str | None], None]:
+    def replace(context: click.Context, _: click.Parameter, value: str | None) -> None:
+        settings = context.find_object(Settings)
+        if value is not None and settings is not None:
+            context.obj = msgspec.structs.replace(settings, **{name: value})
+
+    return replace
+
+
+def at_server(function: F) -> F:
+    """`--server` and `--ca`; the token and the client's secret are settings, because other users can see a command line."""
+    server = click.option(
+        "--server",
+        metavar="URL",
+        expose_value=False,
+        callback=_setting("server"),
+        help="Ask this server, e.g. http://127.0.0.1:8181, instead of opening the store.",
+    )
+    ca = click.option(
+        "--ca",
+        metavar="FILE",
+        expose_value=False,
+        callback=_setting("server_ca"),
+        help="Certificates to trust for that server (PEM).",
+    )
+    return server(ca(function))
+
+
+in_store_realm = click.option("--realm", default="default", show_default=True, help="The realm.")
+"""For commands that always open the store."""
+
+
+def in_realm(function: F) -> F:
+    return in_store_realm(at_server(function))
 
 
 def in_catalog(function: F) -> F:
@@ -27,11 +75,66 @@ def in_catalog(function: F) -> F:
     return in_realm(with_catalog(function))
 
 
+# ── what they open ──────────────────────────────────────────────────────────────────────────────────────────
+
+
 @contextmanager
-def realm_of(settings: Settings, realm: str) -> Iterator[RealmHandle]:
+def realm_of(settings: Settings, realm: str) -> Iterator[Realm]:
+    if settings.server:
+        from headwater.wiring.servers import connected
+
+        with connected(settings) as remote:
+            yield remote.realm(realm)
+    else:
+        with store_realm(settings, realm) as local:
+            yield local
+
+
+@contextmanager
+def catalog_of(settings: Settings, realm: str, catalog: str) -> Iterator[Catalog]:
+    with realm_of(settings, realm) as handle:
+        yield handle.catalog(catalog)
+
+
+@contextmanager
+def managed_realm(settings: Settings, realm: str, author: str | None = None) -> Iterator[ManagedRealm]:
+    """The records of an ACTIVE realm, or of the system."""
+    if settings.server:
+        from headwater.wiring.servers import connected
+
+        with connected(settings) as remote:
+            yield remote.manage(realm)
+        return
+    from headwater.embedded import commit_meta
+    from headwater.local_manage import LocalManage
+    from headwater.persistence.realms.realms import Realms
+    from headwater.persistence.rows import SYSTEM_REALM
+
+    with direct_store(settings) as store:
+        kernel = store.system if realm == SYSTEM_REALM else Realms(store).require_active(realm)
+        yield LocalManage(kernel, commit_meta(author).author)
+
+
+@contextmanager
+def managed_realms(settings: Settings) -> Iterator[ManagedRealms]:
+    if settings.server:
+        from headwater.wiring.servers import connected
+
+        with connected(settings) as remote:
+            yield remote.manage_realms()
+        return
+    from headwater.local_manage import LocalRealms
+
+    with direct_store(settings) as store:
+        yield LocalRealms(store)
+
+
+@contextmanager
+def store_realm(settings: Settings, realm: str) -> Iterator[RealmHandle]:
+    """For commands that need the store itself."""
     from headwater.embedded import Headwater
 
-    with opened_store(settings) as store:
+    with direct_store(settings) as store:
         engine = Headwater(store)
         try:
             yield engine.realm(realm)
@@ -40,11 +143,21 @@ def realm_of(settings: Settings, realm: str) -> Iterator[RealmHandle]:
 
 
 @contextmanager
-def catalog_of(settings: Settings, realm: str, catalog: str) -> Iterator[CatalogHandle]:
-    with realm_of(settings, realm) as handle:
-        yield handle.catalog(catalog)
+def direct_store(settings: Settings) -> Iterator[Store]:
+    """The store itself. Said at the end of what worked, so that an error stays one line."""
+    with opened_store(settings) as store:
+        yield store
+    note = f"worked on {shown_url(settings.store)} directly, past all rights; --server asks a server"
+    Console(stderr=True, soft_wrap=True, highlight=False, style="dim").print(note, markup=False)
 
 
-def key_text(key: tuple[str, ...]) -> str:
+# ── keys ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def key_text(key: KeyPath) -> str:
     """A key for people; machines take it from JSON."""
     return ".".join(key)
+
+
+def key_of(text: str) -> KeyPath:
+    return tuple(text.split(".")) if text else ()

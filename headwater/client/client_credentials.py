@@ -17,7 +17,9 @@ RENEW_SHARE = 0.8
 """Of a token's life; then the next request fetches another one."""
 
 
-class _Token(msgspec.Struct, frozen=True):
+class Token(msgspec.Struct, frozen=True):
+    """What a server gives out for a client's id and secret."""
+
     access_token: str
     expires_in: float = 3_600.0
 
@@ -40,15 +42,16 @@ class ClientCredentials(httpx.Auth):
         realm = realm_of_path(request.url.path)
         token = self._kept(realm)
         if token is None:
-            token = yield from self._fetch(realm)
+            token = (yield from self.fetch(realm)).access_token
         request.headers["authorization"] = f"Bearer {token}"
         response = yield request
         if response.status_code == httpx.codes.UNAUTHORIZED:  # the key was changed, or the clock is wrong: once more
-            token = yield from self._fetch(realm)
+            token = (yield from self.fetch(realm)).access_token
             request.headers["authorization"] = f"Bearer {token}"
             yield request
 
-    def _fetch(self, realm: str) -> Generator[httpx.Request, httpx.Response, str]:
+    def fetch(self, realm: str) -> Generator[httpx.Request, httpx.Response, Token]:
+        """Yields the request to send, is sent its response, and returns the token."""
         client_id, client_secret = self._client
         form = {"grant_type": "client_credentials", "client_id": client_id, "client_secret": client_secret}
         url = f"{self._server}/manage/v1/{quote(realm, safe='')}/oauth/tokens"
@@ -59,10 +62,10 @@ class ClientCredentials(httpx.Auth):
                 field="client_secret",
                 remedy="Check the client's id and secret.",
             )
-        told = msgspec.json.decode(response.content, type=_Token)
+        told = msgspec.json.decode(response.content, type=Token)
         with self._lock:
             self._tokens[realm] = (told.access_token, self._now_seconds() + RENEW_SHARE * told.expires_in)
-        return told.access_token
+        return told
 
     def _kept(self, realm: str) -> str | None:
         with self._lock:

@@ -4,72 +4,72 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
-from functools import partial
 from typing import Unpack
 
-import httpx
 import msgspec
 
-from headwater.client.client_credentials import SYSTEM_REALM, ClientCredentials
-from headwater.client.remote_manage import RemoteManage
-from headwater.client.remote_references import RemoteReferences
+from headwater.client.client_credentials import SYSTEM_REALM
+from headwater.client.connection import Connection
+from headwater.client.remote_manage import RemoteManage, RemoteRealms
+from headwater.client.remote_merges import catalog_path, merge_fields, read_diff, send_merge
+from headwater.client.remote_references import RemoteReferences, catalog_record
 from headwater.client.remote_snapshot import RemoteSnapshot
 from headwater.client.remote_subscription import RemoteSubscription
-from headwater.client.server_calls import ServerCalls, check_server_url, operations_body
-from headwater.commit_options import CommitOptions
-from headwater.consumers.clients.feed_http import FeedTarget
+from headwater.client.server_calls import ServerCalls, commit_outcome, operations_body
+from headwater.commit_options import CommitOptions, MergeOptions, check_options
 from headwater.consumers.clients.http_poll import AsyncHttpPoll, HttpPoll
 from headwater.consumers.clients.reader import AsyncReader, Reader
 from headwater.consumers.clients.sse import AsyncHttpStream, HttpStream
-from headwater.producer.catalogs.catalog_records import LIVE, Catalog, CatalogStatus
+from headwater.handles import CatalogBase, ReferenceBase
+from headwater.manage import NewRealm
 from headwater.producer.commits.catalog_commit import CommitResult
+from headwater.producer.commits.commit_meta import CommitMeta
 from headwater.producer.commits.operations import CatalogOperation
-from headwater.producer.pointer_names import CATALOGS, ReferenceType
-from headwater.producer.references.references import Reference, ReferencePage
+from headwater.producer.merging.apply_changes import MergeRules
+from headwater.producer.merging.changed_keys import ChangedKey
+from headwater.producer.references.references import Reference as ReferenceInfo
 from headwater.schemas.change import Change
-from headwater.schemas.errors import CatalogNotFound, InvalidInput, PointerNotFound
 from headwater.schemas.filters import NO_FILTER, Filter
 from headwater.schemas.http.feed_json import CommitBody, PointerInfo
-from headwater.schemas.http.manage_json import RealmInfo, RealmMade
+from headwater.schemas.http.manage_json import CatalogInfo, RealmInfo
+from headwater.schemas.http.merge_json import MergeBody, MergePreview, TransplantBody
 
-POOL = httpx.Limits(max_connections=64, max_keepalive_connections=16)
 
-
-def connect(url: str, *, token: str = "", client_id: str = "", client_secret: str = "") -> RemoteHeadwater:
-    """A server that is there, e.g. http://127.0.0.1:8181; with a token, or with a client's id and secret to fetch them by."""
-    server = check_server_url(url)
-    if bool(client_id) != bool(client_secret) or (token and client_id):
-        raise InvalidInput(
-            "a client has an id and a secret, and needs no token.",
-            field="client_id",
-            remedy="Give a token, or an id and a secret.",
-        )
-    return RemoteHeadwater(server, token, ClientCredentials(server, client_id, client_secret) if client_id else None)
+def connect(url: str, *, token: str = "", client_id: str = "", client_secret: str = "", ca: str = "") -> RemoteHeadwater:
+    """A running server, e.g. http://127.0.0.1:8181. A `token` ends with its life; a client's id and secret fetch new ones. `ca`
+    names a PEM file with the certificates to trust, for servers whose certificate is not publicly signed."""
+    return RemoteHeadwater(Connection(url, token=token, client_id=client_id, client_secret=client_secret, ca=ca))
 
 
 class RemoteHeadwater:
-    def __init__(self, url: str, token: str = "", credentials: ClientCredentials | None = None) -> None:
-        self.url = url
-        self._token = token
-        self._credentials = credentials
-        self._client = httpx.Client(limits=POOL, auth=credentials)
+    def __init__(self, connection: Connection) -> None:
+        self.url = connection.server
+        self._connection = connection
+        self._client = connection.client()
 
     def realm(self, name: str = "default") -> RemoteRealm:
         """A realm that is ACTIVE."""
         calls = self._calls(name)
         calls.pointers(limit=1)
-        return RemoteRealm(calls, self._credentials)
+        return RemoteRealm(calls, self._connection)
 
     def realms(self) -> list[RealmInfo]:
         """All realms, for a system administrator."""
-        return list(RemoteManage(self._calls(SYSTEM_REALM)).realms())
+        return list(self.manage_realms().realms())
 
-    def create_realm(self, name: str = "default") -> RealmMade:
+    def create_realm(self, name: str = "default") -> NewRealm:
         """Made, filled and opened; the answer carries the first principal's secret, which is never shown again."""
-        return RemoteManage(self._calls(SYSTEM_REALM)).create_realm(name)
+        return self.manage_realms().create(name, initialize=True)
+
+    def manage_realms(self) -> RemoteRealms:
+        return RemoteRealms(self._calls(SYSTEM_REALM))
+
+    def manage(self, realm: str) -> RemoteManage:
+        """The records of a realm, or of the system, whether or not it has data to read."""
+        return RemoteManage(self._calls(realm))
 
     def _calls(self, realm: str) -> ServerCalls:
-        return ServerCalls(self._client, FeedTarget(server=self.url, realm=realm, token=self._token))
+        return ServerCalls(self._client, self._connection.target(realm))
 
     def close(self) -> None:
         self._client.close()
@@ -82,26 +82,24 @@ class RemoteHeadwater:
 
 
 class RemoteRealm:
-    def __init__(self, calls: ServerCalls, credentials: ClientCredentials | None = None) -> None:
+    def __init__(self, calls: ServerCalls, connection: Connection) -> None:
         self.name = calls.target.realm
         self.calls = calls
         self.manage = RemoteManage(calls)
-        self.credentials = credentials
+        self.connection = connection
 
     def catalogs(self) -> list[str]:
-        return sorted(catalog.name for catalog in self._records())
+        return [one.name for one in self.manage.catalogs()]
 
     def catalog(self, name: str) -> RemoteCatalog:
-        for catalog in self._records():
-            if catalog.name == name:
-                return RemoteCatalog(self, catalog)
-        raise CatalogNotFound(f"there is no catalog {name!r}.", field="catalog", remedy="List the catalogs.")
+        return RemoteCatalog(self, self.manage.catalog(name))
 
-    def create_catalog(self, name: str, *, storage_root: str = "") -> RemoteCatalog:
-        self.manage.create_catalog(name, storage_root)
+    def create_catalog(self, name: str, *, storage_root: str = "", author: str | None = None) -> RemoteCatalog:
+        """The author is the caller: a server takes nobody else's word."""
+        self.manage.create_catalog(name, storage_root=storage_root)
         return self.catalog(name)
 
-    def drop_catalog(self, name: str) -> None:
+    def drop_catalog(self, name: str, *, author: str | None = None) -> None:
         self.manage.drop_catalog(name)
 
     def pointers(self, prefix: str = "") -> Iterator[PointerInfo]:
@@ -119,47 +117,22 @@ class RemoteRealm:
         """Positions that the server keeps under a name."""
         return RemoteSubscription(self.calls, name)
 
-    def _records(self) -> Iterator[Catalog]:
-        try:
-            entries = self.calls.state_entries(self.calls.state(CATALOGS))
-        except PointerNotFound:
-            return
-        for entry in entries:
-            if entry.key[: len(LIVE)] == LIVE:
-                catalog = msgspec.convert(entry.value, Catalog)
-                if catalog.status is CatalogStatus.ACTIVE:
-                    yield catalog
 
-
-class RemoteCatalog:
-    def __init__(self, realm: RemoteRealm, info: Catalog) -> None:
+class RemoteCatalog(CatalogBase["RemoteReference", RemoteSnapshot]):
+    def __init__(self, realm: RemoteRealm, info: CatalogInfo) -> None:
         self.realm = realm
-        self.info = info
-        self.references = RemoteReferences(realm.calls, info)
+        self.info = catalog_record(info)
+        self._references = RemoteReferences(realm.calls, realm.manage, self.info)
 
     @property
-    def name(self) -> str:
-        return self.info.name
+    def references(self) -> RemoteReferences:
+        return self._references
 
-    def branch(self, name: str | None = None) -> RemoteReference:
-        return self._handle(name or self.info.default_branch, ReferenceType.BRANCH)
-
-    def tag(self, name: str) -> RemoteReference:
-        return self._handle(name, ReferenceType.TAG)
-
-    def list_references(self, *, token: str | None = None, limit: int = 100, deleted: bool = False) -> ReferencePage:
-        return self.references.list(token=token, limit=limit, deleted=deleted)
-
-    def create_branch(self, name: str, at: str | None = None) -> RemoteReference:
-        self.realm.manage.create_reference(self.name, name, ReferenceType.BRANCH, at)
-        return self.branch(name)
-
-    def create_tag(self, name: str, at: str | None = None) -> RemoteReference:
-        self.realm.manage.create_reference(self.name, name, ReferenceType.TAG, at)
-        return self.tag(name)
+    def meta(self, author: str | None = None, message: str = "") -> CommitMeta:
+        return CommitMeta(author or "", message)
 
     def log(self, at: str) -> Iterator[Change]:
-        """Commits, newest first, across the branches that a reference came from; each costs one call."""
+        """Each commit costs one call."""
         return self.references.log(at)
 
     def snapshot(self, at: str) -> RemoteSnapshot:
@@ -167,57 +140,55 @@ class RemoteCatalog:
         calls = self.realm.calls
         return RemoteSnapshot(calls, calls.state(found.pointer, "latest" if found.is_head else found.commit_id))
 
-    def _handle(self, name: str, type: ReferenceType) -> RemoteReference:
-        return RemoteReference(self, self.references.get(name, type))
+    def diff(self, before: str, after: str) -> Iterator[ChangedKey]:
+        return read_diff(self.realm.calls, self.name, before, after)
+
+    def merge(self, source: str, into: str | None = None, **options: Unpack[MergeOptions]) -> CommitResult:
+        check_options(options, MergeOptions)
+        body = MergeBody(source=source, **merge_fields(into, options))
+        return send_merge(self.realm.calls, self.name, body, options)
+
+    def preview_merge(self, source: str, into: str | None = None, *, rules: MergeRules | None = None) -> MergePreview:
+        body = MergeBody(source=source, **merge_fields(into, {"rules": rules}))
+        calls = self.realm.calls
+        return calls.post(catalog_path(calls, self.name, "merge-preview"), body, MergePreview)
+
+    def transplant(self, commits: Sequence[str], into: str | None = None, **options: Unpack[MergeOptions]) -> CommitResult:
+        check_options(options, MergeOptions)
+        body = TransplantBody(commits=list(commits), **merge_fields(into, options))
+        return send_merge(self.realm.calls, self.name, body, options)
+
+    def _handle(self, info: ReferenceInfo) -> RemoteReference:
+        return RemoteReference(self, info)
 
 
-class RemoteReference:
+class RemoteReference(ReferenceBase[RemoteSnapshot]):
     """A branch or tag. What it holds is read again with every call."""
 
-    def __init__(self, catalog: RemoteCatalog, reference: Reference) -> None:
-        self.name = reference.name
-        self.type = reference.type
-        self.pointer = reference.pointer
+    def __init__(self, catalog: RemoteCatalog, info: ReferenceInfo) -> None:
+        super().__init__(catalog, info)
         self._catalog = catalog
         self._calls = catalog.realm.calls
 
-    def info(self) -> Reference:
-        return self._catalog.references.get(self.name, self.type)
-
     def commit(self, operations: Sequence[CatalogOperation], **options: Unpack[CommitOptions]) -> CommitResult:
-        """All operations or none. `expected_head` is strict, `base_commit` conflicts only where keys changed since."""
-        return self._send(operations, **options)
+        return self._send(operations, options)
 
     async def commit_async(self, operations: Sequence[CatalogOperation], **options: Unpack[CommitOptions]) -> CommitResult:
-        return await asyncio.to_thread(partial(self._send, operations, **options))
+        return await asyncio.to_thread(self._send, operations, options)
 
-    def _send(
-        self,
-        operations: Sequence[CatalogOperation],
-        *,
-        author: str | None = None,
-        message: str = "",
-        headers: dict[str, str] | None = None,
-        expected_head: str | None = None,
-        base_commit: str | None = None,
-        request_id: str | None = None,
-    ) -> CommitResult:
+    def _send(self, operations: Sequence[CatalogOperation], options: CommitOptions) -> CommitResult:
+        check_options(options, CommitOptions)
         body = CommitBody(
             catalog=self._catalog.name,
             branch=self.name,
             operations=operations_body(operations),
-            author=author,
-            message=message,
-            headers=headers or {},
-            expected_head=expected_head,
-            base_commit=base_commit,
+            author=options.get("author"),
+            message=options.get("message", ""),
+            headers=options.get("headers") or {},
+            expected_head=options.get("expected_head"),
+            base_commit=options.get("base_commit"),
         )
-        answer = self._calls.commit(body, request_id)
-        return CommitResult(told=answer.change, commit_id=answer.commit_id, seq=answer.seq, replayed=answer.replayed)
-
-    def log(self, at: str | None = None) -> Iterator[Change]:
-        """Commits, newest first, across the branches that this one came from."""
-        return self._catalog.log(at or self.name)
+        return commit_outcome(self._calls.commit("commit", body, options.get("request_id")))
 
     def reader(self, after: str | int = "earliest", *, filter: Filter = NO_FILTER, stream: bool = False) -> Reader:
         """The Changes with a cursor to keep beside what you make of them."""
@@ -232,23 +203,8 @@ class RemoteReference:
     ) -> AsyncIterator[Change]:
         """Over a stream of events with `follow`; over polls without."""
         target = msgspec.structs.replace(self._calls.target, pointers=(self.pointer,), filter=filter)
-        async with httpx.AsyncClient(limits=POOL, auth=self._catalog.realm.credentials) as client:
+        async with self._catalog.realm.connection.async_client() as client:
             poll = AsyncHttpPoll(client, target)
             reader = AsyncReader(AsyncHttpStream(client, target) if follow else poll, str(after), log=poll)
             async for change in reader.changes(follow=follow):
                 yield change
-
-    def snapshot(self, at: str | None = None) -> RemoteSnapshot:
-        """The state now, or at `name~n`, `name@commit`, `name*time`. Following from its entry leaves no seam."""
-        return self._catalog.snapshot(at or self.name)
-
-    def assign(self, target: str, *, expected_head: str | None = None) -> CommitResult:
-        """Move it to any commit of the catalog."""
-        done = self._catalog.realm.manage.assign(self._catalog.name, self.name, self.type, target, expected_head)
-        return CommitResult(commit_id=done.reference.commit_id, seq=done.meta.seq, replayed=done.meta.replayed)
-
-    def delete(self, *, expected_head: str | None = None) -> CommitResult:
-        """Its log can still be read."""
-        before = self.info()
-        done = self._catalog.realm.manage.delete(self._catalog.name, self.name, self.type, expected_head)
-        return CommitResult(commit_id=before.commit_id, seq=done.meta.seq, replayed=done.meta.replayed)

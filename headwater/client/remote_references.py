@@ -7,17 +7,21 @@ from typing import NamedTuple
 
 import msgspec
 
+from headwater.client.remote_manage import RemoteManage
 from headwater.client.server_calls import ServerCalls
 from headwater.consumers.clients.http_poll import HttpPoll
 from headwater.consumers.clients.reader import Reader
-from headwater.producer.catalogs.catalog_records import Catalog
-from headwater.producer.pointer_names import ReferenceType, reference_pointer
+from headwater.producer.catalogs.catalog_records import Catalog, CatalogStatus
+from headwater.producer.commits.catalog_commit import CommitResult
+from headwater.producer.commits.commit_meta import CommitMeta
+from headwater.producer.pointer_names import ReferenceType, catalog_prefix, reference_pointer, references_prefix
 from headwater.producer.references.reference_specs import DEFAULT_BRANCH, Step, StepKind, parse_reference_spec
 from headwater.producer.references.references import Reference, ReferencePage
 from headwater.schemas.change import Change
 from headwater.schemas.entry_ids import EMPTY, micros_of
 from headwater.schemas.errors import HeadwaterError, ReferenceNotFound
 from headwater.schemas.http.feed_json import PointerInfo, PointerKind
+from headwater.schemas.http.manage_json import CatalogInfo, MutationMeta
 
 
 class ResolvedCommit(NamedTuple):
@@ -30,21 +34,44 @@ class ResolvedCommit(NamedTuple):
 class RemoteReferences:
     """The branches and tags of one catalog of a server."""
 
-    def __init__(self, calls: ServerCalls, catalog: Catalog) -> None:
+    def __init__(self, calls: ServerCalls, manage: RemoteManage, catalog: Catalog) -> None:
         self._calls = calls
+        self._manage = manage
         self._catalog = catalog
 
-    def get(self, name: str, type: ReferenceType) -> Reference:
-        """Deleted ones too: their logs can still be read."""
+    def get(self, name: str, *, type: ReferenceType, deleted_ok: bool = False) -> Reference:
         found = self._find(name, type)
-        if found is None:
+        if found is None or (found.deleted and not deleted_ok):
             raise _no_reference(name)
         return found
 
-    def list(self, *, token: str | None, limit: int, deleted: bool) -> ReferencePage:
-        page = self._calls.pointers(f"cat/{self._catalog.id}/", token, limit)
+    def list(
+        self, *, type: ReferenceType | None = None, token: str | None = None, limit: int = 100, deleted: bool = False
+    ) -> ReferencePage:
+        id = self._catalog.id
+        page = self._calls.pointers(catalog_prefix(id) if type is None else references_prefix(id, type), token, limit)
         found = [self._reference(info) for info in page.pointers if info.kind is not PointerKind.RECORDS]
         return ReferencePage([one for one in found if deleted or not one.deleted], page.next_token)
+
+    def create(self, name: str, source: str, *, type: ReferenceType, meta: CommitMeta) -> CommitResult:
+        done = self._manage.create_reference(self._catalog.name, name, type, source, meta)
+        return self._outcome(done.reference.commit_id, done.meta)
+
+    def assign(
+        self, name: str, target: str, *, type: ReferenceType, expected_head: str | None = None, meta: CommitMeta
+    ) -> CommitResult:
+        done = self._manage.assign_reference(self._catalog.name, name, type, target, expected_head, meta)
+        return self._outcome(done.reference.commit_id, done.meta)
+
+    def delete(self, name: str, *, type: ReferenceType, expected_head: str | None = None, meta: CommitMeta) -> CommitResult:
+        before = self.get(name, type=type)
+        done = self._manage.delete_reference(self._catalog.name, name, type, expected_head, meta)
+        return self._outcome(before.commit_id, done.meta)
+
+    def _outcome(self, commit_id: str, meta: MutationMeta) -> CommitResult:
+        """With the Change that a move became, read from the feed."""
+        change = self._calls.find_commit(meta.entry_id) if meta.changed and meta.entry_id else None
+        return CommitResult(told=change, commit_id=commit_id, seq=meta.seq, replayed=meta.replayed)
 
     def log(self, at: str) -> Iterator[Change]:
         commit_id = self.resolve(at).commit_id
@@ -112,6 +139,19 @@ class RemoteReferences:
         target = msgspec.structs.replace(self._calls.target, pointers=(info.name,))
         reader = Reader(HttpPoll(self._calls.client, target), str(max(info.seq, info.oldest_seq) - 1))
         return next((change.time for change in reader.changes(follow=False) if change.seq == info.seq), "")
+
+
+def catalog_record(info: CatalogInfo) -> Catalog:
+    return Catalog(
+        name=info.name,
+        id=info.id,
+        status=CatalogStatus.ACTIVE,
+        storage_root=info.storage_root,
+        created_by=info.created_by,
+        created_at=micros_of(info.created),
+        default_branch=info.default_branch,
+        properties=info.properties,
+    )
 
 
 def _behind_first(commit_id: str, spec: str) -> str:

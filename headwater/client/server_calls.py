@@ -6,31 +6,24 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 import httpx
 import msgspec
 
 from headwater.consumers.backoff import Backoff
 from headwater.consumers.clients.feed_http import FeedTarget, Query, error_of, timeout, unreachable
+from headwater.producer.commits.catalog_commit import CommitResult
 from headwater.producer.commits.operations import CatalogOperation, Delete, Put, Rename, Unchanged, prepare
 from headwater.producer.content.content_types import AnyContent, to_value
 from headwater.schemas.change import Change
 from headwater.schemas.errors import CommitOutcomeUnknown, FeedUnreachable, HeadwaterError, InvalidInput
-from headwater.schemas.http.feed_json import CommitAnswer, CommitBody, PointerInfo, PointersPage, SnapshotEntry, StatePage
+from headwater.schemas.http.feed_json import CommitAnswer, PointerInfo, PointersPage, SnapshotEntry, StatePage
 
 CALL_TRIES_MAX = 6
 COMMIT_SECONDS = 60.0
 """How long the server may take for a commit under contention."""
 
 T = TypeVar("T")
-
-
-def check_server_url(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InvalidInput(f"{url!r} is no address of a server.", field="url", remedy="Use e.g. http://127.0.0.1:8181.")
-    return url.rstrip("/")
 
 
 class ServerCalls:
@@ -67,12 +60,12 @@ class ServerCalls:
     def find_commit(self, id: str) -> Change:
         return self.get(f"commits/{id}", [], Change)
 
-    def commit(self, body: CommitBody, request_id: str | None) -> CommitAnswer:
+    def commit(self, path: str, body: msgspec.Struct, request_id: str | None) -> CommitAnswer:
         """⚠ Sent again under the same key when no answer comes, so that it is committed once; what stays open is said to be."""
         key = request_id or uuid.uuid4().hex
         headers = {"idempotency-key": key, "content-type": "application/json"}
         try:
-            return self.call("POST", "commit", CommitAnswer, content=msgspec.json.encode(body), headers=headers)
+            return self.call("POST", path, CommitAnswer, content=msgspec.json.encode(body), headers=headers)
         except FeedUnreachable as error:
             if error.facts.get("sent") is False:
                 raise
@@ -81,6 +74,10 @@ class ServerCalls:
                 remedy="Commit again with the same request id, which is never applied twice.",
                 request_id=key,
             ) from error
+
+    def post(self, path: str, body: msgspec.Struct, kind: type[T]) -> T:
+        """A question that has a body; it changes nothing."""
+        return self.call("POST", path, kind, content=msgspec.json.encode(body), headers={"content-type": "application/json"})
 
     def call(
         self,
@@ -131,11 +128,18 @@ class ServerCalls:
         if not response.is_success:
             raise error_of(response.status_code, response.content, response.headers)
         try:
-            return msgspec.json.decode(response.content or b"null", type=kind)
+            found = msgspec.json.decode(response.content or b"null", type=kind)
+            if isinstance(found, CommitAnswer) and response.headers.get("idempotency-replayed") == "true":
+                return msgspec.structs.replace(found, replayed=True)  # the first answer, given again as it was
+            return found
         except msgspec.DecodeError as error:
             raise InvalidInput(
                 f"{self.target.server} answers with something else: {error}.", field="url", remedy="Check the address."
             ) from error
+
+
+def commit_outcome(answer: CommitAnswer) -> CommitResult:
+    return CommitResult(told=answer.change, commit_id=answer.commit_id, seq=answer.seq, replayed=answer.replayed)
 
 
 # ── operations as JSON ──────────────────────────────────────────────────────────────────────────────────────

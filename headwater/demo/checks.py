@@ -74,7 +74,7 @@ def kill_was_real(killed: Killed) -> Check:
 
 
 def state_is_the_sum(log: Sequence[Change], state: Mapping[KeyPath, Value]) -> Check:
-    """Whoever applies the Changes has what the catalog has."""
+    """A reader that applies the Changes has what the catalog has."""
     folded = fold(log)
     differing = [".".join(key) for key in folded.keys() | state.keys() if folded.get(key) != state.get(key)]
     return Check("the changes add up to the catalog", not differing, _of(len(state), "keys compared", differing))

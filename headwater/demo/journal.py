@@ -1,6 +1,6 @@
 """A writer's journal of what it tried and what it was told, readable after its death.
 
-A line is flushed before the next step begins. So whoever is killed has at most one commit that it tried and was not told of.
+A line is flushed before the next step begins. So a killed writer has at most one commit whose outcome it does not know.
 """
 
 from __future__ import annotations

@@ -17,15 +17,17 @@ from headwater.demo.checks import Check
 from headwater.demo.spark_startup import SparkStartup
 from headwater.persistence.rows import ScannedRow, Table
 from headwater.persistence.store import Store, open_store
+from headwater.settings import Settings
 from headwater.streaming.expire.expire import Expiry
 from headwater.streaming.expire.retention import parse_retention
 from headwater.streaming.reachability.fence import FencedRealm
 from headwater.streaming.reachability.retained_identifiers import Identifiers, installed_identifiers
 from headwater.streaming.retained.retained_sources import Retained, RetainedSource, WalkedSource
 from headwater.streaming.runs.runs import Runs
-from headwater.streaming.sweep.executors import LocalExecutor
+from headwater.streaming.schedule import SweepBackend
 from headwater.streaming.sweep.sweep import Sweep, SweepOptions
 from headwater.streaming.sweep.verify import verify_realm
+from headwater.wiring.sweeps import SweepPlan, spark_sweep_backend, sweep_backend
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,7 +103,7 @@ class _Maintenance:
                 self._say(f"Spark is left out, and what must stay is found by walking. {self._spark.why_not}")
             expired = self._expire(store)
             states = _kept_states(past)
-            purged = self._sweep(store, self._source(store, session))
+            purged = self._sweep(store, self._backend(store, session))
         after = self._look_again(states, before, purged)
         return MaintenanceResult(
             store=past.url,
@@ -133,29 +135,30 @@ class _Maintenance:
         RetainedJob(session, store, self._past.url, retained).run(report=count)
         return changes
 
-    def _source(self, store: Store, session: SparkSession | None) -> RetainedSource:
+    def _backend(self, store: Store, session: SparkSession | None) -> SweepBackend:
+        settings = Settings(store=self._past.url, maintenance_dir=str(self._folder / RETAINED_FOLDER))
+        plan = SweepPlan(by_stream=session is not None, threads=THREADS)
         if session is None:
-            return WalkedSource(store.backend, self._identifiers)
-        from headwater.streaming.spark_jobs.retained_rows import StreamedSource
-
-        streamed = StreamedSource(session, str(self._folder / RETAINED_FOLDER))
-        return _Compared(streamed, WalkedSource(store.backend, self._identifiers), self._checks)
+            return sweep_backend(settings, plan, store, self._identifiers)
+        backend = spark_sweep_backend(settings, plan, store, session)
+        walked = WalkedSource(store.backend, self._identifiers)
+        return backend._replace(source=_Compared(backend.source, walked, self._checks))
 
     def _expire(self, store: Store) -> int:
         self._say(f"expire: what is older than {KEPT_DAYS} days leaves the feed")
         with Runs(store.backend, store.clock).run("expire"):
             return Expiry(store.kernel(self._past.instance), parse_retention(f"*={KEPT_DAYS}d")).run().expired
 
-    def _sweep(self, store: Store, source: RetainedSource) -> int:
+    def _sweep(self, store: Store, backend: SweepBackend) -> int:
         self._say("sweep: what no kept state reaches is deleted")
-        executor = LocalExecutor(store.backend, THREADS)
         runs = Runs(store.backend, store.clock)
+        sweep = Sweep(store, backend.source, backend.executor, self._identifiers, SweepOptions(), on_swept=backend.on_swept)
         with runs.run("sweep") as run:
-            Sweep(store, source, executor, self._identifiers, SweepOptions()).run(runs, run, [self._past.instance])
+            sweep.run(runs, run, [self._past.instance])
         return run.record.totals().purged
 
     def _look_again(self, states: States, before: dict[str, int], purged: int) -> dict[str, int]:
-        """With a store that is opened anew: so it is read from disk."""
+        """With a newly opened store, so that it is read from disk."""
         past = self._past
         with open_store(past.url) as store:
             after = _rows_by_type(store, past.instance)

@@ -111,7 +111,7 @@ class Killing:
             self._crew.succeed()
             self._say(f"a new process goes on as {killed.writer}")
             self._result = killed, found
-        except BaseException as error:  # told to whoever asks for the result
+        except BaseException as error:  # raised again by `result`
             self._result = error
 
 

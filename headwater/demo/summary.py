@@ -16,6 +16,7 @@ from headwater.demo.run import DemoResult
 from headwater.demo.writer import CATALOG, REALM
 from headwater.demo.writer_processes import Killed
 from headwater.embedded import CatalogHandle, open_embedded
+from headwater.persistence.clock import MICROS
 from headwater.schemas.change import Change
 from headwater.schemas.cursor import Position
 
@@ -81,7 +82,7 @@ def summarize(happened: DemoResult) -> Summary:
         branches=len(logs),
         tables=sum(entry.type == "ICEBERG_TABLE" for entry in entries),
         conflicts=sum(line.event is JournalEvent.REFUSED for line in lines),
-        follower_delay_seconds=round(delays[len(delays) // 2] / 1_000_000, 3),
+        follower_delay_seconds=round(delays[len(delays) // 2] / MICROS, 3),
         killed=happened.killed,
         successor_found_it=any(line.replayed for line in lines),
         checks=verdicts,

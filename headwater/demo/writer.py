@@ -138,7 +138,7 @@ def main(orders: WriterConfig) -> None:
         writer = Writer(orders, engine.realm(REALM).catalog(CATALOG), diary)
         print("ready", flush=True)
         if not sys.stdin.readline():
-            return  # whoever gives the start has gone
+            return  # the parent process is gone
         for step in range(orders.first_step, orders.steps):
             writer.step(step)
             time.sleep(random.uniform(0.5, 1.5) * orders.pause_seconds)  # noqa: S311 - a pace, not a secret

@@ -115,7 +115,7 @@ class WriterProcesses:
         return {name: read_journal(self.diary(name)) for name in self.names}
 
     def stop(self) -> None:
-        """End whoever is left."""
+        """End the remaining processes."""
         for process in self._processes:
             if process.poll() is None:
                 process.kill()

@@ -69,7 +69,7 @@ class Cassandra:
     def prepare(self, record: ServerRecord, jar_cache: Path, report: Report) -> None:
         fetch_jars("cassandra", jar_cache, report)
         folder = Path(record.folder)
-        (folder / "cassandra.yaml").write_text(json.dumps(_config(record), indent=2))  # JSON is YAML
+        (folder / "cassandra.yaml").write_text(json.dumps(self.config(record), indent=2))  # JSON is YAML
         (folder / "logback.xml").write_text(LOGBACK)
 
     def command(self, record: ServerRecord, jar_cache: Path) -> list[str]:
@@ -91,14 +91,21 @@ class Cassandra:
 
     def is_ready(self, record: ServerRecord) -> bool:
         with contextlib.suppress(OSError), socket.create_connection((LOOPBACK, record.ports["main"]), timeout=2) as connection:
-            connection.sendall(OPTIONS_FRAME)
-            answer = connection.recv(9)
-            return len(answer) == 9 and answer[4] == SUPPORTED_OPCODE
+            return answers(connection)
         return False
+
+    def config(self, record: ServerRecord) -> dict[str, object]:
+        return _config(record)
 
     def url(self, record: ServerRecord) -> str:
         """Of the server; a store's URL has a keyspace after the slash."""
         return f"cassandra://{record.address}/headwater"
+
+
+def answers(connection: socket.socket) -> bool:
+    connection.sendall(OPTIONS_FRAME)
+    answer = connection.recv(9)
+    return len(answer) == 9 and answer[4] == SUPPORTED_OPCODE
 
 
 def _config(record: ServerRecord) -> dict[str, object]:

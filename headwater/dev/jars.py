@@ -1,7 +1,7 @@
 """Fetches sets of jars once and keeps them between checkouts.
 
-This is the one place where Maven coordinates are written. Ivy, which comes with PySpark, fetches them: it knows where Maven
-Central is and checks the checksums. A folder appears under its final name only when it is complete.
+This and `kit_jars` are the places where Maven coordinates are written. Ivy, which comes with PySpark, fetches them: it knows
+where Maven Central is and checks the checksums. A folder appears under its final name only when it is complete.
 """
 
 from __future__ import annotations
@@ -11,12 +11,16 @@ import importlib.util
 import shutil
 import subprocess
 import tarfile
+from collections.abc import Iterator
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 
 import msgspec
 
 from headwater.dev.java import java_program
 from headwater.dev.kind import Report, silent
+from headwater.dev.kit_jars import ICEBERG_KIT, NESSIE_KIT
 from headwater.dev.state import locked, made_whole
 from headwater.schemas.errors import InvalidInput, MissingDependency, ServerFailed
 
@@ -27,6 +31,11 @@ class Coordinate(msgspec.Struct, frozen=True):
     version: str
     classifier: str = ""
     extension: str = "jar"
+
+
+def coordinates(text: str) -> tuple[Coordinate, ...]:
+    """From lines of group:artifact:version, with or without a classifier."""
+    return tuple(Coordinate(*line.split(":")) for line in text.split())
 
 
 class JarSet(msgspec.Struct, frozen=True):
@@ -56,6 +65,9 @@ JAR_SETS = {
         ),
         # Not a server: the client whose ordinary work the tests do against our own.
         JarSet("nessie-client", (Coordinate("org.projectnessie.nessie", "nessie-client", "0.99.0"),), transitive=True),
+        # Not servers either: the public kits that a catalog must pass.
+        JarSet("iceberg-kit", coordinates(ICEBERG_KIT), transitive=False),
+        JarSet("nessie-kit", coordinates(NESSIE_KIT), transitive=False),
         # Exact and without transitives, for `spark.jars`: spark.jars.packages cannot resolve the Kafka connector because its
         # token provider of the same version is not published.
         JarSet(
@@ -161,13 +173,24 @@ def _ivy_xml(jar_set: JarSet) -> str:
   <info organisation="headwater" module="{jar_set.name}"/>
   <configurations><conf name="default"/></configurations>
   <dependencies>
-{"".join(_dependency_xml(coordinate, jar_set.transitive) for coordinate in jar_set.coordinates)}  </dependencies>
+{"".join(_dependency_xml(list(files), jar_set.transitive) for files in _by_module(jar_set.coordinates))}  </dependencies>
 </ivy-module>
 """
 
 
-def _dependency_xml(it: Coordinate, transitive: bool) -> str:
-    classifier = f' m:classifier="{it.classifier}"' if it.classifier else ""
-    artifact = f'<artifact name="{it.artifact}" type="{it.extension}" ext="{it.extension}"{classifier}/>'
+def _by_module(wanted: tuple[Coordinate, ...]) -> Iterator[Iterator[Coordinate]]:
+    """Ivy takes one dependency for each module, with all of its files."""
+    module = attrgetter("group", "artifact", "version")
+    return (files for _, files in groupby(sorted(wanted, key=module), key=module))
+
+
+def _dependency_xml(files: list[Coordinate], transitive: bool) -> str:
+    it = files[0]
+    artifacts = "" if transitive else "".join(_artifact_xml(one) for one in files)
     named = f'org="{it.group}" name="{it.artifact}" rev="{it.version}" transitive="{str(transitive).lower()}"'
-    return f'    <dependency {named} conf="default->default">{"" if transitive else artifact}</dependency>\n'
+    return f'    <dependency {named} conf="default->default">{artifacts}</dependency>\n'
+
+
+def _artifact_xml(it: Coordinate) -> str:
+    classifier = f' m:classifier="{it.classifier}"' if it.classifier else ""
+    return f'<artifact name="{it.artifact}" type="{it.extension}" ext="{it.extension}"{classifier}/>'

@@ -17,7 +17,7 @@ from headwater.dev.jars import class_path, fetch_jars
 from headwater.dev.java import java_program, java_version
 from headwater.dev.kind import Report, silent
 from headwater.dev.processes import ProcessId, launch_detached, myself, read_process, stop
-from headwater.dev.state import LOOPBACK, ServerRecord, free_ports, locked, made_whole
+from headwater.dev.state import LOOPBACK, ServerRecord, free_ports, locked, made_whole, write_private
 from headwater.schemas.errors import ServerFailed
 
 METADATA_REQUEST = struct.pack(">hhih", 3, 1, 1, -1) + struct.pack(">i", 0)
@@ -57,7 +57,7 @@ num.io.threads=4
 
 class Kafka:
     name = "kafka"
-    port_names = ("main", "controller")
+    port_names: tuple[str, ...] = ("main", "controller")
     stop_signal = signal.SIGTERM
 
     def choose_data_dir(self, folder: Path) -> Path:
@@ -66,7 +66,7 @@ class Kafka:
     def prepare(self, record: ServerRecord, jar_cache: Path, report: Report) -> None:
         jars = fetch_jars("kafka", jar_cache, report)
         _ensure_archive(jars, jar_cache, report)
-        _configure(record, jars, report)
+        _configure(self, record, jars, report)
 
     def command(self, record: ServerRecord, jar_cache: Path) -> list[str]:
         jars = fetch_jars("kafka", jar_cache)
@@ -75,13 +75,24 @@ class Kafka:
     def is_ready(self, record: ServerRecord) -> bool:
         """A broker that is still fenced answers too, but names no broker."""
         with contextlib.suppress(OSError), socket.create_connection((LOOPBACK, record.ports["main"]), timeout=2) as connection:
-            connection.sendall(struct.pack(">i", len(METADATA_REQUEST)) + METADATA_REQUEST)
-            answer = connection.recv(12)
-            return len(answer) == 12 and struct.unpack(">iii", answer)[2] > 0
+            return answers(connection)
         return False
+
+    def properties(self, record: ServerRecord, data: Path) -> str:
+        return PROPERTIES.format(host=LOOPBACK, data=data, **record.ports)
+
+    def format_arguments(self, record: ServerRecord) -> list[str]:
+        """More arguments for the tool that formats its storage."""
+        return []
 
     def url(self, record: ServerRecord) -> str:
         return record.address
+
+
+def answers(connection: socket.socket) -> bool:
+    connection.sendall(struct.pack(">i", len(METADATA_REQUEST)) + METADATA_REQUEST)
+    answer = connection.recv(12)
+    return len(answer) == 12 and struct.unpack(">iii", answer)[2] > 0
 
 
 def _kafka(record: ServerRecord, jars: Path, archive_option: str) -> list[str]:
@@ -93,25 +104,26 @@ def _properties_file(record: ServerRecord) -> Path:
     return Path(record.folder) / "server.properties"
 
 
-def _configure(record: ServerRecord, jars: Path, report: Report) -> None:
+def _configure(kind: Kafka, record: ServerRecord, jars: Path, report: Report) -> None:
     data = Path(record.data_dir)
     if not data.exists():
         report("formatting")
         with made_whole(data) as unfinished:
-            _write_properties(record, unfinished)
-            _format(record, jars)
-    _write_properties(record, data)
+            _write_properties(kind, record, unfinished)
+            _format(kind, record, jars)
+    _write_properties(kind, record, data)
 
 
-def _write_properties(record: ServerRecord, data: Path) -> None:
-    _properties_file(record).write_text(PROPERTIES.format(host=LOOPBACK, data=data, **record.ports))
+def _write_properties(kind: Kafka, record: ServerRecord, data: Path) -> None:
+    write_private(_properties_file(record), kind.properties(record, data).encode())
 
 
-def _format(record: ServerRecord, jars: Path) -> None:
+def _format(kind: Kafka, record: ServerRecord, jars: Path) -> None:
     # The first byte keeps the id from beginning with "-", which the tool takes for another option.
     cluster_id = base64.urlsafe_b64encode(b"h" + secrets.token_bytes(15)).decode().rstrip("=")
     java = [java_program(), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", QUIET, "-cp", class_path(jars)]
     format_storage = ["kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(_properties_file(record))]
+    format_storage += kind.format_arguments(record)
     done = subprocess.run([*java, *format_storage], capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode != 0:
         said = (done.stderr or done.stdout).strip()[-800:]
@@ -138,7 +150,7 @@ def _make_archive(jars: Path, lock: int) -> None:
     with tempfile.TemporaryDirectory(prefix="headwater-kafka-", ignore_cleanup_errors=True) as name:
         folder, (main, controller) = Path(name), free_ports(2)
         record = ServerRecord("kafka", name, f"{name}/data", {"main": main, "controller": controller}, "")
-        _configure(record, jars, silent)
+        _configure(Kafka(), record, jars, silent)
         launch_detached(
             _kafka(record, jars, f"-XX:ArchiveClassesAtExit={unfinished}"),
             folder=folder,

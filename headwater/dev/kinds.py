@@ -7,9 +7,16 @@ from headwater.dev.kafka import Kafka
 from headwater.dev.kind import ServerKind
 from headwater.dev.postgres import Postgres
 from headwater.dev.registry import Registry
+from headwater.dev.secure.cassandra_secure import SecureCassandra
+from headwater.dev.secure.kafka_secure import SecureKafka
 from headwater.schemas.errors import InvalidInput
 
-KINDS: dict[str, ServerKind] = {kind.name: kind for kind in (Kafka(), Cassandra(), Postgres(), Registry())}
+_USUAL: tuple[ServerKind, ...] = (Kafka(), Cassandra(), Postgres(), Registry())
+_SECURE: tuple[ServerKind, ...] = (SecureKafka(), SecureCassandra())
+
+KINDS: dict[str, ServerKind] = {kind.name: kind for kind in (*_USUAL, *_SECURE)}
+USUAL = tuple(kind.name for kind in _USUAL)
+"""What `headwater dev up` starts when none is named; the others ask for certificates and passwords."""
 
 
 def kind_named(name: str) -> ServerKind:

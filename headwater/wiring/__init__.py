@@ -1,4 +1,4 @@
 """Settings become running parts, for the command and for the server.
 
-Read stores, publishing, table_topics, spark, maintenance, maintenance_process, external_resources.
+Read stores, servers, publishing, table_topics, spark, sweeps, maintenance, maintenance_process, external_resources.
 """

@@ -1,4 +1,4 @@
-"""Commands on principals, roles, grants and policies.
+"""Commands on principals, roles, grants, policies and tokens.
 
-Read access_target, then principal, role, grant, policy.
+Read record_commands, then principal, role, grant, policy, token.
 """

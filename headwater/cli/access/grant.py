@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import rich_click as click
 
-from headwater.cli.access.access_target import access_kernel, at_path, every, grants_of, of_catalog, path_of, write_meta
-from headwater.cli.output import as_json, echo, print_json, print_table
-from headwater.cli.target import author, in_realm
-from headwater.producer.access.rights import REALM_ONLY, Right, implied_by, right_of
+from headwater.cli.access.record_commands import RecordTable, at_path, list_command, of_catalog
+from headwater.cli.output import as_json, print_json, print_table, show_done
+from headwater.cli.target import author, in_realm, key_of, key_text, managed_realm
+from headwater.manage import ManagedRealm
+from headwater.producer.access.rights import REALM_ONLY, Right, implied_by
+from headwater.schemas.change import KeyPath
+from headwater.schemas.http.manage_json import GrantInfo
 from headwater.settings import Settings
+
+GRANTS = RecordTable[GrantInfo](
+    "grants", ["role", "right", "path"], lambda one: (one.role, one.right, key_text(tuple(one.path)))
+)
+Act = Callable[[ManagedRealm, str, str, KeyPath, str | None], object]
 
 
 @click.group()
@@ -19,88 +29,75 @@ def command() -> None:
     """
 
 
-@command.command()
-@click.argument("role")
-@click.argument("right")
-@of_catalog
-@at_path
-@in_realm
-@author
-@as_json
-@click.pass_obj
-def add(
-    settings: Settings,
-    role: str,
-    right: str,
-    catalog: str | None,
-    path_text: str,
-    realm: str,
-    author: str | None,
-    json_output: bool,
-) -> None:
-    """Grant a right to a role."""
-    with access_kernel(settings, realm) as kernel:
-        grants = grants_of(kernel, catalog)
-        written = grants.grant(role, right_of(right), path_of(path_text), meta=write_meta(author))
-    if json_output:
-        print_json({"role": role, "right": right, "path": path_of(path_text), "changed": written.mutation.changed})
-    else:
-        echo(f"{role} has {right}" if written.mutation.changed else f"{role} had {right} already")
+def _granting(verb: str, help: str, act: Act, show: Callable[[str, str, KeyPath, object, bool], None]) -> None:
+    """`add` and `revoke` differ in what they call and say."""
+
+    @command.command(verb, help=help)
+    @click.argument("role")
+    @click.argument("right")
+    @of_catalog
+    @at_path
+    @in_realm
+    @author
+    @as_json
+    @click.pass_obj
+    def run(
+        settings: Settings,
+        role: str,
+        right: str,
+        catalog: str | None,
+        path_text: str,
+        realm: str,
+        author: str | None,
+        json_output: bool,
+    ) -> None:
+        path = key_of(path_text)
+        with managed_realm(settings, realm, author) as manage:
+            outcome = act(manage, role, right, path, catalog)
+        show(role, right, path, outcome, json_output)
 
 
-@command.command()
-@click.argument("role")
-@click.argument("right")
-@of_catalog
-@at_path
-@in_realm
-@author
-@as_json
-@click.pass_obj
-def revoke(
-    settings: Settings,
-    role: str,
-    right: str,
-    catalog: str | None,
-    path_text: str,
-    realm: str,
-    author: str | None,
-    json_output: bool,
-) -> None:
-    """Take just that grant away; what another one implies stays."""
-    with access_kernel(settings, realm) as kernel:
-        grants_of(kernel, catalog).revoke(role, right_of(right), path_of(path_text), meta=write_meta(author))
-    if json_output:
-        print_json({"role": role, "revoked": right, "path": path_of(path_text)})
-    else:
-        echo(f"{role} has {right} no more")
+def _show_added(role: str, right: str, path: KeyPath, changed: object, json_output: bool) -> None:
+    line = f"{role} has {right}" if changed else f"{role} had {right} already"
+    show_done(line, {"role": role, "right": right, "path": path, "changed": changed}, json_output)
 
 
-@command.command("list")
-@of_catalog
-@in_realm
-@as_json
-@click.pass_obj
-def list_grants(settings: Settings, catalog: str | None, realm: str, json_output: bool) -> None:
-    """Show what was granted, in order of role."""
-    with access_kernel(settings, realm) as kernel:
-        grants = grants_of(kernel, catalog)
-        found = every(lambda last: grants.list(after=last))
-    if json_output:
-        print_json({"grants": [{"role": one.role, "right": one.right, "path": one.path} for one in found]})
-    else:
-        print_table(["role", "right", "path"], [(one.role, one.right, ".".join(one.path)) for one in found])
+def _show_revoked(role: str, right: str, path: KeyPath, _: object, json_output: bool) -> None:
+    show_done(f"{role} has {right} no more", {"role": role, "revoked": right, "path": path}, json_output)
+
+
+_granting(
+    "add",
+    "Grant a right to a role.",
+    lambda manage, role, right, path, catalog: manage.grant(role, right, path, catalog),
+    _show_added,
+)
+_granting(
+    "revoke",
+    "Take just that grant away; what another one implies stays.",
+    lambda manage, role, right, path, catalog: manage.revoke_grant(role, right, path, catalog),
+    _show_revoked,
+)
+
+
+def _all_grants(manage: ManagedRealm, catalog: str | None) -> Iterator[GrantInfo]:
+    for role in manage.roles(catalog):
+        yield from manage.grants(role.name, catalog)
+
+
+list_command(command, GRANTS, "Show what was granted, in order of role.", _all_grants, of_catalog)
 
 
 @command.command()
 @as_json
 def rights(json_output: bool) -> None:
     """Show all rights, and what each brings along."""
-    told = {str(right): sorted(map(str, implied_by(right) - {right})) for right in Right}
+    implied = {str(right): sorted(map(str, implied_by(right) - {right})) for right in Right}
     if json_output:
-        print_json({"rights": told})
+        print_json({"rights": implied})
         return
     rows = [
-        (right, "realm" if Right(right) in REALM_ONLY else "realm, catalog, path", ", ".join(told[right])) for right in told
+        (right, "realm" if Right(right) in REALM_ONLY else "realm, catalog, path", ", ".join(implied[right]))
+        for right in implied
     ]
-    print_table(["right", "over", "brings along"], rows)
+    print_table(["right", "over", "brings along"], rows, prose=["brings along"])

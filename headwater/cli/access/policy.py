@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 import rich_click as click
 
-from headwater.cli.access.access_target import access_kernel, at_path, catalog_id, confirmed, path_of, write_meta, yes
-from headwater.cli.output import as_json, echo, print_json, print_table
-from headwater.cli.target import author, in_realm
-from headwater.persistence.store import RealmKernel
-from headwater.producer.access.policies import Policies, Policy, Target
-from headwater.schemas.change import Value
+from headwater.cli.access.record_commands import RecordTable, at_path, delete_command, list_command
+from headwater.cli.output import as_json, show_done
+from headwater.cli.target import author, in_realm, key_of, managed_realm
+from headwater.manage import ManagedRealm
+from headwater.schemas.change import KeyPath, Value
+from headwater.schemas.http.manage_json import PolicyInfo
 from headwater.settings import Settings
+
+POLICIES = RecordTable[PolicyInfo](
+    "policies",
+    ["policy", "type", "content", "description"],
+    lambda one: (one.name, one.type, msgspec.json.encode(one.content).decode(), one.description),
+)
 
 content_option = click.option("--content", "content_text", metavar="JSON", default="{}", help="What it says, a JSON object.")
 target_catalog = click.option("--catalog", metavar="NAME", help="To this catalog; to the realm, if left out.")
@@ -43,25 +51,12 @@ def create(
 ) -> None:
     """Create a policy."""
     content = _content(content_text)
-    with access_kernel(settings, realm) as kernel:
-        made = Policies(kernel).create(
-            name, type=policy_type, content=content, description=description, meta=write_meta(author)
-        )
-    _show([made.value], json_output)
+    with managed_realm(settings, realm, author) as manage:
+        made = manage.create_policy(name, type=policy_type, content=content, description=description)
+    POLICIES.show(made, json_output)
 
 
-@command.command("list")
-@in_realm
-@as_json
-@click.pass_obj
-def list_policies(settings: Settings, realm: str, json_output: bool) -> None:
-    """Show the policies, in order of name."""
-    with access_kernel(settings, realm) as kernel:
-        found = list(Policies(kernel).list())
-    if json_output:
-        print_json({"policies": found})
-    else:
-        _show(found, json_output=False)
+list_command(command, POLICIES, "Show the policies, in order of name.", lambda manage: manage.policies())
 
 
 @command.command()
@@ -83,68 +78,52 @@ def update(
 ) -> None:
     """Change what a policy says."""
     content = _content(content_text)
-    with access_kernel(settings, realm) as kernel:
-        written = Policies(kernel).update(name, content=content, description=description, meta=write_meta(author))
-    _show([written.value], json_output)
+    with managed_realm(settings, realm, author) as manage:
+        written = manage.update_policy(name, content=content, description=description)
+    POLICIES.show(written, json_output)
 
 
-@command.command()
-@click.argument("name")
-@click.option("--detach-all", is_flag=True, help="Its mappings go too.")
-@yes
-@in_realm
-@author
-@as_json
-@click.pass_obj
-def delete(
-    settings: Settings, name: str, detach_all: bool, yes: bool, realm: str, author: str | None, json_output: bool
-) -> None:
-    """Delete a policy."""
-    confirmed(f"Delete policy {name}?", yes)
-    with access_kernel(settings, realm) as kernel:
-        Policies(kernel).delete(name, detach_all=detach_all, meta=write_meta(author))
-    if json_output:
-        print_json({"deleted": name})
+delete_command(
+    command,
+    "policy",
+    "Delete a policy.",
+    lambda manage, name, detach_all: manage.delete_policy(name, detach_all=detach_all),
+    click.option("--detach-all", is_flag=True, help="Its mappings go too."),
+)
 
 
-@command.command()
-@click.argument("name")
-@target_catalog
-@at_path
-@in_realm
-@author
-@as_json
-@click.pass_obj
-def attach(
-    settings: Settings, name: str, catalog: str | None, path_text: str, realm: str, author: str | None, json_output: bool
-) -> None:
-    """Map a policy to the realm, a catalog, or a path of it."""
-    with access_kernel(settings, realm) as kernel:
-        written = Policies(kernel).attach(name, _target(kernel, catalog, path_text), meta=write_meta(author))
-    if json_output:
-        print_json(written.value)
-    else:
-        echo(f"{name} is attached to {catalog or 'the realm'} {path_text}".strip())
+def _mapping(verb: str, help: str, act: Callable[[ManagedRealm, str, str | None, KeyPath], None], done: str) -> None:
+    """`attach` and `detach` differ in what they call and say."""
+
+    @command.command(verb, help=help)
+    @click.argument("name")
+    @target_catalog
+    @at_path
+    @in_realm
+    @author
+    @as_json
+    @click.pass_obj
+    def run(
+        settings: Settings, name: str, catalog: str | None, path_text: str, realm: str, author: str | None, json_output: bool
+    ) -> None:
+        with managed_realm(settings, realm, author) as manage:
+            act(manage, name, catalog, key_of(path_text))
+        facts = {f"{verb}ed": name, "catalog": catalog, "path": key_of(path_text)}
+        show_done(f"{name} is {done} {catalog or 'the realm'} {path_text}".strip(), facts, json_output)
 
 
-@command.command()
-@click.argument("name")
-@target_catalog
-@at_path
-@in_realm
-@author
-@as_json
-@click.pass_obj
-def detach(
-    settings: Settings, name: str, catalog: str | None, path_text: str, realm: str, author: str | None, json_output: bool
-) -> None:
-    """Take a mapping away."""
-    with access_kernel(settings, realm) as kernel:
-        Policies(kernel).detach(name, _target(kernel, catalog, path_text), meta=write_meta(author))
-    if json_output:
-        print_json({"detached": name})
-    else:
-        echo(f"{name} is detached from {catalog or 'the realm'} {path_text}".strip())
+_mapping(
+    "attach",
+    "Map a policy to the realm, a catalog, or a path of it.",
+    lambda manage, name, catalog, path: manage.attach(name, catalog, path),
+    "attached to",
+)
+_mapping(
+    "detach",
+    "Take a mapping away.",
+    lambda manage, name, catalog, path: manage.detach(name, catalog, path),
+    "detached from",
+)
 
 
 @command.command()
@@ -155,16 +134,9 @@ def detach(
 @click.pass_obj
 def applicable(settings: Settings, catalog: str | None, path_text: str, realm: str, json_output: bool) -> None:
     """Show what applies to a thing: of each type the nearest."""
-    with access_kernel(settings, realm) as kernel:
-        found = [policy for policy, _ in Policies(kernel).applicable(_target(kernel, catalog, path_text))]
-    if json_output:
-        print_json({"policies": found})
-    else:
-        _show(found, json_output=False)
-
-
-def _target(kernel: RealmKernel, catalog: str | None, path_text: str) -> Target:
-    return Target(None if catalog is None else catalog_id(kernel, catalog), path_of(path_text))
+    with managed_realm(settings, realm) as manage:
+        found = manage.applicable(catalog, key_of(path_text))
+    POLICIES.show_all(found, json_output)
 
 
 def _content(text: str) -> Value:
@@ -172,11 +144,3 @@ def _content(text: str) -> Value:
         return msgspec.json.decode(text, type=dict)
     except msgspec.DecodeError as error:
         raise click.BadParameter(f"it is no JSON object: {error}.", param_hint="--content") from None
-
-
-def _show(policies: list[Policy], json_output: bool) -> None:
-    if json_output:
-        print_json(policies[0])
-        return
-    rows = [(one.name, one.type, msgspec.json.encode(one.content).decode(), one.description) for one in policies]
-    print_table(["policy", "type", "content", "description"], rows)

@@ -5,23 +5,18 @@ from __future__ import annotations
 import msgspec
 import rich_click as click
 
-from headwater.cli.access.access_target import access_kernel, confirmed, every, properties, properties_of, write_meta, yes
-from headwater.cli.output import as_json, echo, print_json, print_table
-from headwater.cli.target import author, in_realm
-from headwater.persistence.rows import SYSTEM_REALM
-from headwater.persistence.store import RealmKernel
-from headwater.producer.access.effective import effective_rights
-from headwater.producer.access.grants import realm_grants
-from headwater.producer.access.principals import Principal, Principals, WithSecret
-from headwater.producer.access.rights import Right
-from headwater.producer.access.roles import principal_roles
-from headwater.producer.access.writing import WriteMeta
-from headwater.producer.catalogs.catalogs import Catalogs
-from headwater.schemas.entry_ids import time_text
-from headwater.schemas.errors import RecordExists
+from headwater.cli.access.record_commands import RecordTable, delete_command, list_command, properties, properties_of
+from headwater.cli.output import as_json, echo, print_json, print_table, show_secret
+from headwater.cli.target import author, direct_store, in_realm, key_text, managed_realm
+from headwater.manage import NewSecret
+from headwater.schemas.http.manage_json import EffectiveInfo, PrincipalInfo
 from headwater.settings import Settings
 
-SYSTEM_ROLE = "system-admin"
+PRINCIPALS = RecordTable[PrincipalInfo](
+    "principals",
+    ["principal", "client id", "secrets", "created"],
+    lambda one: (one.name, one.client_id, len(one.secrets), one.created[:19]),
+)
 
 
 @click.group()
@@ -34,7 +29,7 @@ def command() -> None:
 
 @command.command()
 @click.argument("name")
-@click.option("--role", "roles", metavar="ROLE", multiple=True, help="Give it this principal role; may come often.")
+@click.option("--role", "roles", metavar="ROLE", multiple=True, help="Give it this principal role; may be repeated.")
 @click.option("--no-secret", is_flag=True, help="Without a secret it is known by an external issuer alone.")
 @properties
 @in_realm
@@ -52,14 +47,14 @@ def create(
     json_output: bool,
 ) -> None:
     """Create a principal; its secret is shown once."""
-    meta = write_meta(author)
-    with access_kernel(settings, realm) as kernel:
+    wanted = properties_of(assignments)
+    with managed_realm(settings, realm, author) as manage:
         for role in roles:
-            principal_roles(kernel).get(role)  # before anything is written
-        made = Principals(kernel).create(name, properties=properties_of(assignments), with_secret=not no_secret, meta=meta)
+            manage.role(role, None)  # before anything is written
+        made = manage.create_principal(name, properties=wanted, with_secret=not no_secret)
         for role in roles:
-            principal_roles(kernel).assign(name, role, meta=meta)
-    _show_secret(made, json_output)
+            manage.assign(role, name, None)
+    _show_new(made, json_output)
 
 
 @command.command()
@@ -70,26 +65,19 @@ def create(
 def bootstrap(settings: Settings, name: str, author: str | None, json_output: bool) -> None:
     """Make a system administrator, who manages realms over HTTP; its secret is shown once.
 
-    There is no administrator and no password until this is called.
+    There is no administrator and no password until this is called. It always opens the store itself.
     """
-    with access_kernel(settings, SYSTEM_REALM) as kernel:
-        made = make_administrator(kernel, name, write_meta(author))
-    _show_secret(made, json_output)
+    from headwater.embedded import commit_meta
+    from headwater.producer.access.administrators import make_administrator
+    from headwater.producer.access.writing import WriteMeta
+    from headwater.producer.record_views import principal_info, secret_shown
+
+    with direct_store(settings) as store:
+        made = make_administrator(store.system, name, WriteMeta(commit_meta(author).author))
+    _show_new(NewSecret(principal_info(made.principal), secret_shown(made)), json_output)
 
 
-@command.command("list")
-@in_realm
-@as_json
-@click.pass_obj
-def list_principals(settings: Settings, realm: str, json_output: bool) -> None:
-    """Show the principals of the realm, in order of name."""
-    with access_kernel(settings, realm) as kernel:
-        principals = Principals(kernel)
-        found = every(lambda last: principals.list(after=last.name if last else ""))
-    if json_output:
-        print_json({"principals": found})
-    else:
-        _print_principals(found)
+list_command(command, PRINCIPALS, "Show the principals of the realm, in order of name.", lambda manage: manage.principals())
 
 
 @command.command()
@@ -99,19 +87,14 @@ def list_principals(settings: Settings, realm: str, json_output: bool) -> None:
 @click.pass_obj
 def show(settings: Settings, name: str, realm: str, json_output: bool) -> None:
     """Show a principal, its roles, and what it may do."""
-    with access_kernel(settings, realm) as kernel:
-        principal = Principals(kernel).get(name)
-        catalogs = {} if realm == SYSTEM_REALM else {one.id: one.name for one in Catalogs(kernel).list()}
-        rights = effective_rights(kernel, name, catalogs)
-    held = [("realm", str(right), "") for right in sorted(rights.realm.paths)]
-    for id, of_catalog in rights.catalogs.items():
-        for right, paths in sorted(of_catalog.paths.items()):
-            held += [(catalogs[id], str(right), ".".join(path)) for path in sorted(paths)]
+    with managed_realm(settings, realm) as manage:
+        principal, rights = manage.principal(name), manage.rights(name)
+    held = _held(rights)
     if json_output:
-        told = [{"over": over, "right": right, "path": path} for over, right, path in held]
-        print_json({**msgspec.to_builtins(principal), "roles": rights.roles, "rights": told})
+        shown = [{"over": over, "right": right, "path": path} for over, right, path in held]
+        print_json({**msgspec.to_builtins(principal), "roles": rights.roles, "rights": shown})
         return
-    _print_principals([principal])
+    PRINCIPALS.show(principal, json_output=False)
     echo(f"roles: {', '.join(rights.roles) or 'none'}")
     print_table(["over", "right", "path"], held)
 
@@ -127,12 +110,10 @@ def update(
     settings: Settings, name: str, assignments: tuple[str, ...], realm: str, author: str | None, json_output: bool
 ) -> None:
     """Set the properties of a principal; those that are not named go."""
-    with access_kernel(settings, realm) as kernel:
-        written = Principals(kernel).update(name, properties=properties_of(assignments), meta=write_meta(author))
-    if json_output:
-        print_json(written.value)
-    else:
-        _print_principals([written.value])
+    wanted = properties_of(assignments)
+    with managed_realm(settings, realm, author) as manage:
+        written = manage.update_principal(name, properties=wanted)
+    PRINCIPALS.show(written, json_output)
 
 
 @command.command()
@@ -144,53 +125,31 @@ def update(
 @click.pass_obj
 def rotate(settings: Settings, name: str, overlap_seconds: int, realm: str, author: str | None, json_output: bool) -> None:
     """Make a new secret, shown once; without an overlap all before it end now."""
-    with access_kernel(settings, realm) as kernel:
-        made = Principals(kernel).rotate_secret(name, overlap_seconds=overlap_seconds, meta=write_meta(author))
-    _show_secret(made, json_output)
+    with managed_realm(settings, realm, author) as manage:
+        made = manage.rotate_secret(name, overlap_seconds=overlap_seconds)
+    _show_new(made, json_output)
 
 
-@command.command()
-@click.argument("name")
-@yes
-@in_realm
-@author
-@as_json
-@click.pass_obj
-def delete(settings: Settings, name: str, yes: bool, realm: str, author: str | None, json_output: bool) -> None:
-    """Delete a principal; its tokens end with it."""
-    confirmed(f"Delete principal {name} of realm {realm}?", yes)
-    with access_kernel(settings, realm) as kernel:
-        Principals(kernel).delete(name, meta=write_meta(author))
+delete_command(
+    command,
+    "principal",
+    "Delete a principal; its tokens end with it.",
+    lambda manage, name: manage.delete_principal(name),
+)
+
+
+def _held(rights: EffectiveInfo) -> list[tuple[str, str, str]]:
+    held = [("realm", right, "") for right in rights.realm]
+    for catalog, by_right in rights.catalogs.items():
+        held += [(catalog, right, key_text(tuple(path))) for right, paths in by_right.items() for path in paths]
+    return held
+
+
+def _show_new(made: NewSecret, json_output: bool) -> None:
     if json_output:
-        print_json({"deleted": name})
-
-
-def make_administrator(kernel: RealmKernel, name: str, meta: WriteMeta) -> WithSecret:
-    """The role comes first: a principal that is there and may do nothing would have to be found by somebody."""
-    roles = principal_roles(kernel)
-    try:
-        roles.create(SYSTEM_ROLE, meta=meta)
-    except RecordExists:
-        roles.get(SYSTEM_ROLE)
-    realm_grants(kernel).grant(SYSTEM_ROLE, Right.SYSTEM_MANAGE, meta=meta)
-    realm_grants(kernel).grant(SYSTEM_ROLE, Right.ACCESS_MANAGE, meta=meta)
-    made = Principals(kernel).create(name, meta=meta)
-    roles.assign(name, SYSTEM_ROLE, meta=meta)
-    return made
-
-
-def _show_secret(made: WithSecret, json_output: bool) -> None:
-    principal, credentials = made.principal, made.credentials
-    if json_output:
-        print_json({**msgspec.to_builtins(principal), "client_secret": credentials and credentials.client_secret})
+        secret = None if made.credentials is None else made.credentials.client_secret
+        print_json({**msgspec.to_builtins(made.principal), "client_secret": secret})
         return
-    _print_principals([principal])
-    if credentials is not None:
-        # Not in a table: a narrow terminal would cut what is never shown again.
-        echo(f"client id      {credentials.client_id}\nclient secret  {credentials.client_secret}")
-        echo("The secret is not stored and is not shown again.")
-
-
-def _print_principals(found: list[Principal]) -> None:
-    rows = [(one.name, one.client_id, len(one.secrets), time_text(one.created_at)[:19]) for one in found]
-    print_table(["principal", "client id", "secrets", "created"], rows)
+    PRINCIPALS.show(made.principal, json_output=False)
+    if made.credentials is not None:
+        show_secret(made.credentials)

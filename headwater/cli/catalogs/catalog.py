@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import rich_click as click
 
-from headwater.cli.access.access_target import access_kernel, properties, properties_of, write_meta
-from headwater.cli.output import as_json, echo, print_json, print_table
-from headwater.cli.target import author, in_realm, realm_of
-from headwater.producer.catalogs.catalog_updates import drop_catalog, update_catalog
-from headwater.schemas.entry_ids import time_text
+from headwater.cli.access.record_commands import (
+    RecordTable,
+    delete_command,
+    list_command,
+    properties,
+    properties_of,
+    properties_text,
+)
+from headwater.cli.output import as_json, echo, print_json
+from headwater.cli.target import author, in_realm, managed_realm
+from headwater.schemas.http.manage_json import CatalogInfo
 from headwater.settings import Settings
+
+CATALOGS = RecordTable[CatalogInfo](
+    "catalogs",
+    ["catalog", "pointers", "default branch", "storage root", "created"],
+    lambda one: (one.name, f"cat/{one.id}", one.default_branch, one.storage_root, one.created[:19]),
+)
 
 
 @click.group()
@@ -26,27 +38,15 @@ def command() -> None:
 @click.pass_obj
 def create(settings: Settings, name: str, storage_root: str, realm: str, author: str | None, json_output: bool) -> None:
     """Create a catalog with its branch `main`."""
-    with realm_of(settings, realm) as handle:
-        info = handle.create_catalog(name, storage_root=storage_root, author=author).info
+    with managed_realm(settings, realm, author) as manage:
+        info = manage.create_catalog(name, storage_root=storage_root)
     if json_output:
         print_json(info)
     else:
         echo(f"catalog {info.name} is cat/{info.id}, branch {info.default_branch}")
 
 
-@command.command("list")
-@in_realm
-@as_json
-@click.pass_obj
-def list_catalogs(settings: Settings, realm: str, json_output: bool) -> None:
-    """Show all catalogs of the realm."""
-    with realm_of(settings, realm) as handle:
-        found = [handle.catalog(name).info for name in handle.catalogs()]
-    if json_output:
-        print_json({"catalogs": found})
-        return
-    rows = [(one.name, f"cat/{one.id}", one.default_branch, one.storage_root, time_text(one.created_at)[:19]) for one in found]
-    print_table(["catalog", "pointers", "default branch", "storage root", "created"], rows)
+list_command(command, CATALOGS, "Show all catalogs of the realm.", lambda manage: manage.catalogs())
 
 
 @command.command()
@@ -67,32 +67,21 @@ def update(
     json_output: bool,
 ) -> None:
     """Set properties of a catalog; those that are not named go."""
-    with access_kernel(settings, realm) as kernel:
-        written = update_catalog(
-            kernel,
-            name,
-            storage_root=storage_root,
-            properties=properties_of(assignments) if assignments else None,
-            meta=write_meta(author),
-        )
+    wanted = properties_of(assignments) if assignments else None
+    with managed_realm(settings, realm, author) as manage:
+        info = manage.update_catalog(name, storage_root=storage_root, properties=wanted)
     if json_output:
-        print_json(written.catalog)
+        print_json(info)
     else:
-        echo(f"catalog {name}: {' '.join(f'{k}={v}' for k, v in written.catalog.properties.items()) or 'no properties'}")
+        echo(f"catalog {name}: {properties_text(info.properties) or 'no properties'}")
 
 
-@command.command()
-@click.argument("name")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--require-empty", is_flag=True, help="Refuse while something is inside.")
-@click.option("--purge", is_flag=True, help="Its history need not be kept either: the next maintenance removes it.")
-@in_realm
-@author
-@click.pass_obj
-def drop(settings: Settings, name: str, yes: bool, require_empty: bool, purge: bool, realm: str, author: str | None) -> None:
-    """Mark a catalog as dropped: its branches take no more commits, and maintenance removes its data."""
-    if not yes:
-        click.confirm(f"Drop catalog {name} of realm {realm}?", abort=True)
-    with access_kernel(settings, realm) as kernel:
-        drop_catalog(kernel, name, require_empty=require_empty, purge=purge, meta=write_meta(author))
-    echo(f"catalog {name} is dropped")
+delete_command(
+    command,
+    "catalog",
+    "Mark a catalog as dropped: its branches take no more commits, and maintenance removes its data.",
+    lambda manage, name, require_empty, purge: manage.drop_catalog(name, require_empty=require_empty, purge=purge),
+    click.option("--require-empty", is_flag=True, help="Refuse while something is inside."),
+    click.option("--purge", is_flag=True, help="Its history need not be kept either: the next maintenance removes it."),
+    verb="drop",
+)

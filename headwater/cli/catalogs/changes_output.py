@@ -18,19 +18,20 @@ _STYLES = {Op.PUT: "green", Op.DELETE: "red", Op.RENAME: "yellow"}
 _KIND_STYLES = {Kind.COMMIT: "cyan", Kind.MERGE: "magenta", Kind.TRANSPLANT: "magenta"}
 
 
-def print_changes(changes: Iterable[Change], *, json_output: bool) -> None:
-    """One line each, flushed, so that a pipe sees it when it happens."""
+def print_changes(changes: Iterable[Change], *, json_output: bool, with_pointer: bool = False) -> None:
+    """One line each, flushed, so that a pipe sees it when it happens; with the pointer where there can be several."""
     console = Console(highlight=False, soft_wrap=True)
     for change in changes:
         if json_output:
             sys.stdout.write(msgspec.json.encode(change).decode() + "\n")
             sys.stdout.flush()
         else:
-            console.print(change_line(change))
+            console.print(change_line(change, with_pointer=with_pointer))
 
 
-def change_line(change: Change) -> Text:
+def change_line(change: Change, *, with_pointer: bool = False) -> Text:
     line = Text.assemble(
+        plain_line(f"{change.pointer} ") if with_pointer else "",
         (f"{change.seq:>6} ", "bold"),
         (f"{change.commit_id[:16]} ", "dim"),
         (f"{change.time[:23]}Z ", "dim"),

@@ -8,7 +8,7 @@ from headwater.cli.catalogs.commit_output import print_commit
 from headwater.cli.catalogs.merge_options import merge_rules, rules_options
 from headwater.cli.output import as_json, print_json, print_table
 from headwater.cli.target import author, catalog_of, expected_head, in_catalog, key_text, message
-from headwater.producer.merging.merge import MergePreview
+from headwater.schemas.http.merge_json import MergePreview
 from headwater.settings import Settings
 
 
@@ -50,11 +50,10 @@ def command(
 
 def _print_preview(preview: MergePreview, json_output: bool) -> None:
     if json_output:
-        base = None if preview.base is None else preview.base.entry_id.hex()
-        print_json({"base": base, "already_merged": preview.already_merged, "keys": preview.brought.outcomes})
+        print_json(preview)
         return
     rows = [
         (key_text(outcome.key), outcome.verdict, outcome.conflict.message if outcome.conflict else "")
-        for outcome in preview.brought.outcomes
+        for outcome in preview.keys
     ]
-    print_table(["key", "outcome", "conflict"], rows)
+    print_table(["key", "outcome", "conflict"], rows, prose=["conflict"])

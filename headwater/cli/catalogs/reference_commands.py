@@ -7,7 +7,6 @@ import rich_click as click
 from headwater.cli.catalogs.commit_output import print_commit
 from headwater.cli.output import as_json, print_json, print_table
 from headwater.cli.target import author, catalog_of, expected_head, in_catalog, message
-from headwater.producer.commits.commit_meta import CommitMeta
 from headwater.producer.pointer_names import ReferenceType
 from headwater.producer.references.references import Reference
 from headwater.settings import Settings
@@ -32,7 +31,7 @@ def reference_group(type: ReferenceType, help: str) -> click.RichGroup:
         settings: Settings, name: str, at: str, realm: str, catalog: str, author: str | None, message: str, json_output: bool
     ) -> None:
         with catalog_of(settings, realm, catalog) as lake:
-            result = lake.references.create(name, at, type=type, meta=CommitMeta(lake.author_or_me(author), message))
+            result = lake.references.create(name, at, type=type, meta=lake.meta(author, message))
         print_commit(result, json_output)
 
     @group.command("list", help=f"Show every {noun}.")
@@ -87,7 +86,7 @@ def reference_group(type: ReferenceType, help: str) -> click.RichGroup:
         json_output: bool,
     ) -> None:
         with catalog_of(settings, realm, catalog) as lake:
-            meta = CommitMeta(lake.author_or_me(author), message)
+            meta = lake.meta(author, message)
             result = lake.references.assign(name, target, type=type, expected_head=expected_head, meta=meta)
         print_commit(result, json_output)
 
@@ -110,7 +109,7 @@ def reference_group(type: ReferenceType, help: str) -> click.RichGroup:
         json_output: bool,
     ) -> None:
         with catalog_of(settings, realm, catalog) as lake:
-            meta = CommitMeta(lake.author_or_me(author), message)
+            meta = lake.meta(author, message)
             result = lake.references.delete(name, type=type, expected_head=expected_head, meta=meta)
         print_commit(result, json_output)
 

@@ -1,5 +1,4 @@
 """Commands that publish, read and audit the feed.
 
-Read publish; then subscribe and webhook over feed_sources; then audit over audit_sources. server_token is the token they
-send.
+Read publish; then subscribe and webhook over feed_sources; then audit over audit_sources.
 """

@@ -13,8 +13,9 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from headwater.cli.feed.audit_sources import verify_kafka, verify_server
+from headwater.cli.feed.feed_sources import Pointers
 from headwater.cli.output import as_json, echo, print_json, print_table
-from headwater.cli.target import in_realm, key_text, realm_of
+from headwater.cli.target import in_realm, in_store_realm, key_text, store_realm
 from headwater.consumers.audit.files import read_changes, write_changes
 from headwater.consumers.audit.replay import Mismatch, mismatches
 from headwater.consumers.audit.store_history import StoreHistory
@@ -28,9 +29,11 @@ T = TypeVar("T")
 EXIT_NOT_WHOLE = 1
 """The audit ran and found something; 2 is for an audit that could not run."""
 
-pointers = click.option("--pointer", "pointers", multiple=True, metavar="NAME", help="Only this one, e.g. cat/1/heads/main.")
+pointers = click.option("--pointer", "named", multiple=True, metavar="NAME", help="Only this one, e.g. cat/1/heads/main.")
+pointer = click.option("--pointer", metavar="NAME", help="Whose history, e.g. cat/1/heads/main; instead of a branch.")
+catalog = click.option("--catalog", metavar="NAME", help="The catalog of the branch; lake, if left out.")
+branch = click.option("--branch", metavar="NAME", help="The branch; the catalog's default branch, if left out.")
 from_file = click.option("--file", metavar="FILE", help="Of an exported file instead of the store.")
-from_server = click.option("--server", metavar="URL", help="Of a server instead of the store.")
 from_kafka = click.option("--kafka", metavar="BOOTSTRAP", help="Of Kafka instead of the store; --server helps with large ones.")
 
 
@@ -41,30 +44,38 @@ def command() -> None:
 
 @command.command("verify")
 @pointers
+@catalog
+@branch
 @from_file
-@from_server
 @from_kafka
 @in_realm
 @as_json
 @click.pass_obj
 def verify_command(
     settings: Settings,
-    pointers: tuple[str, ...],
+    named: tuple[str, ...],
+    catalog: str | None,
+    branch: str | None,
     file: str | None,
-    server: str | None,
     kafka: str | None,
     realm: str,
     json_output: bool,
 ) -> None:
-    """Recompute the hash chain of every entry; a single flipped bit is found and named. Exit code 1 if there is one."""
+    """Recompute the hash chain of every entry; a single flipped bit is found and named. Exit code 1 if there is one.
+
+    All pointers of the realm, unless a pointer, a catalog or a branch is named.
+    """
+    if file is not None and (catalog or branch):
+        raise InvalidInput("a file knows pointers alone.", field="--branch", remedy="Name a --pointer.")
+    pointers = named if file is not None else Pointers(named, catalog, branch).if_any(settings, realm)
     if file is not None:
         found = list(_verify_file(Path(file), pointers))
     elif kafka is not None:
-        found = verify_kafka(kafka, realm, pointers, server)
-    elif server is not None:
-        found = verify_server(server, realm, pointers)
+        found = verify_kafka(settings, kafka, realm, pointers)
+    elif settings.server:
+        found = verify_server(settings, realm, pointers)
     else:
-        with realm_of(settings, realm) as handle:
+        with store_realm(settings, realm) as handle:
             history = StoreHistory(handle.kernel)
             found = [_verify_pointer(history, pointer) for pointer in pointers or tuple(history.pointers())]
     if json_output:
@@ -77,15 +88,20 @@ def verify_command(
 
 
 @command.command()
-@click.option("--pointer", default="cat/1/heads/main", show_default=True, metavar="NAME", help="Whose history.")
+@pointer
+@catalog
+@branch
 @click.option("--to", "to", default="latest", show_default=True, help="A commit id, seq, time or latest.")
-@in_realm
+@in_store_realm
 @as_json
 @click.pass_obj
-def replay(settings: Settings, pointer: str, to: str, realm: str, json_output: bool) -> None:
+def replay(
+    settings: Settings, pointer: str | None, catalog: str | None, branch: str | None, to: str, realm: str, json_output: bool
+) -> None:
     """Rebuild a state from the feed alone and compare it with the stored one. Exit code 1 if they differ."""
-    with realm_of(settings, realm) as handle:
+    with store_realm(settings, realm) as handle:
         history = StoreHistory(handle.kernel)
+        (pointer,) = Pointers((pointer,) if pointer else (), catalog, branch).of(handle)
         seq = history.position(pointer, to)
         replayed = history.replayed_state(pointer, seq)
         found = list(mismatches(history.stored_state(pointer, seq), replayed))
@@ -101,14 +117,26 @@ def replay(settings: Settings, pointer: str, to: str, realm: str, json_output: b
 @command.command()
 @click.argument("before")
 @click.argument("after")
-@click.option("--pointer", default="cat/1/heads/main", show_default=True, metavar="NAME", help="Whose history.")
-@in_realm
+@pointer
+@catalog
+@branch
+@in_store_realm
 @as_json
 @click.pass_obj
-def diff(settings: Settings, before: str, after: str, pointer: str, realm: str, json_output: bool) -> None:
+def diff(
+    settings: Settings,
+    before: str,
+    after: str,
+    pointer: str | None,
+    catalog: str | None,
+    branch: str | None,
+    realm: str,
+    json_output: bool,
+) -> None:
     """Show what changed between two points of a history, each replayed from the feed."""
-    with realm_of(settings, realm) as handle:
+    with store_realm(settings, realm) as handle:
         history = StoreHistory(handle.kernel)
+        (pointer,) = Pointers((pointer,) if pointer else (), catalog, branch).of(handle)
         old, new = (history.replayed_state(pointer, history.position(pointer, at)) for at in (before, after))
     found = list(mismatches(old, new))
     if json_output:
@@ -120,14 +148,25 @@ def diff(settings: Settings, before: str, after: str, pointer: str, realm: str, 
 @command.command()
 @click.argument("file")
 @pointers
-@in_realm
+@catalog
+@branch
+@in_store_realm
 @as_json
 @click.pass_obj
-def export(settings: Settings, file: str, pointers: tuple[str, ...], realm: str, json_output: bool) -> None:
+def export(
+    settings: Settings,
+    file: str,
+    named: tuple[str, ...],
+    catalog: str | None,
+    branch: str | None,
+    realm: str,
+    json_output: bool,
+) -> None:
     """Write the history to FILE (.jsonl or .parquet); `audit verify --file FILE` proves it anywhere."""
-    with realm_of(settings, realm) as handle:
+    with store_realm(settings, realm) as handle:
         history = StoreHistory(handle.kernel)
-        chosen = pointers or tuple(history.pointers())
+        wanted = Pointers(named, catalog, branch)
+        chosen = wanted.of(handle) if wanted.is_given else tuple(history.pointers())
         count = write_changes(Path(file), _with_progress(_everything(history, chosen), "exported"))
     if json_output:
         print_json({"file": file, "pointers": chosen, "changes": count})

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from headwater.cli.feed.server_token import server_token
+import rich_click as click
+
+from headwater.cli.target import realm_of, store_realm
 from headwater.schemas.change import Change
 from headwater.schemas.extras import needs_extra
+from headwater.settings import Settings
+from headwater.wiring.servers import connected, server_connection
 
 if TYPE_CHECKING:
-    from headwater.client.remote import RemoteRealm
     from headwater.consumers.clients.http_poll import AsyncHttpPoll
     from headwater.consumers.clients.reader import Reader
     from headwater.consumers.kafka.kafka_reader import KafkaReader
     from headwater.consumers.kafka.kafka_source import KafkaSource
     from headwater.embedded import RealmHandle
+    from headwater.engine import Realm
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 ACKNOWLEDGE_SECONDS = 1.0
+DEFAULT_CATALOG = "lake"
 
 
 def quiet_kafka() -> None:
@@ -29,11 +36,48 @@ def quiet_kafka() -> None:
 
 
 @contextmanager
-def connected(server: str, realm: str) -> Iterator[RemoteRealm]:
-    with needs_extra("reading a server"):
-        from headwater.client.remote import connect
-    with connect(server, token=server_token()) as remote:
-        yield remote.realm(realm)
+def feed_reader(
+    settings: Settings, realm: str, chosen: Pointers, after: str, *, stream: bool = False
+) -> Iterator[tuple[Reader, tuple[str, ...]]]:
+    """A reader of a server or of the store, and the pointers that it reads."""
+    if settings.server:
+        with connected(settings) as engine:
+            remote = engine.realm(realm)
+            pointers = chosen.of(remote)
+            yield remote.reader(pointers, after, stream=stream), pointers
+        return
+    with store_realm(settings, realm) as local:
+        pointers = chosen.of(local)
+        yield store_reader(local, pointers, after), pointers
+
+
+def which_pointers(function: F) -> F:
+    pointer = click.option("--pointer", "pointers", multiple=True, metavar="NAME", help="Read this one, e.g. cat/1/heads/main.")
+    catalog = click.option("--catalog", metavar="NAME", help="The catalog of the branch; lake, if left out.")
+    branch = click.option("--branch", metavar="NAME", help="The branch to read; the catalog's default branch, if left out.")
+    return pointer(catalog(branch(function)))
+
+
+class Pointers(NamedTuple):
+    """Which pointers a command reads: those named, or a branch of a catalog."""
+
+    named: tuple[str, ...]
+    catalog: str | None = None
+    branch: str | None = None
+
+    def of(self, realm: Realm) -> tuple[str, ...]:
+        return self.named or (realm.catalog(self.catalog or DEFAULT_CATALOG).branch(self.branch).pointer,)
+
+    @property
+    def is_given(self) -> bool:
+        return bool(self.named) or self.catalog is not None or self.branch is not None
+
+    def if_any(self, settings: Settings, realm: str) -> tuple[str, ...]:
+        """None for all. The number of a catalog is looked up at the server, or in the store."""
+        if self.named or not self.is_given:
+            return self.named
+        with realm_of(settings, realm) as handle:
+            return self.of(handle)
 
 
 def store_reader(realm: RealmHandle, pointers: Sequence[str], after: str) -> Reader:
@@ -45,36 +89,33 @@ def store_reader(realm: RealmHandle, pointers: Sequence[str], after: str) -> Rea
 
 
 @asynccontextmanager
-async def kafka_reader(source: KafkaSource, server: str | None) -> AsyncIterator[KafkaReader]:
+async def kafka_reader(source: KafkaSource, settings: Settings) -> AsyncIterator[KafkaReader]:
     """Gaps and Changes that were too large for Kafka are read from the server, where one is given."""
     quiet_kafka()
     with needs_extra("reading Kafka", "kafka"):
         from headwater.consumers.kafka.kafka_reader import KafkaReader
-    async with _server_log(server, source.realm) as log, KafkaReader(source, log=log) as reader:
+    async with _server_log(settings, source.realm) as log, KafkaReader(source, log=log) as reader:
         yield reader
 
 
 @asynccontextmanager
-async def _server_log(server: str | None, realm: str) -> AsyncIterator[AsyncHttpPoll | None]:
-    if server is None:
+async def _server_log(settings: Settings, realm: str) -> AsyncIterator[AsyncHttpPoll | None]:
+    if not settings.server:
         yield None
         return
-    with needs_extra("reading a server"):
-        import httpx
+    connection = server_connection(settings)
+    from headwater.consumers.clients.http_poll import AsyncHttpPoll
 
-        from headwater.client.server_calls import check_server_url
-        from headwater.consumers.clients.feed_http import FeedTarget
-        from headwater.consumers.clients.http_poll import AsyncHttpPoll
-    async with httpx.AsyncClient() as client:
-        yield AsyncHttpPoll(client, FeedTarget(server=check_server_url(server), realm=realm, token=server_token()))
+    async with connection.async_client() as client:
+        yield AsyncHttpPoll(client, connection.target(realm))
 
 
 async def kafka_changes(
-    source: KafkaSource, *, follow: bool, server: str | None, limit: int | None = None
+    source: KafkaSource, *, follow: bool, settings: Settings, limit: int | None = None
 ) -> AsyncGenerator[Change, None]:
     """The group's position moves behind what was taken, at most a second late and when the end or the limit is reached."""
     acknowledged, count = time.monotonic(), 0
-    async with kafka_reader(source, server) as reader:
+    async with kafka_reader(source, settings) as reader:
         async for change in reader.changes(follow=follow):
             yield change
             count += 1

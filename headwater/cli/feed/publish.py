@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import signal
 import subprocess
@@ -13,11 +14,14 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
+from headwater.cli.feed.publish_status import show_publish_status
 from headwater.cli.output import as_json, echo, print_json, print_table
 from headwater.persistence.realms.realms import Realms
 from headwater.persistence.store import Store
 from headwater.producer.publisher.factory import make_publisher
+from headwater.schemas.errors import InvalidInput, KafkaUnavailable
 from headwater.settings import Settings
+from headwater.wiring.kafka_readers import checked_client
 from headwater.wiring.publishing import publisher_options
 from headwater.wiring.stores import opened_store
 
@@ -38,8 +42,19 @@ STATUS_SECONDS = 10.0
     "--processes", default=1, show_default=True, type=click.IntRange(1, 64), help="How many processes share the work here."
 )
 @click.option("--tables", is_flag=True, help="Also keep the topic of the newest state of every table.")
-@click.option("--status", "show_status", is_flag=True, help="Show topics, generations and alarms, and publish nothing.")
+@click.option(
+    "--status",
+    "show_status",
+    is_flag=True,
+    help="Show topics, lag and alarms as the store knows them, with --kafka as the brokers do; publish nothing.",
+)
 @click.option("--restart", metavar="REALM", help="Begin a new generation of a realm at its oldest entries; say so, and end.")
+@click.option(
+    "--access-topic/--one-topic",
+    "apart",
+    default=None,
+    help="With --restart: keep access records in a topic of their own from then on, or no longer. Unchanged, if left out.",
+)
 @as_json
 @click.pass_obj
 def command(
@@ -51,6 +66,7 @@ def command(
     tables: bool,
     show_status: bool,
     restart: str | None,
+    apart: bool | None,
     json_output: bool,
 ) -> None:
     """Publish every change to Kafka, each once and in order per branch, in topics that it creates for every realm.
@@ -58,14 +74,18 @@ def command(
     Several of these may run at once: they share the work, and take over from one that dies. --restart is the way on after a
     store was restored from a backup and its shards have stopped with an alarm.
     """
+    if apart is not None and restart is None:
+        raise InvalidInput("a layout is changed with a new generation.", field="access_topic", remedy="Add --restart REALM.")
     with opened_store(settings) as store:
         if show_status:
-            _show_status(store, json_output)
+            show_publish_status(store, publisher_options(settings, bootstrap) if bootstrap else None, json_output)
         elif restart is not None:
-            _restart(store, restart)
+            _restart(store, restart, apart)
         else:
             for name in realms:
                 Realms(store).get(name)
+            with contextlib.suppress(KafkaUnavailable):  # brokers that are away are waited for
+                checked_client(settings, bootstrap)
             publisher = make_publisher(store, publisher_options(settings, bootstrap), realms=realms)
             keepers = _keepers(store, publisher_options(settings, bootstrap), realms) if tables else None
             with _others(processes - 1):
@@ -141,31 +161,8 @@ def _show_shards(shards: list[ShardStatus], json_output: bool) -> None:
     print_table(columns, [(s.realm, s.shard, s.generation, s.state, s.pointers, s.changes, s.transactions) for s in shards])
 
 
-def _show_status(store: Store, json_output: bool) -> None:
-    from headwater.producer.publisher.assignment.alarms import Alarms
-    from headwater.producer.publisher.assignment.generations import Generations
-    from headwater.producer.publisher.assignment.shard_leases import Leases
-
-    generations = Generations(store.backend, store.clock).list()
-    alarms = Alarms(store.backend, store.clock).list()
-    publishers = Leases(store.backend, store.clock, 10.0).members()
-    if json_output:
-        print_json({"publishers": publishers, "generations": generations, "alarms": alarms})
-        return
-    print_table(
-        ["realm", "generation", "commits topic", "partitions", "progress topic", "shards"],
-        [
-            (g.realm, g.number, g.topics.commits.name, g.topics.commits.partitions, g.topics.progress.name, g.shards)
-            for g in generations
-        ],
-        title=f"{len(publishers)} publishers",
-    )
-    if alarms:
-        print_table(["realm", "shard", "alarm", "message"], [(a.realm, a.shard, a.code, a.message) for a in alarms])
-
-
-def _restart(store: Store, name: str) -> None:
+def _restart(store: Store, name: str, apart: bool | None) -> None:
     from headwater.producer.publisher.assignment.generations import Generations
 
-    before = Generations(store.backend, store.clock).restart(Realms(store).get(name).instance)
+    before = Generations(store.backend, store.clock).restart(Realms(store).get(name).instance, apart=apart)
     echo(f"{name}: generation {before.number} ends as soon as a publisher sees this; the next begins at the oldest entries.")

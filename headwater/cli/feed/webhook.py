@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import httpx
 import rich_click as click
 
-from headwater.cli.feed.feed_sources import connected
+from headwater.cli.feed.feed_sources import Pointers, feed_reader, which_pointers
 from headwater.cli.output import as_json, echo, print_json
-from headwater.cli.target import in_catalog
+from headwater.cli.target import in_realm
 from headwater.consumers.clients.cursor_file import CursorFile
 from headwater.consumers.webhooks.dead_letters import read_dead_letters
-from headwater.consumers.webhooks.webhook_delivery import TRIES_MAX, Webhook, WebhookSender, deliver
-from headwater.schemas.change import Change
+from headwater.consumers.webhooks.webhook_delivery import TRIES_MAX, Webhook, WebhookSender
+from headwater.consumers.webhooks.webhook_run import WebhookResult, send_again, send_all
+from headwater.consumers.webhooks.webhook_signing import new_secret
 from headwater.schemas.errors import InvalidInput
+from headwater.settings import Settings
+
+EXIT_DEAD_LETTERS = 1
+"""All was sent, and not all was taken."""
 
 to_url = click.option("--url", required=True, metavar="URL", help="The address to call, e.g. https://example.com/hook.")
 secret_from = click.option(
@@ -32,10 +38,8 @@ def command() -> None:
 
 
 @command.command()
-@click.option("--server", required=True, metavar="URL", help="Of a server, e.g. http://127.0.0.1:8181.")
-@click.option("--pointer", "pointers", multiple=True, metavar="NAME", help="Read this one, e.g. cat/1/heads/main.")
-@click.option("--branch", default="main", show_default=True, help="The branch to read, if no pointer is named.")
-@in_catalog
+@which_pointers
+@in_realm
 @to_url
 @secret_from
 @click.option("--cursor-file", required=True, metavar="FILE", help="Keeps the position between runs.")
@@ -45,12 +49,13 @@ def command() -> None:
 @tries
 @private
 @as_json
+@click.pass_obj
 def send(
-    server: str,
+    settings: Settings,
     pointers: tuple[str, ...],
-    branch: str,
+    catalog: str | None,
+    branch: str | None,
     realm: str,
-    catalog: str,
     url: str,
     secret_env: str,
     cursor_file: str,
@@ -61,65 +66,84 @@ def send(
     allow_private: bool,
     json_output: bool,
 ) -> None:
-    """Send every change to URL, in order, each at least once; the receiver tells repeats by the envelope's id.
+    """Send every change to URL, in order, each at least once; the receiver tells repeats by `webhook-id`.
 
-    What is refused, or not taken after all tries, goes to the dead-letter file, and the next change is sent.
+    Bodies are CloudEvents in JSON, signed by the Standard Webhooks specification. What is refused, or not taken after all
+    tries, goes to the dead-letter file, and the next change is sent. An address that may not be called, or does not exist,
+    ends the command with exit code 2, and the position stays.
     """
     webhook = _webhook(url, secret_env, allow_private, tries)
-    kept = CursorFile(Path(cursor_file))
-    sent = 0
-    with connected(server, realm) as remote, httpx.Client() as client:
-        chosen = pointers or (remote.catalog(catalog).branch(branch).pointer,)
-        reader = remote.reader(chosen, kept.read() or after)
-        kept.write(reader.begin(follow=follow))
-        sender = WebhookSender(webhook, Path(dead_letters), client=client)
-
-        def delivered(change: Change) -> None:
-            nonlocal sent
-            sent += 1
-            kept.write(reader.cursor)
-
-        buried = sum(1 for _ in deliver(reader.changes(follow=follow), [sender], delivered))
-        kept.write(reader.cursor)
-    _say(sent - buried, buried, json_output)
+    kept, dead = CursorFile(Path(cursor_file)), Path(dead_letters)
+    with httpx.Client() as client:
+        sender = WebhookSender(webhook, dead, client=client)
+        sender.check()
+        with feed_reader(settings, realm, Pointers(pointers, catalog, branch), kept.read() or after) as (reader, _):
+            result = send_all(reader, sender, kept, follow=follow)
+    _show(result, dead, json_output)
 
 
 @command.command()
 @click.argument("file")
-@to_url
+@click.option("--url", metavar="URL", help="Another address than the one that each change was sent to.")
 @secret_from
-@click.option("--dead-letters", required=True, metavar="FILE", help="Where changes go that were not taken again.")
+@click.option("--dead-letters", metavar="FILE", help="Where changes go that are not taken again; FILE.again, if left out.")
 @tries
 @private
 @as_json
 def redeliver(
-    file: str, url: str, secret_env: str, dead_letters: str, tries: int, allow_private: bool, json_output: bool
+    file: str,
+    url: str | None,
+    secret_env: str,
+    dead_letters: str | None,
+    tries: int,
+    allow_private: bool,
+    json_output: bool,
 ) -> None:
-    """Send what is in the dead-letter FILE again.
+    """Send what is in the dead-letter FILE again, each change to the address that did not take it. FILE stays as it is.
 
     A line that a crash has torn is named and skipped: its change was sent again when the sender was started again.
     """
-    if not Path(file).exists() or Path(file).resolve() == Path(dead_letters).resolve():
+    dead = Path(dead_letters or f"{file}.again")
+    if not Path(file).exists() or Path(file).resolve() == dead.resolve():
         raise InvalidInput(f"{file} is not there, or takes dead letters itself.", field="FILE", remedy="Name another file.")
-    webhook = _webhook(url, secret_env, allow_private, tries)
+    torn: list[int] = []
+    letters = list(read_dead_letters(Path(file), torn.append))
     with httpx.Client() as client:
-        sender = WebhookSender(webhook, Path(dead_letters), client=client)
-        torn: list[int] = []
-        taken = [sender.send(letter.envelope.change) for letter in read_dead_letters(Path(file), torn.append)]
+        senders = {
+            to: WebhookSender(_webhook(to, secret_env, allow_private, tries), dead, client=client)
+            for to in dict.fromkeys(url or letter.url for letter in letters)
+        }
+        for sender in senders.values():
+            sender.check()
+        result = send_again((senders[url or letter.url], letter.event.data) for letter in letters)
     for number in torn:
         click.echo(f"{file}, line {number} is torn and was skipped", err=True)
-    _say(sum(taken), len(taken) - sum(taken), json_output)
+    _show(result, dead, json_output)
+
+
+@command.command()
+def secret() -> None:
+    """Make a secret to sign with; the receiver needs the same one."""
+    echo(new_secret())
 
 
 def _webhook(url: str, secret_env: str, allow_private: bool, tries: int) -> Webhook:
-    secrets = tuple(part.encode() for part in os.environ.get(secret_env, "").split(",") if part)
+    secrets = tuple(part.strip() for part in os.environ.get(secret_env, "").split(",") if part.strip())
     if not secrets:
-        raise InvalidInput(f"{secret_env} is empty.", field="secret_env", remedy="Put the secret into that variable.")
+        raise InvalidInput(
+            f"{secret_env} is empty.", field="secret_env", remedy="Put a secret into it: `headwater webhook secret` makes one."
+        )
     return Webhook(url=url, secrets=secrets, allow_private=allow_private, tries_max=tries)
 
 
-def _say(taken: int, buried: int, json_output: bool) -> None:
+def _show(result: WebhookResult, dead: Path, json_output: bool) -> None:
     if json_output:
-        print_json({"taken": taken, "dead_letters": buried})
+        facts = {"file": str(dead), "last_error": result.last_error} if result.dead_letters else {}
+        print_json({"taken": result.taken, "dead_letters": result.dead_letters, **facts})
+    elif result.dead_letters:
+        buried = f"{result.dead_letters} are dead letters in {dead}; the last: {result.last_error}"
+        echo(f"{result.taken} changes were taken, {buried}")
     else:
-        echo(f"{taken} changes were taken, {buried} are dead letters")
+        echo(f"{result.taken} changes were taken")
+    if result.dead_letters:
+        sys.exit(EXIT_DEAD_LETTERS)

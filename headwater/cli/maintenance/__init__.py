@@ -1,4 +1,5 @@
 """`headwater maintain` and its sub-commands.
 
-Read maintain, maintain_output; then maintain_sweep, maintain_archive, maintain_transfer, maintain_schedule.
+Read maintain, maintain_output; then maintain_sweep, maintain_archive, maintain_transfer, maintain_schedule, maintain_files,
+maintain_snapshots.
 """

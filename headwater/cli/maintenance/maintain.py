@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 import msgspec
 import rich_click as click
 
-from headwater.cli.maintenance import maintain_archive, maintain_schedule, maintain_sweep, maintain_transfer
+from headwater.cli.maintenance import (
+    maintain_archive,
+    maintain_files,
+    maintain_schedule,
+    maintain_snapshots,
+    maintain_sweep,
+    maintain_transfer,
+)
 from headwater.cli.maintenance.maintain_output import (
     Amount,
     dry_run,
@@ -19,7 +26,7 @@ from headwater.cli.maintenance.maintain_output import (
     realm_labels,
     supersede,
 )
-from headwater.cli.output import as_json, echo, print_json, print_table
+from headwater.cli.output import as_json, confirmed, echo, print_json, print_table, yes
 from headwater.settings import Settings
 from headwater.wiring.stores import opened_store
 
@@ -42,11 +49,18 @@ def command() -> None:
 @in_realms
 @click.option("--keep", metavar="RULES", help="E.g. 'cat/*/heads/main=90d, *=30d+100n'; the setting `retention`, if left out.")
 @dry_run
+@yes
 @supersede
 @as_json
 @click.pass_obj
 def expire(
-    settings: Settings, realms: Sequence[str], keep: str | None, dry_run: bool, supersede: str | None, json_output: bool
+    settings: Settings,
+    realms: Sequence[str],
+    keep: str | None,
+    dry_run: bool,
+    yes: bool,
+    supersede: str | None,
+    json_output: bool,
 ) -> None:
     """Raise the floors: what is older than the rules keep leaves the feed, and is garbage for the next sweep.
 
@@ -57,9 +71,12 @@ def expire(
     from headwater.streaming.runs.realm_sets import instances_to_maintain
     from headwater.streaming.runs.runs import Runs
 
-    rules = parse_retention(settings.retention if keep is None else keep)
+    text = settings.retention if keep is None else keep
+    rules = parse_retention(text)
     with opened_store(settings) as store, progress_bar() as bar:
         instances = instances_to_maintain(store, realms)
+        if not dry_run:
+            confirmed(f"Expire history that {text!r} does not keep, for good?", yes)
         with Runs(store.backend, store.clock).run("expire", dry_run=dry_run, supersede=supersede) as run:
             reports = expire_realms(store, run, instances, rules, on_pointer=lambda _: bar.add("pointers", 1))
     if json_output:
@@ -72,7 +89,7 @@ def expire(
             for it in report.pointers
             if it.expired or it.held_by or it.failure
         ]
-        print_table(["realm", "pointer", "floor", "new floor", "head", "held by"], rows, whole=["pointer"])
+        print_table(["realm", "pointer", "floor", "new floor", "head", "held by"], rows)
         echo(f"{sum(report.expired for report in reports)} entries {'would expire' if dry_run else 'expired'}")
     failed_if(run.record.failures)
 
@@ -165,7 +182,7 @@ def runs(settings: Settings, run_id: str | None, json_output: bool) -> None:
         operation = f"{record.operation} (dry run)" if record.dry_run else record.operation
         shown = f"{record.id}\n{record.started[:SECONDS_END]}Z"
         rows.append((shown, operation, record.status, _counted(record.totals())))
-    print_table(["run", "operation", "status", "rows"], rows, whole=["run"])
+    print_table(["run", "operation", "status", "rows"], rows)
 
 
 def print_run(record: RunRecord) -> None:
@@ -186,6 +203,6 @@ def _counted(counts: Counts) -> str:
     return ", ".join(f"{count} {name.replace('would_purge', 'would go')}" for name, count in found if count)
 
 
-for _module in (maintain_sweep, maintain_schedule, maintain_archive, maintain_transfer):
+for _module in (maintain_sweep, maintain_schedule, maintain_archive, maintain_transfer, maintain_files, maintain_snapshots):
     for _other in _module.COMMANDS:
         command.add_command(_other)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Any
 
 import rich_click as click
@@ -10,7 +9,7 @@ from rich.console import Console
 
 from headwater.cli.maintenance.maintain_output import progress_bar
 from headwater.cli.output import as_json, echo, print_json, print_table
-from headwater.cli.target import in_realm
+from headwater.cli.target import in_store_realm
 from headwater.schemas.errors import InvalidInput
 from headwater.settings import Settings
 
@@ -22,7 +21,7 @@ at_archive = click.option("--archive", metavar="PLACE", help="Read an archive in
 
 @click.command("archive")
 @click.argument("place")
-@in_realm
+@in_store_realm
 @click.option("--follow", is_flag=True, help="Go on until it is interrupted.")
 @click.option(
     "--batch", "changes_per_batch", type=click.IntRange(1), default=100_000, show_default=True, help="Changes at once."
@@ -36,8 +35,10 @@ def archive_command(
 
     PLACE is a folder for Parquet files, on any file system that Spark can write to, or iceberg:catalog.namespace.table.
     """
-    spark = _quiet_spark(settings)
-    from headwater.streaming.archive.archive import archive_log
+    from headwater.wiring.sweeps import quiet_spark
+
+    spark = quiet_spark(settings)
+    from headwater.streaming.archive.archive import archive_log, reader_of
     from headwater.streaming.archive.archive_targets import archive_target
     from headwater.streaming.spark.spark_errors import typed_errors
 
@@ -55,7 +56,7 @@ def archive_command(
                 target,
                 store=settings.store,
                 realm=realm,
-                reader=f"archive-{hashlib.sha256(place.encode()).hexdigest()[:12]}",
+                reader=reader_of(place),
                 changes_per_batch=changes_per_batch,
                 is_stopping=(lambda: False) if follow else None,
                 report=report,
@@ -73,7 +74,7 @@ def archive_command(
 
 @click.command("replay")
 @at_archive
-@in_realm
+@in_store_realm
 @click.option("--at", metavar="TIME", help="The state of all branches and tags at that time; now, if left out.")
 @click.option("--commit", metavar="ID", help="The state at this commit instead.")
 @click.option("--counts", is_flag=True, help="How often each table was changed, by day and author, instead of a state.")
@@ -95,7 +96,9 @@ def replay_command(
     """Rebuild the state of every branch and tag at a time or commit, or count changes, from the log or an archive."""
     if sum(map(bool, (at, commit, counts))) > 1:
         raise InvalidInput("only one of --at, --commit and --counts can be meant.", field="--at", remedy="Choose one.")
-    spark = _quiet_spark(settings)
+    from headwater.wiring.sweeps import quiet_spark
+
+    spark = quiet_spark(settings)
     from headwater.streaming.archive.replay import as_records, change_counts, states
     from headwater.streaming.spark.spark_errors import typed_errors
 
@@ -135,12 +138,3 @@ def _changes(spark: SparkSession, settings: Settings, archive: str | None, realm
             raise InvalidInput(f"there is no archive at {archive}.", field="--archive", remedy="Make one: maintain archive.")
         return target.changes()
     return spark.read.format("headwater").options(store=settings.store, realm=realm, until="start").load()
-
-
-def _quiet_spark(settings: Settings) -> SparkSession:
-    """What goes wrong is told in one line at the end, not by the JVM's stacks."""
-    from headwater.wiring.spark import open_spark
-
-    spark = open_spark(settings)
-    spark.sparkContext.setLogLevel("OFF")
-    return spark

@@ -13,6 +13,8 @@ import rich_click as click
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
+from headwater.persistence.rows import realm_name_of
+
 EXIT_FAILURES = 1
 FAILURES_SHOWN = 20
 
@@ -29,7 +31,7 @@ supersede = click.option("--supersede", metavar="RUN", help="Take over from this
 
 def realm_labels(instances: Iterable[str]) -> dict[str, str]:
     """Instance → what a table calls it: the realm's name, unless another instance has the same."""
-    names = {instance: instance.partition("#")[0] for instance in instances}
+    names = {instance: realm_name_of(instance) for instance in instances}
     times = Counter(names.values())
     return {instance: name if times[name] == 1 else instance for instance, name in names.items()}
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -24,10 +24,7 @@ from headwater.wiring.stores import opened_store
 
 if TYPE_CHECKING:
     from headwater.persistence.store import Store
-    from headwater.streaming.reachability.fence import FencedRealm
-    from headwater.streaming.retained.retained_sources import RetainedSource
     from headwater.streaming.runs.runs import CountsByRealm
-    from headwater.streaming.sweep.executors import SweepExecutor
 
 by_stream = click.option("--stream", is_flag=True, help="Take what must stay from the streamed set, not by walking.")
 on_spark = click.option("--spark", "use_spark", is_flag=True, help="Mark, scan and delete on Spark's workers, not on threads.")
@@ -71,6 +68,7 @@ def sweep_command(
     from headwater.streaming.runs.realm_sets import instances_to_maintain
     from headwater.streaming.runs.runs import Runs
     from headwater.streaming.sweep.sweep import Sweep, SweepOptions, check_grace
+    from headwater.wiring.sweeps import SweepPlan, sweep_backend
 
     check_grace(grace)
     options = msgspec.convert(
@@ -86,17 +84,18 @@ def sweep_command(
     )
     with opened_store(settings) as store:
         instances = instances_to_maintain(store, realms)
-        spark = _spark(settings) if stream or use_spark else None
         identifiers = installed_identifiers()
-        with progress_bar() as bar:
+        plan = SweepPlan(on_spark=use_spark, by_stream=stream, threads=threads)
+        backend = sweep_backend(settings, plan, store, identifiers)
+        with progress_bar() as bar, closing(backend):
             sweep = Sweep(
                 store,
-                _caught_up(settings, store, spark) if stream else _source(settings, store, spark, identifiers, by_stream=False),
-                _executor(settings, store, spark if use_spark else None, threads),
+                backend.source,
+                backend.executor,
                 identifiers,
                 options,
                 on_progress=bar.add,
-                on_swept=_compacting(settings, spark) if stream else lambda _: None,
+                on_swept=backend.on_swept,
             )
             runs = Runs(store.backend, store.clock)
             with runs.run("sweep", dry_run=dry_run, supersede=supersede) as run:
@@ -110,9 +109,7 @@ def sweep_command(
         if dry_run:
             labels = realm_labels({it.realm for it in report.sample})
             sample = [(labels[it.realm], it.type, it.id, time_text(it.created_at)) for it in report.sample]
-            print_table(
-                ["realm", "type", "id", "created at"], sample, title="Would go, among others", whole=["id", "created at"]
-            )
+            print_table(["realm", "type", "id", "created at"], sample, title="Would go, among others")
     failed_if(report.failures)
 
 
@@ -128,10 +125,11 @@ def verify_command(settings: Settings, realms: Sequence[str], stream: bool, supe
     from headwater.streaming.runs.realm_sets import instances_to_maintain
     from headwater.streaming.runs.runs import Runs
     from headwater.streaming.sweep.verify import verify_realm
+    from headwater.wiring.sweeps import quiet_spark, streamed_source
 
     with opened_store(settings) as store:
         instances = instances_to_maintain(store, realms)
-        streamed = _source(settings, store, _spark(settings), installed_identifiers(), by_stream=True) if stream else None
+        streamed = streamed_source(settings, quiet_spark(settings)) if stream else None
         with Runs(store.backend, store.clock).run("verify", supersede=supersede) as run:
             reports = [
                 verify_realm(store.backend, instance, store.clock, installed_identifiers(), streamed) for instance in instances
@@ -163,7 +161,7 @@ def _what_is_wrong(report: Any) -> str:
 @click.option("--follow", is_flag=True, help="Go on until it is interrupted.")
 @click.option("--reseed", is_flag=True, help="Discard the set and seed it again by walking.")
 @click.option("--batch", type=click.IntRange(1), default=100_000, show_default=True, help="Changes at once.")
-@click.option("--kafka", is_flag=True, help="Read the realm's topic (setting kafka_bootstrap), not the store's log.")
+@click.option("--kafka", is_flag=True, help="Read the realms' topics (setting kafka_bootstrap), not the store's log.")
 @as_json
 @click.pass_obj
 def retained_command(
@@ -171,19 +169,27 @@ def retained_command(
 ) -> None:
     """Bring the set of what must stay up to the log, on Spark, each change exactly once.
 
+    With --kafka the set of ::system::, which is never published, is still read from the store's log.
+
     It holds history back until it has read it, for a week at most; overtaken or damaged, it is seeded again by walking.
     """
     from headwater.schemas.errors import InvalidInput
     from headwater.streaming.runs.realm_sets import instances_to_maintain
+    from headwater.wiring.sweeps import quiet_spark
 
     states = []
     with opened_store(settings) as store:
         instances = instances_to_maintain(store, realms)
         if follow and len(instances) != 1:
             raise InvalidInput("one realm at a time can be followed.", field="--realm", remedy="Name one with --realm.")
-        if kafka and not settings.kafka_bootstrap:
-            raise InvalidInput("no Kafka is named.", field="--kafka", remedy="Set kafka_bootstrap to host:port.")
-        spark = _spark(settings)
+        client, published = None, set[str]()
+        if kafka:
+            from headwater.wiring.kafka_readers import checked_client
+
+            client = checked_client(settings)
+            client.java()
+            published = _require_published(store, instances)
+        spark = quiet_spark(settings)
         from headwater.streaming.retained.retained_store import RetainedStore
         from headwater.streaming.sources.kafka_changes import KafkaOptions
         from headwater.streaming.spark_jobs.retained_job import RetainedJob
@@ -196,12 +202,13 @@ def retained_command(
                     bar.add("changes", int(progress["numInputRows"]))
 
                 try:
-                    if kafka:
+                    if client is not None and instance in published:
                         topic = KafkaOptions(
-                            bootstrap=settings.kafka_bootstrap,
+                            bootstrap=client.bootstrap,
                             realm_instance=instance,
                             store=settings.store,
                             records_per_batch=batch,
+                            client=client.java(),
                         )
                         state = job.run_kafka(topic, follow=follow, report=report)
                     else:
@@ -220,6 +227,23 @@ def retained_command(
         print_table(["realm", "step", "pointers", "segments", "rows"], [list(view.values()) for view in views])
 
 
+def _require_published(store: Store, instances: Sequence[str]) -> set[str]:
+    """All but `::system::`, which is never published and is read from the store's log."""
+    from headwater.persistence.rows import SYSTEM_REALM, realm_name_of
+    from headwater.producer.publisher.assignment.generations import Generations
+    from headwater.schemas.errors import NotFound
+
+    published = {generation.realm for generation in Generations(store.backend, store.clock).list()}
+    for instance in instances:
+        if instance not in (SYSTEM_REALM, *published):
+            raise NotFound(
+                f"the realm {realm_name_of(instance)!r} was never published to Kafka.",
+                field="realm",
+                remedy="Run `headwater publish`, name other realms with --realm, or leave --kafka out.",
+            )
+    return published
+
+
 COMMANDS = (sweep_command, verify_command, retained_command)
 """What the group `maintain` adds."""
 
@@ -232,65 +256,4 @@ def print_counts(counts: CountsByRealm) -> None:
         for realm, by_type in sorted(counts.items())
         for name, it in sorted(by_type.items())
     ]
-    print_table(columns, rows, whole=columns[2:])
-
-
-def _spark(settings: Settings) -> Any:
-    """What goes wrong is told in one line at the end, not by the JVM's stacks."""
-    from headwater.wiring.spark import open_spark
-
-    spark = open_spark(settings)
-    spark.sparkContext.setLogLevel("OFF")
-    return spark
-
-
-def _source(settings: Settings, store: Store, spark: Any, identifiers: Any, *, by_stream: bool) -> RetainedSource:
-    """Walking is done where the sweep is: on threads here, or on Spark's workers."""
-    if spark is None:
-        from headwater.streaming.retained.retained_sources import WalkedSource
-
-        return WalkedSource(store.backend, identifiers)
-    if by_stream:
-        from headwater.streaming.spark_jobs.retained_rows import StreamedSource
-
-        return StreamedSource(spark, settings.maintenance_dir)
-    from headwater.streaming.spark_jobs.spark_walk import SparkWalkedSource
-
-    return SparkWalkedSource(spark, settings.store)
-
-
-def _caught_up(settings: Settings, store: Store, spark: Any) -> RetainedSource:
-    """The streamed set, brought up to the heads that the fence yields: writers that go on are always ahead of it."""
-    from headwater.streaming.retained.catch_up_source import CatchUpSource
-    from headwater.streaming.retained.retained_store import RetainedStore
-    from headwater.streaming.spark_jobs.retained_job import RetainedJob
-    from headwater.streaming.spark_jobs.retained_rows import StreamedSource
-
-    def catch_up(realm: str) -> None:
-        RetainedJob(spark, store, settings.store, RetainedStore(settings.maintenance_dir, realm)).run()
-
-    return CatchUpSource(StreamedSource(spark, settings.maintenance_dir), catch_up)
-
-
-def _compacting(settings: Settings, spark: Any) -> Callable[[FencedRealm], None]:
-    """What the sweep has proved complete is made smaller; a set that grew meanwhile is left for the next time."""
-    from headwater.schemas.errors import RetainedMoved
-    from headwater.streaming.retained.retained_store import RetainedStore
-    from headwater.streaming.spark_jobs.retained_rows import compact
-
-    def compact_one(fenced: FencedRealm) -> None:
-        floors = {pointer: span.floor for pointer, span in fenced.spans.items()}
-        with contextlib.suppress(RetainedMoved):
-            compact(spark, RetainedStore(settings.maintenance_dir, fenced.realm), floors)
-
-    return compact_one
-
-
-def _executor(settings: Settings, store: Store, spark: Any, threads: int) -> SweepExecutor:
-    if spark is None:
-        from headwater.streaming.sweep.executors import LocalExecutor
-
-        return LocalExecutor(store.backend, threads)
-    from headwater.streaming.spark_jobs.spark_executor import SparkExecutor
-
-    return SparkExecutor(spark, settings.store, store.backend)
+    print_table(columns, rows)

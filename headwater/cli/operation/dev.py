@@ -10,7 +10,7 @@ import rich_click as click
 
 from headwater.cli.output import as_json, print_json, print_table
 from headwater.dev import fleet
-from headwater.dev.kinds import KINDS
+from headwater.dev.kinds import KINDS, USUAL
 from headwater.dev.progress import live_reports
 from headwater.dev.server import Server
 from headwater.schemas.errors import ServerFailed
@@ -21,7 +21,7 @@ server_names = click.argument("servers", nargs=-1, type=click.Choice(list(KINDS)
 
 @click.group()
 def command() -> None:
-    """Run real servers as local processes: kafka, cassandra, postgres, registry.
+    """Run real servers as local processes: kafka, cassandra, postgres, registry; kafka-secure and cassandra-secure ask for TLS.
 
     Each listens on a free port of 127.0.0.1 and keeps its data in a folder of its own. Jars are fetched once.
     """
@@ -32,8 +32,8 @@ def command() -> None:
 @as_json
 @click.pass_obj
 def up(settings: Settings, servers: tuple[str, ...], json_output: bool) -> None:
-    """Start servers, all of them unless some are named; those that run already are left alone."""
-    names = servers or tuple(KINDS)
+    """Start servers, the four usual ones unless some are named; those that run already are left alone."""
+    names = servers or USUAL
     try:
         with live_reports(names) as report_for:
             started = fleet.up(names, Path(settings.dev_dir), Path(settings.jar_cache_dir), report_for)

@@ -2,44 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import msgspec
 import rich_click as click
 
-from headwater.cli.output import as_json, echo, print_json, print_table
-from headwater.persistence.realms.realm_records import Realm
-from headwater.persistence.realms.realms import InitializedRealm, RealmPointer, Realms
-from headwater.schemas.entry_ids import time_text
+from headwater.cli.access.record_commands import RecordTable
+from headwater.cli.output import as_json, confirmed, echo, print_json, print_table, show_done, show_secret, yes
+from headwater.cli.target import at_server, direct_store, managed_realms
+from headwater.manage import ManagedRealms, NewRealm
+from headwater.schemas.errors import InvalidInput
+from headwater.schemas.http.manage_json import RealmInfo
 from headwater.settings import Settings
-from headwater.wiring.stores import opened_store
 
-PAGE_REALMS = 1_000
-SECONDS_END = len("2026-01-31T12:00:00")
-"""Tables leave the microseconds to JSON."""
+REALMS = RecordTable[RealmInfo](
+    "realms",
+    ["realm", "status", "instance", "since"],
+    lambda one: (one.name, one.status, one.instance, f"{one.updated[:19]}Z"),
+)
 
 realm_name = click.argument("name")
-yes = click.option("--yes", is_flag=True, help="Do not ask.")
-
-
-class RealmView(msgspec.Struct, frozen=True, kw_only=True):
-    """A realm for readers."""
-
-    name: str
-    status: str
-    instance: str
-    created_at: str
-    updated_at: str
-
-
-class InitializedView(RealmView, frozen=True, kw_only=True):
-    principal: str
-    client_id: str
-    client_secret: str
-
-
-class DetailedView(RealmView, frozen=True, kw_only=True):
-    pointers: list[RealmPointer]
 
 
 @click.group()
@@ -47,26 +29,27 @@ def command() -> None:
     """Create, initialize, open, close, purge and delete realms.
 
     CREATED → INITIALIZING → ACTIVE ⇄ INACTIVE → PURGING → PURGED → deleted. Only an ACTIVE realm serves users.
+
+    A server asks for the credentials of a system administrator: `headwater principal bootstrap` makes the first.
     """
 
 
 @command.command()
 @realm_name
 @click.option("--init", "initialize", is_flag=True, help="Initialize it too.")
+@at_server
 @as_json
 @click.pass_obj
 def create(settings: Settings, name: str, initialize: bool, json_output: bool) -> None:
     """Take a name for a new realm; `init` fills it."""
-    with opened_store(settings) as store:
-        realm = Realms(store).create(name)
-        if initialize:
-            _show_initialized(Realms(store).init(name), json_output)
-        else:
-            _show([realm], json_output)
+    with managed_realms(settings) as realms:
+        made = realms.create(name, initialize=initialize)
+    _show_new(made, json_output)
 
 
 @command.command()
 @realm_name
+@at_server
 @as_json
 @click.pass_obj
 def init(settings: Settings, name: str, json_output: bool) -> None:
@@ -74,149 +57,125 @@ def init(settings: Settings, name: str, json_output: bool) -> None:
 
     After an interruption, call it again.
     """
-    with opened_store(settings) as store:
-        _show_initialized(Realms(store).init(name), json_output)
+    with managed_realms(settings) as realms:
+        made = realms.init(name)
+    _show_new(made, json_output)
 
 
 @command.command("list")
+@at_server
 @as_json
 @click.pass_obj
 def list_realms(settings: Settings, json_output: bool) -> None:
     """Show all realms with their status."""
-    with opened_store(settings) as store:
-        realms = Realms(store)
-        found = page = realms.list(limit=PAGE_REALMS)
-        while len(page) == PAGE_REALMS:
-            page = realms.list(after=page[-1].name, limit=PAGE_REALMS)
-            found = [*found, *page]
-    views = [_view(realm) for realm in found]
-    if json_output:
-        print_json({"realms": views})
-    else:
-        _print_views(views)
+    with managed_realms(settings) as realms:
+        found = list(realms.realms())
+    REALMS.show_all(found, json_output)
 
 
 @command.command()
 @realm_name
+@at_server
 @as_json
 @click.pass_obj
 def show(settings: Settings, name: str, json_output: bool) -> None:
-    """Show one realm and its pointers."""
-    with opened_store(settings) as store:
+    """Show one realm, and of the store its pointers too."""
+    if settings.server:
+        with managed_realms(settings) as realms:
+            found = realms.realm(name)
+        REALMS.show(found, json_output)
+        return
+    from headwater.persistence.realms.realms import Realms
+    from headwater.producer.record_views import realm_info
+
+    with direct_store(settings) as store:
         report = Realms(store).show(name)
     if json_output:
-        view = msgspec.structs.asdict(_view(report.realm))
-        print_json(DetailedView(**view, pointers=report.pointers))
+        print_json({**msgspec.to_builtins(realm_info(report.realm)), "pointers": report.pointers})
         return
-    _print_views([_view(report.realm)])
+    REALMS.show(realm_info(report.realm), json_output=False)
     pointers = [(it.name, it.seq, "closed" if it.closed else "open") for it in report.pointers]
     print_table(["pointer", "seq", "takes commits"], pointers)
 
 
-@command.command()
-@realm_name
-@as_json
-@click.pass_obj
-def activate(settings: Settings, name: str, json_output: bool) -> None:
-    """Open an INACTIVE realm to its users."""
-    _move(settings, json_output, lambda realms: realms.activate(name))
+def _move(verb: str, help: str, move: Callable[[ManagedRealms, str], RealmInfo]) -> None:
+    @command.command(verb, help=help)
+    @realm_name
+    @at_server
+    @as_json
+    @click.pass_obj
+    def run(settings: Settings, name: str, json_output: bool) -> None:
+        with managed_realms(settings) as realms:
+            moved = move(realms, name)
+        REALMS.show(moved, json_output)
+
+
+_move("activate", "Open an INACTIVE realm to its users.", lambda realms, name: realms.activate(name))
+_move(
+    "deactivate",
+    "Close an ACTIVE realm: when this returns, no commit lands in it any more.",
+    lambda realms, name: realms.deactivate(name),
+)
 
 
 @command.command()
 @realm_name
-@as_json
-@click.pass_obj
-def deactivate(settings: Settings, name: str, json_output: bool) -> None:
-    """Close an ACTIVE realm: when this returns, no commit lands in it any more."""
-    _move(settings, json_output, lambda realms: realms.deactivate(name))
-
-
-@command.command()
-@realm_name
-@click.option("--finish", is_flag=True, help="Delete the data now, instead of leaving that to maintenance.")
+@click.option("--finish", is_flag=True, help="Delete the data now, instead of leaving that to maintenance; on a store alone.")
 @yes
+@at_server
 @as_json
 @click.pass_obj
 def purge(settings: Settings, name: str, finish: bool, yes: bool, json_output: bool) -> None:
     """Give up an INACTIVE realm: its data are deleted, and nothing brings them back."""
-    from headwater.streaming.purge.purge import finish_purge
-    from headwater.wiring.external_resources import external_resources
-
-    _confirm(f"Purge realm {name!r} with all its data?", yes)
-
-    with opened_store(settings) as store:
-        realms = Realms(store)
-        realm = realms.get(name)
-        belongings = external_resources(store, settings) if finish else []
-        for kind in belongings:  # before there is no way back
-            kind.check([realm.instance])
-        if not finish or realm.status != "PURGING":
-            realm = realms.purge(name)
-        if finish:
-            finish_purge(store, realm, belongings)
-            realm = realms.get(name)
-    _show([realm], json_output)
+    if finish and settings.server:
+        raise InvalidInput("a server leaves that to maintenance.", field="--finish", remedy="Leave out --finish or --server.")
+    confirmed(f"Purge realm {name!r} with all its data?", yes)
+    if finish:
+        purged = _finish_purge(settings, name)
+    else:
+        with managed_realms(settings) as realms:
+            purged = realms.purge(name)
+    REALMS.show(purged, json_output)
 
 
 @command.command()
 @realm_name
 @yes
+@at_server
 @as_json
 @click.pass_obj
 def delete(settings: Settings, name: str, yes: bool, json_output: bool) -> None:
     """Take a PURGED or CREATED realm from the list; its name is free again."""
-    _confirm(f"Delete realm {name!r}?", yes)
-    with opened_store(settings) as store:
-        Realms(store).delete(name)
-    if json_output:
-        print_json({"deleted": name})
+    confirmed(f"Delete realm {name!r}?", yes)
+    with managed_realms(settings) as realms:
+        realms.delete(name)
+    show_done(f"realm {name} is deleted", {"deleted": name}, json_output)
 
 
-def _move(settings: Settings, json_output: bool, move: Callable[[Realms], Realm]) -> None:
-    with opened_store(settings) as store:
-        _show([move(Realms(store))], json_output)
+def _finish_purge(settings: Settings, name: str) -> RealmInfo:
+    from headwater.persistence.realms.realms import Realms
+    from headwater.producer.record_views import realm_info
+    from headwater.streaming.purge.purge import finish_purge
+    from headwater.wiring.external_resources import external_resources
+
+    with direct_store(settings) as store:
+        realms = Realms(store)
+        realm = realms.get(name)
+        resources = external_resources(store, settings)
+        for kind in resources:  # before there is no way back
+            kind.check([realm.instance])
+        if realm.status != "PURGING":
+            realm = realms.purge(name)
+        finish_purge(store, realm, resources)
+        return realm_info(realms.get(name))
 
 
-def _confirm(question: str, yes: bool) -> None:
-    """Exit code 1 and nothing done unless the answer is yes; also where there is nobody to ask."""
-    if not yes:
-        click.confirm(question, abort=True, err=True)
-
-
-def _show(realms: Sequence[Realm], json_output: bool) -> None:
-    views = [_view(realm) for realm in realms]
-    if json_output:
-        print_json(views[0])
+def _show_new(made: NewRealm, json_output: bool) -> None:
+    if made.credentials is None:
+        REALMS.show(made.realm, json_output)
+    elif json_output:
+        print_json({**msgspec.to_builtins(made.realm), **msgspec.to_builtins(made.credentials)})
     else:
-        _print_views(views)
-
-
-def _show_initialized(done: InitializedRealm, json_output: bool) -> None:
-    view = InitializedView(
-        **msgspec.structs.asdict(_view(done.realm)),
-        principal=done.principal,
-        client_id=done.client_id,
-        client_secret=done.client_secret,
-    )
-    if json_output:
-        print_json(view)
-        return
-    _print_views([view])
-    # Not in a table: a narrow terminal would cut what is never shown again.
-    echo(f"principal      {view.principal}\nclient id      {view.client_id}\nclient secret  {view.client_secret}")
-    echo("The secret is not stored and is not shown again.")
-
-
-def _print_views(views: Sequence[RealmView]) -> None:
-    columns = ["realm", "status", "instance", "since"]
-    print_table(columns, [(it.name, it.status, it.instance, f"{it.updated_at[:SECONDS_END]}Z") for it in views])
-
-
-def _view(realm: Realm) -> RealmView:
-    return RealmView(
-        name=realm.name,
-        status=realm.status,
-        instance=realm.instance,
-        created_at=time_text(realm.created_at),
-        updated_at=time_text(realm.updated_at),
-    )
+        REALMS.show(made.realm, json_output=False)
+        echo(f"principal      {made.credentials.principal}")
+        show_secret(made.credentials)

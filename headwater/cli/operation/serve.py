@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 import rich_click as click
 
@@ -11,8 +13,10 @@ from headwater.cli.operation.serve_background import background_settings
 from headwater.schemas.extras import needs_extra
 from headwater.settings import Settings
 from headwater.wiring.maintenance_process import maintenance_beside
-from headwater.wiring.publishing import publisher_options
 from headwater.wiring.stores import shown_url, store_options
+
+if TYPE_CHECKING:
+    from headwater.service.config import ServeConfig
 
 
 @click.command()
@@ -61,6 +65,8 @@ def command(
 
     Stop it with Ctrl-C or SIGTERM: it finishes what it has accepted, and readers of streams are told where to go on.
     """
+    from headwater.wiring.publishing import publisher_options
+
     with needs_extra("serving", "service"):
         from headwater.service.auth_factory import check_access
         from headwater.service.config import ServeConfig, check_config
@@ -97,6 +103,21 @@ def command(
     hours = settings.maintain_hours if maintain_hours is None else maintain_hours
     maintained = msgspec.structs.replace(settings, store=config.store, kafka_bootstrap=bootstrap or settings.kafka_bootstrap)
     with maintenance_beside(maintained, hours):
-        scheme = "https" if config.has_tls else "http"
-        click.echo(f"headwater serves {shown_url(config.store)} at {scheme}://{host}:{port}/", err=True)
-        serve(config)
+        serve(config, on_ready=lambda: click.echo(banner(config), err=True))
+
+
+def banner(config: ServeConfig) -> str:
+    """Where everything is, printed when it is there."""
+    url = f"{'https' if config.has_tls else 'http'}://{config.host}:{config.port}"
+    realm = config.default_realm
+    rows = [
+        ("feed", f"{url}/feed/v1/{realm}/changes?catalog=lake&branch=main"),
+        ("Iceberg REST", f"{url}/iceberg"),
+        ("Nessie", f"{url}/api/v2"),
+        ("management", f"{url}/manage/v1/{realm}/catalogs"),
+        ("OpenAPI", f"{url}/openapi.json"),
+        ("metrics", f"{url}/metrics"),
+    ]
+    who = "no token is asked for, because of --dev" if config.dev else "every request needs a token: `headwater token`"
+    links = "\n".join(f"  {name:<13} {link}" for name, link in rows)
+    return f"headwater serves {shown_url(config.store)} at {url}/; {who}\n{links}"

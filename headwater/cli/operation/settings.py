@@ -35,6 +35,7 @@ def command(settings: Settings, markdown: bool, json_output: bool) -> None:
     print_table(
         ["setting", "variable", "value", "meaning"],
         [(name, ENV_PREFIX + name.upper(), getattr(settings, name), meanings[name]) for name in meanings],
+        prose=["meaning"],
     )
 
 

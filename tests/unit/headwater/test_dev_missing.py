@@ -87,7 +87,9 @@ def test_two_callers_at_once_fetch_jars_once(tmp_path: Path, monkeypatch: pytest
 def test_an_unknown_server_or_jar_set_names_the_choice(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="Choose from kafka, cassandra, postgres, registry"):
         kind_named("oracle")
-    with pytest.raises(InvalidInput, match="Choose from kafka, cassandra, registry, nessie-client, spark"):
+    with pytest.raises(
+        InvalidInput, match="Choose from kafka, cassandra, registry, nessie-client, iceberg-kit, nessie-kit, spark"
+    ):
         fetch_jars("oracle", tmp_path)
 
 

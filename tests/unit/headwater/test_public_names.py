@@ -12,6 +12,7 @@ import headwater
 PUBLIC = {
     "Base",
     "Behavior",
+    "Catalog",
     "Change",
     "Delete",
     "DeltaTable",
@@ -29,6 +30,7 @@ PUBLIC = {
     "Operation",
     "OtherContent",
     "Put",
+    "Reference",
     "Rename",
     "Spans",
     "Udf",
@@ -45,6 +47,11 @@ def test_the_public_names_are_just_these() -> None:
 @pytest.mark.parametrize("name", sorted(PUBLIC))
 def test_every_public_name_can_be_used(name: str) -> None:
     assert getattr(headwater, name) is not None
+
+
+def test_a_public_name_is_looked_up_once() -> None:
+    """Not at each use: that would cost a commit a tenth of its time."""
+    assert headwater.Put is vars(headwater)["Put"]
 
 
 def test_other_names_are_refused() -> None:

@@ -1,0 +1,179 @@
+"""`headwater maintain files`: shows the files that a table needs, and the files that are on storage. Deletes nothing."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import msgspec
+import rich_click as click
+
+from headwater.cli.maintenance.maintain_output import Amount, failed_if, in_realms, progress_bar, realm_labels
+from headwater.cli.output import as_json, echo, print_json, print_table
+from headwater.cli.target import catalog_of, in_catalog
+from headwater.schemas.errors import ContentNotFound, InvalidInput
+from headwater.settings import Settings
+from headwater.wiring.stores import opened_store
+
+if TYPE_CHECKING:
+    from headwater.streaming.files.filters import FileFilter
+    from headwater.streaming.files.kinds import FileKind
+    from headwater.streaming.files.operations import FileOperations
+
+_LOCATION = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
+_KINDS = {"ICEBERG_TABLE": "table", "ICEBERG_VIEW": "view", "DELTA_TABLE": "delta-table"}
+
+list_files = click.option("--list", "list_files", is_flag=True, help="Print every file, not only counts.")
+
+
+@click.group()
+def files() -> None:
+    """Show the files of tables and views on object storage.
+
+    Storage is reached with the setting `storage_options`, and otherwise as the environment says.
+    """
+
+
+@files.command()
+@click.argument("table")
+@in_catalog
+@click.option("--reference", default="main", show_default=True, help="The branch, tag or commit of TABLE.")
+@click.option("--kind", type=click.Choice(["table", "view", "delta-table"]), help="What TABLE is, if it is a location.")
+@click.option("--lenient", is_flag=True, help="Go on after files that cannot be read, and report them.")
+@list_files
+@as_json
+@click.pass_obj
+def identify(
+    settings: Settings,
+    table: str,
+    realm: str,
+    catalog: str,
+    reference: str,
+    kind: str | None,
+    lenient: bool,
+    list_files: bool,
+    json_output: bool,
+) -> None:
+    """Show the files that TABLE references: a key such as shop.orders, or the location of a metadata file.
+
+    Every snapshot counts: manifest lists, manifests, data and delete files, statistics and older metadata files.
+    """
+    from headwater.streaming.files.formats.reading import Fault, Mode
+
+    if _LOCATION.match(table):
+        location, kind = table, kind or "table"
+    elif kind is not None:
+        raise InvalidInput("the kind of a key is known.", field="--kind", remedy="Leave it out.")
+    else:
+        location, kind = _content(settings, realm, catalog, reference, table)
+    faults: list[Fault] = []
+    found = _operations(settings).identify(
+        location, kind, Mode.LENIENT if lenient else Mode.STRICT, deduplicate=True, on_fault=faults.append
+    )
+    _show(((file.kind, file.size, file.location, file) for file in found), list_files, json_output)
+    failed_if([f"{fault.location}: {fault.reason}" for fault in faults])
+
+
+@files.command()
+@click.argument("location")
+@click.option("--like", metavar="PATTERN", help="Only locations that match, e.g. '*.parquet'.")
+@click.option("--older-than", metavar="HOURS", type=Amount(min=0), help="Only files that were written so long ago.")
+@list_files
+@as_json
+@click.pass_obj
+def find(
+    settings: Settings, location: str, like: str | None, older_than: float | None, list_files: bool, json_output: bool
+) -> None:
+    """Show the files below LOCATION, a folder or prefix. Kinds are told by the names of files."""
+    from headwater.streaming.files.kinds import kind_by_name
+
+    found = _operations(settings).find(location, _filter(like, older_than))
+    _show(((kind_by_name(file.location), file.size, file.location, file) for file in found), list_files, json_output)
+
+
+@files.command()
+@in_realms
+@as_json
+@click.pass_obj
+def verify(settings: Settings, realms: Sequence[str], json_output: bool) -> None:
+    """Check that every file which a retained state of any branch or tag needs is on storage.
+
+    Storage is listed below the catalogs' storage roots; files elsewhere are asked for one by one. Nothing is changed.
+    """
+    from headwater.persistence.rows import SYSTEM_REALM
+    from headwater.streaming.files.sweep.verify_files import verify_files
+    from headwater.streaming.runs.realm_sets import instances_to_maintain
+
+    operations = _operations(settings)
+    with opened_store(settings) as store, progress_bar() as bar:
+        instances = [instance for instance in instances_to_maintain(store, realms) if instance != SYSTEM_REALM]
+        reports = [verify_files(store, instance, operations, bar.add) for instance in instances]
+    if json_output:
+        print_json({"holds": all(it.holds for it in reports), "realms": reports})
+    else:
+        labels = realm_labels(it.realm for it in reports)
+        columns = ["realm", "contents", "files", "listed", "looked for", "missing", "unreadable"]
+        rows = [
+            (labels[it.realm], it.contents, it.files, it.listed, it.looked_for, it.missing, it.unreadable) for it in reports
+        ]
+        print_table(columns, rows)
+    failed_if([f"{it.realm}: {line}" for it in reports for line in it.damage])
+
+
+def _filter(like: str | None, older_than: float | None) -> FileFilter:
+    from headwater.persistence.clock import SystemClock
+    from headwater.streaming.files.filters import EVERY_FILE, matching, modified_before
+
+    chosen = EVERY_FILE if like is None else matching(like)
+    if older_than is not None:
+        age = timedelta(hours=older_than) // timedelta(microseconds=1)
+        chosen &= modified_before(SystemClock().now_micros() - age)
+    return chosen
+
+
+def _operations(settings: Settings) -> FileOperations:
+    from headwater.service.storage.storage_options import storage_options
+    from headwater.streaming.files.operations import FileOperations
+    from headwater.streaming.files.stores.storages import Storages
+
+    return FileOperations(Storages(storage_options(settings.storage_options, "", tell_secrets=False).server))
+
+
+def _content(settings: Settings, realm: str, catalog: str, reference: str, table: str) -> tuple[str, str]:
+    key = tuple(table.split("."))
+    with catalog_of(settings, realm, catalog) as lake:
+        entry = lake.snapshot(reference).get(key)
+    if entry is None:
+        raise ContentNotFound(f"there is no {table} at {reference}.", field="TABLE", remedy="Look with `headwater snapshot`.")
+    if entry.type not in _KINDS:
+        raise InvalidInput(f"{table} is a {entry.type}, which has no files.", field="TABLE", remedy="Name a table or view.")
+    kind = _KINDS[entry.type]
+    if kind == "delta-table":
+        newest = next(iter(entry.value["metadata_location_history"]), "")
+        return str(newest).partition("/_delta_log/")[0], kind
+    return str(entry.value["metadata_location"]), kind
+
+
+def _show(found: Iterable[tuple[FileKind, int | None, str, msgspec.Struct]], list_files: bool, json_output: bool) -> None:
+    """JSON is one file a line: a table may have millions."""
+    counts: Counter[FileKind] = Counter()
+    sizes: Counter[FileKind] = Counter()
+    with progress_bar() as bar:
+        for kind, size, location, file in found:
+            if json_output:
+                sys.stdout.write(msgspec.json.encode({**msgspec.structs.asdict(file), "kind": kind}).decode() + "\n")
+            elif list_files:
+                echo(f"{kind} {'' if size is None else size} {location}")
+            bar.add("files", 1)
+            counts[kind] += 1
+            sizes[kind] += size or 0
+    if not json_output:
+        print_table(["kind", "files", "bytes known"], [(kind, counts[kind], sizes[kind]) for kind in sorted(counts)])
+        echo(f"{counts.total()} files")
+
+
+COMMANDS = [files]

@@ -1,0 +1,102 @@
+"""`headwater stream`: one long-running Spark application that maintains every realm of a store."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import threading
+
+import msgspec
+import rich_click as click
+
+from headwater.cli.maintenance.maintain_output import Amount, failed_if, in_realms
+from headwater.cli.output import as_json, echo, print_json, print_table
+from headwater.settings import Settings
+from headwater.wiring.stores import opened_store
+
+HOUR_SECONDS = 3_600
+
+
+@click.command()
+@in_realms
+@click.option("--kafka", is_flag=True, help="Read published realms from their topics (setting kafka_bootstrap), not the log.")
+@click.option("--every", metavar="SECONDS", type=Amount(0), default=10.0, show_default=True, help="Between rounds over realms.")
+@click.option("--expire-every", metavar="HOURS", type=Amount(0, min_open=True), default=6.0, show_default=True, help="Expiry.")
+@click.option("--purge-every", metavar="HOURS", type=Amount(0, min_open=True), default=6.0, show_default=True, help="Purges.")
+@click.option("--sweep-every", metavar="HOURS", type=Amount(0, min_open=True), default=6.0, show_default=True, help="Sweeps.")
+@click.option("--archive", metavar="FOLDER", default="", help="Also archive every realm below this folder.")
+@click.option(
+    "--archive-every", metavar="HOURS", type=Amount(0, min_open=True), default=1.0, show_default=True, help="Archives."
+)
+@click.option("--batch", type=click.IntRange(1), default=100_000, show_default=True, help="The most Changes at once.")
+@click.option("--once", is_flag=True, help="One round and every task, now; then end.")
+@click.option("--master", metavar="URL", help="Run on this Spark cluster; or the setting spark_master.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address of the status page.")
+@click.option("--port", default=6067, show_default=True, type=click.IntRange(0, 65_535), help="Its port.")
+@as_json
+@click.pass_obj
+def command(
+    settings: Settings,
+    realms: tuple[str, ...],
+    kafka: bool,
+    every: float,
+    expire_every: float,
+    purge_every: float,
+    sweep_every: float,
+    archive: str,
+    archive_every: float,
+    batch: int,
+    once: bool,
+    master: str | None,
+    host: str,
+    port: int,
+    json_output: bool,
+) -> None:
+    """Keep the retained sets of all realms current, and expire, purge, sweep and archive, each on its cadence.
+
+    One Spark session serves all realms. New realms are picked up, one that fails does not stop the others, and a process that
+    was killed goes on where it was. SIGTERM ends it after the batch under way. The page shows lag by realm: / and /metrics.
+    """
+    from headwater.streaming.runs.realm_sets import instances_to_maintain
+    from headwater.streaming.stream.status_page import status_page
+    from headwater.wiring.kafka_readers import checked_client
+    from headwater.wiring.stream import StreamOptions, stream_app
+    from headwater.wiring.sweeps import quiet_spark
+
+    if master is not None:
+        settings = msgspec.structs.replace(settings, spark_master=master)
+    options = StreamOptions(
+        every_seconds=every,
+        batch=batch,
+        expire_seconds=expire_every * HOUR_SECONDS,
+        purge_seconds=purge_every * HOUR_SECONDS,
+        sweep_seconds=sweep_every * HOUR_SECONDS,
+        archive_seconds=archive_every * HOUR_SECONDS,
+        archive=archive,
+        realms=tuple(realms),
+    )
+    client = checked_client(settings) if kafka else None
+    if client is not None:
+        client.java()  # what Spark cannot honour is refused before it starts
+    stopping = threading.Event()
+    with opened_store(settings) as store:
+        instances_to_maintain(store, realms)  # a name that is none is refused before Spark starts
+        spark = quiet_spark(settings)
+        app = stream_app(settings, store, spark, client, options, stopping)
+        if once:
+            failures = app.run_once()
+            if json_output:
+                print_json(app.status)
+            else:
+                rows = [(one.realm, one.source, one.step, one.rows, one.behind) for one in app.status.realms.values()]
+                print_table(["realm", "source", "step", "rows", "behind"], rows)
+            failed_if(failures)
+            return
+        logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+        for name in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(name, lambda *_: stopping.set())
+        with status_page(host, port, lambda: app.status) as listening:
+            echo(f"status: http://{host}:{listening}/")
+            app.run()
+        spark.stop()
