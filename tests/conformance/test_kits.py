@@ -1,0 +1,120 @@
+"""Two public kits against an ordinary server: Iceberg's REST Compatibility Kit and the REST tests of Nessie.
+
+The lists beside this file name every test and its result, so that a regression is named.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+import httpx
+import pytest
+
+import headwater
+from headwater.dev.jars import class_path, fetch_jars
+from headwater.dev.java import java_program
+from headwater.settings import load_settings
+from tests.support.running.told_lines import TOLD
+from tests.support.servers.feed_server import FeedServer, feed_server
+
+HERE = Path(__file__).parent
+QUICK = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m"]
+LAUNCHER = ["org.junit.platform.console.ConsoleLauncher", "execute", "--disable-banner", "--details=none"]
+KIT_SECONDS = 500
+Record = Callable[[str, object], None]
+NEED_ENGINE_GC = "org.apache.iceberg.rest.RESTCompatibilityKitCatalogTests.testRemoveUnused(Spec|Schemas)"
+"""⚠ They expire snapshots by the client, which is what `engine_gc=refuse` is there to refuse."""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FeedServer]:
+    """With default settings, but for those set below and a storage root that covers the locations that the kit chooses."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('kits')}/lake.db"
+    with feed_server(url) as served:
+        with headwater.open(url) as engine:
+            for name in ("kit", "kit-with-engine-gc"):
+                engine.realm().create_catalog(name, storage_root="file:///tmp")
+        _set(served, "lake", write_without_hash="refuse")
+        _set(served, "kit-with-engine-gc", engine_gc="allow")
+        yield served
+
+
+def _set(server: FeedServer, catalog: str, **properties: str) -> None:
+    answer = httpx.patch(f"{server.url}/manage/v1/default/catalogs/{catalog}", json={"properties": properties}, timeout=30)
+    assert answer.status_code == 200, answer.text
+
+
+def _jars(name: str) -> str:
+    return class_path(fetch_jars(name, Path(load_settings().jar_cache_dir).expanduser()))
+
+
+def _results(java: list[str], folder: Path, environ: dict[str, str] | None = None) -> dict[str, str]:
+    """What became of each test. A failure's message is printed, where pytest shows it."""
+    command = [java_program(), *QUICK, *java, f"--reports-dir={folder}"]
+    done = subprocess.run(
+        command, env={**os.environ, **(environ or {})}, capture_output=True, text=True, timeout=KIT_SECONDS, check=False
+    )
+    found: dict[str, str] = {}
+    for report in folder.glob("*.xml"):
+        for case in ElementTree.parse(report).iter("testcase"):
+            name = f"{case.get('classname', '').rpartition('.')[2]}.{case.get('name')}"
+            fault = next((one for one in case if one.tag in ("failure", "error")), None)
+            found[name] = "failed" if fault is not None else "skipped" if case.find("skipped") is not None else "passed"
+            if fault is not None:
+                print(name, fault.get("message", "")[:500])
+    assert found, done.stdout[-2_000:] + done.stderr[-2_000:]
+    return found
+
+
+def _listed(name: str) -> dict[str, str]:
+    lines = (HERE / name).read_text().splitlines()
+    return dict(reversed(line.split(" ", 1)) for line in lines)  # type: ignore[misc]
+
+
+def _differences(found: dict[str, str], listed: dict[str, str]) -> dict[str, tuple[str | None, str | None]]:
+    names = found.keys() | listed.keys()
+    return {name: (listed.get(name), found.get(name)) for name in names if listed.get(name) != found.get(name)}
+
+
+def _summary(kit: str, found: dict[str, str]) -> str:
+    counts = Counter(found.values())
+    return f"{kit}: {counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} not applicable"
+
+
+def test_iceberg_rest_compatibility_kit(server: FeedServer, tmp_path: Path, record_property: Record) -> None:
+    jars = _jars("iceberg-kit")
+
+    def run(catalog: str, *selected: str) -> dict[str, str]:
+        properties = [
+            "-Drck.local=false",
+            "-Drck.requires-namespace-create=true",
+            "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+        ]
+        environ = {"CATALOG_URI": f"{server.url}/iceberg/", "CATALOG_WAREHOUSE": catalog, "AWS_REGION": "us-east-1"}
+        return _results([*properties, "-cp", jars, *LAUNCHER, *selected], tmp_path / catalog, environ)
+
+    classes = [f"--select-class=org.apache.iceberg.rest.RESTCompatibilityKit{one}CatalogTests" for one in ("", "View")]
+    found = run("kit", *classes, f"--exclude-methodname={NEED_ENGINE_GC}.*")
+    found |= run("kit-with-engine-gc", classes[0], f"--include-methodname={NEED_ENGINE_GC}.*")
+    record_property(TOLD, _summary("Iceberg REST Compatibility Kit 1.11.0", found))
+    assert _differences(found, _listed("iceberg-kit.txt")) == {}
+
+
+def test_nessie_rest_api_tests(server: FeedServer, tmp_path: Path, record_property: Record) -> None:
+    jars, classes = _jars("nessie-kit"), tmp_path / "classes"
+    compiler = [java_program(), "-m", "jdk.compiler/com.sun.tools.javac.Main", "-cp", jars, "-d", str(classes)]
+    subprocess.run([*compiler, str(HERE / "NessieApiAgainstUrl.java")], check=True)
+    selected = [
+        "--select-class=headwater.conformance.NessieApiAgainstUrl",
+        "--include-classname=.*",
+        "--include-engine=junit-jupiter",
+    ]
+    java = [f"-Dnessie.test.base={server.url}/api", "-cp", f"{classes}:{jars}", *LAUNCHER, *selected]
+    found = _results(java, tmp_path / "reports")
+    record_property(TOLD, _summary("Nessie REST API v2 tests 0.76.3", found))
+    assert _differences(found, _listed("nessie-kit.txt")) == {}
