@@ -36,6 +36,10 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     workers: tuple[str, ...]
     events: dict[str, float]
     """Kind → how many of them a run has on average."""
+    script: tuple[tuple[float, str], ...] = ()
+    """Share of the steps → an event that comes about then in every run: what is telling only in this order."""
+    rates: Rates | None = None
+    """Of the store's faults, instead of drawn ones."""
     steps: int = 3_000
     faults: bool = True
     needs: tuple[str, ...] = ()
@@ -49,8 +53,11 @@ def make_plan(profile_name: str, profile: Profile, seed: int) -> Plan:
     for kind, mean in profile.events.items():
         for _ in range(int(mean) + (chance.random() < mean % 1) if chance.random() < 0.8 else 0):
             events.append(_event(kind, chance, profile.workers, steps))
+    for share, kind in profile.script:
+        event = _event(kind, chance, profile.workers, steps)
+        events.append(msgspec.structs.replace(event, step=int(steps * share * chance.uniform(0.9, 1.1))))
     events.sort(key=lambda event: event.step)
-    rates = drawn_rates(chance) if profile.faults else Rates()
+    rates = profile.rates or (drawn_rates(chance) if profile.faults else Rates())
     if defects.is_open("h2"):
         events = [event for event in events if event.kind != "clock"]
         rates = msgspec.structs.replace(rates, slow=0.0, late=0.0)

@@ -9,13 +9,17 @@ from tests.simulation.checks.pin_checks import check_published
 from tests.simulation.plan import Profile
 from tests.simulation.workers.archivers import Archiver
 from tests.simulation.workers.kafka_readers import KafkaWorker
+from tests.simulation.workers.keepers import Keeper
 from tests.simulation.workers.maintainers import Maintainer, check_floor
 from tests.simulation.workers.poll_readers import PollReader
 from tests.simulation.workers.publishers import Operator, PublisherWorker
+from tests.simulation.workers.purgers import Purger
 from tests.simulation.workers.releasers import Releaser
+from tests.simulation.workers.retainers import Retainer
 from tests.simulation.workers.webhooks import WebhookWorker
 from tests.simulation.workers.writers import Writer
-from tests.simulation.world.environment import Environment, Worker
+from tests.simulation.world.environment import GUEST, Environment, Worker
+from tests.simulation.world.store_faults import Rates
 
 MAIN = "cat/1/heads/main"
 DEV = "cat/1/heads/dev"
@@ -27,7 +31,8 @@ PROFILES: dict[str, Profile] = {
     ),
     "restores": Profile(
         workers=("writer-1", "writer-2", "poll-1", "follow-1"),
-        events={"kill": 1, "pause": 2, "backup": 3, "restore": 1.5},
+        events={"kill": 1, "pause": 2, "backup": 1, "restore": 0.5},
+        script=((0.2, "backup"), (0.35, "restore"), (0.55, "backup"), (0.75, "restore")),
     ),
     "kafka": Profile(
         workers=("writer-1", "publisher-1", "publisher-2", "group-1", "group-2", "newcomer-1", "operator-1"),
@@ -56,6 +61,42 @@ PROFILES: dict[str, Profile] = {
         events={"kill": 1, "pause": 2, "backup": 3, "restore": 1.2},
         steps=5_000,
     ),
+    "retained": Profile(
+        workers=("writer-1", "publisher-1", "operator-1", "retainer-1", "retainer-2"),
+        events={"kill": 2, "pause": 1, "backup": 2, "restore": 1.2, "skip": 4, "topic-again": 0.3, "retention": 0.3},
+        steps=5_000,
+    ),
+    "retained-kafka": Profile(
+        workers=("writer-1", "publisher-1", "operator-1", "kafka-retainer-1"),
+        events={"skip": 4},
+        script=((0.25, "backup"), (0.5, "restore"), (0.8, "skip"), (0.9, "skip")),
+        steps=3_000,
+    ),
+    "purges": Profile(
+        workers=(
+            "writer-1",
+            "purger-1",
+            "purger-2",
+            "publisher-1",
+            "publisher-2",
+            "guest-group-1",
+            "guest-group-2",
+            "guest-follow-1",
+        ),
+        events={"kill": 3, "pause": 3, "skip": 2, "kafka-down": 0.5},
+        steps=5_000,
+    ),
+    "exports": Profile(
+        workers=("writer-1", "writer-2", "expirer-1", "expirer-2", "exporter-1"),
+        events={"kill": 1, "pause": 8, "skip": 1},
+        rates=Rates(slow=0.04),
+        steps=3_000,
+    ),
+    "tables": Profile(
+        workers=("writer-1", "publisher-1", "operator-1", "keeper-1", "keeper-2"),
+        events={"kill": 2, "pause": 2, "topic-again": 0.4, "partitions": 0.4, "retention": 0.5, "backup": 1, "restore": 0.5},
+        steps=4_000,
+    ),
     "merges": Profile(workers=("releaser-1", "maintainer-1"), events={"kill": 3}, steps=3_000, faults=False),
     "maintenance": Profile(
         workers=("writer-1", "writer-2", "poll-1", "maintainer-1", "maintainer-2"),
@@ -72,9 +113,17 @@ MAKERS: dict[str, Callable[[Environment, str], Worker]] = {
     "kafka-follower": lambda env, name: KafkaWorker(env, name, group=None, follow=True),
     "webhook": WebhookWorker,
     "archiver": Archiver,
+    "keeper": Keeper,
+    "purger": Purger,
+    "guest-group": lambda env, name: KafkaWorker(env, name, group="guests", follow=True, realm=GUEST),
+    "guest-follow": lambda env, name: PollReader(env, name, follow=True, pointer=MAIN, realm=GUEST),
+    "retainer": Retainer,
+    "kafka-retainer": lambda env, name: Retainer(env, name, kafka_share=1.0),
     "writer": Writer,
     "releaser": Releaser,
     "maintainer": Maintainer,
+    "expirer": lambda env, name: Maintainer(env, name, works=(1, 0, 0)),
+    "exporter": lambda env, name: Maintainer(env, name, works=(0, 0, 1), supersedes=1.0),
     "poll": lambda env, name: PollReader(env, name, follow=False, pointer=MAIN),
     "follow": lambda env, name: PollReader(env, name, follow=True, pointer=MAIN),
 }

@@ -16,6 +16,7 @@ PROMISES = {
     "webhook": "an undeliverable Change is in the dead-letter file",
     "pins": "No floor rises past a subscription",
     "superseded": "An expiry that was superseded",
+    "tables": "The tables topic equals the snapshots",
     "archive": "An archive holds each Change once without a gap",
     "goes-on": "",
 }

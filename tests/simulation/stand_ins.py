@@ -17,7 +17,7 @@ from headwater.streaming.spark.hadoop_files import HadoopFiles
 from tests.simulation import profiles
 from tests.simulation.runtime import virtual
 from tests.simulation.workers import archivers
-from tests.simulation.world import aio_kafka, confluent, spark
+from tests.simulation.world import aio_kafka, confluent, retained_spark, spark
 
 CLASSES: dict[type, type] = {
     confluent_kafka.Producer: confluent.Producer,
@@ -35,6 +35,7 @@ def install() -> None:
     assert profiles.PROFILES
     virtual.install(CLASSES)
     archivers.install()
+    retained_spark.install(lambda what: virtual.scheduler().step(what))
     for owner, name in DISK:
         setattr(owner, name, _stepping(getattr(owner, name)))
 

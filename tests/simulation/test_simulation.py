@@ -14,11 +14,24 @@ from tests.simulation.promises import PROMISES, sentence
 
 SOAK = bool(os.environ.get("HEADWATER_SOAK"))
 ROOT = Path(__file__).parents[2]
-FIXED_SEEDS = 3 if not SOAK else 100_000
+FIXED_SEEDS = 2 if not SOAK else 100_000
 FIXED_SECONDS = 240 if not SOAK else 600
 """A bound for slow machines: the number of seeds is what ends a usual run."""
 NEW_SECONDS = 2_400
-MUTANT_PROMISES = {"h2": "notice", "n6": "pins", "n10": "webhook", "n11": "archive"}
+MUTANT_PROMISES = {
+    "h1": "merge",
+    "h2": "notice",
+    "h4": "request-once",
+    "n1": "state",
+    "n3": "same-log",
+    "n4": "same-log",
+    "n6": "pins",
+    "n7": "acknowledged",
+    "n8": "same-log",
+    "n9": "superseded",
+    "n10": "webhook",
+    "n11": "archive",
+}
 
 
 def simulate(*arguments: str, timeout_seconds: float = 280.0) -> subprocess.CompletedProcess[str]:
@@ -37,7 +50,7 @@ def test_no_promise_is_broken_by_the_fixed_seeds() -> None:
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-2_000:]
 
 
-if SOAK:  # new seeds still find open defects: see README.md
+if SOAK:  # what a new seed finds is no fault of the change that happens to be tested
 
     @pytest.mark.timeout(3_600)
     def test_no_promise_is_broken_by_new_seeds() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from headwater.consumers.kafka.kafka_positions import KafkaPosition, parse_positions
 from headwater.schemas.change import Change
 from tests.simulation.promises import broken
 
@@ -15,25 +16,49 @@ if TYPE_CHECKING:
 class DeliveredLog:
     """At least once, in order for each member, and nothing passed over by all of them."""
 
-    def __init__(self, env: Environment, name: str) -> None:
+    def __init__(self, env: Environment, name: str, realm: str) -> None:
         self.name = name
+        self._realm = realm
+        self.number = 1
+        self.members: list[str] = []
         self.was_told = False
         """The last pass ended with a typed error: nothing was passed over in silence."""
         self._env = env
         self._ids: dict[str, set[str]] = {}
         self._last: dict[str, int] = {}
+        self._void: set[bytes] = set()
+        """Entries that the group has acknowledged and then was told to be gone."""
+
+    @property
+    def group(self) -> str:
+        """Members that must begin again do so as another group."""
+        return f"{self.name}-{self.number}"
 
     def begin_again(self) -> None:
         self.was_told = False
         self._ids.clear()
         self._last.clear()
 
+    def accepted(self, pointer: str) -> None:
+        """A member was told that its place in the pointer is gone, and goes on."""
+        self._void.update(kept.entry_id for kept in self._kept(pointer))
+        self._ids.pop(pointer, None)
+        self._last.pop(pointer, None)
+
     def give(self, member: str, change: Change) -> None:
         last = self._last.get(change.pointer)
         if last is not None and change.seq > last + 1:
             broken("same-log", f"{member} was given entry {change.seq} of {change.pointer}; nobody got beyond {last}")
+        for kept in self._kept(change.pointer):
+            if kept.seq == change.seq and kept.entry_id.hex() != change.entry_id and kept.entry_id not in self._void:
+                broken("same-log", f"{member} was given another entry {change.seq} of {change.pointer} than it acknowledged")
         self._last[change.pointer] = max(change.seq, last or 0)
         self._ids.setdefault(change.pointer, set()).add(change.entry_id)
+
+    def _kept(self, pointer: str) -> list[KafkaPosition]:
+        """What the brokers hold as acknowledged; in several partitions if the pointer has moved."""
+        found = [parse_positions(text).positions for _, text in self._env.broker.group(self.group).offsets.values()]
+        return [positions[pointer] for positions in found if pointer in positions]
 
     def has_all(self, pointers: Iterable[str]) -> bool:
         return self.was_told or not any(self._missing(pointer) for pointer in pointers)
@@ -44,8 +69,9 @@ class DeliveredLog:
                 broken("same-log", f"{self.name}: entries {missing[:9]} of {pointer} never came, and nothing was said")
 
     def _missing(self, pointer: str) -> list[int]:
-        row = self._env.database.peek().read_pointer(self._env.realm_instance, pointer)
-        log = self._env.model.logs.get((self._env.realm_instance, pointer), [])
+        instance = self._env.instance_of(self._realm)
+        row = self._env.database.peek().read_pointer(instance, pointer) if instance else None
+        log = self._env.model.logs.get((instance, pointer), [])
         given = self._ids.get(pointer, set())
         first = 1 if row is None else row.floor
         return [entry.seq for entry in log if entry.seq >= first and entry.entry_id not in given]

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from headwater.schemas.change import Change
 from headwater.schemas.errors import CursorExpired, CursorReset, HeadwaterError
-from tests.simulation import defects
 from tests.simulation.promises import broken
 
 if TYPE_CHECKING:
@@ -17,10 +16,14 @@ if TYPE_CHECKING:
 class ReadLog:
     """Of one reader: what it was given of each pointer since it began, or began again."""
 
-    def __init__(self, env: Environment, reader: str, promise: str, *, may_repeat: bool = False) -> None:
+    def __init__(
+        self, env: Environment, reader: str, promise: str, *, may_repeat: bool = False, realm: str = "default"
+    ) -> None:
         self._env = env
         self._reader = reader
         self._promise = promise
+        self._realm = realm
+        self._began_in = env.instance_of(realm)
         self._may_repeat = may_repeat
         """At least once: what was given may come again, from any place on, in order."""
         self.given: dict[str, dict[int, str]] = {}
@@ -41,6 +44,7 @@ class ReadLog:
         given[change.seq] = change.entry_id
         self._last[change.pointer] = change.seq
         self._restores.setdefault(change.pointer, self._env.model.restores)
+        self._began_in = self._began_in or self._env.instance_of(self._realm)
 
     def lost_its_place(self, pointer: str, error: HeadwaterError) -> None:
         """A typed answer with the way out: the reader begins again. It must have a reason."""
@@ -52,11 +56,13 @@ class ReadLog:
         self.given.pop(pointer, None)
         self._last.pop(pointer, None)
         self._restores.pop(pointer, None)
+        self._began_in = ""
 
     def _check_reason(self, pointer: str, error: HeadwaterError) -> None:
         last = self._last.get(pointer, 0)
-        row = self._env.database.peek().read_pointer(self._env.realm_instance, pointer)
-        restored = self._env.model.restores > self._restores.get(pointer, 0) or not self._last
+        instance = self._env.instance_of(self._realm)
+        row = self._env.database.peek().read_pointer(instance, pointer) if instance else None
+        restored = self._env.model.restores > self._restores.get(pointer, 0) or not self._last or instance != self._began_in
         if isinstance(error, CursorReset) and not restored:
             broken("cursor", f"{self._reader} was reset at entry {last} of {pointer} for no reason: {error}")
         if isinstance(error, CursorExpired) and not restored and row is not None and row.floor <= last + 1:
@@ -65,18 +71,13 @@ class ReadLog:
     # ── at the end ──────────────────────────────────────────────────────────────────────────────────────────
 
     def has_reached_heads(self, pointers: Iterable[str]) -> bool:
-        return all(self._last.get(pointer, 0) == len(self._wanted(pointer)) or self._is_ahead(pointer) for pointer in pointers)
-
-    def _is_ahead(self, pointer: str) -> bool:
-        """Of a store that was put back: it is told as soon as the log has come as far as it had read."""
-        restored = self._env.model.restores > self._restores.get(pointer, self._env.model.restores)
-        return defects.is_open("ahead") and restored and self._last.get(pointer, 0) >= len(self._wanted(pointer))
+        return all(self._last.get(pointer, 0) == len(self._wanted(pointer)) for pointer in pointers)
 
     def check(self, pointers: Iterable[str], promise: str) -> None:
         for pointer in pointers:
             wanted = self._wanted(pointer)
             given = self.given.get(pointer, {})
-            if not wanted or self._is_ahead(pointer):
+            if not wanted:
                 continue
             first = min(given, default=0)
             expected = {seq: wanted[seq - 1] for seq in range(max(1, first), len(wanted) + 1)}
@@ -90,4 +91,4 @@ class ReadLog:
                 )
 
     def _wanted(self, pointer: str) -> list[str]:
-        return [entry.entry_id for entry in self._env.model.logs.get((self._env.realm_instance, pointer), [])]
+        return [entry.entry_id for entry in self._env.model.logs.get((self._env.instance_of(self._realm), pointer), [])]

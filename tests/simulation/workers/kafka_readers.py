@@ -15,6 +15,8 @@ from tests.simulation.world.aio_kafka import driven, iterated
 from tests.simulation.world.environment import REALM, Environment
 
 BRANCH_POINTERS = ("cat/1/heads/main", "cat/1/heads/dev", "cat/1/heads/f")
+ACCEPTED_SHARE = 0.6
+WITHOUT_LOG_SHARE = 0.3
 
 
 def logs_of(env: Environment) -> dict[str, DeliveredLog]:
@@ -23,50 +25,71 @@ def logs_of(env: Environment) -> dict[str, DeliveredLog]:
 
 
 class KafkaWorker:
-    def __init__(self, env: Environment, name: str, *, group: str | None, follow: bool) -> None:
+    def __init__(self, env: Environment, name: str, *, group: str | None, follow: bool, realm: str = REALM) -> None:
         self.name = name
         self._env = env
         self._chance = env.chance(name)
-        self._group = group
+        self._is_group = group is not None
         self._follow = follow
-        self._log = logs_of(env).setdefault(group or name, DeliveredLog(env, group or name))
+        self._realm = realm
+        self._log = logs_of(env).setdefault(group or name, DeliveredLog(env, group or name, realm))
+        self._log.members.append(name)
 
     def work(self) -> None:
         engine = self._env.open()
         while True:
-            member = f"{self.name} at step {self._env.scheduler.steps}"
-            if self._group is None:
+            if not self._is_group:
                 self._log.begin_again()
             try:
-                self._read(engine, member)
+                self._read(engine)
             except (CursorGone, ChainBroken) as error:
                 self._env.happened[f"kafka reader {type(error).__name__}"] += 1
-                self._was_told()
+                self._start_over()
             except (HeadwaterError, KafkaError) as error:
                 self._env.happened[f"kafka reader {type(error).__name__}"] += 1
             self._env.scheduler.sleep(0.5)
 
-    def _read(self, engine: Headwater, member: str) -> None:
-        feed = engine.realm(REALM).feed
-        log = AsyncOf(LocalTransport(feed, ["root"]))
-        reader = KafkaReader(KafkaSource(bootstrap="simulated", realm=REALM, group=self._group), log=log)
+    def _read(self, engine: Headwater) -> None:
+        member = f"{self.name} at step {self._env.scheduler.steps}"
+        feed = engine.realm(self._realm).feed
+        log = AsyncOf(LocalTransport(feed, ["root"])) if self._chance.random() > WITHOUT_LOG_SHARE else None
+        group = self._log.group if self._is_group else None
+        reader = KafkaReader(KafkaSource(bootstrap="simulated", realm=self._realm, group=group), log=log)
         driven(reader.__aenter__())
         try:
-            for change in iterated(reader.changes(follow=self._follow)):
-                self._give(member, change)
-                if self._group is not None and self._chance.random() < 0.4:
-                    driven(reader.acknowledge())
-            if self._group is not None:
-                driven(reader.acknowledge())
+            while not self._read_on(reader, member):
+                self._env.happened["kafka reader accepted"] += 1
         finally:
             driven(reader.__aexit__())
 
-    def _was_told(self) -> None:
-        """A typed error says that something is missing: a group then begins again; whoever reads all anew knows it."""
-        if self._group is not None:
-            self._env.broker.group(self._group).offsets.clear()
-            self._log.begin_again()
-        self._log.was_told = self._group is None
+    def _read_on(self, reader: KafkaReader, member: str) -> bool:
+        """False if the reader was told that its place is gone, and may go on."""
+        try:
+            for change in iterated(reader.changes(follow=self._follow)):
+                self._give(member, change)
+                if self._is_group and self._chance.random() < 0.4:
+                    driven(reader.acknowledge())
+            if self._is_group:
+                driven(reader.acknowledge())
+            return True
+        except CursorGone as gone:
+            pointer = gone.facts.get("pointer")
+            if not isinstance(pointer, str) or self._chance.random() > ACCEPTED_SHARE:
+                raise
+            driven(reader.accept(gone))
+            self._log.accepted(pointer)
+            return False
+
+    def _start_over(self) -> None:
+        """A typed error said that something is missing. A group is given up: its members begin as another group, all of them,
+        because one that went on would acknowledge for those that begin again. Whoever reads all anew knows it."""
+        self._log.begin_again()
+        self._log.was_told = not self._is_group
+        if self._is_group:
+            self._log.number += 1
+            for member in self._log.members:
+                if member != self.name:
+                    self._env.kill(member)
 
     def _give(self, member: str, change: Change) -> None:
         self._env.happened[f"{self.name} given"] += 1

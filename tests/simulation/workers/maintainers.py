@@ -13,7 +13,6 @@ from headwater.streaming.runs.runs import Run, Runs
 from headwater.streaming.sweep.executors import LocalExecutor
 from headwater.streaming.sweep.sweep import GRACE_SECONDS_MIN, Sweep, SweepOptions
 from headwater.streaming.transfer.export_pin import export_pin
-from tests.simulation import defects
 from tests.simulation.promises import broken
 from tests.simulation.world.environment import REALM, Environment
 
@@ -24,8 +23,13 @@ LONG_AGO_SECONDS = 60.0
 class Maintainer:
     """One run after the other, each under the one lease that all runs share."""
 
-    def __init__(self, env: Environment, name: str) -> None:
+    def __init__(
+        self, env: Environment, name: str, works: tuple[float, float, float] = (5, 3, 3), supersedes: float = 0.5
+    ) -> None:
+        """`works`: how often it expires, sweeps and exports. `supersedes`: how often it takes over from one that runs."""
         self.name = name
+        self._works = works
+        self._supersedes = supersedes
         self._env = env
         self._chance = env.chance(name)
 
@@ -46,7 +50,7 @@ class Maintainer:
     def check(self) -> None: ...
 
     def _maybe_supersede(self, engine: Headwater, run_id: str) -> None:
-        if run_id and not defects.is_open("n9") and self._chance.random() < 0.3:
+        if run_id and self._chance.random() < self._supersedes:
             try:
                 self._one_run(engine, run_id)
                 self._env.happened["superseded a run"] += 1
@@ -54,7 +58,7 @@ class Maintainer:
                 self._env.happened[f"maintenance {type(error).__name__}"] += 1
 
     def _one_run(self, engine: Headwater, supersede: str | None) -> None:
-        work = self._chance.choices(("expire", "sweep", "export"), (5, 4, 1))[0]
+        work = self._chance.choices(("expire", "sweep", "export"), self._works)[0]
         instance = engine.realm(REALM).kernel.realm
         if work == "export":
             self._export(engine, instance, supersede)
@@ -73,7 +77,7 @@ class Maintainer:
         with export_pin(engine.store, instance, supersede=supersede):
             exports.add(self.name)
             try:
-                self._env.scheduler.sleep(self._chance.choice((0.5, 3.0)))
+                self._env.scheduler.sleep(self._chance.choice((0.5, 3.0, 20.0)))
             finally:
                 exports.discard(self.name)
 

@@ -12,19 +12,20 @@ from tests.simulation.world.environment import REALM, Environment
 class PollReader:
     """One pass after the other, or one that never ends."""
 
-    def __init__(self, env: Environment, name: str, *, follow: bool, pointer: str) -> None:
+    def __init__(self, env: Environment, name: str, *, follow: bool, pointer: str, realm: str = REALM) -> None:
         self.name = name
         self._env = env
         self._follow = follow
+        self._realm = realm
         self._pointer = pointer
-        self._log = ReadLog(env, name, "cursor")
+        self._log = ReadLog(env, name, "cursor", realm=realm)
         self._cursor = "earliest"
 
     def work(self) -> None:
         engine = self._env.open()
         while True:
             try:
-                self._read(LocalTransport(engine.realm(REALM).feed, [self._pointer]))
+                self._read(LocalTransport(engine.realm(self._realm).feed, [self._pointer]))
             except CursorGone as error:
                 self._start_over(error)
             except HeadwaterError as error:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import SimpleNamespace
+from pathlib import Path
 
 import httpx
 import msgspec
 
-from headwater.cli.feed import webhook
+from headwater.consumers.clients.cursor_file import CursorFile
 from headwater.consumers.clients.local_transport import LocalTransport
 from headwater.consumers.clients.reader import Reader
 from headwater.consumers.webhooks.dead_letters import read_dead_letters
+from headwater.consumers.webhooks.webhook_delivery import Webhook, WebhookSender
+from headwater.consumers.webhooks.webhook_run import send_all
 from headwater.schemas.errors import HeadwaterError
 from tests.simulation.promises import broken
-from tests.simulation.world.environment import CATALOG, REALM, Environment
+from tests.simulation.world.environment import REALM, Environment
 
 POINTER = "cat/1/heads/main"
-SECRET = "HEADWATER_SIMULATION_SECRET"
+SECRET = "whsec_" + "A" * 32
 
 
 class WebhookWorker:
@@ -31,49 +30,25 @@ class WebhookWorker:
         self._seen: dict[int, str] = {}
         """Seq → entry id of what the receiver was ever called with, or would have been."""
         self._taken: dict[int, str] = {}
-        os.environ[SECRET] = "whsec_simulated"
         env.handlers["receiver-down"] = lambda event: self._go_away(event.seconds)
 
     def work(self) -> None:
         engine = self._env.open()
-        webhook.connected = self._connected(engine)  # type: ignore[attr-defined]
-        webhook.httpx = SimpleNamespace(Client=lambda: httpx.Client(transport=httpx.MockTransport(self._receive)))  # type: ignore[attr-defined]
+        webhook = Webhook(url="http://127.0.0.1:9/", secrets=(SECRET,), allow_private=True, tries_max=3)
+        kept = CursorFile(self._env.folder / f"{self.name}-cursor")
+        client = httpx.Client(transport=httpx.MockTransport(self._receive))
         while True:
             try:
-                self._send()
+                transport = LocalTransport(engine.realm(REALM).feed, (POINTER,))
+                reader = Reader(transport, kept.read() or "latest", log=transport)
+                send_all(reader, WebhookSender(webhook, self._dead, client=client), kept, follow=True)
             except HeadwaterError as error:
                 self._env.happened[f"webhook {type(error).__name__}"] += 1
             self._env.scheduler.sleep(0.5)
 
-    def _send(self) -> None:
-        assert webhook.send.callback is not None
-        webhook.send.callback(
-            server="simulated",
-            pointers=(POINTER,),
-            branch="main",
-            realm=REALM,
-            catalog=CATALOG,
-            url="http://127.0.0.1:9/",
-            secret_env=SECRET,
-            cursor_file=str(self._env.folder / f"{self.name}-cursor"),
-            dead_letters=str(self._env.folder / f"{self.name}-dead"),
-            after="latest",
-            follow=True,
-            tries=3,
-            allow_private=True,
-            json_output=True,
-        )
-
-    def _connected(self, engine: object) -> object:
-        def reader(pointers: tuple[str, ...], after: str) -> Reader:
-            transport = LocalTransport(engine.realm(REALM).feed, pointers)  # type: ignore[attr-defined]
-            return Reader(transport, after, log=transport)
-
-        @contextmanager
-        def connected(server: str, realm: str) -> Iterator[SimpleNamespace]:
-            yield SimpleNamespace(reader=reader)
-
-        return connected
+    @property
+    def _dead(self) -> Path:
+        return self._env.folder / f"{self.name}-dead"
 
     # ── the receiver ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -81,7 +56,7 @@ class WebhookWorker:
         self._down_until = self._env.scheduler.now + int(seconds * 1e6)
 
     def _receive(self, request: httpx.Request) -> httpx.Response:
-        change = msgspec.json.decode(request.read())["change"]
+        change = msgspec.json.decode(request.read())["data"]
         self._env.scheduler.step(f"webhook call {change['seq']}")
         self._seen[change["seq"]] = change["entry_id"]
         if self._env.scheduler.now < self._down_until and not self._env.quiet:
@@ -98,9 +73,9 @@ class WebhookWorker:
         return len(self._log()) in self._taken
 
     def check(self) -> None:
-        log, dead = self._log(), self._env.folder / f"{self.name}-dead"
-        letters = read_dead_letters(dead, lambda torn: None) if dead.exists() else ()
-        known = {*self._taken, *(letter.envelope.change.seq for letter in letters)}
+        log = self._log()
+        letters = read_dead_letters(self._dead, lambda torn: None) if self._dead.exists() else ()
+        known = {*self._taken, *(letter.event.data.seq for letter in letters)}
         missing = [seq for seq in range(min(self._seen, default=1), len(log) + 1) if seq not in known]
         if missing:
             broken("webhook", f"entries {missing[:9]} of {POINTER} were neither taken nor buried")

@@ -7,7 +7,14 @@ from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from aiokafka import TopicPartition
-from aiokafka.errors import CommitFailedError, KafkaConnectionError, KafkaError, UnknownTopicOrPartitionError
+from aiokafka.errors import (
+    CommitFailedError,
+    KafkaConnectionError,
+    KafkaError,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
+    UnknownTopicOrPartitionError,
+)
 from aiokafka.structs import OffsetAndMetadata, OffsetAndTimestamp
 
 from tests.simulation.runtime import virtual
@@ -172,10 +179,12 @@ class AIOKafkaConsumer:
 
     # ── records ─────────────────────────────────────────────────────────────────────────────────────────────
 
+    def _kept(self, partition: TopicPartition) -> tuple[int, str] | None:
+        offsets = confluent.broker().group(self._group).offsets if self._group else {}
+        return offsets.get((partition.topic, partition.partition))
+
     def _begin(self, partition: TopicPartition) -> int:
-        kept = (
-            confluent.broker().group(self._group).offsets.get((partition.topic, partition.partition)) if self._group else None
-        )
+        kept = self._kept(partition)
         return _partition(partition).start if kept is None else kept[0]
 
     def _fetch(self, count: int) -> dict[TopicPartition, list[Any]]:
@@ -187,8 +196,16 @@ class AIOKafkaConsumer:
                 partition = _partition(at)
             except BrokerError:
                 continue  # the client asks for metadata again and again, and says nothing
+            if position < 0 and self._reset == "none" and self._kept(at) is None:
+                if found:
+                    return found  # the error comes with the next call
+                raise NoOffsetForPartitionError(at)
             position = self._begin(at) if position < 0 else position
             if not partition.start <= position <= partition.end:
+                if self._reset == "none" and found:
+                    return found
+                if self._reset == "none":
+                    raise OffsetOutOfRangeError({at: position})
                 position = partition.start if self._reset == "earliest" else partition.stable_end()
             records, self._positions[at] = partition.from_offset(position, count, committed=True)
             if records:

@@ -152,6 +152,7 @@ class Broker:
         if name in self.topics:
             raise BrokerError("TOPIC_ALREADY_EXISTS")
         self.topics[name] = Topic(name, f"topic-{next(self._numbers)}", partitions, config)
+        self._deal_out(name)
 
     def delete_topic(self, name: str) -> None:
         """Kafka forgets what groups committed of it, too."""
@@ -164,6 +165,10 @@ class Broker:
     def grow(self, name: str, partitions: int) -> None:
         topic = self.topics[name]
         topic.partitions += [Partition() for _ in range(partitions - len(topic.partitions))]
+        self._deal_out(name)
+
+    def _deal_out(self, name: str) -> None:
+        """Members notice it in the metadata, and join again."""
         for group in self.groups.values():
             if any(name in member.topics for member in group.members.values()):
                 self._rebalance(group)

@@ -93,7 +93,7 @@ class Producer:
 
     def send_offsets_to_transaction(self, offsets: list[TopicPartition], group: str, timeout: float = 0) -> None:
         assert self._session is not None
-        session, kept = self._session, {(at.topic, at.partition): (at.offset, "") for at in offsets}
+        session, kept = self._session, {(at.topic, at.partition): (at.offset, at.metadata or "") for at in offsets}
         call("send offsets", lambda: broker().add_offsets(session, self._timeout_micros, group, kept), is_write=True)
 
     def commit_transaction(self, timeout: float = 0) -> None:
@@ -201,10 +201,8 @@ class Consumer:
     def committed(self, partitions: list[TopicPartition], timeout: float = 0) -> list[TopicPartition]:
         def read() -> list[TopicPartition]:
             offsets = broker().group(self._group).offsets
-            return [
-                TopicPartition(at.topic, at.partition, offsets.get((at.topic, at.partition), (OFFSET_INVALID, ""))[0])
-                for at in partitions
-            ]
+            kept = {(at.topic, at.partition): offsets.get((at.topic, at.partition), (OFFSET_INVALID, "")) for at in partitions}
+            return [TopicPartition(topic, number, at, metadata=text) for (topic, number), (at, text) in kept.items()]
 
         return list(call("committed offsets", read))
 

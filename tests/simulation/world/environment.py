@@ -13,6 +13,9 @@ import msgspec
 
 from headwater.embedded import Headwater
 from headwater.persistence.commit.retries import RetryPolicy
+from headwater.persistence.coordination.restored_store import announce_restored
+from headwater.persistence.realms.realm_states import RealmStatus
+from headwater.persistence.realms.realms import Realms
 from headwater.persistence.store import Store, StoreOptions
 from headwater.schemas.errors import HeadwaterError
 from tests.simulation.checks.log_checks import LogChecks
@@ -29,6 +32,8 @@ from tests.simulation.world.model import Model
 from tests.simulation.world.store_faults import Faults
 
 REALM = "default"
+GUEST = "guest"
+"""A realm that is purged and made again."""
 CATALOG = "lake"
 RESTART_SECONDS = 1.0
 NOTICED_SECONDS = 10.0
@@ -94,6 +99,17 @@ class Environment:
     def note(self, what: str) -> None:
         self.trace.note(self.scheduler.steps, self.scheduler.now, "world", "", what)
 
+    def instance_of(self, realm: str) -> str:
+        """What the name means now; empty while it means nothing."""
+        if realm == REALM:
+            return self.realm_instance
+        listed = Realms(Store(self.database.peek(), COLD, VirtualClock())).list()
+        return next((one.instance for one in listed if one.name == realm and one.status is RealmStatus.ACTIVE), "")
+
+    def peek_engine(self) -> Headwater:
+        """Sees all, caches nothing, never fails: for checks."""
+        return Headwater(Store(self.database.peek(), COLD, VirtualClock()))
+
     # ── processes ───────────────────────────────────────────────────────────────────────────────────────────
 
     def open(self, *, cold: bool = False) -> Headwater:
@@ -143,10 +159,18 @@ class Environment:
         self._backup = (self.database.backup(), self.model.backup())
 
     def restore(self) -> None:
-        if self._backup is not None:
-            self.database.restore(self._backup[0])
-            self.model.restore(self._backup[1])
-            self._restored_at = self.scheduler.now
+        """As docs/backup.md says: in place under those who run, or, where the database cannot tell that its data were put back
+        (Cassandra), with all of them stopped and `store restored` before they start."""
+        if self._backup is None:
+            return
+        if self.plan.in_two_steps:
+            for name in self.workers:
+                self.kill(name)
+        self.database.restore(self._backup[0])
+        self.model.restore(self._backup[1])
+        self._restored_at = self.scheduler.now
+        if self.plan.in_two_steps:
+            announce_restored(self.database.peek(), VirtualClock(), "simulated")
 
     def was_restored_just_now(self) -> bool:
         """Processes that run notice a restore within seconds: until then they may repeat what they remember."""
