@@ -13,6 +13,7 @@ import pytest
 from tests.support.running.folder_times import FolderTimes
 from tests.support.running.scheduling import FileScheduling, order_for_workers
 from tests.support.running.test_run import begin_run, end_run
+from tests.support.running.told_lines import ToldLines
 from tests.support.servers.servers import (
     FreshUrl,
     create_cassandra_keyspace,
@@ -35,6 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
     begin_run()
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(FolderTimes())
+        config.pluginmanager.register(ToldLines())
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

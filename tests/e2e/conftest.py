@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
 
-import httpx
 import pytest
 
 import headwater
-from headwater.embedded import CatalogHandle, ReferenceHandle
+from headwater.embedded import CatalogHandle
 from headwater.schemas.entry_ids import EMPTY
+from tests.support.fixtures.feed_branch import FeedBranch
 from tests.support.fixtures.iceberg_lake import IcebergLake, iceberg_lake
 from tests.support.servers.feed_server import FeedServer, feed_server
 
@@ -31,43 +30,6 @@ def shared_lake(shared_feed: FeedServer) -> Iterator[CatalogHandle]:
         lake = engine.realm().catalog("lake")
         lake.create_tag("empty", EMPTY.hex())
         yield lake
-
-
-class FeedBranch(NamedTuple):
-    """A branch of the test's own and a client of the server."""
-
-    name: str
-    pointer: str
-    handle: ReferenceHandle
-    http: httpx.Client
-    server: FeedServer
-
-    def commit(self, *keys: str, **fields: Any) -> dict[str, Any]:
-        """One put for each key, over HTTP."""
-        operations = [put(key) for key in keys]
-        headers = fields.pop("http_headers", {})
-        body = {"catalog": "lake", "branch": self.name, "operations": operations, **fields}
-        answer = self.http.post("/commit", json=body, headers=headers)
-        assert answer.status_code == 200, answer.text
-        found: dict[str, Any] = answer.json()
-        return found
-
-    def changes(self, after: object = "earliest", **parameters: Any) -> dict[str, Any]:
-        answer = self.http.get("/changes", params={"pointer": self.pointer, "after": after, **parameters})
-        assert answer.status_code == 200, answer.text
-        found: dict[str, Any] = answer.json()
-        return found
-
-    def refused(self, **parameters: Any) -> httpx.Response:
-        return self.http.get("/changes", params={"pointer": self.pointer, **parameters})
-
-
-def put(key: str, **content: Any) -> dict[str, Any]:
-    """`a.b` is a table b in the namespace a, which need not exist if it is put along."""
-    path = key.split(".")
-    if len(path) == 1:
-        return {"op": "put", "key": path, "type": "NAMESPACE", "content": {}}
-    return {"op": "put", "key": path, "type": "ICEBERG_TABLE", "content": {"metadata_location": f"s3://{key}", **content}}
 
 
 _numbers = itertools.count(1)

@@ -8,26 +8,21 @@ import asyncio
 import sys
 
 import httpx
-from starlette.routing import Router
 
 from headwater.persistence.store import StoreOptions
 from headwater.service.app import close_service, open_service
 from headwater.service.config import ServeConfig
-from headwater.service.feed.feed_endpoint import FeedEndpoint
-from headwater.service.iceberg.iceberg_endpoint import iceberg_routes
 from headwater.service.idempotency.run_once import IdempotencyOptions
-from headwater.service.manage.manage_endpoint import manage_routes
-from headwater.service.nessie.nessie_endpoint import nessie_routes
-from headwater.service.root.root_routes import root_routes
+from headwater.service.routes import build_gate
 
 cfg = ServeConfig(store="memory://", store_options=StoreOptions(), dev=True, idempotency=IdempotencyOptions(kept_seconds=1.0))
 svc, store = open_service(cfg)
-door = FeedEndpoint(svc, Router([*root_routes(svc), *iceberg_routes(svc), *nessie_routes(svc), *manage_routes(svc)]))
+gate = build_gate(svc)
 
 
 async def main():
     async with httpx.AsyncClient(
-        transport=httpx.ASGITransport(app=door, client=("127.0.0.1", 1)), base_url="http://127.0.0.1:8181"
+        transport=httpx.ASGITransport(app=gate, client=("127.0.0.1", 1)), base_url="http://127.0.0.1:8181"
     ) as c:
         K = {"Idempotency-Key": "order-42"}
         r = await c.post(

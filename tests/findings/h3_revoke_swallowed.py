@@ -11,24 +11,22 @@ import sys
 import httpx
 
 logging.disable(logging.CRITICAL)
-from starlette.routing import Router
 
 from headwater.persistence.store import StoreOptions
 from headwater.service.app import close_service, open_service
 from headwater.service.config import ServeConfig
-from headwater.service.feed.feed_endpoint import FeedEndpoint
 from headwater.service.idempotency.run_once import IdempotencyOptions
-from headwater.service.manage.manage_endpoint import manage_routes
+from headwater.service.routes import build_gate
 
 svc, store = open_service(
     ServeConfig(store="memory://", store_options=StoreOptions(), dev=True, idempotency=IdempotencyOptions(kept_seconds=1.0))
 )
-door = FeedEndpoint(svc, Router([*manage_routes(svc)]))
+gate = build_gate(svc)
 
 
 async def main():
     async with httpx.AsyncClient(
-        transport=httpx.ASGITransport(app=door, client=("127.0.0.1", 1)), base_url="http://127.0.0.1:8181"
+        transport=httpx.ASGITransport(app=gate, client=("127.0.0.1", 1)), base_url="http://127.0.0.1:8181"
     ) as c:
         u = "/manage/v1/default/principal-roles"
         r = await c.post(u, json={"name": "r1"})

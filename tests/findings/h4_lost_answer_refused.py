@@ -14,8 +14,6 @@ import httpx
 logging.disable(logging.CRITICAL)
 import tempfile
 
-from starlette.routing import Router
-
 from headwater import IcebergTable, Put
 from headwater.persistence.records.idempotency_rows import IdempotencyRows
 from headwater.persistence.store import StoreOptions
@@ -23,9 +21,8 @@ from headwater.producer.commits.catalog_commit import CatalogCommit
 from headwater.producer.commits.commit_meta import CommitMeta
 from headwater.service.app import close_service, open_service
 from headwater.service.config import ServeConfig
-from headwater.service.feed.feed_endpoint import FeedEndpoint
-from headwater.service.iceberg.iceberg_endpoint import iceberg_routes
 from headwater.service.idempotency.run_once import IdempotencyOptions
+from headwater.service.routes import build_gate
 
 p = os.path.join(tempfile.mkdtemp(), "x.db")
 
@@ -39,7 +36,7 @@ def worker():
             idempotency=IdempotencyOptions(running_seconds=0.5),
         )
     )
-    return svc, store, FeedEndpoint(svc, Router([*iceberg_routes(svc)]))
+    return svc, store, build_gate(svc)
 
 
 A = worker()

@@ -30,7 +30,7 @@ folder = tempfile.mkdtemp(prefix="hw-n10-")
 atexit.register(shutil.rmtree, folder, ignore_errors=True)
 free = lambda: (lambda s: (s.bind(("127.0.0.1", 0)), s.getsockname()[1], s.close())[1])(socket.socket())
 port, hook_port = free(), free()
-base, env = f"http://127.0.0.1:{port}", {**os.environ, "HEADWATER_WEBHOOK_SECRET": "whsec_x"}
+base, env = f"http://127.0.0.1:{port}", {**os.environ, "HEADWATER_WEBHOOK_SECRET": "whsec_" + "A" * 32}
 server = subprocess.Popen(
     [sys.executable, "-m", "headwater", "--store", f"sqlite:///{folder}/lake.db", "serve", "--dev", "--port", str(port)],
     stdout=subprocess.DEVNULL,
@@ -97,7 +97,7 @@ taken = []
 
 class Receiver(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
-        taken.append(json.loads(self.rfile.read(int(self.headers["content-length"])))["change"]["seq"])
+        taken.append(json.loads(self.rfile.read(int(self.headers["content-length"])))["data"]["seq"])
         self.send_response(204)
         self.end_headers()
 

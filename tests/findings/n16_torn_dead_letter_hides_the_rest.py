@@ -30,7 +30,7 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 log, buried = history(4), []
 with httpx.Client() as client:
     sender = WebhookSender(
-        Webhook(url="http://127.0.0.1:9/", secrets=(b"s",), allow_private=True, tries_max=1),
+        Webhook(url="http://127.0.0.1:9/", secrets=("whsec_" + "A" * 32,), allow_private=True, tries_max=1),
         file,
         client=client,
         make_backoff=lambda tries: Backoff(first_seconds=0.001, tries_max=tries),
@@ -49,7 +49,7 @@ with httpx.Client() as client:
 found = []
 try:
     for letter in read_dead_letters(file, lambda number: print(f"line {number} is torn")):
-        found.append(letter.envelope.change.seq)
+        found.append(letter.event.data.seq)
 except Exception as error:
     print(type(error).__name__, str(error)[:140])
 print("buried:", buried, "; read back:", found)

@@ -57,7 +57,7 @@ commit("known", 2, create=True)
 run("publish", "--once", "--realm", realm)
 commit("known", 10)  # Kafka is away from here on
 commit("new", 10)
-expired = json.loads(run("maintain", "expire", "--realm", realm, "--keep", "*=1n", "--json").out)
+expired = json.loads(run("maintain", "expire", "--realm", realm, "--keep", "*=1n", "--yes", "--json").out)
 rows = [one for report in expired.get("realms", expired.get("reports", [])) for one in report["pointers"]]
 for one in rows:
     if "heads" in one["pointer"]:

@@ -322,7 +322,7 @@ def test_a_new_pointer_is_reserved_before_it_is_planned_and_takes_over_the_realm
     assert all(created_at >= fence for created_at in created_at_of(inner).values())
 
 
-def test_a_closed_pointer_refuses_also_whoever_holds_its_head_and_opens_again(bench: Bench) -> None:
+def test_a_closed_pointer_refuses_a_lane_that_holds_its_head_and_opens_again(bench: Bench) -> None:
     bench.lanes.commit(MAIN, before := Write(puts={"a": {"v": 1}}))
     move_row(bench.inner, MAIN, lambda row: msgspec.structs.replace(row, fence=FENCE_CLOSED))
     with pytest.raises(RealmNotActive):

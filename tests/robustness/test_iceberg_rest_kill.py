@@ -1,4 +1,4 @@
-"""The server is killed while engines append through the Iceberg door: what was acknowledged is there, and nothing twice."""
+"""The server is killed while engines append through the Iceberg API: what was acknowledged is there, and nothing twice."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ LOST_UPDATES = [
 
 
 @pytest.mark.parametrize("fault", LOST_INSERTS, ids=lambda fault: fault.name)
-def test_whoever_claimed_knows_it_though_the_answer_was_lost(backend: FaultyBackend, fault: Fault) -> None:
+def test_a_claimant_recognizes_its_claim_though_the_answer_was_lost(backend: FaultyBackend, fault: Fault) -> None:
     rows = Rows(backend)
     backend.arm(fault)
     assert claim(rows, "first") is ClaimResult.RUN and fault.fired == 1
@@ -52,7 +52,7 @@ def test_whoever_claimed_knows_it_though_the_answer_was_lost(backend: FaultyBack
 
 
 @pytest.mark.parametrize("fault", LOST_UPDATES, ids=lambda fault: fault.name)
-def test_whoever_took_over_knows_it_though_the_answer_was_lost(backend: FaultyBackend, fault: Fault) -> None:
+def test_a_takeover_is_recognized_though_the_answer_was_lost(backend: FaultyBackend, fault: Fault) -> None:
     rows = Rows(backend)
     assert claim(rows, "the dead", running_seconds=0) is ClaimResult.RUN
     backend.arm(fault)

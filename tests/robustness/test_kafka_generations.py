@@ -13,6 +13,7 @@ import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -24,6 +25,7 @@ from headwater.consumers.clients.transport import AsyncLog
 from headwater.consumers.kafka.kafka_reader import KafkaReader
 from headwater.consumers.kafka.kafka_source import KafkaSource
 from headwater.embedded import Headwater
+from headwater.producer.publisher.assignment.generation_rollover import GenerationRollover
 from headwater.producer.publisher.assignment.generations import Generations
 from headwater.producer.publisher.publisher import Publisher
 from headwater.producer.publisher.shards.fault_points import FaultPoint
@@ -144,6 +146,26 @@ class World:
 
         return asyncio.run(reading())
 
+    def read_accepting(self, group: str) -> tuple[set[str], Log]:
+        """The pointers whose loss was accepted, and what came of them then."""
+
+        async def reading() -> tuple[set[str], Log]:
+            found: Log = {}
+            accepted: set[str] = set()
+            async with KafkaReader(self.source(group)) as reader:
+                while True:
+                    try:
+                        async for change in reader.changes(follow=False):
+                            found.setdefault(change.pointer, []).append(change)
+                        await reader.acknowledge()
+                        return accepted, found
+                    except CursorReset as reset:
+                        await reader.accept(reset)
+                        accepted.add(str(reset.facts["pointer"]))
+                        found.pop(str(reset.facts["pointer"]), None)
+
+        return asyncio.run(reading())
+
 
 class Follower:
     """A reader on a thread of its own that goes on through whatever happens."""
@@ -224,6 +246,21 @@ def test_a_topic_made_again_under_load_is_read_across_the_change_by_followers_gr
     assert world.read("new") == {}
 
 
+def test_a_reader_to_the_end_of_now_ends_though_its_topic_is_made_again(world: World) -> None:
+    """And is shorter then: the end that was asked for never comes."""
+    world.commit(40, bytes=LARGE_BYTES)  # more than the client fetches ahead
+    publish_rest(world.engine.store, options(world.bootstrap, partitions=1))
+
+    async def reading() -> int:
+        async with KafkaReader(world.source()) as reader:
+            changes = reader.changes(follow=False)
+            await anext(changes)
+            await asyncio.to_thread(world.make_topic_again)
+            return 1 + len([change async for change in changes])
+
+    assert asyncio.run(asyncio.wait_for(reading(), WAIT_SECONDS)) >= 1
+
+
 def test_a_transaction_whose_topic_was_made_again_is_not_committed(world: World) -> None:
     """⚠ Its records lie in the new topic, where nothing of the old generation may be read."""
     given = options(world.bootstrap, shards=1)
@@ -240,6 +277,31 @@ def test_a_transaction_whose_topic_was_made_again_is_not_committed(world: World)
     assert made_again == [1], "the fault did not fire"
     assert {one.record.generation for one in read_topic(world.bootstrap, world.topic)} == {2}
     assert world.read() == world.log
+
+
+@pytest.mark.parametrize("moment", ["before its end is sent", "behind its end"])
+def test_a_topic_made_again_while_its_generation_ends_is_published_anew(
+    world: World, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """⚠ The generation that was to go on in more partitions has lost what it goes on from."""
+    given = options(world.bootstrap)
+    publish_rest(world.engine.store, given)
+    world.admin.create_partitions([NewPartitions(world.topic, 6)])[world.topic].result(20)
+    made_again: list[str] = []
+    owner, name = (GenerationRollover, "_last_records") if moment == "before its end is sent" else (Generations, "open")
+    real = getattr(owner, name)
+
+    def make_again_first(*args: Any) -> Any:
+        if not made_again:
+            made_again.append(moment)
+            world.make_topic_again()
+        return real(*args)
+
+    monkeypatch.setattr(owner, name, make_again_first)
+    world.commit()
+    publish_rest(world.engine.store, given)
+    assert made_again == [moment], "the fault did not fire"
+    assert world.read() == world.log, "without a log to repair gaps from"
 
 
 # ── a history that is published anew ────────────────────────────────────────────────────────────────────────
@@ -274,6 +336,10 @@ def test_after_a_restored_backup_readers_go_on_where_history_is_the_same_and_are
         for _ in range(2):  # and each time, until somebody has looked
             with pytest.raises(CursorReset, match="history was replaced"):
                 world.read("ahead")
+        accepted, given_anew = world.read_accepting("ahead")
+        assert accepted == {f"cat/1/heads/{name}" for name in (*BRANCHES, "lost")}
+        assert given_anew == {pointer: world.log[pointer] for pointer in accepted if pointer in world.log}
+        assert world.read("ahead") == {}, "what was accepted is kept with the offsets"
 
 
 # ── what retention takes ────────────────────────────────────────────────────────────────────────────────────

@@ -52,6 +52,7 @@ class Branch(msgspec.Struct, frozen=True, kw_only=True):
     kernel: RealmKernel
     target: LogRecord
     kind: Kind = Kind.CREATE
+    keys_to_read: tuple[bytes, ...] = ()
     request_id: str = msgspec.field(default_factory=fresh_id)
     request_id_is_callers: bool = False
     fingerprint: bytes = b""

@@ -22,7 +22,7 @@ from headwater.wiring.external_resources import external_resources
 from tests.support.fixtures.cli_runs import CliRun
 from tests.support.fixtures.cli_runs import headwater as run_headwater
 from tests.support.fixtures.publisher_runs import options, publish_rest, publishing
-from tests.support.servers.served import free_port
+from tests.support.servers.ports import free_port
 
 Cli = Callable[..., CliRun]
 

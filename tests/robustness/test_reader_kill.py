@@ -19,7 +19,8 @@ import pytest
 import headwater
 from headwater import IcebergTable, Put
 from headwater.client.remote import RemoteReference
-from headwater.consumers.webhooks.dead_letters import Envelope
+from headwater.consumers.webhooks.cloud_event import CloudEvent
+from headwater.consumers.webhooks.webhook_signing import new_secret
 from tests.support.servers.served import ServedStore, served
 from tests.support.servers.webhook_receiver import receiving
 
@@ -62,7 +63,7 @@ def wait_for_file(path: Path, process: subprocess.Popen[str]) -> None:
 def test_a_webhook_killed_before_its_first_delivery_goes_on_where_it_began(
     server: ServedStore, branch: RemoteReference, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HEADWATER_WEBHOOK_SECRET", "s")
+    monkeypatch.setenv("HEADWATER_WEBHOOK_SECRET", new_secret())
     cursor, tried, may_be_taken = tmp_path / "cursor", threading.Event(), threading.Event()
 
     def answer(_: int) -> int:
@@ -81,7 +82,7 @@ def test_a_webhook_killed_before_its_first_delivery_goes_on_where_it_began(
         may_be_taken.set()
         receiver.calls.clear()
         subprocess.run([sys.executable, "-m", "headwater", *send], check=True, stdout=subprocess.DEVNULL)
-        taken = [msgspec.json.decode(body, type=Envelope).change.commit_id for _, body in receiver.calls]
+        taken = [msgspec.json.decode(body, type=CloudEvent).data.commit_id for _, body in receiver.calls]
     assert taken == [first, branch.info().commit_id] and not (tmp_path / "dead").exists()
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,8 +20,15 @@ from headwater.persistence.ids.snowflake import id_time_micros
 from headwater.schemas.cursor import Position
 from headwater.schemas.errors import CatalogNotFound, CursorAhead, CursorReset
 from headwater.schemas.filters import NO_FILTER
+from headwater.service.auth.caller import development_caller
+from headwater.service.auth.feed_view import Viewer
 from headwater.service.auth.rights.realm_rights import RealmRights
-from headwater.service.operations.realm_feeds import RealmFeeds
+from headwater.service.feed.stream import OpenStreams, StreamLimits, serve_stream
+from headwater.service.http.responses import Message
+from headwater.service.operations.feed_hub import Hubs
+from headwater.service.operations.realm_feeds import RealmFeed, RealmFeeds
+from headwater.service.operations.stopping import Stopping
+from tests.support.servers.feed_server import events
 
 NEVER_SECONDS = 100_000.0
 WAIT_SECONDS = 120.0
@@ -120,7 +129,7 @@ def test_a_node_that_was_leased_in_lost_history_makes_no_more_ids(store: Restora
     assert id_time_micros(first) >= settled - 1_000
 
 
-def test_a_follower_that_waits_at_a_lost_entry_is_woken_and_told(store: Restorable) -> None:
+def test_a_follower_that_waits_at_a_lost_entry_is_woken_and_reset(store: Restorable) -> None:
     """The entry that has its number now is not the one that it has seen: nobody waits for what comes behind it."""
     store.lake.branch().commit(put("lost"))
     feed, pointer = store.running.realm().feed, store.lake.branch().pointer
@@ -144,3 +153,52 @@ def test_a_follower_that_waits_at_a_lost_entry_is_woken_and_told(store: Restorab
     again.start()
     again.join(WAIT_SECONDS)
     assert [type(one) for one in told[1:]] == [CursorReset]
+
+
+def test_readers_who_follow_in_a_hub_are_told_that_their_history_is_gone(store: Restorable) -> None:
+    feeds = RealmFeeds(store.running.store, encoded_bytes_max=1_000_000)
+    feed, pointer = feeds.require("default"), store.lake.branch().pointer
+    store.lake.branch().commit(put("lost"))
+
+    async def follow() -> list[str]:
+        hubs, sent = Hubs(Stopping()), [b"", b"", b""]
+        readers = [asyncio.ensure_future(_stream(feed, pointer, hubs, sent, number)) for number in range(3)]
+        while hubs.followers < 3:
+            await asyncio.sleep(0.01)
+        store.restore()
+        with store.other() as other:
+            other.realm().catalog("lake").branch().commit(put("other"))
+        await asyncio.to_thread(store.running.store.restores.check)
+        await asyncio.wait_for(asyncio.gather(*readers), WAIT_SECONDS)
+        assert hubs.followers == 0
+        return [text.decode() for text in sent]
+
+    for text in asyncio.run(follow()):
+        last = list(events(iter(text.splitlines())))[-1]
+        assert [last.event, last.data["reason"], last.data["problem"]["code"]] == ["end", "failed", "CURSOR_RESET"]
+        assert '"key":["other"]' not in text
+    feeds.close()
+
+
+async def _stream(feed: RealmFeed, pointer: str, hubs: Hubs, sent: list[bytes], number: int) -> None:
+    """One reader, in this process."""
+
+    async def receive() -> Message:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def send(message: Message) -> None:
+        sent[number] += message.get("body", b"")
+
+    access: Any = None  # the development principal is asked for nothing
+    await serve_stream(
+        feed,
+        {"query_string": f"pointer={pointer}&after=latest".encode(), "headers": []},
+        receive,
+        send,
+        b"request",
+        limits=StreamLimits(heartbeat_seconds=WAIT_SECONDS, stall_seconds=WAIT_SECONDS),
+        hubs=hubs,
+        streams=OpenStreams(),
+        viewer=Viewer(access, development_caller(feed.name, feed.kernel.realm), feed),
+    )

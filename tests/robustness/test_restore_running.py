@@ -3,17 +3,14 @@ is led from one history into another without being told."""
 
 from __future__ import annotations
 
-import sqlite3
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
-from urllib.parse import urlsplit
 
-import psycopg
 import pytest
 
 import headwater
@@ -21,62 +18,19 @@ from headwater import IcebergTable, Put
 from headwater.embedded import CatalogHandle
 from headwater.schemas.change import Change
 from headwater.schemas.entry_ids import recomputed_entry_id
+from tests.support.fixtures.restorable_stores import RestorableStore, restorable_store
 from tests.support.processes.restore_readers import EmbeddedReader, HttpReader, RestoreReader
 from tests.support.processes.restore_writer import RestoreWriter
 from tests.support.servers.feed_server import feed_server
-from tests.support.servers.servers import with_path
 
 WAIT_SECONDS = 240.0
 BACKED_UP = 12
 """Entries at least that the backup has, that are lost behind it, and that come after it."""
 
 
-class SqliteStore:
-    def __init__(self, folder: Path) -> None:
-        self._path, self._backup = folder / "lake.db", folder / "backup.db"
-        self.url = f"sqlite:///{self._path}"
-
-    def back_up(self) -> None:
-        self._copy(self._path, self._backup)
-
-    def restore(self) -> None:
-        self._copy(self._backup, self._path)
-
-    def _copy(self, source: Path, target: Path) -> None:
-        with closing(sqlite3.connect(source, timeout=60)) as one, closing(sqlite3.connect(target, timeout=60)) as two:
-            one.backup(two)
-
-
-class PostgresStore:
-    """pg_dump; then a new database beside the old one, which takes its place."""
-
-    def __init__(self, url: str, admin_url: str, folder: Path) -> None:
-        self.url, self._admin_url, self._dump = url, admin_url, folder / "lake.dump"
-        self._name = urlsplit(url).path.strip("/")
-
-    def back_up(self) -> None:
-        subprocess.run(["pg_dump", "--format=custom", f"--file={self._dump}", self.url], check=True)
-
-    def restore(self) -> None:
-        new = f"{self._name}_new"
-        with psycopg.connect(self._admin_url, autocommit=True) as admin:
-            admin.execute(f'CREATE DATABASE "{new}"'.encode())
-            restored = with_path(self.url, new)
-            subprocess.run(["pg_restore", "--single-transaction", f"--dbname={restored}", str(self._dump)], check=True)
-            admin.execute(f'DROP DATABASE "{self._name}" WITH (FORCE)'.encode())
-            admin.execute(f'ALTER DATABASE "{new}" RENAME TO "{self._name}"'.encode())
-
-
-Store = SqliteStore | PostgresStore
-
-
 @pytest.fixture(params=["sqlite", "postgresql"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    if request.param == "sqlite":
-        yield SqliteStore(tmp_path)
-        return
-    fresh: Callable[[], str] = request.getfixturevalue("fresh_postgres")
-    yield PostgresStore(fresh(), request.getfixturevalue("postgres_server_url"), tmp_path)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> RestorableStore:
+    return restorable_store(request, tmp_path)
 
 
 def eventually(holds: Callable[[], bool], what: str) -> None:
@@ -86,7 +40,7 @@ def eventually(holds: Callable[[], bool], what: str) -> None:
         time.sleep(0.05)
 
 
-def test_a_backup_is_put_back_under_writers_and_readers(store: Store) -> None:
+def test_a_backup_is_put_back_under_writers_and_readers(store: RestorableStore) -> None:
     with ExitStack() as running:
         engine = running.enter_context(headwater.open(store.url, create=True))
         server = running.enter_context(feed_server(store.url))

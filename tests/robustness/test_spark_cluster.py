@@ -8,7 +8,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ from headwater.persistence.store import Store, open_store
 from headwater.streaming.retained.retained_seed import seed
 from headwater.streaming.retained.retained_store import RetainedStore
 from tests.support.fixtures.maintained import Maintained
+from tests.support.servers.ports import free_port
 
 JOB = Path(__file__).resolve().parents[1] / "support" / "processes" / "spark_cluster_job.py"
 INSTANCE = "lake#0000000000000001"
@@ -100,12 +100,6 @@ def wait_for(log: Path, pattern: str, process: subprocess.Popen[bytes]) -> None:
     while not re.search(pattern, log.read_text(errors="replace")):
         assert process.poll() is None and time.monotonic() < deadline, log.read_text(errors="replace")[-2_000:]
         time.sleep(0.1)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.mark.timeout(400)

@@ -1,4 +1,4 @@
-"""Exports under writers and maintenance, imports that fail half way: one cut leaves, and all or nothing stays."""
+"""Exports under writers and maintenance write one consistent cut; imports that fail half way leave all or nothing."""
 
 from __future__ import annotations
 

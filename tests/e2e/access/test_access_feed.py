@@ -107,6 +107,15 @@ def test_each_pointer_of_the_realm_is_there_for_its_right_alone(rig: Rig, pointe
     assert pointer in [one["name"] for one in rig.get("/feed/v1/alpha/pointers", insider).json()["pointers"]]
 
 
+def test_a_catalog_that_may_not_be_seen_is_refused_by_name_like_one_that_is_not_there(rig: Rig) -> None:
+    token = rig.principal("alpha", "blind", over_realm=(Right.CATALOG_CREATE,))
+    for path in ("changes", "snapshot", "stream"):
+        hidden = rig.get(f"/feed/v1/alpha/{path}?catalog=lake", token)
+        absent = rig.get(f"/feed/v1/alpha/{path}?catalog=none", token)
+        assert hidden.status_code == absent.status_code == 404
+        assert hidden.json()["detail"].replace("lake", "none") == absent.json()["detail"]
+
+
 def test_roles_and_grants_of_a_catalog_are_seen_by_who_manages_it(rig: Rig) -> None:
     manager = rig.principal("alpha", "manager", Right.CATALOG_MANAGE)
     reader = rig.principal("alpha", "reader", Right.CATALOG_READ)
@@ -152,7 +161,7 @@ def test_a_subscription_is_its_makers_and_is_not_there_for_others(rig: Rig) -> N
         assert rig.get(path + end, maker).status_code == 404
 
 
-def test_events_of_the_iceberg_door_are_withheld_alike(rig: Rig) -> None:
+def test_events_of_the_iceberg_api_are_redacted_like_the_feed(rig: Rig) -> None:
     reader = rig.principal("alpha", "reader", Right.FEED_READ, path=("db",))
     rig.commit("alpha", ("db",))
     rig.commit("alpha", ("other",))

@@ -1,4 +1,4 @@
-"""Every route of every door, as its table has it, asked by those who must not be served: nothing told, nothing changed."""
+"""Every route of the table, asked by those who must not be served: nothing told, nothing changed."""
 
 from __future__ import annotations
 
@@ -13,28 +13,20 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from starlette.routing import Mount, Route
 
-from headwater.producer.access.policies import Policies
-from headwater.producer.access.principals import Principals
-from headwater.producer.access.roles import catalog_roles, principal_roles
-from headwater.service.auth.rights.rights import Right
-from headwater.service.auth.tokens.token_openapi import TOKENS_ROUTE
 from headwater.service.auth.tokens.tokens import MICROS, TokenClaims, sign_token
-from headwater.service.iceberg.rights import PUBLIC, RIGHTS
-from headwater.service.iceberg.routes import ROUTES as ICEBERG_ROUTES
-from tests.support.fixtures.access_rig import CHEAP, META, Rig, access_rig
-from tests.support.fixtures.access_routes import HIDDEN, Asked, all_routes
+from headwater.service.routes import route_table
+from tests.support.fixtures.access_rig import Rig, access_rig
+from tests.support.fixtures.access_routes import HIDDEN, Asked, all_routes, ask, seed
 
 SERVED_TO_ALL = {"/", "/livez", "/readyz", "/openapi.json"}
-ASKS_IN_ITS_OWN_WAY = {"/metrics", TOKENS_ROUTE}
-MOUNTED_TABLES = {"/iceberg", "/api", "/manage/v1"}
+ASKS_IN_ITS_OWN_WAY = {"/metrics", "/manage/v1/{realm}/oauth/tokens", "/iceberg/v1/oauth/tokens"}
 
 
 @pytest.fixture(scope="module")
 def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     with access_rig(tmp_path_factory.mktemp("isolation")) as made:
-        _seed(made)
+        seed(made)
         yield made
 
 
@@ -42,41 +34,6 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
 def routes(rig: Rig) -> list[Asked]:
     newest = rig.get("/feed/v1/alpha/changes?pointer=cat/1/heads/main", rig.token("alpha")).json()["head"]["entry_id"]
     return all_routes({"id": newest})
-
-
-def _seed(rig: Rig) -> None:
-    """All that the routes' paths name, in realm alpha; beta has nothing but its catalog."""
-    kernel, root = rig.kernel("alpha"), rig.token("alpha")
-    table = {
-        "op": "put",
-        "key": ["hidden_db", "hidden_table"],
-        "type": "ICEBERG_TABLE",
-        "content": {
-            "metadata_location": "file:///hidden.json",
-            "snapshot_id": 1,
-            "schema_id": 0,
-            "spec_id": 0,
-            "sort_order_id": 0,
-        },
-    }
-    assert rig.commit("alpha", ("hidden_db",)).status_code == 200
-    body = {"catalog": "lake", "operations": [table], "message": "hidden message"}
-    assert rig.ask("POST", "/feed/v1/alpha/commit", token=root, json=body).status_code == 200
-    Principals(kernel, cost=CHEAP).create("hidden_principal", properties={"hidden_property": "x"}, meta=META)
-    for roles in (principal_roles(kernel), catalog_roles(kernel, 1)):
-        roles.create("hidden_role", meta=META)
-    Policies(kernel).create("hidden_policy", type="system.compaction", meta=META)
-    branch = {"name": "hidden_branch", "type": "branch"}
-    assert rig.ask("POST", "/manage/v1/alpha/catalogs/lake/references", token=root, json=branch).status_code < 300
-    subscription = {"pointers": ["cat/1/heads/main"], "after": "earliest"}
-    assert rig.ask("PUT", "/feed/v1/alpha/subscriptions/hidden_reader", token=root, json=subscription).status_code == 201
-    rig.principal("alpha", "nobody")
-    rig.principal("beta", "stranger", over_realm=(Right.REALM_MANAGE,))
-
-
-def _ask(rig: Rig, asked: Asked, token: str | None, headers: dict[str, str] | None = None) -> httpx.Response:
-    body: dict[str, Any] = {} if asked.body is None else {"json": asked.body}
-    return rig.ask(asked.method, asked.url, token=token, headers=headers or {}, **body)
 
 
 def _state(rig: Rig) -> dict[str, Any]:
@@ -106,17 +63,9 @@ def _told_nothing(answer: httpx.Response, asked: Asked) -> None:
 # ── the tables ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_every_route_of_the_server_is_in_a_table_that_says_its_right_or_is_for_everyone(rig: Rig) -> None:
-    for route in rig.door._others.routes:
-        if isinstance(route, Mount):
-            assert route.path in MOUNTED_TABLES, f"{route.path} has no table of rights"
-        else:
-            assert isinstance(route, Route) and route.path in SERVED_TO_ALL | ASKS_IN_ITS_OWN_WAY, f"{route} asks for no right"
-
-
-def test_every_iceberg_route_has_a_right() -> None:
-    served = {(route.method, route.path) for route in ICEBERG_ROUTES if route.handler is not None}
-    assert served == RIGHTS.keys() | PUBLIC
+def test_only_these_routes_are_served_without_a_token() -> None:
+    public = {route.path for _, route in route_table().routes if route.needs is not None and route.needs.is_public}
+    assert public == SERVED_TO_ALL | ASKS_IN_ITS_OWN_WAY
 
 
 # ── who is not served ───────────────────────────────────────────────────────────────────────────────────────
@@ -185,10 +134,10 @@ def _expired(rig: Rig) -> str:
     return sign_token(key, TokenClaims(**{name: ended[name] for name in TokenClaims.__struct_fields__}))
 
 
-def test_without_a_token_nothing_is_served_and_nothing_told(rig: Rig, routes: list[Asked]) -> None:
+def test_without_a_token_nothing_is_served_or_disclosed(rig: Rig, routes: list[Asked]) -> None:
     before = _state(rig)
     for asked in routes:
-        answer = _ask(rig, asked, None)
+        answer = ask(rig, asked, None)
         assert answer.status_code == 401 and "www-authenticate" in answer.headers, f"{asked}: {answer.text}"
         _told_nothing(answer, asked)
     assert _state(rig) == before
@@ -199,10 +148,10 @@ def test_an_expired_or_forged_token_is_served_nothing_and_told_nothing(rig: Rig,
     tokens = {"expired": _expired(rig), **_forged(rig)}
     first = routes[0]
     for name, token in tokens.items():
-        assert _ask(rig, first, token).status_code == 401, name
+        assert ask(rig, first, token).status_code == 401, name
     for asked in routes:
         for name in ("expired", "alg none", "another key", "public key as shared secret", "key of another realm"):
-            answer = _ask(rig, asked, tokens[name])
+            answer = ask(rig, asked, tokens[name])
             assert answer.status_code == 401, f"{asked} with {name}: {answer.text}"
             _told_nothing(answer, asked)
     assert _state(rig) == before
@@ -213,23 +162,23 @@ def test_a_token_of_another_realm_is_served_nothing_whether_the_realm_exists_or_
     stranger = rig.token("beta", "stranger")
     for asked in routes:
         headers = {} if asked.realm_in_path else {"x-headwater-realm": "alpha"}
-        answer = _ask(rig, asked, stranger, headers)
+        answer = ask(rig, asked, stranger, headers)
         assert answer.status_code == 403, f"{asked}: {answer.status_code} {answer.text}"
         _told_nothing(answer, asked)
         elsewhere = asked._replace(path=asked.path.replace("/alpha", "/nowhere", 1))
-        same = _ask(rig, elsewhere, stranger, {} if asked.realm_in_path else {"x-headwater-realm": "nowhere"})
+        same = ask(rig, elsewhere, stranger, {} if asked.realm_in_path else {"x-headwater-realm": "nowhere"})
         assert same.status_code == 403 and _without_ids(same) == _without_ids(answer), asked
     assert _state(rig) == before
 
 
-def test_a_door_without_a_realm_in_its_path_serves_the_realm_of_the_token_alone(rig: Rig, routes: list[Asked]) -> None:
+def test_an_api_without_a_realm_in_its_path_serves_the_realm_of_the_token_alone(rig: Rig, routes: list[Asked]) -> None:
     """Beta's administrator asks for all that alpha has, by the same names: in beta none of it is there."""
     before = _state(rig)["alpha"]
     stranger = rig.token("beta", "stranger")
     for asked in routes:
         if asked.realm_in_path or asked.method == "POST":
             continue
-        _told_nothing(_ask(rig, asked, stranger), asked)
+        _told_nothing(ask(rig, asked, stranger), asked)
     assert _state(rig)["alpha"] == before
 
 
@@ -237,7 +186,7 @@ def test_a_role_without_the_right_is_refused_everywhere_and_told_nothing(rig: Ri
     before = _state(rig)
     nobody = rig.token("alpha", "nobody")
     for asked in routes:
-        answer = _ask(rig, asked, nobody)
+        answer = ask(rig, asked, nobody)
         _told_nothing(answer, asked)
         if asked.shows_what_may_be_seen:
             assert answer.status_code in (200, 403), f"{asked}: {answer.text}"
@@ -255,7 +204,7 @@ def test_a_refusal_is_the_same_for_what_is_there_and_what_is_not(rig: Rig, route
             query=_renamed(asked.query),
             body=json.loads(_renamed(json.dumps(asked.body))),
         )
-        there, not_there = _ask(rig, asked, nobody), _ask(rig, absent, nobody)
+        there, not_there = ask(rig, asked, nobody), ask(rig, absent, nobody)
         assert there.status_code == not_there.status_code, asked
         assert _renamed(_without_ids(there)) == _renamed(_without_ids(not_there)), asked
 
@@ -279,9 +228,9 @@ def test_who_has_every_right_is_served(rig: Rig, routes: list[Asked]) -> None:
     """Else the tests above would pass with a server that refuses everyone."""
     refused = []
     for asked in routes:
-        if asked.method not in ("GET", "HEAD") or asked.route.endswith("/stream") or "/realms" in asked.route:
+        if asked.method not in ("GET", "HEAD") or asked.path.endswith("/stream") or "/realms" in asked.path:
             continue
-        answer = _ask(rig, asked, rig.token("alpha"))
+        answer = ask(rig, asked, rig.token("alpha"))
         if answer.status_code in (401, 403):
             refused.append(f"{asked}: {answer.text}")
     assert not refused

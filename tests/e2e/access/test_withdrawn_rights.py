@@ -104,7 +104,7 @@ def test_wrong_secrets_that_come_at_once_are_limited_like_those_in_turn(rig: Rig
     }
 
     async def send_all() -> list[int]:
-        transport = httpx.ASGITransport(app=rig.door, client=PEER, raise_app_exceptions=False)
+        transport = httpx.ASGITransport(app=rig.gate, client=PEER, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://headwater.test", timeout=60) as client:
             sent = (client.post("/manage/v1/beta/oauth/tokens", data=form) for _ in range(3 * CLIENT_TRIES))
             return [answer.status_code for answer in await asyncio.gather(*sent)]

@@ -110,7 +110,7 @@ def test_a_catalog_is_updated_and_dropped_only_when_empty_if_so_asked(url: str) 
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (["principal", "create", "no/", "--json"], "INVALID_NAME"),
+        (["principal", "create", "no/"], "INVALID_NAME"),
         (["principal", "create", "x", "--role", "none"], "RECORD_NOT_FOUND"),
         (["principal", "create", "x", "--property", "novalue"], "USAGE"),
         (["principal", "rotate", "root", "--overlap-seconds", "-1"], "INVALID_INPUT"),

@@ -49,7 +49,8 @@ def fill(cli: Cli) -> str:
 def test_history_is_expired_and_swept_and_each_run_is_on_record(cli: Cli) -> None:
     instance = fill(cli)
     would = cli("maintain", "expire", "--realm", "default", "--keep", "*=3n", "--dry-run", "--json").json
-    expired = cli("maintain", "expire", "--realm", "default", "--keep", "*=3n", "--json").json
+    assert cli("maintain", "expire", "--keep", "*=3n").code == 1, "nobody said yes"
+    expired = cli("maintain", "expire", "--realm", "default", "--keep", "*=3n", "--yes", "--json").json
     assert would["realms"][0]["pointers"] == expired["realms"][0]["pointers"]
     dry = cli("maintain", "sweep", "--realm", "default", "--dry-run", "--json").json
     assert dry["sample"] and sum(it["purged"] for it in dry["counts"][instance].values()) == 0
@@ -166,7 +167,7 @@ def test_a_run_that_seems_to_live_is_superseded_by_name_alone_and_then_deletes_n
         pytest.raises(MaintenanceSuperseded),
         Runs(store.backend, store.clock).run("sweep") as run,
     ):
-        taken = cli("maintain", "expire", "--supersede", run.record.id, "--json")
+        taken = cli("maintain", "expire", "--supersede", run.record.id, "--yes", "--json")
         assert taken.code == 0
         run.renew()  # as its keeper does every twenty seconds
         run.check()
@@ -187,7 +188,10 @@ def test_ids_of_runs_and_counts_are_whole_on_a_narrow_terminal(cli: Cli, monkeyp
 def test_a_second_run_at_once_is_refused_and_names_the_first(cli: Cli) -> None:
     with open_store(cli.url) as store, Runs(store.backend, store.clock).run("sweep") as run:  # type: ignore[attr-defined]
         for operation in ("sweep", "expire", "verify", "purge-realms"):
-            assert f"--supersede {run.record.id}" in cli("maintain", operation).error
+            assert (
+                f"--supersede {run.record.id}"
+                in cli("maintain", operation, *(["--yes"] if operation == "expire" else [])).error
+            )
 
 
 def test_an_inactive_realm_is_swept_and_a_purging_one_refused_by_name(cli: Cli) -> None:
@@ -215,5 +219,5 @@ def test_tables_call_realms_and_pointers_by_their_whole_names_on_a_narrow_termin
 
 
 def test_a_run_that_counts_no_rows_still_says_what_it_was_and_how_it_ended(cli: Cli) -> None:
-    run = cli("maintain", "expire", "--json").json["run"]
+    run = cli("maintain", "expire", "--yes", "--json").json["run"]
     assert "expire: DONE, begun " in cli("maintain", "runs", run).out

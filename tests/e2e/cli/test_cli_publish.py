@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 from confluent_kafka.admin import AdminClient
 
@@ -16,9 +17,9 @@ import headwater as library
 from headwater.persistence.store import open_store
 from headwater.producer.publisher.publisher import Publisher
 from headwater.schemas.errors import InvalidInput, KafkaUnavailable
-from headwater.schemas.topics import tables_topic
+from headwater.schemas.topics import access_topic, commits_topic, tables_topic
 from headwater.settings import load_settings
-from headwater.wiring.publishing import client_settings, publisher_options
+from headwater.wiring.publishing import publisher_options
 from tests.support.fixtures.cli_runs import headwater
 from tests.support.fixtures.publisher_runs import (
     assert_topic_equals_log,
@@ -26,9 +27,11 @@ from tests.support.fixtures.publisher_runs import (
     new_lake,
     options,
     put,
+    read_topic,
     wait_until,
     write_history,
 )
+from tests.support.servers.served import served
 
 
 @pytest.fixture
@@ -65,6 +68,38 @@ def test_publishing_once_ends_when_all_is_in_kafka(url: str, kafka_bootstrap: st
     assert again.code == 0 and "generation 1 ends" in again.out
 
 
+def test_the_lag_is_shown_when_no_publisher_lives(url: str, kafka_bootstrap: str) -> None:
+    assert headwater("--store", url, "publish", "--status", "--json").json["lag"] == []
+    in_json = ("--store", url, "--set", "kafka_value_format=json", "--set", "kafka_access_topic=true")
+    assert headwater(*in_json, "publish", "--kafka", kafka_bootstrap, "--once").code == 0
+    behind = ("--store", url, "publish", "--status", "--json")
+    assert all(shard["commits"] == 0 for shard in headwater(*behind).json["lag"])
+    with library.open(url) as engine:
+        instance = instance_of(engine)
+        shown = headwater("subscribe", "--kafka", kafka_bootstrap, "--realm", "default", "--access", "--json")
+        assert shown.code == 0, shown.error
+        of_branch = ("--store", url, "subscribe", "--kafka", kafka_bootstrap, "--branch", "main")
+        lines = [json.loads(line) for line in headwater(*of_branch, "--json").succeeded().out.splitlines()]
+        assert {line["pointer"] for line in lines} == {new_lake(engine).branch().pointer}, "no other pointer is printed"
+        everything = headwater("subscribe", "--kafka", kafka_bootstrap).succeeded().out
+        assert any(line.startswith("catalogs ") for line in everything.splitlines()), "each line names its pointer"
+        for topic in (commits_topic(instance), access_topic(instance)):
+            assert any(one.record.change is not None for one in read_topic(kafka_bootstrap, topic))
+        for number in range(3):
+            head = new_lake(engine).branch().commit([put("late", number)]).seq
+        pointer = new_lake(engine).branch().pointer
+    for brokers in ((), ("--kafka", kafka_bootstrap)):
+        shards = headwater(*behind, *brokers).json["lag"]
+        (late,) = [one for shard in shards for one in shard["behind"]]
+        assert (late["pointer"], late["commits"], late["head"], late["published"]) == (pointer, 3, head, head - 3)
+        assert late["seconds"] > 0 and sum(shard["commits"] for shard in shards) == 3
+    shown = headwater("--store", url, "publish", "--status")
+    assert pointer in shown.out and access_topic(instance) in shown.out
+    with served(url) as server:
+        metrics = httpx.get(f"{server.url}/metrics", timeout=30).text
+    assert 'headwater_kafka_lag_commits{realm="default"} 3.0' in metrics and "headwater_kafka_publishers 0.0" in metrics
+
+
 def test_several_processes_publish_until_they_are_told_to_stop(url: str, kafka_bootstrap: str) -> None:
     with library.open(url) as engine:
         running = subprocess.Popen(
@@ -89,6 +124,9 @@ def test_bad_input_is_one_line(url: str) -> None:
     for bad in ("acks=0", "novalue", "transactional.id=mine"):
         refused = headwater("--store", url, "--set", f"kafka_client={bad}", "publish", "--kafka", "127.0.0.1:1", "--once")
         assert "kafka_client" in refused.error
+    both = ("--set", "kafka_value_format=json", "--set", "kafka_registry_url=http://127.0.0.1:1")
+    assert "kafka_value_format" in headwater("--store", url, *both, "publish", "--kafka", "127.0.0.1:1", "--once").error
+    assert "--restart" in headwater("--store", url, "publish", "--access-topic").error
     assert "kafka_shards" in headwater("--store", url, "--set", "kafka_shards=0", "publish", "--once").error
 
 
@@ -100,25 +138,6 @@ def test_brokers_that_do_not_answer_end_publishing_once_with_an_error(url: str) 
             Publisher(store, options(bootstrap, kafka_timeout_seconds=0.5)).publish_once(60)
 
 
-def test_sasl_and_tls_settings_reach_the_clients_and_secrets_are_not_shown() -> None:
-    given = {
-        "kafka_security_protocol": "sasl_ssl",
-        "kafka_sasl_mechanism": "SCRAM-SHA-512",
-        "kafka_sasl_username": "me",
-        "kafka_sasl_password": "hidden",
-        "kafka_ssl_ca_location": "ca.pem",
-        "kafka_client": "socket.keepalive.enable=true; client.rack=a",
-    }
-    assert client_settings(load_settings(given)) == {
-        "security.protocol": "sasl_ssl",
-        "sasl.mechanism": "SCRAM-SHA-512",
-        "sasl.username": "me",
-        "sasl.password": "hidden",
-        "ssl.ca.location": "ca.pem",
-        "socket.keepalive.enable": "true",
-        "client.rack": "a",
-    }
-    shown = headwater("--set", "kafka_sasl_password=hidden", "settings")
-    assert shown.code == 0 and "hidden" not in shown.out
+def test_publishing_needs_brokers() -> None:
     with pytest.raises(InvalidInput):
         publisher_options(load_settings({}))

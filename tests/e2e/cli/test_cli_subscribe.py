@@ -7,10 +7,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import standardwebhooks
 
 from headwater import IcebergTable, Put
-from headwater.consumers.webhooks.dead_letters import DeadLetter, Envelope
-from headwater.consumers.webhooks.webhook_signing import SIGNATURE_HEADER, is_signed
+from headwater.consumers.webhooks.cloud_event import CloudEvent, cloud_event
+from headwater.consumers.webhooks.dead_letters import DeadLetter
+from headwater.consumers.webhooks.webhook_signing import new_secret
 from headwater.embedded import CatalogHandle, ReferenceHandle
 from headwater.schemas.change import Change
 from tests.support.fixtures.cli_runs import headwater
@@ -73,7 +75,7 @@ def test_a_commit_to_begin_behind_can_be_named(branch: ReferenceHandle, shared_f
         (["--catalog", "nowhere"], "CATALOG_NOT_FOUND"),
         (["--realm", "nowhere"], "REALM_NOT_FOUND"),
         (["--after", "0" * 64], "CURSOR_RESET"),
-        (["--server", "nonsense"], "no address of a server"),
+        (["--server", "nonsense"], "not the address of a server"),
         (["--kafka", "127.0.0.1:1"], "KAFKA_UNAVAILABLE"),
         (["--limit", "0"], "USAGE"),
         (["--subscription", "s", "--cursor-file", "c"], "kept for you"),
@@ -113,9 +115,9 @@ def test_a_cursor_file_keeps_where_a_subscriber_was(branch: ReferenceHandle, sha
 
 
 def test_torn_dead_letters_are_named_and_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HEADWATER_WEBHOOK_SECRET", "s")
-    envelope = Envelope(id="e", change=history(1)[0])
-    letter = msgspec.json.encode(DeadLetter(url="u", time="t", attempts=1, error="e", envelope=envelope))
+    monkeypatch.setenv("HEADWATER_WEBHOOK_SECRET", new_secret())
+    event = cloud_event(history(1)[0])
+    letter = msgspec.json.encode(DeadLetter(url="u", time="t", attempts=1, error="e", event=event))
     file = tmp_path / "dead.jsonl"
     file.write_bytes(letter + b"\n" + letter[:80] + b"\n" + letter + b"\n")
     with receiving() as receiver:
@@ -127,34 +129,38 @@ def test_torn_dead_letters_are_named_and_skipped(tmp_path: Path, monkeypatch: py
 def test_webhooks_go_on_where_the_cursor_file_is_and_dead_letters_are_sent_again(
     branch: ReferenceHandle, shared_feed: FeedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HEADWATER_WEBHOOK_SECRET", "old,new")
+    old, new = new_secret(), new_secret()
+    monkeypatch.setenv("HEADWATER_WEBHOOK_SECRET", f"{old}, {new}")
     kept = ["--cursor-file", str(tmp_path / "cursor"), "--allow-private", "--tries", "1", "--json"]
     dead = ["--dead-letters", str(tmp_path / "dead.jsonl")]
     source = ["--server", shared_feed.url, "--branch", "subscribed", "--after", "earliest"]
     with receiving(lambda call: 400 if call == 2 else 200) as receiver:
         ran = headwater("webhook", "send", *source, "--url", receiver.url, *kept, *dead)
-        assert ran.json == {"taken": 5, "dead_letters": 1}
+        file = str(tmp_path / "dead.jsonl")
+        assert ran.code == 1 and json.loads(ran.out).items() >= {"taken": 5, "dead_letters": 1, "file": file}.items()
+        assert "400" in json.loads(ran.out)["last_error"]
         assert headwater("webhook", "send", *source, "--url", receiver.url, *kept, *dead).json == {
             "taken": 0,
             "dead_letters": 0,
         }
-        again = headwater(
-            "webhook", "redeliver", str(tmp_path / "dead.jsonl"), "--url", receiver.url, "--allow-private", "--json",
-            "--dead-letters", str(tmp_path / "still-dead.jsonl"),
-        )  # fmt: skip
+        again = headwater("webhook", "redeliver", file, "--allow-private", "--json")
         assert again.json == {"taken": 1, "dead_letters": 0}
-    bodies = [msgspec.json.decode(body, type=Envelope).change for _, body in receiver.calls]
+    bodies = [msgspec.json.decode(body, type=CloudEvent).data for _, body in receiver.calls]
     wanted = list(branch.changes())
     assert bodies == [*wanted, wanted[1]]
     headers, body = receiver.calls[0]
-    at_seconds = float(headers[SIGNATURE_HEADER].split(",")[0].removeprefix("t="))
-    assert all(is_signed(body, headers[SIGNATURE_HEADER], secret, at_seconds) for secret in (b"old", b"new"))
+    assert all(standardwebhooks.Webhook(secret).verify(body, headers) for secret in (old, new))
 
 
 def test_webhooks_refuse_what_cannot_be_meant(shared_feed: FeedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flags = ["--cursor-file", str(tmp_path / "c"), "--dead-letters", str(tmp_path / "d"), "--server", shared_feed.url]
     assert "is empty" in headwater("webhook", "send", *flags, "--url", "https://example.com/").error
-    monkeypatch.setenv("HEADWATER_WEBHOOK_SECRET", "s")
+    secret = headwater("webhook", "secret").succeeded().out.strip()
+    monkeypatch.setenv("HEADWATER_WEBHOOK_SECRET", secret)
+    with receiving() as receiver:
+        refused = headwater("webhook", "send", *flags, "--after", "earliest", "--url", receiver.url).error
+    assert "ADDRESS_FORBIDDEN" in refused and receiver.calls == []
+    assert not (tmp_path / "c").exists() and not (tmp_path / "d").exists(), "nothing was read, moved or given up"
     letters = ["--url", "https://example.com/", "--dead-letters", str(tmp_path / "d")]
     assert "INVALID_INPUT" in headwater("webhook", "redeliver", str(tmp_path / "missing"), *letters).error
     (tmp_path / "bad").write_text("nonsense\n")

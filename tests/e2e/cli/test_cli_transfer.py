@@ -118,5 +118,5 @@ def test_a_full_disk_is_one_line_and_leaves_no_file(here: Cli, tmp_path: Path, m
     assert opened and "EXPORT_NOT_WRITTEN" in error and "No space left" in error
     assert list(folder.iterdir()) == []
     monkeypatch.undo()
-    expired = here("maintain", "expire", "--realm", "shop", "--keep", "*=1n", "--json").json["realms"][0]["pointers"]
+    expired = here("maintain", "expire", "--realm", "shop", "--keep", "*=1n", "--yes", "--json").json["realms"][0]["pointers"]
     assert any(it["floor_after"] > it["floor_before"] for it in expired), "the export still holds history"

@@ -11,8 +11,9 @@ import pytest
 
 import headwater
 from headwater import Delete, Filter, IcebergTable, Namespace, Op, Put, Rename, Unchanged
-from headwater.client.remote import RemoteCatalog, RemoteReference
-from headwater.embedded import CatalogHandle, ReferenceHandle
+from headwater.client.remote import RemoteCatalog
+from headwater.embedded import CatalogHandle
+from headwater.engine import Realm
 from headwater.schemas.change import Change
 from headwater.schemas.errors import (
     CatalogNotFound,
@@ -25,8 +26,8 @@ from headwater.schemas.errors import (
 )
 from tests.support.servers.feed_server import FeedServer
 
-AnyCatalog = CatalogHandle | RemoteCatalog
-AnyBranch = ReferenceHandle | RemoteReference
+AnyCatalog = headwater.Catalog
+AnyBranch = headwater.Reference
 _numbers = itertools.count(1)
 
 
@@ -39,6 +40,12 @@ def remote_lake(shared_feed: FeedServer) -> Iterator[RemoteCatalog]:
 @pytest.fixture(params=["embedded", "remote"])
 def lake(request: pytest.FixtureRequest, shared_lake: CatalogHandle, remote_lake: RemoteCatalog) -> AnyCatalog:
     return shared_lake if request.param == "embedded" else remote_lake
+
+
+@pytest.fixture
+def lake_realm(lake: AnyCatalog) -> Realm:
+    assert isinstance(lake, CatalogHandle | RemoteCatalog)
+    return lake.realm
 
 
 @pytest.fixture
@@ -186,7 +193,7 @@ def test_an_async_follower_goes_on_behind_a_snapshot_without_a_seam(branch: AnyB
     assert asyncio.run(read()) == list(branch.changes())
 
 
-def test_what_is_not_there_is_said(lake: AnyCatalog, branch: AnyBranch) -> None:
+def test_what_is_not_there_is_said(lake: AnyCatalog, lake_realm: Realm, branch: AnyBranch) -> None:
     with pytest.raises(ReferenceNotFound):
         lake.branch("nowhere")
     with pytest.raises(ReferenceNotFound):
@@ -194,7 +201,7 @@ def test_what_is_not_there_is_said(lake: AnyCatalog, branch: AnyBranch) -> None:
     with pytest.raises(ReferenceNotFound):
         lake.snapshot(f"{branch.name}~1000")
     with pytest.raises(CatalogNotFound):
-        lake.realm.catalog("nowhere")
+        lake_realm.catalog("nowhere")
     with pytest.raises(InvalidInput):
         branch.commit([])
 
@@ -210,6 +217,95 @@ def test_a_cursor_beyond_the_head_is_behind_and_not_expired(branch: AnyBranch, m
     monkeypatch.setattr("headwater.consumers.backoff.BEHIND_TRIES_MAX", 2)
     with pytest.raises(CursorAhead):
         list(branch.changes(1_000))
+
+
+@pytest.fixture
+def parted(lake: AnyCatalog, branch: AnyBranch) -> AnyBranch:
+    """A branch of the branch: both have changed `t`, and only it has `new`."""
+    db = f"db{branch.name}"
+    other = lake.create_branch(f"{branch.name}-other", branch.name, author="ada", message="Try something")
+    other.commit([Put((db, "t"), IcebergTable("s3://theirs"))], message="theirs")
+    other.commit([Put((db, "new"), IcebergTable("s3://new"))], message="new")
+    branch.commit([Put((db, "t"), IcebergTable("s3://ours"))], message="ours")
+    return other
+
+
+def test_a_merge_is_previewed_refused_and_decided_by_rules(lake: AnyCatalog, branch: AnyBranch, parted: AnyBranch) -> None:
+    key, new = (f"db{branch.name}", "t"), (f"db{branch.name}", "new")
+    before = branch.info()
+    preview = lake.preview_merge(parted.name, branch.name)
+    assert {one.key: one.verdict for one in preview.keys} == {key: "conflict", new: "take"}
+    assert preview.base is not None and not preview.already_merged
+    assert next(one for one in preview.keys if one.key == key).conflict is not None
+    with pytest.raises(CommitConflict):
+        lake.merge(parted.name, branch.name)
+    assert branch.info() == before, "neither a preview nor a refusal writes"
+    with pytest.raises(CommitConflict):
+        lake.merge(parted.name, branch.name, expected_head=parted.info().commit_id)
+    theirs = lake.snapshot(parted.name).get(key)
+    assert theirs is not None
+    rules = headwater.MergeRules(by_key={key: headwater.KeyRule(behavior=headwater.Behavior.FORCE)})
+    merged = lake.merge(parted.name, branch.name, rules=rules, author="ada", message="Decide", request_id=f"m-{branch.name}")
+    assert merged.change is not None
+    assert (merged.change.kind, merged.change.author, merged.change.message) == ("merge", "ada", "Decide")
+    again = lake.merge(parted.name, branch.name, rules=rules, author="ada", message="Decide", request_id=f"m-{branch.name}")
+    assert again.replayed and again.commit_id == merged.commit_id
+    assert branch.snapshot().get(key) == theirs and branch.snapshot().get(new) is not None
+    assert lake.preview_merge(parted.name, branch.name).already_merged
+
+
+def test_a_rule_names_what_it_expects_and_what_it_resolves_to(lake: AnyCatalog, branch: AnyBranch, parted: AnyBranch) -> None:
+    key = (f"db{branch.name}", "t")
+    (differing,) = [one for one in lake.diff(branch.name, parted.name) if one.key == key]
+    wrong = headwater.MergeRules(by_key={key: headwater.KeyRule(expected=differing.after, resolved=differing.after)})
+    assert {one.key: one.verdict for one in lake.preview_merge(parted.name, branch.name, rules=wrong).keys}[key] == "unexpected"
+    right = headwater.MergeRules(by_key={key: headwater.KeyRule(expected=differing.before, resolved=differing.after)})
+    lake.merge(parted.name, branch.name, rules=right)
+    assert list(lake.diff(branch.name, parted.name)) == []
+
+
+def test_commits_are_transplanted_one_by_one(lake: AnyCatalog, branch: AnyBranch, parted: AnyBranch) -> None:
+    newest = parted.info().commit_id
+    done = lake.transplant([newest], branch.name)
+    assert done.change is not None and (done.change.kind, done.change.message) == ("transplant", "new")
+    assert branch.snapshot().get((f"db{branch.name}", "new")) is not None
+    with pytest.raises(CommitConflict):
+        lake.transplant([f"{parted.name}~1"], branch.name)
+    with pytest.raises(InvalidInput):
+        lake.transplant([], branch.name)
+
+
+def test_a_diff_of_many_keys_is_whole_and_in_order(lake: AnyCatalog, branch: AnyBranch) -> None:
+    db = f"db{branch.name}"
+    at = branch.info().commit_id
+    branch.commit([Put((db, f"k{number:03}"), IcebergTable(f"s3://{number}")) for number in range(250)])
+    found = list(lake.diff(at, branch.name))
+    assert [one.key for one in found] == [(db, f"k{number:03}") for number in range(250)]
+    assert all(one.before is None and one.after is not None for one in found)
+    assert [one.after for one in lake.diff(branch.name, at)] == [None] * 250
+    with pytest.raises(ReferenceNotFound):
+        lake.diff(at, "nowhere")
+
+
+def test_references_are_moved_with_an_author_and_a_message(lake: AnyCatalog, branch: AnyBranch) -> None:
+    tag = lake.create_tag(f"tag-{branch.name}", branch.name, author="ada", message="Release")
+    moved = tag.assign(f"{branch.name}~1", expected_head=branch.info().commit_id, author="bob", message="Step back")
+    assert moved.change is not None
+    assert (moved.change.kind, moved.change.author, moved.change.message) == ("assign", "bob", "Step back")
+    assert tag.assign(f"{branch.name}~1").change is None, "nothing to do"
+    gone = tag.delete(author="bob", message="Not needed")
+    assert gone.change is not None and (gone.change.kind, gone.change.message) == ("delete", "Not needed")
+    kinds = [(change.kind, change.author) for change in tag.changes()]
+    assert kinds == [("create", "ada"), ("assign", "bob"), ("delete", "bob")]
+
+
+def test_a_misspelled_option_is_an_error(lake: AnyCatalog, branch: AnyBranch) -> None:
+    for call in (
+        lambda: branch.commit([Delete(("x",))], mesage="x"),  # type: ignore[call-arg]
+        lambda: lake.merge("main", branch.name, mesage="x"),  # type: ignore[call-arg]
+    ):
+        with pytest.raises(TypeError, match="mesage"):
+            call()
 
 
 @pytest.mark.parametrize("url", ["", "127.0.0.1:1", "ftp://host", "http://"])

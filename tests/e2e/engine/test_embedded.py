@@ -412,7 +412,7 @@ def test_a_cursor_of_another_history_is_reset(lake: CatalogHandle) -> None:
     foreign = put(dev, "b")
     with pytest.raises(CursorReset) as reset:
         main.changes(foreign)
-    assert reset.value.facts == {"oldest": 1, "head": 2}
+    assert reset.value.facts == {"oldest": 1, "head": 2, "pointer": main.pointer}
     with pytest.raises(InvalidInput):
         main.changes("somewhere")
 

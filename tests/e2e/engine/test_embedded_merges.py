@@ -128,7 +128,7 @@ def test_a_dry_run_writes_nothing_and_tells_the_same(lake: CatalogHandle) -> Non
     put(lake.create_branch("dev"), "a", "b", to="dev")
     put(main, "a", to="main")
     preview = lake.preview_merge("dev")
-    assert {outcome.key[0]: outcome.verdict for outcome in preview.brought.outcomes} == {"a": "conflict", "b": "take"}
+    assert {outcome.key[0]: outcome.verdict for outcome in preview.keys} == {"a": "conflict", "b": "take"}
     assert preview.base is not None and main.info().seq == 3
 
 
@@ -156,7 +156,7 @@ def test_the_base_is_found_across_branches_of_branches(lake: CatalogHandle) -> N
     put(three, "d")
     put(main, "e")
     preview = lake.preview_merge("three")
-    assert preview.base is not None and preview.base.entry_id.hex() == fork
+    assert preview.base is not None and preview.base == fork
     lake.merge("three")
     assert values(lake, "main").keys() == {"a", "b", "c", "d", "e"}
     assert lake.merge("two").change is None, "all of it came along with its descendant"
@@ -168,7 +168,7 @@ def test_siblings_share_the_commit_at_which_they_parted(lake: CatalogHandle) -> 
     put(lake.branch(), "later")
     put(lake.create_branch("right", f"main@{fork}"), "r")
     preview = lake.preview_merge("left", "right")
-    assert preview.base is not None and preview.base.entry_id.hex() == fork
+    assert preview.base is not None and preview.base == fork
     lake.merge("left", "right")
     assert values(lake, "right").keys() == {"a", "l", "r"}
 

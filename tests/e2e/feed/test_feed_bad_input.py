@@ -10,7 +10,7 @@ import pytest
 
 import headwater
 from headwater.schemas.cursor import Cursor, Position, encode_cursor
-from tests.e2e.conftest import FeedBranch
+from tests.support.fixtures.feed_branch import FeedBranch
 from tests.support.servers.feed_server import FeedServer, events
 
 BAD = [
@@ -52,7 +52,7 @@ BAD = [
     ("stream", {"after": "nonsense"}, "after"),
     ("stream", {"wait": 1}, "wait"),
     ("snapshot", {"limit": 10_001}, "limit"),
-    ("snapshot", {"at": "nonsense"}, "after"),
+    ("snapshot", {"at": "nonsense"}, "at"),
     ("snapshot", {"token": "nonsense"}, "page_token"),
     ("snapshot", {"token": "AAAA"}, "page_token"),
     ("pointers", {"limit": 0}, "limit"),

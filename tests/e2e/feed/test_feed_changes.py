@@ -14,7 +14,7 @@ from headwater.consumers.clients.chain import Chain
 from headwater.persistence.reading.pointer_log import PointerLog
 from headwater.schemas.frame import Frame
 from headwater.schemas.http.feed_json import FeedPage
-from tests.e2e.conftest import FeedBranch, put
+from tests.support.fixtures.feed_branch import FeedBranch, put
 from tests.support.models.commit_harness import cut
 
 
@@ -276,3 +276,15 @@ def wait_for_floor(branch: FeedBranch, floor: int) -> None:
         time.sleep(0.02)
     assert PointerLog(branch.handle._kernel, branch.pointer).head().row.floor == floor
     raise AssertionError("the server has not noticed the cut")
+
+
+def test_a_time_with_a_blank_is_the_same_time_for_one_pointer_and_for_several(new_branch: Callable[[], FeedBranch]) -> None:
+    one, two = new_branch(), new_branch()
+    one.commit("a")
+    time = one.changes()["changes"][-1]["time"]
+    for branch in (one, two):
+        branch.commit("later")
+    for text in (time, time.replace("T", " ")):
+        for pointers in (one.pointer, [one.pointer, two.pointer]):
+            page = one.http.get("/changes", params={"pointer": pointers, "after": text}).json()
+            assert page["changes"] and all(change["time"] > time for change in page["changes"])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import FeedBranch, put
+from tests.support.fixtures.feed_branch import FeedBranch, put
 
 
 def body(branch: FeedBranch, *operations: dict[str, Any], **fields: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from headwater.service.feed.feed_routes import FEED_ROUTES
+from headwater.service.feed.feed_routes import FEED_API
 from tests.support.servers.feed_server import feed_server
 
 DOCS = Path(__file__).parents[3] / "docs" / "feed.md"
@@ -32,6 +32,6 @@ def test_the_examples_run(tmp_path: Path) -> None:
 
 def test_every_route_is_described() -> None:
     text = DOCS.read_text()
-    for route in FEED_ROUTES:
+    for route in FEED_API.routes:
         words = [word for word in route.path.removeprefix("/feed/v1/{realm}/").split("/") if not word.startswith("{")]
         assert all(word in text for word in words), route.path

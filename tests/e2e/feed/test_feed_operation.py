@@ -15,9 +15,9 @@ import pytest
 
 import headwater
 from headwater.consumers.clients.chain import Chain
-from tests.e2e.conftest import FeedBranch
 from tests.support.faults.tcp_proxy import TcpProxy
 from tests.support.fixtures.cli_runs import headwater as run_cli
+from tests.support.fixtures.feed_branch import FeedBranch
 from tests.support.servers.feed_server import FeedServer, feed_server
 from tests.support.servers.servers import FreshUrl
 
@@ -250,3 +250,16 @@ def test_a_killed_worker_is_replaced_and_workers_of_a_killed_server_end(tmp_path
 
 def workers_of(server: FeedServer) -> list[int]:
     return [line["worker"] for line in server.log if line["message"] == "serving"]
+
+
+def test_the_server_says_where_everything_is_when_it_is_there(shared_feed: FeedServer) -> None:
+    deadline = time.monotonic() + 60
+    while "metrics" not in shared_feed.log_text:
+        assert time.monotonic() < deadline, shared_feed.log_text
+        time.sleep(0.05)
+    shown = shared_feed.log_text
+    assert "no token is asked for" in shown and f"{shared_feed.url}/iceberg" in shown and "/openapi.json" in shown
+
+
+def test_a_server_that_cannot_start_says_nothing_but_why(tmp_path: Path) -> None:
+    assert "STORE_NOT_CREATED" in run_cli("serve", "--store", f"sqlite:///{tmp_path}/none.db").error

@@ -99,7 +99,7 @@ def test_rights_do_not_hide_it_either(replaced: Replaced) -> None:
     assert part is not None and [op.op for op in part.operations] == [Op.DELETE, Op.PUT]
 
 
-def test_whoever_adds_changes_up_comes_to_the_state(replaced: Replaced) -> None:
+def test_applying_all_changes_yields_the_state(replaced: Replaced) -> None:
     snapshot = {entry.key: entry for entry in replaced.branch.snapshot()}
 
     def state_of_base(base: Base) -> dict[KeyPath, Replayed]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from headwater.schemas.entry_ids import EMPTY
-from tests.e2e.conftest import FeedBranch, put
 from tests.e2e.feed.test_feed_changes import wait_for_floor
+from tests.support.fixtures.feed_branch import FeedBranch, put
 from tests.support.models.commit_harness import cut
 
 

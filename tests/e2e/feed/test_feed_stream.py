@@ -19,7 +19,7 @@ import headwater
 from headwater.consumers.clients.chain import Chain
 from headwater.schemas.frame import Frame
 from headwater.schemas.http.feed_json import FeedPage, StreamEnd
-from tests.e2e.conftest import FeedBranch, put
+from tests.support.fixtures.feed_branch import FeedBranch, put
 from tests.support.models.commit_harness import cut
 from tests.support.servers.feed_server import Event, events, feed_server
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from headwater.persistence.records.subscriptions import subscription_pins
-from tests.e2e.conftest import FeedBranch
+from tests.support.fixtures.feed_branch import FeedBranch
 
 _names = itertools.count(1)
 
@@ -53,7 +53,7 @@ def test_a_subscription_goes_on_where_its_reader_acknowledged(branch: FeedBranch
     assert [change["seq"] for change in branch.changes(moved.json()["cursor"])["changes"]] == [5, 6]
 
 
-def test_of_two_readers_on_one_name_the_second_is_told(branch: FeedBranch, name: str) -> None:
+def test_the_second_of_two_readers_on_one_name_gets_subscription_moved(branch: FeedBranch, name: str) -> None:
     branch.commit("a")
     create(branch, name)
     first, second = next_page(branch, name, limit=1), next_page(branch, name, limit=2)

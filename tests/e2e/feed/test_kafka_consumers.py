@@ -34,7 +34,7 @@ from tests.support.fixtures.cli_runs import headwater as run_cli
 from tests.support.fixtures.publisher_runs import instance_of, log_of, new_lake, options, publish_rest, put, write_history
 from tests.support.fixtures.whole_history import write_whole_history
 from tests.support.models.feed_validators import without_repeats
-from tests.support.servers.feed_server import free_port
+from tests.support.servers.ports import free_port
 from tests.support.servers.served import served
 
 REALM = "kafkaconsumers"
@@ -285,8 +285,8 @@ class Views:
 
     def __init__(self, published: Published, server: str) -> None:
         self.port = free_port()
-        self._command = [sys.executable, "-m", "headwater.consumers.views.faust_app", "--kafka", published.bootstrap]
-        self._command += ["--realm", REALM, "--server", server, "--port", str(self.port)]
+        self._command = [sys.executable, "-m", "headwater", "--server", server, "views", "--kafka", published.bootstrap]
+        self._command += ["--realm", REALM, "--port", str(self.port)]
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:

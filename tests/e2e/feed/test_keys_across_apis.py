@@ -9,7 +9,6 @@ from typing import Any
 
 import httpx
 import pytest
-from starlette.routing import Router
 
 import headwater
 from headwater import IcebergTable, Put
@@ -20,11 +19,8 @@ from headwater.producer.commits.commit_meta import CommitMeta
 from headwater.schemas.errors import IdempotencyKeyReused
 from headwater.service.app import close_service, open_service
 from headwater.service.config import ServeConfig
-from headwater.service.feed.feed_endpoint import FeedEndpoint
-from headwater.service.iceberg.iceberg_endpoint import iceberg_routes
 from headwater.service.idempotency.run_once import IdempotencyOptions
-from headwater.service.manage.manage_endpoint import manage_routes
-from headwater.service.nessie.nessie_endpoint import nessie_routes
+from headwater.service.routes import build_gate
 
 KEY = {"Idempotency-Key": "order-42"}
 FEED, NESSIE = "/feed/v1/default/commit", "/api/v2/trees/main/history/commit"
@@ -40,8 +36,7 @@ class Worker:
         self.service, self.store = open_service(
             ServeConfig(store=url, store_options=StoreOptions(), dev=True, idempotency=options)
         )
-        routes = [*iceberg_routes(self.service), *nessie_routes(self.service), *manage_routes(self.service)]
-        self._app = FeedEndpoint(self.service, Router(routes))
+        self._app = build_gate(self.service)
 
     def client(self) -> httpx.AsyncClient:
         transport = httpx.ASGITransport(app=self._app, client=("127.0.0.1", 1))

@@ -9,9 +9,11 @@ from typing import get_args
 import pytest
 from pyiceberg.table.update import TableRequirement, TableUpdate
 
+from headwater.service.gate.route import Route
+from headwater.service.iceberg.call import PREFIX
 from headwater.service.iceberg.metadata.table_requests import TABLE_REQUIREMENTS, TABLE_UPDATES
 from headwater.service.iceberg.operations.view_updates import VIEW_REQUIREMENTS, VIEW_UPDATES
-from headwater.service.iceberg.routes import ROUTES, endpoints
+from headwater.service.iceberg.routes import ICEBERG, endpoints
 from tests.support.fixtures.iceberg_lake import IcebergLake
 
 PAGE = (Path(__file__).parents[3] / "docs" / "iceberg-rest.md").read_text()
@@ -20,7 +22,9 @@ SUPPORTED, REFUSED = "supported", "refused: 406 `UnsupportedOperationException`"
 
 def test_the_page_lists_every_route_and_what_becomes_of_it() -> None:
     listed = re.findall(r"^\| `([A-Z]+ /\S+)` \| (.*) \|$", PAGE, re.MULTILINE)
-    assert listed == [(f"{one.method} {one.path}", SUPPORTED if one.handler else REFUSED) for one in ROUTES]
+    assert listed == [
+        (f"{one.method} {one.path.removeprefix(PREFIX)}", SUPPORTED if one.handler else REFUSED) for one in ICEBERG.routes
+    ]
 
 
 def test_the_page_lists_every_update_and_requirement() -> None:
@@ -41,9 +45,11 @@ def test_what_pyiceberg_sends_is_supported() -> None:
     assert names(TableRequirement, "type") == set(TABLE_REQUIREMENTS)
 
 
-@pytest.mark.parametrize("route", [one for one in ROUTES if one.handler is None], ids=lambda one: f"{one.method} {one.path}")
-def test_a_refused_route_answers_as_the_page_says(lake: IcebergLake, route: object) -> None:
-    method, path = route[0], route[1]  # type: ignore[index]
+@pytest.mark.parametrize(
+    "route", [one for one in ICEBERG.routes if one.handler is None], ids=lambda one: f"{one.method} {one.path}"
+)
+def test_a_refused_route_answers_as_the_page_says(lake: IcebergLake, route: Route) -> None:
+    method, path = route.method, route.path.removeprefix(PREFIX)
     relative = re.sub(r"\{[^}]+\}", "x", path.removeprefix("/v1/{prefix}/"))
     lake.refused(method, relative, 406, "UnsupportedOperationException")
     assert f"{method} {path}" not in endpoints()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import FeedBranch
+from tests.support.fixtures.feed_branch import FeedBranch
 from tests.support.fixtures.iceberg_lake import IcebergLake, iceberg_lake, table_body, view_body
 from tests.support.servers.served import served
 
@@ -137,7 +137,7 @@ def test_queries_that_cannot_be_meant_are_refused(lake: IcebergLake, body: dict[
     lake.refused("POST", "events", 400, "BadRequestException", json=body)
 
 
-def test_commits_through_other_doors_are_told_too(lake: IcebergLake, branch: FeedBranch) -> None:
+def test_commits_through_other_apis_are_events_too(lake: IcebergLake, branch: FeedBranch) -> None:
     branch.commit("db", "db.t")
     assert types(lake.events())[1:] == ["create-namespace", "create-table"]
     assert lake.events()["events"][-1]["operation"]["updates"] == []

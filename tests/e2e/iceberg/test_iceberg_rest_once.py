@@ -9,8 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from headwater.service.iceberg.routes import ROUTES
-from tests.e2e.conftest import FeedBranch
+from headwater.service.iceberg.call import PREFIX
+from headwater.service.iceberg.routes import ICEBERG
+from tests.support.fixtures.feed_branch import FeedBranch
 from tests.support.fixtures.iceberg_lake import IcebergLake, table_body, view_body, view_version
 from tests.support.servers.served import ServedStore
 
@@ -122,7 +123,9 @@ def send(http: httpx.Client, request: Request, key: str) -> httpx.Response:
 
 
 def test_every_route_that_changes_something_is_among_the_requests() -> None:
-    assert {f"{one.method} {one.path}" for one in ROUTES if one.changes and one.handler is not None} == set(REQUESTS)
+    assert {
+        f"{one.method} {one.path.removeprefix(PREFIX)}" for one in ICEBERG.routes if one.is_keyed and one.handler is not None
+    } == set(REQUESTS)
 
 
 @pytest.mark.parametrize("route", REQUESTS)

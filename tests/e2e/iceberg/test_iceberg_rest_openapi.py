@@ -1,4 +1,4 @@
-"""Whatever fits the description of the Iceberg door, or nearly does: no 500, no unknown answer, and refusals in its shape."""
+"""Whatever fits the description of the Iceberg API, or nearly does: no 500, no unknown answer, and refusals in its shape."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ def test_a_task_belongs_to_one_runner_until_its_lease_is_over(branch: LakeBranch
         seen.append(other.run_realm(kernel))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(TaskRunner, "_give_back", lambda *_: None)  # a dead runner gives nothing back
+    monkeypatch.setattr(TaskRunner, "_release", lambda *_: None)  # a dead runner releases nothing
     with pytest.raises(KeyboardInterrupt):
         TaskRunner(list, dies).run_realm(branch.kernel)
     assert seen == [0]

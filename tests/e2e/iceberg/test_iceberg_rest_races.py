@@ -1,4 +1,4 @@
-"""A writer through another door is faster, or the store fails: the request is judged again, and no file is left or lost."""
+"""A writer through another API is faster, or the store fails: the request is judged again, and no file is left or lost."""
 
 from __future__ import annotations
 

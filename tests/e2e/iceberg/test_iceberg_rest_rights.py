@@ -1,4 +1,4 @@
-"""What requests at the Iceberg door need beside the right of their route: nothing is made or read by a side way."""
+"""What requests at the Iceberg API need beside the right of their route: nothing is made or read by a side way."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import pytest
 from pyiceberg.exceptions import CommitFailedException, NamespaceNotEmptyError, NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.types import StringType
 
-from tests.e2e.conftest import FeedBranch
+from tests.support.fixtures.feed_branch import FeedBranch
 from tests.support.fixtures.iceberg_lake import ROWS, IcebergLake, table_body
 
 
@@ -241,7 +241,10 @@ def test_tables_of_one_transaction_change_together_in_one_change(lake: IcebergLa
     assert lake.http.post("transactions/commit", json={"table-changes": right}).status_code == 204
     (told,) = branch.changes(after=seq)["changes"]
     assert [one["key"] for one in told["operations"]] == [["db", "a"], ["db", "b"]]
-    assert lake.http.get("namespaces/db/tables/b").json()["metadata"]["properties"] == {"together": "yes"}
+    assert lake.http.get("namespaces/db/tables/b").json()["metadata"]["properties"] == {
+        "together": "yes",
+        "gc.enabled": "false",
+    }
 
 
 def test_the_same_key_is_answered_as_the_first_time(lake: IcebergLake, branch: FeedBranch) -> None:

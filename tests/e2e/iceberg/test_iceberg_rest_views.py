@@ -1,4 +1,4 @@
-"""Views through the Iceberg door, and references of every kind in the name of the warehouse."""
+"""Views through the Iceberg API, and references of every kind in the name of the warehouse."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyiceberg.types import LongType, NestedField
 from pyiceberg.view.metadata import ViewVersion
 
 from headwater.embedded import CatalogHandle
-from tests.e2e.conftest import FeedBranch
+from tests.support.fixtures.feed_branch import FeedBranch
 from tests.support.fixtures.iceberg_lake import IcebergLake, iceberg_lake, table_body, view_body, view_version
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.exceptions import CommitFailedException
 
-from tests.e2e.conftest import FeedBranch
+from tests.support.fixtures.feed_branch import FeedBranch
 from tests.support.fixtures.iceberg_lake import ROWS, IcebergLake
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def test_spark_makes_evolves_fills_branches_renames_and_drops(
     assert (ids(spark, f"SELECT id FROM {table}"), ids(spark, f"SELECT id FROM {table}.branch_audit")) == ([2, 3], [2, 3, 9])
     spark.sql(f"ALTER TABLE {table} RENAME TO db.sales")
     assert lake.catalog().load_table("db.sales").scan().to_arrow().num_rows == 2
-    spark.sql(f"DROP TABLE {catalog}.db.sales PURGE")
+    spark.sql(f"DROP TABLE {catalog}.db.sales")
     assert not spark.catalog.tableExists(f"{catalog}.db.sales")
 
     operations = told(branch, "ICEBERG_TABLE")

@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 import headwater
-from headwater.cli.access.principal import make_administrator
 from headwater.persistence.store import open_store
+from headwater.producer.access.administrators import make_administrator
 from headwater.producer.access.writing import WriteMeta
 from headwater.producer.commits.operations import Put
 from headwater.producer.content.content_types import Namespace
@@ -154,7 +154,7 @@ def test_realms_are_the_system_administrators(root: httpx.Client, managed: Manag
         refused(admin.post("/realms", json={"name": "realms"}), 400, "INVALID_NAME")
 
 
-def test_usage_is_measured_and_told(root: httpx.Client, managed: Managed) -> None:
+def test_usage_is_measured_and_returned(root: httpx.Client, managed: Managed) -> None:
     usage = ok(root.get("/default/usage"))
     assert usage["measured"] and usage["rows"] == sum(one["rows"] for one in usage["types"]) > 0
     assert {"objects", "pointers", "names"} <= {one["table"] for one in usage["types"]}

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 from headwater.service.manage.route import PREFIX
-from headwater.service.manage.routes import MANAGE_ROUTES
+from headwater.service.manage.routes import MANAGE
 from tests.support.servers.feed_server import feed_server
 
 DOCS = Path(__file__).parents[3] / "docs" / "management.md"
@@ -16,7 +16,11 @@ DOCS = Path(__file__).parents[3] / "docs" / "management.md"
 
 def test_the_table_lists_exactly_the_routes_and_their_rights() -> None:
     listed = re.findall(r"^\| (\w+) \| `(/[^`]*)` \| `([\w.]+)` over ", DOCS.read_text(), re.MULTILINE)
-    assert listed == [(route.method, route.path.removeprefix(PREFIX), str(route.right)) for route in MANAGE_ROUTES]
+    assert listed == [
+        (route.method, route.path.removeprefix(PREFIX), str(route.needs.right))
+        for route in MANAGE.routes
+        if route.needs is not None and not route.needs.is_public
+    ]
 
 
 def test_the_examples_run(tmp_path: Path) -> None:

@@ -15,8 +15,9 @@ from hypothesis.errors import Unsatisfiable
 
 from headwater.schemas.http.feed_json import Problem
 from headwater.service.manage.route import PREFIX
-from headwater.service.manage.routes import MANAGE_ROUTES, find_route
+from headwater.service.manage.routes import MANAGE
 from headwater.service.root.openapi import openapi
+from headwater.service.routes import route_table
 from tests.support.faults.fuzzing import asking
 from tests.support.servers.feed_server import FeedServer, feed_server
 
@@ -26,6 +27,7 @@ with warnings.catch_warnings():
 
 SOAK = os.environ.get("HEADWATER_SOAK") == "1"
 EXAMPLES = 8 if SOAK else 1
+MANAGE_ROUTES = [route for route in MANAGE.routes if route.form is None]
 BY_OPERATION = {(route.path, route.method): route for route in MANAGE_ROUTES}
 NAMES = {"realm": "default", "catalog": "lake", "principal": "root", "role": "admin"}
 """What is there already: else everything would be answered with 404."""
@@ -38,13 +40,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FeedServer]:
 
 
 def test_every_route_is_described_and_found() -> None:
-    paths = openapi()["paths"]
+    paths = openapi(route_table())["paths"]
     for route in MANAGE_ROUTES:
         described = paths[route.path][route.method.lower()]
         names = [parameter["name"] for parameter in described["parameters"] if parameter["in"] == "query"]
         assert names == [parameter.name for parameter in route.parameters]
-        found = find_route(route.path.removeprefix(f"{PREFIX}/").split("/"))
-        assert found is not None and found.by_method[route.method] is route
+        assert route_table().find({"path": route.path}).by_method[route.method] is route
 
 
 class Asked:
@@ -85,7 +86,7 @@ class Asked:
 
 @pytest.mark.timeout(1_200)
 def test_what_fits_or_nearly_fits_the_description_is_answered_as_described(server: FeedServer) -> None:
-    described = openapi()
+    described = openapi(route_table())
     described["paths"] = {path: described["paths"][path] for path in {route.path: None for route in MANAGE_ROUTES}}
     statuses: list[int] = []
     for result in schemathesis.openapi.from_dict(described).get_all_operations():

@@ -1,4 +1,4 @@
-"""Rights at the Nessie door: over a catalog or over single keys; what may not be seen is not told from what is not there."""
+"""Rights in the Nessie API: over a catalog or over single keys; what may not be seen is not told from what is not there."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_reader_of_the_catalog_reads_everything_and_changes_nothing(rig: Rig) 
     assert rig.get("/api/v2/trees/main", token).json() == before
 
 
-def test_the_principal_is_told_as_committer_whoever_is_the_author(rig: Rig) -> None:
+def test_the_committer_is_the_principal_no_matter_who_the_author_is(rig: Rig) -> None:
     token = rig.principal("alpha", "loader", Right.CATALOG_WRITE)
     body = {"commitMeta": {"message": "m", "authors": ["ada"]}, "operations": [put("sales", "loaded")]}
     assert rig.ask("POST", "/api/v2/trees/main/history/commit", token=token, json=body).status_code == 200
@@ -91,7 +91,7 @@ def test_the_principal_is_told_as_committer_whoever_is_the_author(rig: Rig) -> N
     assert change["author"] == "loader", "the feed names who committed, not whom the client names"
 
 
-def test_without_a_token_nothing_is_told(rig: Rig) -> None:
+def test_without_a_token_nothing_is_disclosed(rig: Rig) -> None:
     for path in ("config", "trees", "trees/main/contents/sales.t"):
         answer = rig.get(f"/api/v2/{path}")
         assert answer.headers["www-authenticate"].startswith("Bearer")

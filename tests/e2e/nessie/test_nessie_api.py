@@ -13,7 +13,7 @@ import pytest
 
 from headwater.embedded import CatalogHandle
 from headwater.schemas.entry_ids import EMPTY
-from tests.e2e.conftest import FeedBranch
+from tests.support.fixtures.feed_branch import FeedBranch
 from tests.support.servers.feed_server import FeedServer
 
 
@@ -196,7 +196,7 @@ def test_commits_that_cannot_be_meant_change_nothing(api: Api, body: object) -> 
         ("main~1", 400, "BAD_REQUEST"),
         ("empty", 400, "BAD_REQUEST"),  # a tag
         ("a..b", 400, "BAD_REQUEST"),
-        ("@" + EMPTY.hex(), 404, "REFERENCE_NOT_FOUND"),
+        ("@" + EMPTY.hex(), 400, "BAD_REQUEST"),
     ],
 )
 def test_commits_to_what_is_no_branch_are_refused(
@@ -212,7 +212,7 @@ def test_commits_to_what_is_no_branch_are_refused(
 
 
 @pytest.mark.parametrize("word", ["dryRun", "isDryRun"])
-def test_whoever_only_tries_changes_nothing_however_it_is_spelled(api: Api, word: str) -> None:
+def test_a_dry_run_changes_nothing_in_either_spelling(api: Api, word: str) -> None:
     name = f"{api.branch.name}-tried"
     api.post(f"/trees?name={name}&type=BRANCH", {"type": "BRANCH", "name": api.branch.name})
     made = api.post(f"/trees/{name}/history/commit", {"commitMeta": {"message": "m"}, "operations": [put("t")]})
@@ -291,11 +291,11 @@ def test_history_of_a_branch_goes_on_over_its_base(api: Api) -> None:
     assert metadata["numTotalCommits"] == 2 and metadata["commitMetaOfHEAD"]["message"] == "on sub"
 
 
-def test_commits_of_the_other_doors_are_told_here(api: Api) -> None:
-    api.branch.commit("t", author="ada", message="Through the feed's door", headers={"job": "7"})
+def test_commits_through_other_apis_are_in_the_log(api: Api) -> None:
+    api.branch.commit("t", author="ada", message="Through the feed", headers={"job": "7"})
     (entry,) = api.get(f"/trees/{api.ref}/history", fetch="ALL")["logEntries"]
     meta = entry["commitMeta"]
-    assert (meta["authors"], meta["message"], meta["allProperties"]) == (["ada"], "Through the feed's door", {"job": ["7"]})
+    assert (meta["authors"], meta["message"], meta["allProperties"]) == (["ada"], "Through the feed", {"job": ["7"]})
     assert [(op["type"], op["key"]["elements"]) for op in entry["operations"]] == [("PUT", ["t"])]
 
 
@@ -341,3 +341,38 @@ def test_another_catalog_has_a_path_of_its_own(api: Api, shared_feed: FeedServer
 def _conflicts(told: dict[str, Any]) -> list[tuple[str, list[str]]]:
     assert told["errorCode"] == "REFERENCE_CONFLICT"
     return [(one["conflictType"], one["key"]["elements"]) for one in told["errorDetails"]["conflicts"]]
+
+
+def test_a_catalog_may_demand_that_every_write_names_what_the_writer_has_seen(
+    api: Api, shared_feed: FeedServer, shared_lake: CatalogHandle
+) -> None:
+    name = f"strict-{api.branch.name}"
+    shared_lake.realm.create_catalog(name, author="ada")
+    setting = {"properties": {"write_without_hash": "refuse"}}
+    assert httpx.patch(f"{shared_feed.url}/manage/v1/default/catalogs/{name}", json=setting).status_code == 200
+    base = f"{shared_feed.url}/api/catalogs/{name}/v2"
+    body = {"commitMeta": {"message": "m"}, "operations": [put("t")]}
+    for method, path, sent in (
+        ("POST", "trees/main/history/commit", body),
+        ("POST", "trees/main/history/merge", {"fromRefName": "main"}),
+        ("PUT", "trees/main", {"type": "BRANCH", "name": "main", "hash": EMPTY.hex()}),
+        ("POST", "trees?name=b&type=BRANCH", {"type": "BRANCH", "name": "main"}),
+    ):
+        answer = httpx.request(method, f"{base}/{path}", json=sent)
+        assert answer.status_code == 400 and "hash must be provided" in answer.text, (path, answer.text)
+    assert httpx.post(f"{base}/trees/main@{EMPTY.hex()}/history/commit", json=body).status_code == 200
+
+
+def test_the_configuration_of_a_repository_is_kept_and_others_are_refused(
+    api: Api, shared_feed: FeedServer, shared_lake: CatalogHandle
+) -> None:
+    name = f"configured-{api.branch.name}"
+    shared_lake.realm.create_catalog(name, author="ada")
+    base = f"{shared_feed.url}/api/catalogs/{name}/v2/config/repository"
+    first = {"type": "GARBAGE_COLLECTOR", "defaultCutOffPolicy": "P30D"}
+    second = {**first, "defaultCutOffPolicy": "P10D"}
+    assert httpx.post(base, json={"config": first}).json() == {"previous": None}
+    assert httpx.post(base, json={"config": second}).json() == {"previous": first}
+    assert httpx.get(base, params={"type": "GARBAGE_COLLECTOR"}).json() == {"configs": [second]}
+    assert httpx.post(base, json={"config": {"type": "OTHER"}}).status_code == 400
+    assert httpx.get(base, params={"type": "OTHER"}).json() == {"configs": []}

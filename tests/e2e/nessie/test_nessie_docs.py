@@ -5,16 +5,24 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from headwater.service.nessie.call import PREFIX
 from headwater.service.nessie.operations.filters import FIELDS
-from headwater.service.nessie.routes import ROUTES
+from headwater.service.nessie.routes import NESSIE
 
 PAGE = (Path(__file__).parents[3] / "docs" / "nessie.md").read_text()
 
 
 def test_the_page_lists_every_route_and_its_right() -> None:
     listed = re.findall(r"^\| `([A-Z]+ /\S+)` \| `(\S+)`(, over each key)? \|$", PAGE, re.MULTILINE)
-    by_key = {True: ", over each key", False: ""}
-    assert listed == [(f"{one.method} {one.path}", str(one.right), by_key[one.by_key]) for one in ROUTES]
+    assert listed == [
+        (
+            f"{one.method} {one.path.removeprefix(PREFIX)}",
+            str(one.needs.right),
+            ", over each key" if one.needs.where == "each key" else "",
+        )
+        for one in NESSIE.routes
+        if one.needs is not None
+    ]
 
 
 def test_the_page_names_every_field_that_entries_and_references_have() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from headwater.dev.jars import fetch_jars
 from headwater.settings import load_settings
-from tests.e2e.conftest import FeedBranch
+from tests.support.fixtures.feed_branch import FeedBranch
 from tests.support.servers.nessie_jvm import jvm
 
 

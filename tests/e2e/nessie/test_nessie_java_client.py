@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headwater.schemas.entry_ids import EMPTY
-from tests.e2e.conftest import FeedBranch
+from tests.support.fixtures.feed_branch import FeedBranch
 from tests.support.servers.nessie_jvm import NessieJvm, nessie_jvm, refused
 
 
@@ -284,10 +284,10 @@ def test_headers_of_the_client_say_who_commits(java: NessieJvm, branch: FeedBran
     assert (change["author"], change["headers"]["job"]) == ("dev", "nightly")
 
 
-def test_recent_heads_of_a_branch_are_told(java: NessieJvm, api: Any, main: Any) -> None:
+def test_recent_heads_of_a_branch_are_returned(java: NessieJvm, api: Any, main: Any) -> None:
     there, id = with_table(java, api, main)
     newer = java.commit(api, there, "More", java.put(java.key("a", "t"), java.table("v2", id))).getTargetBranch()
     history = api.referenceHistory().refName(main.getName()).headCommitsToScan(10).get()
     assert history.current().commitHash() == newer.getHash()
-    assert [head.commitHash() for head in history.previous()] == [there.getHash()]
+    assert [head.commitHash() for head in history.previous()] == [there.getHash(), main.getHash()]
     assert str(history.commitLogConsistency()) == "COMMIT_CONSISTENT"

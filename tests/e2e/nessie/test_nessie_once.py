@@ -1,4 +1,4 @@
-"""Keyed requests at the Nessie door whose server dies between commit and answer: sent again, each is answered and done once."""
+"""Keyed requests in the Nessie API whose server dies between commit and answer: sent again, each is answered and done once."""
 
 from __future__ import annotations
 

@@ -15,10 +15,11 @@ from hypothesis import given
 from hypothesis.errors import Unsatisfiable
 
 from headwater.dev.jars import fetch_jars
-from headwater.service.nessie.routes import ROUTES
+from headwater.service.nessie.call import PREFIX
+from headwater.service.nessie.routes import NESSIE
 from headwater.settings import load_settings
-from tests.e2e.conftest import FeedBranch
 from tests.support.faults.fuzzing import asking
+from tests.support.fixtures.feed_branch import FeedBranch
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -48,7 +49,7 @@ def test_every_operation_of_the_description_has_a_route(description: dict[str, A
         for theirs, ours in names.items():
             path = path.replace(theirs, ours)
         described |= {(method.upper(), path) for method in item if method in ("get", "post", "put", "delete")}
-    assert described == {(route.method, route.path) for route in ROUTES}
+    assert described == {(route.method, route.path.removeprefix(PREFIX)) for route in NESSIE.routes}
 
 
 def test_nothing_that_fits_or_nearly_fits_is_a_500_or_an_unknown_answer(

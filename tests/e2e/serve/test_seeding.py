@@ -1,4 +1,4 @@
-"""`serve --seed`: demo data are there, real tables among them, once, whoever seeds at once or dies in between."""
+"""`serve --seed` creates demo data with real tables once, even if several servers seed at once or one dies."""
 
 from __future__ import annotations
 

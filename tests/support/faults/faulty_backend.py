@@ -1,4 +1,4 @@
-"""Calls on a real backend enter; they pass through, are counted, and meet the fault that was armed for them.
+"""Passes calls on to a real backend, counts them, and lets the fault that was armed for one of them fire.
 
 A fault wraps the call: it may crash the process before or after it, lose its answer, send it twice, or let others act in
 between. A crashed backend answers nothing more, as if its process were gone. Each fault counts that it fired.
@@ -90,7 +90,7 @@ def first(method: str, others: Callable[[], object], *, skip: int = 0) -> Fault:
 
 
 class Pause:
-    """Holds the call until it is let go."""
+    """Holds the call until it is released."""
 
     def __init__(self, method: str, *, skip: int = 0) -> None:
         self.reached = threading.Event()

@@ -1,4 +1,4 @@
-"""A number of examples enters; how hypothesis asks a server what schemathesis makes of its description leaves."""
+"""How hypothesis sends a server the requests that schemathesis generates from its description."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connections to a real server enter; they pass through unchanged until an armed fault meets its marker bytes.
+"""A TCP proxy in front of a real server: passes bytes on unchanged until an armed fault meets its marker.
 
 The fault decides what the client can know: with LANDED the server gets the whole request and answers it, and the answer is
 thrown away; with NOT_LANDED the server never gets the request. Either way the client sees the same: silence, then a cut

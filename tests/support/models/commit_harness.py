@@ -1,10 +1,11 @@
-"""Simple commits enter a kernel; its log, its states and what they reach leave, checked link by link and against each other."""
+"""Simple commits to a kernel, and its log, states and reachable objects, checked against each other."""
 
 from __future__ import annotations
 
 import itertools
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import ClassVar
 
 import msgspec
 
@@ -66,6 +67,7 @@ class Write(msgspec.Struct, frozen=True, kw_only=True):
     request_id_is_callers: bool = False
     fingerprint: bytes = b""
     kind: Kind = Kind.COMMIT
+    keys_to_read: tuple[bytes, ...] = ()
     message: str = ""
 
     def plan(self, draft: Draft) -> Plan | None:
@@ -81,6 +83,9 @@ class Write(msgspec.Struct, frozen=True, kw_only=True):
 
 class Bump(msgspec.Struct, frozen=True, kw_only=True):
     """One more in the writer's own slot of the shared vector."""
+
+    kind: ClassVar[Kind] = Kind.COMMIT
+    keys_to_read: ClassVar[tuple[bytes, ...]] = ()
 
     writer: str
     key: str = "vector"
@@ -98,6 +103,7 @@ class Bump(msgspec.Struct, frozen=True, kw_only=True):
 class MoveTo(msgspec.Struct, frozen=True, kw_only=True):
     """Create, assign or delete a pointer."""
 
+    keys_to_read: ClassVar[tuple[bytes, ...]] = ()
     kind: Kind
     base: BaseState | None = None
     request_id: str = msgspec.field(default_factory=fresh_id)

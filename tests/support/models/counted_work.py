@@ -1,4 +1,4 @@
-"""Work on a kernel enters; how many objects and bytes it read from the store and how many entries it hashed leaves."""
+"""Counts the objects and bytes that work on a kernel reads from the store, and the entries that it hashes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lengths enter; valid logs leave: Changes chained as the engine chains them, for tests of what reads them."""
+"""Valid logs of given lengths: Changes chained as the engine chains them."""
 
 from __future__ import annotations
 

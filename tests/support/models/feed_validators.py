@@ -1,4 +1,4 @@
-"""What a topic gave and what the log holds enter; every way in which they differ leaves, by name. Pure, and itself under test.
+"""Names every way in which a topic differs from the log. Pure, and itself under test.
 
 Each check quotes the promise that it stands for. A run is right when the list is empty.
 """

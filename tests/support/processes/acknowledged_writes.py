@@ -1,4 +1,4 @@
-"""An open store enters; a stream of commits goes to it, and what was acknowledged can be held against what is found later.
+"""Commits to an open store in a stream, and compares what was acknowledged with what is found later.
 
 Each writer owns one pointer and moves it from version to version, with two objects at every step, so that what must be there
 follows from the highest version that it was told had been committed. Runs in threads, or as a process to be killed:

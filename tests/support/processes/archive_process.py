@@ -1,5 +1,5 @@
-"""A store URL and a folder enter; a Spark driver leaves that archives and is killed (-9) when the files of its second batch are
-written and not yet in the archive."""
+"""A Spark driver that archives, and is killed (-9) when the files of its second batch are written but not yet in the
+archive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store URL, a writer's name and a number enter; a process that commits leaves, and says of each commit that it landed.
+"""A process that commits a given number of times to a store, and prints each commit that landed.
 
 Each acknowledged request id is printed, and flushed, before the next commit begins. Whoever is killed in between may have
 committed one that it did not print, never the reverse. It begins with a line on its input, so that several can begin together.

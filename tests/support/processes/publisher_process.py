@@ -1,4 +1,4 @@
-"""A store, a broker and a fault enter; a publisher runs until it kills (-9) or stops (SIGSTOP) its own process there.
+"""A publisher that kills (-9) or stops (SIGSTOP) its own process at a given point.
 
 `python -m tests.support.processes.publisher_process URL BOOTSTRAP LEASE_SECONDS [kill|stop POINT COUNT]` prints `POINT`
 when the fault fires at the COUNT-th time that the point is passed, and `owns N` when the number of its shards changes.

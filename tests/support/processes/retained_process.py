@@ -1,5 +1,4 @@
-"""A store URL, a folder and a realm instance enter; a Spark driver leaves that keeps the retained set and is killed (-9) when
-its second batch is written and not yet in its place."""
+"""A Spark driver that streams a retained set, and is killed (-9) when its second batch is written but not yet committed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A master URL, a store, a realm and a folder enter; what executors of a real cluster read and maintain leaves as JSON.
+"""Reads and maintains a realm on the executors of a real cluster, and prints the result as JSON.
 
 At the moments that are named every task that works says so by a file in the folder and waits for the file `go-<moment>`: the
 test kills one worker in between. `retained`: rows of a batch are being written. `sweep`: some rows are deleted, others are not.

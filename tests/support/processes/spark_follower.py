@@ -1,4 +1,4 @@
-"""A store and a folder enter as arguments; the log leaves into a SQLite file, exactly once, until this process is killed.
+"""Follows the log into a SQLite file, exactly once, until this process is killed.
 
 The sink keeps rows and batch id in one transaction, as any exactly-once sink must.
 """

@@ -1,4 +1,4 @@
-"""A store URL, a realm instance and a moment enter; a process leaves that maintains the realm and is killed (-9) then.
+"""A process that maintains a realm and is killed (-9) at a given point.
 
 `floor`: floors are raised, nothing is deleted. `marked`: everything is marked and probed. `deleting`: some rows are gone.
 `on-spark`: the driver of a sweep on Spark's workers, when the first of them has told what it did.

@@ -1,4 +1,4 @@
-"""A store URL, a file and a moment enter; a process leaves that exports or imports a realm and is killed (-9) then.
+"""A process that exports or imports a realm and is killed (-9) at a given point.
 
 Export: `cut`, the realm is pinned and nothing is written; `objects`, half of the file is written; `renamed`, all but its name.
 Import: `names`, `objects`, `pointers`, in the middle of these; `compared`, every row is there, and ACTIVE is not said yet.

@@ -14,6 +14,7 @@ SPARK = "spark"
 WEIGHTS = (
     "tests/e2e/spark",
     "tests/robustness",
+    "tests/conformance",
     "tests/simulation",
     "tests/stateful",
     "tests/e2e",

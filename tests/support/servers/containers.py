@@ -1,4 +1,4 @@
-"""docker-compose.yml enters; the same servers leave as test containers, where a Docker engine answers.
+"""Runs the servers of docker-compose.yml as test containers, where a Docker engine answers.
 
 A container is asked for readiness and address by the code that asks local processes, so tests cannot tell the two apart.
 """

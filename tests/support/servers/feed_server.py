@@ -1,11 +1,10 @@
-"""A store URL enters; a real `headwater serve` process answers on a free loopback port, and is stopped like a service is."""
+"""Runs a real `headwater serve` process on a free loopback port, and stops it as a service manager does."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -17,6 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
+
+from tests.support.servers.ports import free_port
 
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0
@@ -57,17 +58,46 @@ class FeedServer:
         return self.process.wait(STOP_SECONDS)
 
     def wait_until_ready(self) -> None:
-        deadline = time.monotonic() + START_SECONDS
-        while time.monotonic() < deadline:
-            if self.process.poll() is not None:
-                raise AssertionError(f"the server ended with {self.process.returncode}: {self._log_file.read_text()}")
-            try:
-                if httpx.get(f"{self.url}/readyz", timeout=5, verify=self.verify).status_code == 200:
-                    return
-            except httpx.TransportError:
-                pass
-            time.sleep(0.05)
-        raise AssertionError(f"the server is not ready after {START_SECONDS} s: {self._log_file.read_text()}")
+        wait_until_ready(self.process, self.url, self._log_file, self.verify)
+
+
+def start_server(
+    store_url: str,
+    port: int,
+    log_file: Path,
+    *arguments: str,
+    settings: Mapping[str, object] | None = None,
+    environ: Mapping[str, str] | None = None,
+    dev: bool = True,
+    python: str = sys.executable,
+    own_group: bool = False,
+) -> subprocess.Popen[bytes]:
+    """`python` may be of another environment. With `own_group` the server and its workers can be killed together."""
+    sets = [part for name, value in (settings or {}).items() for part in ("--set", f"{name}={value}")]
+    command = [python, "-m", "headwater", *sets, "serve", *(["--dev"] if dev else [])]
+    with log_file.open("ab") as log:
+        return subprocess.Popen(
+            [*command, "--store", store_url, "--port", str(port), *arguments],
+            stdout=log,
+            stderr=log,
+            cwd=log_file.parent,
+            env={**os.environ, **(environ or {})},
+            start_new_session=own_group,
+        )
+
+
+def wait_until_ready(process: subprocess.Popen[bytes], url: str, log_file: Path, verify: ssl.SSLContext | bool = True) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise AssertionError(f"the server ended with {process.returncode}: {log_file.read_text()}")
+        try:
+            if httpx.get(f"{url}/readyz", timeout=5, verify=verify).status_code == httpx.codes.OK:
+                return
+        except httpx.TransportError:
+            pass
+        time.sleep(0.05)
+    raise AssertionError(f"the server is not ready after {START_SECONDS} s: {log_file.read_text()}")
 
 
 @contextmanager
@@ -81,19 +111,13 @@ def feed_server(
     certificate: str | None = None,
     python: str = sys.executable,
 ) -> Iterator[FeedServer]:
-    """With `certificate` it is asked over TLS, and must show that one. `python` may be of another environment."""
+    """With `certificate` it is asked over TLS, and must show that one."""
     port = free_port()
-    sets = [part for name, value in (settings or {}).items() for part in ("--set", f"{name}={value}")]
     with tempfile.TemporaryDirectory(prefix="headwater-feed-") as folder:
         log_file = Path(folder) / "log"
-        with log_file.open("wb") as log:
-            process = subprocess.Popen(
-                [
-                    python, "-m", "headwater", *sets, "serve", *(["--dev"] if dev else []),
-                    "--store", store_url, "--port", str(port), *arguments,
-                ],
-                stdout=log, stderr=log, cwd=folder, env={**os.environ, **(environ or {})},
-            )  # fmt: skip
+        process = start_server(
+            store_url, port, log_file, *arguments, settings=settings, environ=environ, dev=dev, python=python
+        )
         server = FeedServer(process, port, store_url, log_file, certificate)
         try:
             server.wait_until_ready()
@@ -105,13 +129,6 @@ def feed_server(
             if process.returncode != exit_code:
                 raise AssertionError(f"the server ended with {process.returncode}: {server.log_text}")
             server.log_text  # noqa: B018 - kept for after
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 # ── events ──────────────────────────────────────────────────────────────────────────────────────────────────

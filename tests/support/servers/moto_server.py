@@ -1,4 +1,4 @@
-"""A free port enters; a moto process answers there like S3, with one empty bucket, and is ended by its id."""
+"""Runs a moto process that answers like S3, with one empty bucket, and ends it by its id."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import httpx
 
-from tests.support.servers.feed_server import free_port
+from tests.support.servers.ports import free_port
 
 BUCKET = "lake"
 ACCESS_KEY, SECRET_KEY = "moto-access", "moto-secret-nobody-is-told"

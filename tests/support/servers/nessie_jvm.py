@@ -1,4 +1,4 @@
-"""A server's address enters; Nessie's own Java client leaves, in a JVM of its own, called from Python."""
+"""Nessie's own Java client in a JVM of its own, called from Python."""
 
 from __future__ import annotations
 

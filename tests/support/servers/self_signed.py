@@ -1,4 +1,4 @@
-"""A folder enters; the files of a certificate and its key leave, made for one test."""
+"""Creates a self-signed certificate and its key for one test."""
 
 from __future__ import annotations
 

@@ -1,20 +1,19 @@
-"""A store URL enters; a real server process that serves it leaves, to be talked to, killed and started again on its port."""
+"""A server process that is killed and started again on the same port."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
-import socket
 import subprocess
-import sys
-import time
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
-import httpx
-
-READY_SECONDS = 60.0
+from tests.support.servers.feed_server import start_server, wait_until_ready
+from tests.support.servers.ports import free_port
 
 
 class ServedStore:
@@ -23,18 +22,14 @@ class ServedStore:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._arguments = arguments
+        self._folder: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "headwater", "serve", "--dev", "--store", self.store_url, "--port", str(self.port)]
-        self._process = subprocess.Popen(
-            [*command, *self._arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-        )
-        deadline = time.monotonic() + READY_SECONDS
-        while not self._is_ready():
-            assert self._process.poll() is None, f"the server ended with {self._process.returncode}"
-            assert time.monotonic() < deadline, "the server is not ready"
-            time.sleep(0.05)
+        self._folder = Path(tempfile.mkdtemp(prefix="headwater-served-"))
+        log_file = self._folder / "log"
+        self._process = start_server(self.store_url, self.port, log_file, *self._arguments, own_group=True)
+        wait_until_ready(self._process, self.url, log_file)
 
     def kill9(self) -> None:
         """The server and its workers: its own process group."""
@@ -42,7 +37,7 @@ class ServedStore:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
-            self._process = None
+            self._ended()
 
     def stop(self) -> None:
         if self._process is not None:
@@ -51,13 +46,12 @@ class ServedStore:
                 self._process.wait(15)
             except subprocess.TimeoutExpired:
                 self.kill9()
-            self._process = None
+            self._ended()
 
-    def _is_ready(self) -> bool:
-        try:
-            return httpx.get(f"{self.url}/readyz", timeout=2).status_code == httpx.codes.OK
-        except httpx.TransportError:
-            return False
+    def _ended(self) -> None:
+        self._process = None
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
 
 @contextmanager
@@ -68,10 +62,3 @@ def served(store_url: str, *arguments: str) -> Iterator[ServedStore]:
         yield server
     finally:
         server.kill9()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -1,4 +1,4 @@
-"""A test asks; one real server per test run answers, and a fresh database or keyspace in it for whoever wants one.
+"""One real server of each kind per test run, with a fresh database or keyspace in it for each test that wants one.
 
 A server starts when the first test asks for it and dies with the test run, even when that is killed -9. It is a container
 where a Docker engine answers, a local process elsewhere. With HEADWATER_TEST_SERVERS=<dev_dir>, servers that `headwater dev up`

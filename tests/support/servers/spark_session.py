@@ -1,4 +1,4 @@
-"""A test process enters; its one SparkSession leaves: a JVM takes long to start, so everything in the process shares it."""
+"""The one SparkSession of a test process: a JVM takes long to start, so all tests of the process share it."""
 
 from __future__ import annotations
 

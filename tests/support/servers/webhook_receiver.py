@@ -1,4 +1,4 @@
-"""An answer enters for each call; a webhook receiver on loopback leaves, with all that it was sent."""
+"""A webhook receiver on loopback that gives each call a chosen response and records what it was sent."""
 
 from __future__ import annotations
 

@@ -180,6 +180,12 @@ def test_a_purged_pointer_ends_and_may_come_again() -> None:
         take_all(KafkaChains(), [*anew(1, LOG[:8]), control(RecordType.PURGED, LOG, 10)])
 
 
+def test_a_pointer_that_moved_to_another_topic_is_forgotten_whatever_was_seen_of_it() -> None:
+    chains = KafkaChains()
+    assert take_all(chains, [*anew(1, LOG[:8]), control(RecordType.MOVED, LOG, 10)]) == list(range(1, 9))
+    assert chains.reached(LOG[0].pointer) is None
+
+
 # ── partitions and what is kept of them ─────────────────────────────────────────────────────────────────────
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,23 +9,25 @@ from pathlib import Path
 import httpx
 import msgspec
 import pytest
+import standardwebhooks
 
 from headwater.consumers.backoff import Backoff
-from headwater.consumers.webhooks.dead_letters import DeadLetter, Envelope, read_dead_letters
+from headwater.consumers.webhooks.cloud_event import CloudEvent
+from headwater.consumers.webhooks.dead_letters import DeadLetter, read_dead_letters
 from headwater.consumers.webhooks.webhook_addresses import checked_url, is_forbidden
 from headwater.consumers.webhooks.webhook_delivery import Webhook, WebhookSender, deliver
-from headwater.consumers.webhooks.webhook_signing import SIGNATURE_HEADER, is_signed, sign
-from headwater.schemas.errors import AddressForbidden, InvalidInput
+from headwater.consumers.webhooks.webhook_signing import check_secret, new_secret
+from headwater.schemas.errors import AddressForbidden, HeadwaterError, InvalidInput
 from tests.support.models.feed_histories import history
 from tests.support.servers.webhook_receiver import receiving
 
-SECRET = b"whsec_test"
+SECRET, NEXT = new_secret(), new_secret()
 LOG = history(4)
 
 
 @contextmanager
 def sender(url: str, tmp_path: Path, *, tries_max: int = 4, allow_private: bool = True) -> Iterator[WebhookSender]:
-    webhook = Webhook(url=url, secrets=(SECRET, b"next"), allow_private=allow_private, tries_max=tries_max)
+    webhook = Webhook(url=url, secrets=(SECRET, NEXT), allow_private=allow_private, tries_max=tries_max)
     with httpx.Client() as client:
         yield WebhookSender(
             webhook,
@@ -47,15 +48,25 @@ def test_changes_arrive_signed_whole_and_in_order(tmp_path: Path) -> None:
     with receiving() as receiver, sender(receiver.url, tmp_path) as sending:
         done: list[int] = []
         assert list(deliver(LOG, [sending], lambda change: done.append(change.seq))) == []
-    envelopes = [msgspec.json.decode(body, type=Envelope) for _, body in receiver.calls]
-    assert [envelope.change for envelope in envelopes] == LOG and done == [1, 2, 3, 4]
-    assert {envelope.version for envelope in envelopes} == {1}
-    headers, body = receiver.calls[0]
-    assert headers["headwater-delivery"] == envelopes[0].id == LOG[0].entry_id
+    events = [msgspec.json.decode(body, type=CloudEvent) for _, body in receiver.calls]
+    assert [event.data for event in events] == LOG and done == [1, 2, 3, 4]
+    assert {(event.specversion, event.type) for event in events} == {("1.0", "io.headwater.change")}
+    assert (events[0].source, events[0].subject) == (f"/realms/{LOG[0].realm}", LOG[0].pointer)
+    headers, _ = receiver.calls[0]
+    assert headers["content-type"] == "application/cloudevents+json"
+    assert headers["webhook-id"] == events[0].id == LOG[0].entry_id
     assert headers["host"] == f"localhost:{receiver.server_address[1]}"
-    for secret in (SECRET, b"next"):
-        assert is_signed(body, headers[SIGNATURE_HEADER], secret, time.time())
-    assert not is_signed(body, headers[SIGNATURE_HEADER], b"other", time.time())
+
+
+def test_receivers_check_the_signature_with_the_library_of_the_specification(tmp_path: Path) -> None:
+    with receiving() as receiver, sender(receiver.url, tmp_path) as sending:
+        assert sending.send(LOG[0])
+    headers, body = receiver.calls[0]
+    for secret in (SECRET, NEXT):
+        assert standardwebhooks.Webhook(secret).verify(body, headers)["id"] == LOG[0].entry_id
+    for secret, changed in ((new_secret(), body), (SECRET, body + b" ")):
+        with pytest.raises(standardwebhooks.WebhookVerificationError):
+            standardwebhooks.Webhook(secret).verify(changed, headers)
 
 
 def test_what_the_receiver_cannot_take_now_is_sent_again_unchanged(tmp_path: Path) -> None:
@@ -66,7 +77,7 @@ def test_what_the_receiver_cannot_take_now_is_sent_again_unchanged(tmp_path: Pat
     assert not (tmp_path / "dead.jsonl").exists()
 
 
-@pytest.mark.parametrize(("status", "calls"), [(500, 4), (429, 4), (400, 1), (302, 1)])
+@pytest.mark.parametrize(("status", "calls"), [(500, 4), (429, 4), (400, 1), (413, 1)])
 def test_what_is_not_taken_ends_in_the_dead_letter_file_and_the_rest_goes_on(tmp_path: Path, status: int, calls: int) -> None:
     def answer(call: int) -> int:
         return status if call <= calls else 200
@@ -75,7 +86,7 @@ def test_what_is_not_taken_ends_in_the_dead_letter_file_and_the_rest_goes_on(tmp
         assert list(deliver(LOG[:2], [sending], lambda _: None)) == [LOG[0]]
     assert len(receiver.calls) == calls + 1
     (letter,) = letters(tmp_path)
-    assert (letter.envelope.change, letter.attempts, letter.url) == (LOG[0], calls, receiver.url)
+    assert (letter.event.data, letter.attempts, letter.url) == (LOG[0], calls, receiver.url)
     assert str(status) in letter.error
 
 
@@ -90,10 +101,24 @@ def test_a_receiver_that_is_not_there_is_a_dead_letter_too(tmp_path: Path) -> No
 
 def test_no_private_address_is_called_unless_allowed(tmp_path: Path) -> None:
     with receiving() as receiver, sender(receiver.url, tmp_path, allow_private=False) as sending:
-        assert not sending.send(LOG[0])
-    assert receiver.calls == []
-    (letter,) = letters(tmp_path)
-    assert letter.error.startswith("ADDRESS_FORBIDDEN") and letter.attempts == 1
+        with pytest.raises(AddressForbidden):
+            sending.check()
+        with pytest.raises(AddressForbidden):
+            sending.send(LOG[0])
+    assert receiver.calls == [] and not (tmp_path / "dead.jsonl").exists()
+
+
+@pytest.mark.parametrize("status", [302, 401, 403, 404, 405, 410])
+def test_a_refusal_that_is_about_the_address_gives_up_no_change(tmp_path: Path, status: int) -> None:
+    moved: list[int] = []
+    with (
+        receiving(lambda call: status if call == 2 else 200) as receiver,
+        sender(receiver.url, tmp_path) as sending,
+        pytest.raises(HeadwaterError, match=str(status)),
+    ):
+        list(deliver(LOG, [sending], lambda change: moved.append(change.seq)))
+    assert len(receiver.calls) == 2, "the address was called for the change, and not again"
+    assert moved == [1] and not (tmp_path / "dead.jsonl").exists()
 
 
 @pytest.mark.parametrize(
@@ -133,20 +158,16 @@ def test_what_is_no_address_is_refused(url: str) -> None:
         checked_url(url, resolve=lambda host, port: ["8.8.8.8"])
 
 
-def test_a_signature_holds_for_its_body_its_time_and_its_secret_alone() -> None:
-    header = sign(b"body", [SECRET], 1_000)
-    assert header == sign(b"body", [SECRET], 1_000) and header.startswith("t=1000,v1=")
-    assert is_signed(b"body", header, SECRET, 1_299)
-    assert not is_signed(b"body", header, SECRET, 1_301)
-    assert not is_signed(b"Body", header, SECRET, 1_000)
-    assert not is_signed(b"body", header.replace("t=1000", "t=1001"), SECRET, 1_000)
-    for bad in ("", "t=,v1=", "v1=abc", "t=1000", "t=1000,t=1000,v1=x", "t=٣,v1=x", "t=1000,v1=é"):
-        assert not is_signed(b"body", bad, SECRET, 1_000)
+@pytest.mark.parametrize("secret", ["", "whsec_", "whsec_example", "plain", "whsec_AAAA", "A" * 44, "whsec_" + "A" * 31])
+def test_a_secret_that_receivers_would_read_differently_is_refused(tmp_path: Path, secret: str) -> None:
+    with httpx.Client() as client, pytest.raises(InvalidInput, match="secret"):
+        WebhookSender(Webhook(url="https://a.example", secrets=(secret,)), tmp_path / "d", client=client)
+    assert check_secret(SECRET) == SECRET
 
 
 def test_a_webhook_without_a_secret_is_refused(tmp_path: Path) -> None:
     with httpx.Client() as client, pytest.raises(InvalidInput, match="secret"):
-        WebhookSender(Webhook(url="https://a.example", secrets=(b"",)), tmp_path / "d", client=client)
+        WebhookSender(Webhook(url="https://a.example", secrets=()), tmp_path / "d", client=client)
 
 
 def test_a_torn_letter_hides_no_other_one(tmp_path: Path) -> None:
@@ -158,7 +179,7 @@ def test_a_torn_letter_hides_no_other_one(tmp_path: Path) -> None:
             file.write_bytes(whole + tail)
             sending.send(LOG[1])
             torn: list[int] = []
-            found = [letter.envelope.change.seq for letter in read_dead_letters(file, torn.append)]
+            found = [letter.event.data.seq for letter in read_dead_letters(file, torn.append)]
             assert (found, torn) == (([1, 1, 2], []) if tail == whole[:-1] else ([1, 2], [2]))
 
 

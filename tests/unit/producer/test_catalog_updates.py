@@ -46,25 +46,25 @@ def put(kernel: RealmKernel, catalog: str, branch: str = "main") -> None:
 
 def test_the_same_request_makes_changes_and_drops_once(kernel: RealmKernel) -> None:
     first, again = (create_catalog(kernel, "c", meta=under("make")) for _ in range(2))
-    assert again.catalog == first.catalog and (first.mutation.replayed, again.mutation.replayed) == (False, True)
+    assert again.value.catalog == first.value.catalog and (first.mutation.replayed, again.mutation.replayed) == (False, True)
     assert again.mutation.entry_id == first.mutation.entry_id
     with pytest.raises(CatalogExists):
         create_catalog(kernel, "c", meta=under("other"))
     updates = [
-        update_catalog(kernel, "c", properties={"a": "1"}, version=first.version, meta=under("change")) for _ in range(2)
+        update_catalog(kernel, "c", properties={"a": "1"}, version=first.value.version, meta=under("change")) for _ in range(2)
     ]
-    assert updates[1].mutation.replayed and updates[0].version == updates[1].version
+    assert updates[1].mutation.replayed and updates[0].value.version == updates[1].value.version
     with pytest.raises(RecordChanged):
-        update_catalog(kernel, "c", properties={}, version=first.version, meta=ANN)
-    gone, still_gone = (drop_catalog(kernel, "c", version=updates[0].version, meta=under("drop")) for _ in range(2))
+        update_catalog(kernel, "c", properties={}, version=first.value.version, meta=ANN)
+    gone, still_gone = (drop_catalog(kernel, "c", version=updates[0].value.version, meta=under("drop")) for _ in range(2))
     assert still_gone.replayed and still_gone.entry_id == gone.entry_id
     with pytest.raises(CatalogNotFound):
         drop_catalog(kernel, "c", meta=under("another"))
 
 
 def test_what_is_inside_on_any_branch_keeps_a_catalog_and_its_storage_root(kernel: RealmKernel) -> None:
-    made = create_catalog(kernel, "c", storage_root="file:///a", meta=ANN).catalog
-    assert update_catalog(kernel, "c", storage_root="file:///b", meta=ANN).catalog.storage_root == "file:///b"
+    made = create_catalog(kernel, "c", storage_root="file:///a", meta=ANN).value.catalog
+    assert update_catalog(kernel, "c", storage_root="file:///b", meta=ANN).value.catalog.storage_root == "file:///b"
     Catalogs(kernel).references(made).create("dev", meta=CommitMeta("ann"))
     put(kernel, "c", "dev")
     with pytest.raises(CatalogNotEmpty) as inside:
@@ -72,13 +72,13 @@ def test_what_is_inside_on_any_branch_keeps_a_catalog_and_its_storage_root(kerne
     assert inside.value.facts == {"reference": "dev", "key": ["db"]}
     with pytest.raises(CatalogNotEmpty):
         update_catalog(kernel, "c", storage_root="file:///c", meta=ANN)
-    assert update_catalog(kernel, "c", properties={"x": "y"}, meta=ANN).catalog.properties == {"x": "y"}
+    assert update_catalog(kernel, "c", properties={"x": "y"}, meta=ANN).value.catalog.properties == {"x": "y"}
     assert drop_catalog(kernel, "c", require_empty=False, meta=ANN).changed
 
 
 def test_a_catalog_dropped_to_be_purged_goes_with_its_roles_at_the_next_maintenance(kernel: RealmKernel) -> None:
     for name in ("kept", "purged"):
-        made = create_catalog(kernel, name, meta=ANN).catalog
+        made = create_catalog(kernel, name, meta=ANN).value.catalog
         catalog_roles(kernel, made.id).create("reader", meta=ANN)
         put(kernel, name)
     drop_catalog(kernel, "kept", require_empty=False, meta=ANN)

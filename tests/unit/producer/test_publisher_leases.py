@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import secrets
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,15 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.persistence.backends.memory import open_memory
-from headwater.persistence.rows import SYSTEM_REALM
+from headwater.persistence.rows import SYSTEM_REALM, MutableRow
 from headwater.producer.publisher.assignment.alarms import Alarms
 from headwater.producer.publisher.assignment.fair_share import fair_share
+from headwater.producer.publisher.assignment.generation_rollover import GenerationRollover, shard_key
 from headwater.producer.publisher.assignment.generations import Generation, Generations
-from headwater.producer.publisher.assignment.shard_leases import LEASE_TYPE, Leases
+from headwater.producer.publisher.assignment.shard_leases import LEASE_TYPE, LeaseRenewer, Leases
 from headwater.producer.publisher.kafka.realm_topics import RealmTopics, Topic
 from headwater.producer.publisher.shards.shard_pins import ShardPins, publisher_pins
 from headwater.producer.publisher.shards.shard_states import MOVES, ShardState, check_move
-from headwater.schemas.errors import LogDiverged, NotFound
+from headwater.schemas.errors import LogDiverged, NotFound, StoreUnavailable
 from headwater.schemas.topics import partition_of
 from tests.support.faults.manual_clock import ManualClock
 
@@ -80,6 +82,30 @@ def test_a_renewal_whose_answer_was_lost_is_still_ours() -> None:
     assert world.one.renew(lease) and not lease.lost
 
 
+def test_a_lease_that_cannot_be_given_back_does_not_keep_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """⚠ One that were renewed on and on without a shard would never be published again, by nobody."""
+    world = World()
+    topics = RealmTopics(commits=Topic(name="c", id="1", partitions=3), progress=Topic(name="p", id="2", partitions=3))
+    generation = Generation(realm="r", number=1, topics=topics)
+    assert world.two.acquire(shard_key("r", 2)) is not None, "so that the rollover gives up"
+    keeper, refused = LeaseRenewer(world.one), list[str]()
+
+    def update(realm: str, expected: MutableRow, row: MutableRow) -> bool:
+        if row.expires_at <= world.clock.now_micros() and not refused:
+            refused.append(row.key)
+            raise StoreUnavailable("not now")
+        return updated(realm, expected, row)
+
+    updated = world.backend.update_mutable
+    monkeypatch.setattr(world.backend, "update_mutable", update)
+    unused: Any = None
+    rollover = GenerationRollover(world.backend, world.one, keeper, unused, unused, unused, unused, unused)
+    assert not rollover.run(generation, topics)
+    assert refused == [shard_key("r", 0)], "the fault did not fire"
+    assert world.two.acquire(shard_key("r", 1)) is not None
+    keeper.close()
+
+
 def test_members_are_those_that_gave_a_sign_of_life() -> None:
     world = World()
     world.one.announce()
@@ -136,7 +162,7 @@ def test_a_shard_knows_every_partition_that_its_pointers_go_to(partitions: int, 
         commits=Topic(name="c", id="c", partitions=partitions), progress=Topic(name="p", id="p", partitions=shards)
     )
     generation = Generation(realm="r", number=1, topics=topics)
-    assert partition_of(pointer, partitions) in generation.partitions_of(partition_of(pointer, shards))
+    assert partition_of(pointer, partitions) in generation.partitions_of(partition_of(pointer, shards), topics.commits)
 
 
 def test_of_two_that_open_the_next_generation_one_wins() -> None:

@@ -15,7 +15,6 @@ from headwater.producer.pointer_names import (
     check_catalog_name,
     check_reference_name,
     parse_reference_pointer,
-    tag_pointer,
 )
 from headwater.producer.references.reference_specs import ReferenceSpec, Step, StepKind, parse_reference_spec
 from headwater.schemas.errors import InvalidInput, InvalidName
@@ -82,7 +81,7 @@ def test_bad_catalog_names_are_refused(name: str) -> None:
 def test_pointer_names_come_back_as_their_parts() -> None:
     assert branch_pointer(7, "a/tags/b") == "cat/7/heads/a/tags/b"
     assert parse_reference_pointer(branch_pointer(7, "a/tags/b")) == ReferencePointer(7, ReferenceType.BRANCH, "a/tags/b")
-    assert parse_reference_pointer(tag_pointer(12, "v1")) == ReferencePointer(12, ReferenceType.TAG, "v1")
+    assert parse_reference_pointer("cat/12/tags/v1") == ReferencePointer(12, ReferenceType.TAG, "v1")
     assert parse_reference_pointer("cat/7/roles") is None
     assert parse_reference_pointer("catalogs") is None
 

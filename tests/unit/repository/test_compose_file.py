@@ -8,23 +8,23 @@ import pytest
 import yaml
 
 from headwater.dev.jars import JAR_SETS
-from headwater.dev.kinds import KINDS
+from headwater.dev.kinds import USUAL
 from tests.support.servers.containers import COMPOSE_FILE, compose_service
 
 SERVICES = yaml.safe_load(COMPOSE_FILE.read_text())["services"]
 
 
 def test_every_server_of_dev_up_is_a_service() -> None:
-    assert set(KINDS) <= set(SERVICES)
+    assert set(USUAL) <= set(SERVICES)
 
 
-@pytest.mark.parametrize("name", [*KINDS, "headwater"])
+@pytest.mark.parametrize("name", [*USUAL, "headwater"])
 def test_ports_are_open_on_loopback_only(name: str) -> None:
     assert SERVICES[name]["ports"]
     assert all(port.startswith("127.0.0.1:") for port in SERVICES[name]["ports"])
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", USUAL)
 def test_images_are_pinned_to_a_full_version(name: str) -> None:
     assert re.fullmatch(r"[\w./-]+:\d+\.\d+(\.\d+)?", SERVICES[name]["image"])
 

@@ -61,6 +61,19 @@ def test_no_module_is_a_drawer() -> None:
     assert not [path for path in MODULES if path.stem in drawers]
 
 
+@pytest.mark.parametrize(
+    ("rule", "home"),
+    [
+        (r"MICROS(_PER_SECOND)? = 1_000_000\b", "persistence/clock.py"),
+        (r'\.r?partition\("#"\)', "persistence/rows.py"),
+        (r"while .*:= .*\.list_(names|mutable)\(", "persistence/backend.py"),
+    ],
+)
+def test_small_rules_are_stated_once(rule: str, home: str) -> None:
+    found = [str(path.relative_to(ROOT)) for path in MODULES if re.search(rule, path.read_text())]
+    assert found == [home]
+
+
 def test_no_layer_is_imported_by_its_bare_name() -> None:
     bare = re.compile(rf"^\s*(?:from|import) ({'|'.join(LAYERS)})\b", re.MULTILINE)
     everywhere = [*MODULES, *(ROOT / "tests").rglob("*.py"), *(ROOT / "bench").rglob("*.py")]

@@ -11,7 +11,7 @@ from headwater.producer.publisher.kafka.outgoing_records import KafkaRecord, Rec
 from headwater.producer.publisher.kafka.realm_topics import RealmTopics, Topic
 from headwater.schemas.asyncapi import MESSAGES, asyncapi_document
 from headwater.schemas.kafka_records import RecordType
-from headwater.schemas.topics import commits_topic, progress_topic
+from headwater.schemas.topics import access_topic, commits_topic, progress_topic
 from tests.support.models.changes_sample import FULL_CHANGE
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "asyncapi.json"
@@ -29,6 +29,7 @@ EVERY_RECORD = {
     "baseline": (RecordType.BASELINE, WHOLE.baseline("p", 3, "e" * 64, 9, "f" * 64)),
     "baseline that continues": (RecordType.BASELINE, WHOLE.baseline("p", 3, "e" * 64, 3, "e" * 64, continues=1)),
     "purged": (RecordType.PURGED, WHOLE.purged("p", 3, 7, "e" * 64)),
+    "moved": (RecordType.MOVED, WHOLE.moved("p", TOPICS.commits)),
     "truncated": (RecordType.TRUNCATED, WHOLE.truncated("p", 3, 7, "e" * 64)),
     "end": (RecordType.END, WHOLE.end(2)),
     "progress": (RecordType.PROGRESS, WHOLE.progress(WHOLE.position_of(FULL_CHANGE))),
@@ -51,8 +52,8 @@ def test_records_have_the_headers_that_the_document_names(type: RecordType, reco
     assert dict(record.headers)["ce_type"] == str(type).encode()
 
 
-@pytest.mark.parametrize("channel", ["commits", "progress"])
+@pytest.mark.parametrize("channel", ["commits", "access", "progress"])
 def test_topics_are_called_as_the_document_says(channel: str) -> None:
     address = asyncapi_document()["channels"][channel]["address"]
-    name = {"commits": commits_topic, "progress": progress_topic}[channel](REALM)
+    name = {"commits": commits_topic, "access": access_topic, "progress": progress_topic}[channel](REALM)
     assert name == address.format(realm="default-0123456789abcdef")

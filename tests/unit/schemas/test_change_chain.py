@@ -1,4 +1,4 @@
-"""Changes as they leave enter, with every bit flipped in turn: none passes for the entry that was committed."""
+"""Changes with any single bit flipped are never taken for the entry that was committed."""
 
 from __future__ import annotations
 

@@ -12,11 +12,26 @@ from headwater.persistence.log.log_entry import Entry, LogRecord, StoredOperatio
 from headwater.producer.publisher.kafka.outgoing_records import KafkaRecord, Records
 from headwater.producer.publisher.kafka.realm_topics import RealmTopics, Topic
 from headwater.schemas.avro.avro_codec import CHANGE_SCHEMA, to_avro
-from headwater.schemas.change import Op
+from headwater.schemas.change import Change, Op
 from headwater.schemas.entry_ids import micros_of
 from headwater.schemas.errors import ChainBroken
-from headwater.schemas.kafka_records import FINGERPRINT, Progress, RecordType, decode_change, decode_record
-from headwater.schemas.topics import commits_topic, partition_of, progress_topic, tables_topic, transactional_id
+from headwater.schemas.kafka_records import (
+    FINGERPRINT,
+    SINGLE_OBJECT_PREFIX,
+    Progress,
+    RecordType,
+    decode_change,
+    decode_record,
+)
+from headwater.schemas.topics import (
+    commits_topic,
+    is_access_pointer,
+    partition_of,
+    progress_topic,
+    tables_topic,
+    transactional_id,
+)
+from headwater.schemas.value_format import ValueFormat
 from tests.support.models.changes_sample import FULL_CHANGE
 
 REALM = "default#0123456789abcdef"
@@ -55,6 +70,10 @@ LOGGED = LogRecord(
 CHANGE = change_of(LOGGED, "default")
 
 
+def to_frame(change: Change) -> bytes:
+    return SINGLE_OBJECT_PREFIX + to_avro(change)
+
+
 def on_wire(record: KafkaRecord) -> list[tuple[str, bytes]]:
     """What a consumer gets: bytes."""
     return [(name, value.encode() if isinstance(value, str) else value or b"") for name, value in record.headers]
@@ -70,6 +89,13 @@ def test_topics_are_named_by_realm_instance_in_kafkas_alphabet() -> None:
     assert tables_topic(REALM) == "headwater.default-0123456789abcdef.tables"
     assert transactional_id(REALM, 2, 3) == "headwater.default-0123456789abcdef.2.3"
     assert len(commits_topic("x" * 100 + "#0123456789abcdef")) < 249
+
+
+def test_only_pointers_of_catalogs_tasks_branches_and_tags_share_the_commits_topic() -> None:
+    for pointer in ("catalogs", "immediate-tasks", "cat/1/heads/main", "cat/12/tags/v1/grants"):
+        assert not is_access_pointer(pointer)
+    for pointer in ("principals", "grants", "policy-mappings", "cat/1/roles", "cat/1/grants", "root", "added-later"):
+        assert is_access_pointer(pointer)
 
 
 def test_the_partition_is_the_documented_hash_and_never_changes() -> None:
@@ -93,6 +119,23 @@ def test_with_a_registry_a_change_is_in_confluents_wire_format() -> None:
     assert record.value[:5] == b"\x00\x00\x00\x00\x4d"
     assert decode_change(record.value) == CHANGE
     assert decode_change(record.value, {77: CHANGE_SCHEMA}.__getitem__) == CHANGE
+
+
+def test_in_json_a_change_is_what_the_feed_shows_over_http() -> None:
+    record = records(value_format=ValueFormat.JSON).entry(LOGGED)
+    assert record.value is not None
+    assert msgspec.json.decode(record.value) == msgspec.json.decode(msgspec.json.encode(CHANGE))
+    assert dict(on_wire(record))["content-type"] == b"application/json"
+    assert decode_record(on_wire(record), record.value) == decode_record(on_wire(records().entry(LOGGED)), to_frame(CHANGE))
+    with pytest.raises(ChainBroken, match="JSON"):
+        decode_change(b'{"realm": 1}')
+
+
+def test_a_claim_check_has_the_same_digest_in_every_format() -> None:
+    small = {"record_bytes_max": 100}
+    avro, in_json = records(**small).entry(LOGGED), records(value_format=ValueFormat.JSON, **small).entry(LOGGED)
+    assert in_json.value is None
+    assert dict(on_wire(in_json))["ce_datadigest"] == dict(on_wire(avro))["ce_datadigest"]
 
 
 def test_headers_are_cloudevents_in_binary_mode() -> None:

@@ -65,7 +65,7 @@ def test_moves_of_the_pointer_itself_are_always_seen() -> None:
     assert as_seen(change, lambda _: False) is change
 
 
-def test_of_a_mixed_change_only_what_may_be_seen_is_told() -> None:
+def test_of_a_mixed_change_only_the_permitted_part_is_shown() -> None:
     seen = as_seen(_change(_put("a", "x"), _put("b", "secret")), _sees_a)
     assert seen is not None and is_partial(seen)
     assert [operation.key for operation in seen.operations] == [("a", "x")]

@@ -1,0 +1,201 @@
+"""Every route of the table with what it may cost, and with what was kept for it: nobody gets either without the right."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from headwater.producer.access.grants import realm_grants
+from headwater.producer.access.rights import Right
+from headwater.service.gate.bodies import SMALL_BODY_BYTES
+from headwater.service.gate.budgets import BODIES_OF_CALLER
+from headwater.service.gate.route import UPLOADS_OF_ADDRESS_MAX
+from headwater.service.routes import route_table
+from tests.support.fixtures.access_rig import META, Rig, access_rig
+from tests.support.fixtures.access_routes import Asked, all_routes, ask, seed
+
+BYTES_MAX = 1_000_000
+PIECE = b" " * 50_000
+
+
+@pytest.fixture
+def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    with access_rig(tmp_path_factory.mktemp("gate"), request_bytes_max=BYTES_MAX) as made:
+        seed(made)
+        yield made
+
+
+def _routes(rig: Rig) -> list[Asked]:
+    newest = rig.get("/feed/v1/alpha/changes?pointer=cat/1/heads/main", rig.token("alpha")).json()["head"]["entry_id"]
+    return all_routes({"id": newest})
+
+
+class Sender:
+    """A request whose body comes piece by piece, as long as it is read, and then stops short of its end."""
+
+    def __init__(self, path: str, token: str | None, pieces: int, *, peer: str = "192.0.2.7", ends: bool = False) -> None:
+        headers = [] if token is None else [(b"authorization", f"Bearer {token}".encode())]
+        self.scope: dict[str, Any] = {
+            "type": "http",
+            "method": "POST",
+            "path": path,
+            "query_string": b"",
+            "headers": headers,
+            "client": (peer, 1),
+        }
+        self._pieces = pieces
+        self._ends = ends
+        self.read = 0
+        self.sent: list[dict[str, Any]] = []
+        self.waits = asyncio.Event()
+
+    async def receive(self) -> dict[str, Any]:
+        if self.read < self._pieces:
+            self.read += 1
+            return {"type": "http.request", "body": PIECE, "more_body": not (self._ends and self.read == self._pieces)}
+        self.waits.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def send(self, message: Any) -> None:
+        self.sent.append(message)
+
+    @property
+    def status(self) -> int | None:
+        return self.sent[0]["status"] if self.sent else None
+
+
+async def _until_read_or_answered(rig: Rig, senders: list[Sender]) -> list[asyncio.Task[None]]:
+    """Each has been answered, or its server waits for more."""
+    tasks = [asyncio.ensure_future(rig.gate(one.scope, one.receive, one.send)) for one in senders]  # type: ignore[arg-type]
+    for one, task in zip(senders, tasks, strict=True):
+        waiting = asyncio.ensure_future(one.waits.wait())
+        await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+    return tasks
+
+
+def _held(rig: Rig, senders: list[Sender]) -> int:
+    """The bytes of bodies that are kept once all have sent what they will; then they hang up."""
+
+    async def hold() -> int:
+        tasks = await _until_read_or_answered(rig, senders)
+        held = rig.gate.budgets.body_bytes
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return held
+
+    found: int = rig.run(hold())
+    assert rig.gate.budgets.body_bytes == 0 and rig.gate.budgets.requests == 0, "everything is given back"
+    return found
+
+
+# ── kept answers ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_kept_answer_needs_the_right_again(rig: Rig) -> None:
+    """Of every route that keeps answers: asked under a key by who may do everything, and again when they may do nothing."""
+    keeper = rig.principal("alpha", "keeper", over_realm=(Right.REALM_MANAGE,))
+    keyed = [one for one in _routes(rig) if one.route.is_keyed and not (one.route.needs and one.route.needs.is_system)]
+    keyed += [one for one in _routes(rig) if one.route.path.endswith("/commit") and one not in keyed]
+    keyed.sort(key=lambda one: (one.method == "DELETE", -one.route.path.count("/")))  # what others need goes last
+    first = [ask(rig, one, keeper, {"idempotency-key": f"key-{number}"}) for number, one in enumerate(keyed)]
+    replayed = [ask(rig, one, keeper, {"idempotency-key": f"key-{number}"}) for number, one in enumerate(keyed)]
+    assert sum("idempotency-replayed" in answer.headers for answer in replayed) > 40, "or nothing was kept"
+    assert sum(answer.status_code < 300 for answer in first) > 25, "or hardly anything was done"
+    realm_grants(rig.kernel("alpha")).revoke("keeper-role", Right.REALM_MANAGE, meta=META)
+    for number, one in enumerate(keyed):
+        answer = ask(rig, one, keeper, {"idempotency-key": f"key-{number}"})
+        assert answer.status_code in (403, 404), f"{one}: {answer.status_code} {answer.text}"
+        assert "idempotency-replayed" not in answer.headers, one
+
+
+# ── budgets ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_nothing_large_is_read_of_who_has_no_right(rig: Rig) -> None:
+    nobody, tried = rig.token("alpha", "nobody"), 0
+    for one in _routes(rig):
+        if one.route.body is None or one.method != "POST":
+            continue
+        tried += 1
+        sender = Sender(one.path, nobody, 12, ends=True)
+        assert _held(rig, [sender]) == 0, one
+        assert sender.status in (403, 404), f"{one}: {sender.sent}"
+    assert tried > 25
+
+
+def test_uploads_of_one_caller_fill_their_share_of_the_memory_and_no_more(rig: Rig) -> None:
+    root, many = rig.token("alpha"), BODIES_OF_CALLER * 3
+    senders = [Sender("/feed/v1/alpha/commit", root, BYTES_MAX // len(PIECE) - 1) for _ in range(many)]
+    held = _held(rig, senders)
+    assert 0 < held <= BODIES_OF_CALLER * BYTES_MAX
+    assert rig.gate.budgets.refused == many - BODIES_OF_CALLER, "the others are read on and dropped, and told 429 at their end"
+
+
+def test_uploads_of_who_has_no_right_are_not_kept_however_many(rig: Rig) -> None:
+    nobody = rig.token("alpha", "nobody")
+    senders = [Sender("/feed/v1/alpha/commit", nobody, 12) for _ in range(20)]
+    assert _held(rig, senders) == 0
+
+
+def test_a_body_of_too_many_elements_is_refused_before_it_is_decoded(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one who may do everything: decoding it would keep everyone waiting."""
+    from headwater.service.gate import request as module
+
+    decoded: list[int] = []
+    real = module.decode_body
+    monkeypatch.setattr(module, "decode_body", lambda body, decoder: decoded.append(len(body)) or real(body, decoder))
+    body = b'{"catalog":"lake","operations":[' + b"[]," * 290_000 + b"[]]}"
+    answer = rig.ask("POST", "/feed/v1/alpha/commit", token=rig.token("alpha"), content=body)
+    assert answer.status_code == 413 and answer.json()["facts"]["elements_max"] == 250_000, answer.text
+    assert not decoded
+
+
+def test_unfinished_forms_of_one_address_leave_places_for_all_others(rig: Rig) -> None:
+    path = "/manage/v1/alpha/oauth/tokens"
+    senders = [Sender(path, None, 1) for _ in range(UPLOADS_OF_ADDRESS_MAX + 20)]
+
+    async def hold() -> None:
+        tasks = await _until_read_or_answered(rig, senders)
+        assert [one.status for one in senders].count(429) == 20
+        assert all(one.read == 0 for one in senders if one.status == 429), "answered without reading"
+        other = Sender(path, None, 1, peer="192.0.2.8", ends=True)
+        await rig.gate(other.scope, other.receive, other.send)  # type: ignore[arg-type]
+        assert other.status == 400
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    rig.run(hold())
+    assert rig.gate.budgets.requests == 0
+
+
+def test_health_is_answered_when_every_place_is_taken(rig: Rig) -> None:
+    rig.gate.budgets.requests = 8_192
+    try:
+        assert rig.get("/livez").status_code == 200 and rig.get("/readyz").status_code == 200
+        refused = rig.get("/feed/v1/alpha/pointers", rig.token("alpha"))
+        assert refused.status_code == 503 and "retry-after" in refused.headers
+    finally:
+        rig.gate.budgets.requests = 0
+
+
+def test_every_place_is_given_back_whatever_was_asked(rig: Rig) -> None:
+    for one in _routes(rig):
+        if one.path.endswith("/stream"):
+            continue
+        for token in (None, rig.token("alpha", "nobody"), rig.token("beta", "stranger")):
+            ask(rig, one, token)
+    budgets = rig.gate.budgets
+    assert (budgets.requests, budgets.body_bytes, len(budgets._requests), len(budgets._uploads)) == (0, 0, 0, 0)
+
+
+def test_a_small_body_is_all_that_a_route_without_a_right_reads() -> None:
+    """The bound that the tests above send more than."""
+    assert 12 * len(PIECE) > SMALL_BODY_BYTES > len(PIECE)
+    assert all(route.budget is not None for _, route in route_table().routes)

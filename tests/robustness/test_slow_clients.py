@@ -1,0 +1,53 @@
+"""Clients that never finish what they began to send: the server goes on answering all others."""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import httpx
+import pytest
+
+from tests.support.servers.feed_server import FeedServer, feed_server
+
+SOAK = os.environ.get("HEADWATER_SOAK") == "1"
+CONNECTIONS = 10_000 if SOAK else 1_500
+HEADERS = b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: "
+BODY = (
+    b"POST /feed/v1/default/commit HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    b"Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"
+)
+FORM = (
+    b"POST /manage/v1/default/oauth/tokens HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    b"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 1000\r\n\r\ng"
+)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FeedServer]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < CONNECTIONS + 500:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, CONNECTIONS + 1_000), hard))
+    with feed_server(f"sqlite:///{tmp_path_factory.mktemp('slow')}/lake.db") as one:
+        yield one
+
+
+@pytest.mark.parametrize(
+    "beginnings",
+    [(HEADERS,), (BODY,), (FORM,), (b"", HEADERS, BODY, FORM)],
+    ids=["headers", "bodies", "forms", "all of them"],
+)
+def test_requests_that_never_end_keep_nobody_else_from_an_answer(server: FeedServer, beginnings: tuple[bytes, ...]) -> None:
+    with ExitStack() as open_connections:
+        for number in range(CONNECTIONS):
+            connection = open_connections.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=30))
+            connection.sendall(beginnings[number % len(beginnings)])
+        began = time.perf_counter()
+        assert httpx.get(f"{server.url}/livez", timeout=60).status_code == 200
+        waited_ms = (time.perf_counter() - began) * 1_000
+        assert httpx.get(f"{server.feed}/pointers", timeout=60).status_code == 200
+    print(f"{CONNECTIONS} connections open: /livez after {waited_ms:.0f} ms")
