@@ -1,1 +1,1 @@
-"""Suites of measurements enter by name; tables and one JSON file of rates and costs leave. Tests never assert these."""
+"""Measures rates and costs by suite, as tables and as one JSON file. Tests never assert these numbers."""

@@ -1,4 +1,4 @@
-"""Names of suites enter; their tables leave on the terminal, and with --json all numbers in one file."""
+"""Runs suites by name and prints their tables; --json also writes all numbers to one file."""
 
 from __future__ import annotations
 
@@ -23,9 +23,11 @@ SUITES = {
     "index": "bench.index_suite",
     "scale": "bench.scale",
     "feed": "bench.feed",
+    "fan-out": "bench.fan_out",
     "iceberg": "bench.iceberg",
     "nessie": "bench.nessie",
     "merge": "bench.merge",
+    "workers": "bench.workers",
     "publish": "bench.publish",
     "maintain": "bench.maintenance",
     "retained": "bench.retained",

@@ -1,4 +1,4 @@
-"""A branch and a number enter; a catalog of that many tables, or a log of that many commits, leaves.
+"""Fills a branch with a given number of tables, or its log with a given number of commits.
 
 It is built by the ordinary `Draft` and `Attempt`, so that index, links and chain are what commits of callers would have left;
 only the batches are larger, and nothing is looked up for conflicts.

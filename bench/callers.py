@@ -1,4 +1,4 @@
-"""A number of callers and what each does enter; how often it was done in a second, and how long each time took, leave."""
+"""Runs the same work from a number of callers, and measures the rate and the time of each call."""
 
 from __future__ import annotations
 

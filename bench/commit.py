@@ -1,4 +1,4 @@
-"""Catalog commits of one put each enter, from one caller and from many; commits per second, their waits and costs leave."""
+"""Measures catalog commits of one put each, from one caller and from many: rates, waits and costs."""
 
 from __future__ import annotations
 

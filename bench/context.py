@@ -1,4 +1,4 @@
-"""Command line options leave as what every suite needs: how long, on which databases, and where to talk."""
+"""What every suite needs, from the command line: durations, databases and the console."""
 
 from __future__ import annotations
 

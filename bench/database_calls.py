@@ -1,4 +1,4 @@
-"""Work on a store enters; how often its database was asked leaves: transactions and reads, statements, or requests."""
+"""Counts the calls that work makes to its database: transactions and reads, statements, or requests."""
 
 from __future__ import annotations
 

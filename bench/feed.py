@@ -1,4 +1,4 @@
-"""A real server on SQLite enters; requests per second, commits per second and the time from commit to event leave.
+"""Measures a real server on SQLite: requests and commits per second, and the time from commit to event.
 
 The load comes from other processes over plain sockets, with answers counted and not parsed, so that it is not the client that
 is measured. Both share the machine's cores with the server: on two cores, what is left to it is at most one and a bit.

@@ -1,4 +1,4 @@
-"""Measures enter; those that miss what the project promises leave. The one place where goals are written down."""
+"""The rates and costs that the project promises, and which measures miss them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Goal(NamedTuple):
         return self.least <= value <= self.most
 
     def __str__(self) -> str:
-        return f"at least {self.least:,.0f}" if self.most == float("inf") else f"at most {self.most:,.10g}"
+        return f"at least {self.least:,.10g}" if self.most == float("inf") else f"at most {self.most:,.10g}"
 
 
 def _commits(kind: str, callers_8: float, callers_64: float) -> dict[tuple[str, str, str, str], Goal]:
@@ -37,10 +37,16 @@ GOALS: dict[tuple[str, str, str, str], Goal] = {
     ("feed", "sqlite, 1 worker", "page of 100", "req/s"): Goal(least=2_000),
     ("feed", "sqlite, 1 worker", "commits, 8 clients", "req/s"): Goal(least=2_000),
     ("feed", "sqlite, 1 worker", "commit to event at 200/s, p50", "ms"): Goal(most=10),
+    ("fan-out", "1,000 readers", "frame against floor", "× CPU time"): Goal(most=1.4),
+    ("fan-out", "1,000 readers", "commit against no readers", "× time"): Goal(most=2),
+    ("fan-out", "1,000 readers", "short of an entry", "readers"): Goal(most=0),
     ("iceberg", "sqlite, 1 worker", "create, 8 clients", "req/s"): Goal(least=300),
     ("iceberg", "sqlite, 1 worker", "update, 8 clients", "req/s"): Goal(least=500),
     ("iceberg", "sqlite, 1 worker", "load, 8 clients", "req/s"): Goal(least=2_500),
     ("iceberg", "sqlite, 1 worker", "one table, 8 writers", "updates/s"): Goal(least=150),
+    ("workers", "postgresql", "two workers", "× one worker"): Goal(least=1.3),
+    ("workers", "postgresql", "two servers", "× one worker"): Goal(least=0.9),
+    ("workers", "postgresql", "two servers", "smaller share ÷ larger"): Goal(least=0.8),
     ("nessie", "postgresql, 1 worker", "commits, 8 clients", "req/s"): Goal(least=1_300),
     ("nessie", "postgresql, 1 worker", "commits, 8 clients", "ms, p99"): Goal(most=50),
     ("ids", "one thread", "one by one", "ids/s of one core"): Goal(least=500_000),

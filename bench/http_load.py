@@ -1,4 +1,4 @@
-"""Requests of several clients enter; a process of its own sends them over plain sockets, and how many were answered leaves.
+"""Sends the requests of several clients from a process of its own over plain sockets, and counts the responses.
 
 Answers are counted and, unless a client wants them, not parsed, so that it is not the client that is measured.
 """
@@ -45,8 +45,13 @@ class Counts(NamedTuple):
 
 def load(port: int, make: MakeRequest, seconds: float) -> tuple[float, int]:
     """The rate, and how many requests were sent in all."""
-    counts = run_clients(port, [_Plain(number, make) for number in range(CLIENTS)], seconds)
+    counts = run_clients(port, plain_clients(make), seconds)
     return sum(counts.done) / seconds, counts.sent
+
+
+def plain_clients(make: MakeRequest) -> list[Client]:
+    """That only want good answers."""
+    return [_Plain(number, make) for number in range(CLIENTS)]
 
 
 def run_clients(port: int, clients: Sequence[Client], seconds: float) -> Counts:
@@ -64,9 +69,13 @@ def run_clients(port: int, clients: Sequence[Client], seconds: float) -> Counts:
 
 
 def cpu_seconds(server: FeedServer) -> float:
-    """Of the one worker, since it began."""
-    worker = next(line["worker"] for line in server.log if line["message"] == "serving")
-    fields = Path(f"/proc/{worker}/stat").read_text().rpartition(")")[2].split()
+    """Of all workers that live, since they began."""
+    workers = {line["worker"] for line in server.log if line["message"] == "serving"}
+    return sum(process_cpu_seconds(worker) for worker in workers if Path(f"/proc/{worker}").exists())
+
+
+def process_cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 

@@ -1,4 +1,4 @@
-"""A real server on SQLite and local files enters; tables made, updated and loaded per second over Iceberg REST leave.
+"""Measures a real server on SQLite and local files: tables created, updated and loaded per second over Iceberg REST.
 
 The load is that of `bench/http_load.py`: other processes over plain sockets. A client of one table that is refused because
 another was faster loads the table and tries again, as engines do; only updates that landed are counted.

@@ -1,4 +1,4 @@
-"""A node lease enters; ids per second on one core leave."""
+"""Measures how many ids one core generates per second."""
 
 from __future__ import annotations
 

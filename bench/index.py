@@ -1,4 +1,4 @@
-"""Ordinary single-key updates enter; what an index costs at 1,000, 100,000 and 500,000 keys leaves, counted in a cold store.
+"""Counts what single-key updates cost an index of 1,000, 100,000 and 500,000 keys, in a cold store.
 
 The store keeps encoded rows as a database would. Its cache is dropped before every flush, so each read is counted.
 """

@@ -1,4 +1,4 @@
-"""A number enters; a store with about that many objects leaves: half of them the tables of many branches, half left behind.
+"""Builds a store of about a given number of objects: half are tables of many branches, half are garbage.
 
 What is left behind lies there as after attempts that were lost, among what stays, older than any grace. It is begun again
 where it ended, branch by branch, so that a very large store can be made in several sittings:

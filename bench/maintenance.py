@@ -1,4 +1,4 @@
-"""A large store enters, half of it garbage; how fast Spark marks, scans and deletes leaves, and what memory its driver takes.
+"""Measures how fast Spark marks, scans and deletes a store that is half garbage, and the memory of its driver.
 
 The store is written by a clock that is a day behind, so that everything is older than the grace. It is swept twice dry, by the
 streamed set and by a bloom filter, then in earnest by a join. `python -m bench.maintenance URL OBJECTS` does it with a store

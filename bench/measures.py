@@ -1,4 +1,4 @@
-"""What was measured enters, one number at a time; a table for people and JSON for comparisons leave."""
+"""Collects measures one by one, for a table and for JSON that can be compared."""
 
 from __future__ import annotations
 

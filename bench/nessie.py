@@ -1,4 +1,4 @@
-"""A real server on PostgreSQL enters; commits and reads per second over the Nessie-compatible API leave.
+"""Measures a real server on PostgreSQL: commits and reads per second over the Nessie-compatible API.
 
 Each client writes a table of its own on one branch, once without saying what it has seen and once at the hash of its own last
 commit, as Nessie's client does: then the commits of the others since are looked through for its key.

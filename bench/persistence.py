@@ -1,4 +1,4 @@
-"""Each backend enters; compare-and-swaps, object writes and reads, and scanned rows per second leave."""
+"""Measures each backend: compare-and-swaps, object writes and reads, and scanned rows per second."""
 
 from __future__ import annotations
 

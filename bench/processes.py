@@ -1,4 +1,4 @@
-"""A Spark session enters; what memory its driver ever took leaves, and what time all its processes were on a core."""
+"""Measures the peak memory of a Spark driver, and the CPU time of all its processes."""
 
 from __future__ import annotations
 

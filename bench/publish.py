@@ -1,4 +1,4 @@
-"""A log to catch up with, and commits at a steady pace, enter; Changes per second to Kafka and the way to a consumer leave."""
+"""Measures publishing to Kafka: Changes per second while catching up, and the delay to a consumer at a steady pace."""
 
 from __future__ import annotations
 

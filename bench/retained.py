@@ -1,4 +1,4 @@
-"""A long log enters; how fast a retained set catches up with it leaves, in Changes and in the rows that they become."""
+"""Measures how fast a retained set catches up with a long log, in Changes and in object rows."""
 
 from __future__ import annotations
 

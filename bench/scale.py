@@ -1,4 +1,4 @@
-"""Catalogs of many tables and a long log on SQLite enter; what a commit and a page cost there leaves.
+"""Measures what a commit and a page cost in catalogs of many tables and with a long log, on SQLite.
 
 Costs of commits are CPU time of this process, and sizes are measured in turns: other programs then disturb all of them alike.
 """

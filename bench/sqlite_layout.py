@@ -1,4 +1,4 @@
-"""Ways to lay out the objects table in SQLite enter; bytes on disk and rows per second of each leave.
+"""Compares layouts of the objects table in SQLite: bytes on disk and rows per second.
 
 `python -m bench.sqlite_layout`. The figures in docs/backends-sql.md come from here: run it again before changing the layout.
 """

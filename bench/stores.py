@@ -1,4 +1,4 @@
-"""Kinds of database enter; the URL of a real, empty store of each leaves, its server started for it and gone afterwards."""
+"""Opens a real, empty store of each kind of database; its server is started for it and stopped afterwards."""
 
 from __future__ import annotations
 
