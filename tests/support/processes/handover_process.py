@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from headwater.persistence.backends.sqlite.sqlite_backend import SqliteBackend
 from headwater.persistence.handover.fault_points import FaultPoint
 from headwater.schemas.errors import CommitOutcomeUnknown
 from tests.support.fixtures.shared_lanes import Worker
@@ -29,8 +30,13 @@ def say(text: str) -> None:
 
 
 class Fault:
-    def __init__(self, action: str, point: str, count: str) -> None:
+    """⚠ A process that is stopped inside a transaction of SQLite keeps all others from writing, which is not the fault that is
+    meant. So no thread is inside one, and the signal goes to the calling thread: after `os.kill` that thread runs on for a
+    moment, often into the transaction."""
+
+    def __init__(self, action: str, point: str, count: str, between_writes: Callable[[Callable[[], None]], None]) -> None:
         self._action, self._point, self._left = action, point, int(count)
+        self._between_writes = between_writes
         self._lock = threading.Lock()
         self.is_armed = False
 
@@ -41,12 +47,12 @@ class Fault:
             self._left -= 1
             if self._left == 0:
                 say(f"fault {point}")
-                os.kill(os.getpid(), SIGNALS[self._action])
+                self._between_writes(lambda: signal.pthread_kill(threading.get_ident(), SIGNALS[self._action]))
 
 
 def main(url: str, folder: str, name: str, commits: str, *fault: str) -> None:
     worker = Worker(url, Path(folder), name)
-    planned = Fault(fault[0], fault[1], fault[2]) if fault else None
+    planned = Fault(fault[0], fault[1], fault[2], _between_writes(worker)) if fault else None
     if planned is not None:
         worker.at = planned.at
         _before_cas(worker, planned.at)
@@ -65,6 +71,11 @@ def main(url: str, folder: str, name: str, commits: str, *fault: str) -> None:
     say("done")
     sys.stdin.readline()
     worker.store.close()
+
+
+def _between_writes(worker: Worker) -> Callable[[Callable[[], None]], None]:
+    backend = worker.store.backend
+    return backend._commits.exclusively if isinstance(backend, SqliteBackend) else lambda action: action()
 
 
 def _before_cas(worker: Worker, at: Callable[[str], None]) -> None:
