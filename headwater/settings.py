@@ -171,7 +171,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         int, Meta(ge=-1, description="Replicas of topics that are created; -1 is what the brokers are set to")
     ] = -1
     kafka_retention_hours: Annotated[
-        int, Meta(ge=-1, description="How long a commits topic that is created keeps its records, in hours; -1 for ever")
+        int, Meta(ge=-1, description="How long a commits topic that is created keeps its records, in hours; -1 forever")
     ] = 720
     kafka_batch_changes: Annotated[int, Meta(ge=1, le=100_000, description="The most Changes in one Kafka transaction")] = 5_000
     kafka_record_bytes_max: Annotated[

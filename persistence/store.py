@@ -152,7 +152,7 @@ class Store:
             return list(self._kernels.values())
 
     def new_committer(self, context: LaneContext) -> Committer:
-        """Who is not observed pays nothing for it."""
+        """Costs nothing without an observer."""
         if not self._observers:
             return Committer(context)
         from headwater.persistence.commit.observed_committer import ObservedCommitter

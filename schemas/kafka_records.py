@@ -42,7 +42,7 @@ class RecordType(StrEnum):
     CHANGE = "io.headwater.change"
     BASELINE = "io.headwater.baseline"
     """The pointer's first record of a generation: the others begin behind this seq. With `continues` they go on from an earlier
-    generation; without, the history begins anew, and nothing of an earlier generation holds beside it."""
+    generation; without, the history starts over, and nothing of an earlier generation holds beside it."""
     TRUNCATED = "io.headwater.truncated"
     """Entries (from, sequence] were cut from the log before they were published."""
     PURGED = "io.headwater.purged"
@@ -69,7 +69,7 @@ class FeedRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Of a baseline: the pointer's newest entry when it was written, so that a reader knows what it will be given."""
     head_id: str = ""
     continues: int = 0
-    """Of a baseline: the generation that holds the entries up to `seq`; 0 where the generation begins anew."""
+    """Of a baseline: the generation that holds the entries up to `seq`; 0 where the generation starts over."""
     change: Change | None = None
     dataref: str = ""
     """Where a Change is that was too large for Kafka; `digest` is that of its Avro."""
@@ -106,7 +106,7 @@ class GenerationEnd(msgspec.Struct, frozen=True, kw_only=True):
     ended: int
     """Up to which generation all have ended."""
     begins: int = 1
-    """The newest generation that began anew. Records of earlier ones are not of the history that is published now."""
+    """The newest generation that started over. Records of earlier ones are not of the history that is published now."""
     commits: str = ""
     """Id of the commits topic that the next generation was to begin in."""
     access: str = ""

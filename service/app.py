@@ -180,7 +180,7 @@ def _stop_with_signals(service: Service) -> None:
 async def _housekeeping(service: Service, parent: int) -> None:
     """Looks at realms again and writes numbers for the other workers.
 
-    ⚠ A worker whose main process was killed ends too, or it would hold the port for ever.
+    ⚠ A worker whose main process was killed ends too, or it would hold the port forever.
     """
     access = AccessHousekeeping(service.access, service.feeds)
     while True:

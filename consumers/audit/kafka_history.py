@@ -1,6 +1,6 @@
 """Reads each pointer's Changes from a commits topic for an audit, sorted in files so that memory stays bounded.
 
-Where history was published anew, only what followed counts; generations that continue one another are put together in order.
+Where history was published again, only what followed counts; generations that continue one another are put together in order.
 """
 
 from __future__ import annotations

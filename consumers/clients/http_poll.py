@@ -139,7 +139,7 @@ def _advances(received: Received) -> bool:
 
 
 def _repairing(received: Received, from_seq: int) -> Frame:
-    """⚠ A log that has nothing behind what was announced must not be asked for ever."""
+    """⚠ A log that has nothing behind what was announced must not be asked forever."""
     for frame in received.frames:
         if frame.from_seq <= from_seq < frame.to_seq:
             return frame

@@ -1,7 +1,7 @@
 """Checks records of the commits topic: each Change passes once and in order, or the reason why not is raised. Does no I/O.
 
 Transactions leave holes in Kafka's offsets; gaps are found by our own numbers. Entries are known by their ids: a generation
-that begins anew is dropped up to the entry that was seen last. Its log must reach that entry and bring that very one: else the
+that starts over is dropped up to the entry that was seen last. Its log must reach that entry and bring that very one: else the
 history was replaced, which is a `CursorReset`.
 """
 
@@ -16,7 +16,7 @@ from headwater.schemas.errors import CursorExpired, CursorReset
 from headwater.schemas.frame import Frame
 from headwater.schemas.kafka_records import FeedRecord, RecordType
 
-REBUILD = "Drop what was made of this pointer, accept() the error and read on: the pointer comes anew."
+REBUILD = "Drop what was made of this pointer, accept() the error and read on: the pointer starts over."
 
 
 class _PointerChain:
@@ -31,11 +31,11 @@ class KafkaChains:
     """What a consumer has seen of its pointers."""
 
     def __init__(self, begins: int = 1) -> None:
-        """`begins`: the newest generation that began anew. Records of earlier ones are of a history that has ended."""
+        """`begins`: the newest generation that started over. Records of earlier ones are of a history that has ended."""
         self._begins = begins
         self._pointers: dict[str, _PointerChain] = {}
         self._since: dict[str, int] = {}
-        """Pointer → the generation that it comes anew in."""
+        """Pointer → the generation that it starts over in."""
 
     def begin(self, positions: Mapping[str, KafkaPosition]) -> None:
         for pointer, position in positions.items():
@@ -144,7 +144,7 @@ class KafkaChains:
         known.generation = record.generation
 
     def _begin_anew(self, record: FeedRecord, known: _PointerChain) -> None:
-        """⚠ The log must reach what was seen: else what is new in it would wait behind it for ever, unseen."""
+        """⚠ The log must reach what was seen: else what is new in it would wait behind it forever, unseen."""
         seen = known.chain.seq
         if record.head_seq < seen:
             raise _reset(record.pointer, f"up to entry {seen} was seen, but its log ends at {record.head_seq}", seen)

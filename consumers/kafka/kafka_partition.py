@@ -36,7 +36,7 @@ class KafkaPartition:
         return self._begins_midway or moved_here
 
     def accept(self, pointer: str, generation: int) -> None:
-        """What was given out of the pointer is void: it comes anew, in that generation."""
+        """What was given out of the pointer is void: it starts over, in that generation."""
         self.chains.begin_anew(pointer, generation)
         self._positions.pop(pointer, None)
         self._accepted.add(pointer)

@@ -1,4 +1,4 @@
-"""Reads from the progress topic which generation began anew last, and the published head of every pointer."""
+"""Reads from the progress topic which generation started over last, and the published head of every pointer."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
                         self._refused = fetched
                         raise
                     if self._deal != deal:
-                        break  # the partitions were dealt out anew while this batch was worked on: it comes again
+                        break  # the partitions were reassigned while this batch was worked on: it comes again
                 async for change in self._checked():
                     yield change
         except KafkaError as error:
@@ -125,7 +125,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
 
     async def accept(self, gone: CursorGone) -> None:
         """Go on after `changes` raised `gone`: call this, then `changes` again. The caller has dropped what it made of the
-        pointer that `gone` names: that pointer comes anew, from the oldest entry that the log has, or the topic if there is no
+        pointer that `gone` names: that pointer starts over, from the oldest entry that the log has, or the topic if there is no
         log. It is durable with the next `acknowledge`; until then a new reader of the group is told again."""
         pointer = gone.facts.get("pointer")
         if not isinstance(pointer, str):
@@ -261,7 +261,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
 
     async def _take_over(self, partition: TopicPartition) -> KafkaPartition | None:
         """In the reader's own turn, its positions come from where its offset came from. ⚠ Not when it is assigned: the fetcher
-        does not wait for that call, and records that came earlier would be forgotten. None if it was dealt out anew."""
+        does not wait for that call, and records that came earlier would be forgotten. None if it was reassigned."""
         deal = self._deal
         kept = (await self._kept()).get(partition)
         first = await self._first_offset(partition)

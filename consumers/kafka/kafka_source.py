@@ -16,7 +16,7 @@ class KafkaSource(msgspec.Struct, frozen=True, kw_only=True):
     access: bool = False
     """Read the Changes of principals, roles, grants and policies, in a realm that keeps them in a topic of their own."""
     group: str | None = None
-    """Keeps the position and shares the partitions; without one every reader begins anew."""
+    """Keeps the position and shares the partitions; without one every reader starts over."""
     from_commit: str | None = None
     """Begin behind this commit, where the group has no position."""
     client: dict[str, Any] = {}

@@ -137,7 +137,7 @@ class LiveViews:
         self._release()
 
     def forget(self, pointer: str) -> None:
-        """It is gone, or begins anew with another history."""
+        """It is gone, or starts over with another history."""
         self.pointers.pop(pointer, None)
         self._held.pop(pointer, None)
 

@@ -1,6 +1,6 @@
 """Folds records of the commits topic into live views, and checks every one.
 
-Views are made of the topic, so a history that was replaced is no error here: the pointer's view begins anew with it. What the
+Views are made of the topic, so a history that was replaced is no error here: the pointer's view starts over with it. What the
 topic does not have comes from a server or a store. Where they do not have it either, a pointer begins with its newest state.
 """
 
@@ -20,7 +20,7 @@ class RecordViews:
     """With a lookup, what the topic no longer has is asked for; without one, it is an error and never passed over."""
 
     def __init__(self, lookup: ViewsLookup | None, begins: int = 1) -> None:
-        """`begins`: the newest generation of the topic that began anew."""
+        """`begins`: the newest generation of the topic that started over."""
         self.views = LiveViews(None if lookup is None else self._state_of_base)
         self._chains = KafkaChains(begins)
         self._lookup = lookup

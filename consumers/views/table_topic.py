@@ -58,7 +58,7 @@ class TableTopicWriter:
         schema_by_id: SchemaById | None = None,
         begins: Callable[[], int] = lambda: 1,
     ) -> None:
-        """`begins`: the newest generation that began anew."""
+        """`begins`: the newest generation that started over."""
         self._realm = realm
         self._begins = begins
         self._schema_by_id = schema_by_id

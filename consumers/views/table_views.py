@@ -1,8 +1,8 @@
 """Computes how records of the commits topic change the newest state of each table. Pure.
 
 A create or assign begins with the state of its base, and history that was cut with the state behind it: both are asked for. A
-record that was seen already is dropped. A generation that begins anew is dropped up to what was seen, if the log still holds
-that very entry; else the pointer begins anew with it.
+record that was seen already is dropped. A generation that starts over is dropped up to what was seen, if the log still holds
+that very entry; else the pointer starts over with it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class TableViews:
     """The newest state of all references; `changed` is what was not taken yet, None where a table is gone."""
 
     def __init__(self, history: History, begins: int = 1) -> None:
-        """`begins`: the newest generation that began anew; records of earlier ones are of a history that has ended."""
+        """`begins`: the newest generation that started over; records of earlier ones are of a history that has ended."""
         self._history = history
         self._begins = begins
         self.states: dict[str, State] = {}
@@ -94,7 +94,7 @@ class TableViews:
                 self._take_state(pointer, head, 0 if known is None else known.generation)
 
     def _baseline(self, record: FeedRecord) -> None:
-        """The beginning of a generation: it goes on where the last one was, or begins anew."""
+        """The beginning of a generation: it goes on where the last one was, or starts over."""
         known = self.standings.get(record.pointer)
         if known is not None and record.generation <= known.generation:
             return

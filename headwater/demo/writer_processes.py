@@ -91,7 +91,7 @@ class WriterProcesses:
         return False
 
     def succeed(self) -> None:
-        """The victim's successor: begins anew with the step that was not finished."""
+        """The victim's successor: starts over with the step that was not finished."""
         lines = read_journal(self.diary(VICTIM))
         unfinished = lines[-1].step if lines else 0
         successor = self._launch(VICTIM, unfinished, max(self._steps, unfinished + SUCCESSOR_STEPS))

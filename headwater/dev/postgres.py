@@ -95,7 +95,7 @@ class Postgres:
 def _wait_for_leftovers(data: Path) -> None:
     """After kill -9 of the head its workers end by themselves, but until then a new one refuses to start.
 
-    It also refuses while a zombie has the pid in its lock file, which may be for ever where nobody reaps orphans.
+    It also refuses while a zombie has the pid in its lock file, which may be forever where nobody reaps orphans.
     """
     deadline = time.monotonic() + LEFTOVERS_TIMEOUT_SECONDS
     while any(_works_in(process, data) for process in Path("/proc").glob("[0-9]*")):

@@ -22,7 +22,7 @@ RECORD_TIMEOUT_SECONDS = 30
 
 
 class ProcessId(msgspec.Struct, frozen=True):
-    """A pid alone is reused by the system; with the start time it names one process for ever."""
+    """A pid alone is reused by the system; with the start time it names one process forever."""
 
     pid: int
     started_at: str

@@ -19,7 +19,7 @@ from headwater.schemas.errors import HeadwaterError, ShardLost
 LOOK_SECONDS = 2.0
 RETRY_SECONDS = 5.0
 TAKEN_OVER_SECONDS = 60.0
-"""Before a keeper that another one has taken over from tries again: two would fence each other for ever."""
+"""Before a keeper that another one has taken over from tries again: two would fence each other forever."""
 
 _log = logging.getLogger(__name__)
 

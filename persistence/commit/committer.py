@@ -100,7 +100,7 @@ class Committer:
         return lane
 
     def _forget_some(self) -> None:
-        """At most two a time, so that nobody waits for it; a lane that works is kept however many there are."""
+        """At most two at a time, to bound the delay; busy lanes are kept however many there are."""
         for pointer in list(itertools.islice(self._lanes, 2)) if len(self._lanes) > LANES_KEPT_MAX else ():
             if self._lanes[pointer].is_idle:
                 del self._lanes[pointer]

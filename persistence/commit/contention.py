@@ -1,8 +1,8 @@
 """How long a lane steps back after a batch, so that lanes of other processes get a turn.
 
-Who holds the head commits in one round trip; another process must read it first. Without a pause the holder wins every race
-for as long as it has work (seen: of three processes each had to wait until the one before was done). So a lane that has met
-others steps back after a few batches, and one that has met nobody does so now and then: they could not make themselves seen.
+A process that holds the head commits in one round trip; any other must read it first. Without a pause the holder wins every
+race for as long as it has work (seen: of three processes each had to wait until the one before was done). So a lane that has
+met others steps back after a few batches, and one that has met none does so now and then, because waiting lanes are invisible.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ STEP_BACK_ROUND_TRIPS = 5
 MET_TURN_ROUND_TRIPS = 4
 """How long a lane goes on where others wait: a few batches of one process cost less than one each of several."""
 TURN_MIN, TURN_MAX = 4, 80
-"""How many such pauses long a lane goes on that has met nobody; doubled each time, so that it costs 1 % in the long run."""
+"""A lane that has met no others goes on for this many pauses, doubled each time: stepping back costs 1 % in the long run."""
 MET_PAUSES = 40
 """For so many pauses after the last meeting others are expected again."""
 

@@ -1,9 +1,9 @@
 """Finds out from the log whether another process has landed a request that was handed over to it.
 
 A request is handed over together with a position: an entry that was in the log before. If the request lands, its entry comes
-after that one, whoever lands it. So whoever is about to plan the request on a head looks through the entries between, and the
-CAS on that head decides the rest: what another process lands later makes it fail.
-⚠ A log in which the position is not found was restored from a backup, or has expired: then nobody can tell.
+after that one, in whichever process. So a lane that is about to plan the request on a head first searches the entries between,
+and the CAS on that head decides the rest: it fails if another process lands something later.
+⚠ A log in which the position is not found was restored from a backup, or has expired: then the outcome is unknown.
 
 An id that a caller brought along may be in the log for another request of that caller, so it is looked up by its row as always
 (request_search); the row has the token of the hand-over, which tells whether it is this request or one before it.
@@ -19,7 +19,7 @@ from headwater.persistence.log.log_walk import LogWalk
 from headwater.schemas.errors import CommitOutcomeUnknown, ObjectNotFound
 
 ENTRIES_MAX = 10_000
-"""That are looked through; where more have come since, the outcome is unknown."""
+"""How many entries are searched. If more have come since, the outcome is unknown."""
 
 
 class NotLookedBack(CommitOutcomeUnknown):

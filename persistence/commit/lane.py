@@ -119,7 +119,7 @@ class LaneContext(msgspec.Struct, frozen=True):
     chance: random.Random
     restores: RestoreWatch
     moved: Callable[[str, Draft], None] | None = None
-    """Told of every batch that landed, before anyone is answered."""
+    """Called with every batch that landed, before any caller is answered."""
     answered: Callable[[], None] | None = None
     """Called after all requests of a batch have been given their outcome."""
     request_ids_kept_seconds: float = KEPT_SECONDS
@@ -150,7 +150,7 @@ class Lane:
         """The newest entry that was read from the store or has landed there."""
         self._own = OwnEntries()
         self._landed_elsewhere: dict[int, LogRecord | Exception] = {}
-        """By pending request: its entry, or why nobody can tell whether there is one."""
+        """By pending request: its entry, or why it is unknown whether there is one."""
         self._contention = ContentionControl()
         self._linger = Linger(context.clock)
         self._prefetch = Prefetch(context.objects)
@@ -185,7 +185,7 @@ class Lane:
             try:
                 if batch:
                     self._commit(batch)
-            except BaseException as error:  # whatever it is, nobody may wait for ever, and the lane goes on
+            except BaseException as error:  # whatever it is, every caller gets an answer and the lane goes on
                 self._held = None
                 for waiting in batch:
                     if not waiting.reply.is_given():
@@ -195,7 +195,7 @@ class Lane:
         return True
 
     def _take(self) -> list[PendingRequest] | None:
-        """What waits, without those whose callers have gone; None to rest. From here on nobody can be called back."""
+        """The waiting requests whose callers are still there; None to rest. From here on none can be cancelled."""
         with self._lock:
             taken = [self._waiting.popleft() for _ in range(min(len(self._waiting), BATCH_REQUESTS_MAX))]
             self._running = bool(taken)
@@ -448,7 +448,7 @@ class Lane:
     def _unknown(
         self, batch: list[PendingRequest], answers: Sequence[CommitOutcome | Exception], draft: Draft, unknown: OutcomeUnknown
     ) -> None:
-        """Every answer of the batch rests on a head that nobody knows to be real, but for entries that were there before."""
+        """Every outcome of the batch rests on a head that may not exist, except for entries that were there before."""
         drafted = {logged.entry_id for logged in draft.entries}
         self._answer(batch, [_as_unknown(self.pointer, answer, drafted, unknown) for answer in answers])
 
@@ -481,7 +481,7 @@ class RetryBudget:
 
 
 def _outcome_of(logged: LogRecord) -> CommitOutcome:
-    """⚠ Not `replayed`: it is the first outcome of this very request, which nobody has been given yet."""
+    """⚠ Not `replayed`: this is the first outcome of this very request, and no caller has seen it yet."""
     return CommitOutcome(logged, logged.entry.seq, logged.commit)
 
 

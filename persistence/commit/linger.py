@@ -3,8 +3,8 @@
 Callers that commit one after the other come back right after they were answered. A lane that goes on at once finds half of
 them: two groups then take turns, and each CAS serves half of what it could. So a lane that has just served several callers
 waits for them, for a part of the time that the store takes anyway, and no longer than they keep coming. A single caller is
-never waited for, and nobody is where the lane's own work takes longer than the store: there the callers come back while the
-store works, and a wait would leave the interpreter idle.
+never waited for. Nor does a lane wait if its own work takes longer than the store: its callers come back while the store works,
+and a wait would leave the interpreter idle.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ SHARE_MAX = 0.5
 OWN_WORK_MAX = 1
 """Times what the store took: a lane that works longer than that on a batch goes on at once."""
 LOOKS = 8
-"""How often it is looked, within that time, whether somebody has come; when nobody has, the wait is over."""
+"""How often to check for new callers within that time. The wait ends at the first check that finds none."""
 
 
 class Linger:
-    """Of one lane; used by the thread that runs it."""
+    """The waiting of one lane; used only by the thread that runs it."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -38,7 +38,7 @@ class Linger:
         self._expected = 0
 
     def wait(self, waiting: Callable[[], int]) -> None:
-        """Until all are back, or nobody comes, or the time is over."""
+        """Wait until all callers are back, no more arrive, or the time is over."""
         if self._expected < 2:
             return
         there = -1

@@ -21,14 +21,14 @@ class RequestWithKeys(Protocol):
 
 
 class Prefetch:
-    """Of one lane. Where the batch before found all it needed in the cache, nothing is looked up twice for this one."""
+    """The prefetching of one lane. Skipped when the batch before found everything in the cache."""
 
     def __init__(self, objects: RealmObjects) -> None:
         self._objects = objects
         self._read_before = -1
 
     def prepare(self, requests: Sequence[RequestWithKeys], draft: Draft) -> None:
-        """⚠ Whatever is wrong with an object, the request that needs it fails alone, later. A store that is away is told."""
+        """⚠ A damaged object fails only the request that needs it, when it is planned. An unavailable store is raised here."""
         was_cold = self._objects.objects_read != self._read_before
         if len(requests) > 1 and was_cold and self._objects.caches:
             keys = {key for request in requests for key in request.keys_to_read}

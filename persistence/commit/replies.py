@@ -18,10 +18,10 @@ T_contra = TypeVar("T_contra", contravariant=True)
 
 
 class Reply(Protocol[T_contra]):
-    """Who waits for the answer to one request. A lane asks once whether anybody does, and then gives it once."""
+    """The caller that waits for one outcome. A lane asks once whether it still waits, and then gives the outcome once."""
 
     def is_wanted(self) -> bool:
-        """False if the caller has gone. After True nobody can take the request back."""
+        """False if the caller has gone. After True the request can no longer be cancelled."""
 
     def is_given(self) -> bool: ...
 
@@ -114,7 +114,7 @@ class Mailbox:
             self._is_woken = True
             try:
                 future.get_loop().call_soon_threadsafe(self._deliver)
-            except RuntimeError:  # the loop is closed: nobody waits any more
+            except RuntimeError:  # the loop is closed: no caller waits any more
                 self._posted.clear()
 
     def _deliver(self) -> None:

@@ -23,7 +23,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
         return attempts >= self.attempts_max or waited_seconds >= self.seconds_max
 
     def delay_seconds(self, attempts: int, waited_seconds: float, chance: random.Random, ceiling_seconds: float) -> float:
-        """The older go first: whoever has waited a second already waits half as long as a newcomer between two attempts."""
+        """Older requests go first: one that has waited a second sleeps half as long between attempts as a new one."""
         waited_seconds = max(0.0, waited_seconds)  # the clock may have been set back
         ceiling = min(self.delay_seconds_max, ceiling_seconds, self.delay_seconds_first * float(1 << min(attempts, 16)))
         return ceiling * chance.uniform(0.5, 1.0) / (1.0 + waited_seconds)

@@ -35,7 +35,7 @@ class Connection:
         return len(self._unsent)
 
     def post(self, message: Message) -> None:
-        """To be sent with the next flush."""
+        """Queue a message for the next flush."""
         if not self.is_lost:
             self._outbox.append(message)
 

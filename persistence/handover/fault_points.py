@@ -12,7 +12,7 @@ class FaultPoint(StrEnum):
     TAKEN = "taken"
     """The holder has a request in hand, and no lane has it yet."""
     LANDED = "landed"
-    """A batch of the holder is committed, and nobody knows."""
+    """A batch of the holder is committed, and no other process knows."""
     ANSWERED = "answered"
     """The sender has the outcome, and its caller does not."""
 

@@ -46,10 +46,10 @@ if TYPE_CHECKING:
 
 SUFFIX = ".lane"
 LOOK_SECONDS = 0.25
-"""How often it is looked for new workers and for silent ones."""
+"""How often to look for new and for silent workers."""
 PING_SECONDS = 1.0
 SILENT_SECONDS_MAX = 5.0
-"""A worker that says nothing for so long, not even that it lives, is not waited for."""
+"""A worker that has not even answered a ping for this long is given up."""
 DRAIN_SECONDS_MAX = 30.0
 POSITIONS_MAX = 10_000
 POSITION_SECONDS_MAX = 5.0
@@ -59,7 +59,7 @@ _log = logging.getLogger(__name__)
 
 
 class Handover:
-    """Of one worker. `offer` may be called from any thread and from event loops; it never waits."""
+    """One worker's side. `offer` may be called from any thread or event loop and never blocks."""
 
     def __init__(self, store: Store, folder: Path, *, name: str = "", at: At = no_fault) -> None:
         self._store = store
@@ -71,7 +71,7 @@ class Handover:
         self._taken_from: list[Connection] = []
         self._holders: dict[tuple[str, str], Peer | None] = {}
         self._positions: OrderedDict[tuple[str, str], tuple[LogPosition, float]] = OrderedDict()
-        """What is known of each pointer, and since when."""
+        """The newest known entry of each pointer, and when it was learned."""
         self._positions_lock = threading.Lock()
         self._tokens, self._numbers = os.urandom(8), itertools.count(1)
         self._selector = selectors.DefaultSelector()
@@ -88,10 +88,10 @@ class Handover:
         self._store.restores.on_restored(self._forget)
         self._thread.start()
 
-    # ── the way of a request ────────────────────────────────────────────────────────────────────────────────
+    # ── one request ────────────────────────────────────────────────────────────────────────────────
 
     def offer(self, realm: str, pointer: str, request: CommitRequest, reply: Reply[CommitOutcome]) -> bool:
-        """Whether the worker that holds the pointer's lane has it now. False: it is to be committed here."""
+        """Whether the request was sent to the worker that holds the lane. False: commit it here."""
         if self._is_closing or not self._peers:
             return False
         holder = self._holder(realm, pointer)
@@ -107,13 +107,13 @@ class Handover:
         return True
 
     def _recent_position(self, realm: str, pointer: str) -> LogPosition | None:
-        """⚠ None for one that is not recent: others may have made so many entries since, or it may have expired, that nobody
-        could look back to it. Then the request is committed here, and that commit is the position of the next."""
+        """⚠ None if the position is old: it may have expired, or have too many entries after it to search. The request is then
+        committed here, and that commit becomes the position of the next."""
         position, since = self._positions.get((realm, pointer), (None, 0.0))
         return position if time.monotonic() - since < POSITION_SECONDS_MAX else None
 
     def _holder(self, realm: str, pointer: str) -> Peer | None:
-        """None for this worker. Others may see it differently for a moment, which costs a race and nothing else."""
+        """None for this worker. Workers may disagree for a moment, which costs a lost race and nothing else."""
         key = (realm, pointer)
         try:
             return self._holders[key]
@@ -140,7 +140,7 @@ class Handover:
             connection.post(Declined(offer.number))
 
     def moved(self, realm: str, pointer: str, draft: Draft) -> None:
-        """A batch of this worker has landed, and nobody is answered yet."""
+        """Called when a batch of this worker has landed, before any caller is answered."""
         row, entry = draft.head.row, draft.head.entry
         if row is None or entry is None:
             return
@@ -151,7 +151,7 @@ class Handover:
             connection.post(Moved(realm, pointer, row, LogRecord(row.head, entry)))
 
     def answered(self) -> None:
-        """The requests of a batch have their outcomes."""
+        """Called when all requests of a batch have their outcomes."""
         for connection in self._taken_from:
             connection.flush()
 
@@ -222,7 +222,7 @@ class Handover:
                 for key, _ in self._selector.select(LOOK_SECONDS):
                     handler: Callable[[], None] = key.data
                     handler()
-            except Exception:  # nobody may wait for ever: the thread goes on, and the silent are noticed
+            except Exception:  # the thread must survive: it is what notices silent peers
                 _log.exception("handing over commits failed")
 
     def _look_around(self) -> None:
@@ -245,7 +245,7 @@ class Handover:
             connecting.close()
             path.unlink(missing_ok=True)
             return
-        except OSError:  # busy: later
+        except OSError:  # busy: try again later
             connecting.close()
             return
         peer = Peer(path.stem, Connection(connecting, self._wake))
@@ -285,7 +285,7 @@ class Handover:
     def _read_peer(self, peer: Peer) -> None:
         try:
             messages = peer.connection.receive()
-            # The head first, so that who is answered finds its commit.
+            # The head first, so that a caller that is answered can read its own commit.
             for message in sorted(messages, key=lambda message: not isinstance(message, Moved)):
                 self._give(peer, message)
             peer.connection.flush()
@@ -294,7 +294,7 @@ class Handover:
             self._lose(peer)
 
     def _lose(self, peer: Peer) -> None:
-        """⚠ What it was given may land yet, or have landed."""
+        """⚠ The requests that it was given may have landed or may still land."""
         with contextlib.suppress(KeyError, ValueError):
             self._selector.unregister(peer.connection.socket)
         del self._peers[peer.name]
@@ -318,7 +318,7 @@ class Handover:
             self._wake_read.recv(4_096)
 
     def _watch_the_unsent(self) -> None:
-        """What could not be sent at once is sent when the socket takes it."""
+        """Wait for writability of the sockets that have unsent bytes."""
         for connection in (*self._taken_from, *(peer.connection for peer in self._peers.values())):
             if connection.is_lost:
                 continue
@@ -330,7 +330,7 @@ class Handover:
     # ── stopping ────────────────────────────────────────────────────────────────────────────────────────────
 
     def drain(self) -> None:
-        """Take nothing new, hand nothing over, and wait for the outcomes that are due."""
+        """Stop taking and sending requests, then wait for the outcomes still due."""
         self._is_closing = True
         (self._folder / f"{self.name}{SUFFIX}").unlink(missing_ok=True)
         for connection in self._taken_from:
@@ -355,12 +355,12 @@ class Handover:
 
 
 def chosen_holder(workers: Sequence[str], realm: str, pointer: str) -> str:
-    """The same for everyone who sees the same workers; when one comes or goes, other pointers stay where they are."""
+    """Rendezvous hashing: the same for all workers that see the same peers; most pointers stay when a peer comes or goes."""
     return max(workers, key=lambda name: (zlib.crc32(f"{name}\0{realm}\0{pointer}".encode()), name))
 
 
 def _listen(folder: Path, name: str) -> socket.socket:
-    """⚠ Under its name only when it listens: a socket that refuses is taken for a dead worker's."""
+    """⚠ The socket gets its name only once it listens: peers take one that refuses connections for a dead worker's."""
     folder.chmod(0o700)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     path = folder / f"{name}{SUFFIX}"
@@ -384,7 +384,7 @@ def _say_why(lost: Exception) -> None:
 
 
 def _is_own_user(connected: socket.socket) -> bool:
-    """The folder keeps others out already; this holds where somebody has opened it."""
+    """A second check beside the folder's permissions."""
     if not hasattr(socket, "SO_PEERCRED"):
         return True
     credentials = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))

@@ -57,7 +57,7 @@ class Peer:
         self.name = name
         self.connection = connection
         self.is_live = False
-        """Whether it has answered, and takes new requests."""
+        """Whether it has answered a ping and accepts new requests."""
         self._pending: dict[int, Offered] = {}
         self._waiting_since = time.monotonic()
         """Since when at least one is pending."""
@@ -70,7 +70,7 @@ class Peer:
 
     @property
     def silent_seconds(self) -> float:
-        """⚠ Only while something is due: a connection that nobody needed for an hour was not silent."""
+        """⚠ Counted only while an outcome is due: an idle connection is not a silent one."""
         return time.monotonic() - max(self.connection.heard_at, self._waiting_since)
 
     def offer(self, offered: Offered) -> bool:
@@ -96,7 +96,7 @@ class Peer:
             return self._pending.pop(number, None)
 
     def lose(self) -> list[Offered]:
-        """Those without an outcome; none can be added from here on."""
+        """The requests without an outcome. None can be added afterwards."""
         with self._lock:
             self.is_live = False
             lost = list(self._pending.values())
@@ -128,7 +128,7 @@ class TakenReply:
         seen = None if declared is None or declared.report is None else declared.report.seen(self._request)
         report = NO_REPORT if seen is None else encoded(seen)
         if isinstance(answer, NotLookedBack):
-            # ⚠ The sender has not committed for long, and its position is old or expired. Nothing was planned here, so it can.
+            # ⚠ The sender's position is too old or has expired. Nothing was planned here, so the sender may commit.
             self._connection.post(Declined(self._number))
         elif isinstance(answer, BaseException):
             self._connection.post(refusal_of(self._number, answer, report))
@@ -137,7 +137,7 @@ class TakenReply:
 
 
 class ReturnedReply:
-    """The reply to a request that came back without an outcome: whether it is wanted was asked before it was offered."""
+    """The reply of a request that came back without an outcome. It was wanted before the offer, and still counts as wanted."""
 
     __slots__ = ("_reply",)
 

@@ -29,7 +29,7 @@ LEASE_SECONDS = 3_600
 
 _CAS_ATTEMPTS_MAX = 6
 _ROUNDS_MAX = 8
-"""How often all nodes are listed anew when others keep winning the free ones."""
+"""How often all nodes are listed again when others keep winning the free ones."""
 
 _NEARLY_MICROS = 2_000
 """A bound this close is waited for: who closes and opens again at once is not told that all nodes are taken."""

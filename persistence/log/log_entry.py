@@ -83,7 +83,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     levels: tuple[int, ...]
     """The index below the tail, newest level first."""
     embeds: bool
-    """Whether `levels` holds the whole state (with `base_tail`), so that the tail begins anew behind this entry."""
+    """Whether `levels` holds the whole state (with `base_tail`), so that the tail starts over behind this entry."""
     back: tuple[int, ...]
     """Object ids of the predecessors down to the last embedding one, oldest first: one bulk read takes them all."""
     tail_length: int

@@ -108,7 +108,7 @@ class Realms:
         return self._records.create(name, request_id)
 
     def init(self, name: str, *, active: bool = True) -> InitializedRealm:
-        """Fill a created realm. After a crash the same call begins anew, with a new secret."""
+        """Fill a created realm. After a crash the same call starts over, with a new secret."""
         found = self._records.read(name)
         kernel = self._store.kernel(found.realm.instance)
         expected = expected_principal(kernel)

@@ -98,7 +98,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     head: int | None = None
     """the newest one,"""
     snapshot_url: str | None = None
-    """and where to begin anew."""
+    """and where to start over."""
     message: str | None = None
     """What exactly is wrong, in English, where `detail` is in another language."""
 

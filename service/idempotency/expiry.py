@@ -36,7 +36,7 @@ class Cleaning:
         self.deleted = 0
 
     def slice(self) -> tuple[int, bool]:
-        """How many went, and whether the round is complete: then the next slice begins anew."""
+        """How many went, and whether the round is complete: then the next slice starts over."""
         deadline = self._now_seconds() + self._options.slice_seconds
         deleted = 0
         while True:

@@ -205,7 +205,7 @@ class Subscribing:
 
 
 def _filter(body: FilterBody) -> Filter:
-    """Kinds and operations that nobody knows would match nothing for ever: readers may meet them, but not ask for them."""
+    """Kinds and operations that nobody knows would match nothing forever: readers may meet them, but not ask for them."""
     for field, asked, known in (("kinds", body.kinds, frozenset(Kind)), ("operations", body.operations, frozenset(Op))):
         for one in asked:
             if one not in known:

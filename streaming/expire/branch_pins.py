@@ -2,7 +2,7 @@
 
 ⚠ A live branch pins its merge base. That is the newest of: the commit it was created or assigned from, what it last merged from
 there, and what was last merged back. With it the entry is pinned that leads there (the create, assign or merge).
-A base whose pointer is gone, or has begun anew since, is followed further, to the next pointer that still lives.
+A base whose pointer is gone, or has started over since, is followed further, to the next pointer that still lives.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The first rule whose pattern fits a pointer holds. `30d` keeps what is younger, `100n` keeps the newest hundred entries,
 `30d+100n` keeps both: nothing goes that one of the two would keep. The newest entry is always kept.
 
-⚠ The history of who got which right is kept for ever, unless a rule ends with the very name of its pointer: `grants=3650d`,
+⚠ The history of who got which right is kept forever, unless a rule ends with the very name of its pointer: `grants=3650d`,
 `cat/*/roles=3650d`. A rule for everything, such as the default `*=30d`, does not mean it.
 """
 
@@ -52,7 +52,7 @@ def parse_retention(text: str) -> list[Retention]:
 
 
 def retention_of(pointer: str, rules: Sequence[Retention]) -> Retention:
-    """30 days where no rule fits; for ever, if it tells of rights."""
+    """30 days where no rule fits; forever, if it tells of rights."""
     of_access = pointer in ACCESS_POINTERS or parse_access_pointer(pointer) is not None
     fitting = (rule for rule in rules if fnmatchcase(pointer, rule.pattern) and (not of_access or _names(rule, pointer)))
     return next(fitting, FOR_EVER if of_access else DEFAULT)

@@ -34,7 +34,7 @@ class FileRef(msgspec.Struct, frozen=True):
     referrer: str = ""
     """The file that names it; empty for the metadata file that the reading began with."""
     complete: bool = True
-    """⚠ False if a file that it names, directly or not, could not be read: deleting it would hide the rest for ever."""
+    """⚠ False if a file that it names, directly or not, could not be read: deleting it would hide the rest forever."""
 
 
 class FoundFile(msgspec.Struct, frozen=True):

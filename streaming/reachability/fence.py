@@ -4,8 +4,8 @@
 yields the heads. A pointer that is reserved after the second listing reads the realm's fence before its first commit, so its
 objects are newer than the fence; and whatever it was branched from was at or above the floors that were read before.
 
-A closed realm (INACTIVE) is fenced by the same steps and stays closed: its rows are closed anew, and the realm's fence keeps T,
-behind which the realm will be opened again. So whatever is written after that is newer than T too, whosever clock it is by.
+A closed realm (INACTIVE) is fenced by the same steps and stays closed: its rows are closed again, and the realm's fence keeps
+T, after which the realm will be opened. So whatever is written later is newer than T too, by any writer's clock.
 """
 
 from __future__ import annotations

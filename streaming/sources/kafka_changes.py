@@ -43,7 +43,7 @@ class KafkaOptions(msgspec.Struct, frozen=True, kw_only=True):
     bootstrap: str
     realm_instance: str
     store: str = ""
-    """Where Changes that were too large for Kafka are, and which generation began anew; neither is expected if empty."""
+    """Where Changes that were too large for Kafka are, and which generation started over; neither is expected if empty."""
     schemas: dict[int, dict[str, Any]] = {}
     """Writer schemas by registry id; the ids that are not here were written with this version's schema."""
     starting: str = "earliest"
@@ -111,7 +111,7 @@ def _decoder(options: KafkaOptions) -> Callable[[Iterable[pa.RecordBatch]], Iter
 
 
 def _begins(options: KafkaOptions) -> int:
-    """⚠ Asked for with every batch: a generation may begin anew while the stream runs."""
+    """⚠ Asked for with every batch: a generation may start over while the stream runs."""
     if not options.store:
         return 1
     store = opened_store(options.store)

@@ -1,5 +1,5 @@
 """PostgreSQL: sessions that were opened while the server was read-only (a switchover, a failover, a proxy that still led to the old primary)
-stay in the pool for ever: each write on them is refused with "read-only", although every new session could write. The process takes no
+stay in the pool forever: each write on them is refused with "read-only", although every new session could write. The process takes no
 commits until it is started again.
 
 A connection is put back into the pool after any answer of severity ERROR, also after 25006; nothing recycles it, and the error counts

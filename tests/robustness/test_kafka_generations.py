@@ -1,4 +1,4 @@
-"""Topics are made again, cut, grown and published anew under their readers; each gets every pointer's log, or is told why not.
+"""Topics are made again, cut, grown and published again under their readers; each gets every pointer's log, or is told why not.
 
 Sequences are compared, pointer by pointer: what each reader was given, in the order in which it was given.
 """
@@ -236,7 +236,7 @@ def test_a_topic_made_again_under_load_is_read_across_the_change_by_followers_gr
                 wait_until(lambda: world.generation() == 2, "a new generation is opened")
                 round_done.clear()
                 round_done.wait(WAIT_SECONDS)
-            wait_until(lambda: is_caught_up(publisher, world.engine.store, world.realm), "all is published anew")
+            wait_until(lambda: is_caught_up(publisher, world.engine.store, world.realm), "all is published again")
             log = world.log
             wait_until(lambda: follower.has(log) and group.has(log), "both readers are at the head again")
     assert follower.found == log
@@ -304,7 +304,7 @@ def test_a_topic_made_again_while_its_generation_ends_is_published_anew(
     assert world.read() == world.log, "without a log to repair gaps from"
 
 
-# ── a history that is published anew ────────────────────────────────────────────────────────────────────────
+# ── a history that is published again ────────────────────────────────────────────────────────────────────────
 
 
 def test_after_a_restored_backup_readers_go_on_where_history_is_the_same_and_are_reset_where_it_is_not(

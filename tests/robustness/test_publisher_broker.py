@@ -89,7 +89,7 @@ def settle(engine: Headwater, publisher: Publisher, bootstrap: str, realm: str) 
     for future in admin.delete_topics([commits_topic(realm), progress_topic(realm)]).values():
         future.result(20)
     wait_until(lambda: _generation(engine, realm) > before, "a new generation is opened")
-    wait_until(lambda: is_caught_up(publisher, engine.store, realm), "all is published anew")
+    wait_until(lambda: is_caught_up(publisher, engine.store, realm), "all is published again")
 
 
 def test_a_hung_transaction_on_the_progress_partition_stops_the_shard_until_it_is_gone(

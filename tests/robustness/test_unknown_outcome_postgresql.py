@@ -149,7 +149,7 @@ def test_a_lost_write_of_objects_is_unknown(
 def test_silence_is_unknown_too_once_the_answer_is_overdue(
     proxy: TcpProxy, proxied_url: str, direct: Backend, realm: str, outcome: Outcome
 ) -> None:
-    """The connection stays open and nothing ever comes: a call must not wait for ever."""
+    """The connection stays open and nothing ever comes: a call must not wait forever."""
     backend = open_backend(f"{proxied_url}?answer_timeout_seconds=0.6")
     assert direct.reserve_pointer(realm, "main", pointer(1))
     marker = secrets.token_bytes(32)

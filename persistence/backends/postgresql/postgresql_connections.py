@@ -53,7 +53,7 @@ class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
 
 
 _abandoned_after_fork: list[object] = []
-"""A child process must neither talk over its parent's connections nor end them: they are kept here, untouched, for ever."""
+"""A child process must neither talk over its parent's connections nor end them: they are kept here, untouched, forever."""
 
 
 class PostgresqlConnections:

@@ -33,7 +33,7 @@ class SqliteOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _abandoned_after_fork: list[object] = []
-"""A child process must neither use nor close connections of its parent: they are kept here, untouched, for ever."""
+"""A child process must neither use nor close connections of its parent: they are kept here, untouched, forever."""
 
 
 _Copy = tuple[int, int]

@@ -2,7 +2,7 @@
 
 ⚠ All old shards are leased and fenced first, so that nothing of the old generation lands behind its end. Where the topics are
 still the same ones, positions are carried over in the transaction that writes the end records: nothing is published twice.
-Where one was made again, or an operator asked for it, the next generation begins anew at the oldest entries. Pointers that the
+Where one was made again, or an operator asked for it, the next generation starts over at the oldest entries. Pointers that the
 store no longer has are then said to be gone, so that no reader keeps them.
 """
 
@@ -135,7 +135,7 @@ class GenerationRollover:
         return records
 
     def _lost(self, new: Records, positions: dict[str, Progress]) -> list[KafkaRecord]:
-        """A history that begins anew may lack pointers that were published: each gets a baseline behind which nothing comes."""
+        """A history that starts over may lack pointers that were published: each gets a baseline behind which nothing comes."""
         names = list(positions)
         pages = (names[start : start + NAMES_PER_PAGE] for start in range(0, len(names), NAMES_PER_PAGE))
         there = {name for page in pages for name in self._backend.read_pointers(new.realm, page)}

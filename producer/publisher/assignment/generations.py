@@ -25,12 +25,12 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     topics: RealmTopics
     begins: int = 1
-    """The newest generation that began anew: this one, or one that this one continues."""
+    """The newest generation that started over: this one, or one that this one continues."""
     restart: bool = False
     """An operator asked for a new generation that begins at the oldest entries."""
     apart: bool = False
     """Whether access records go to a topic of their own. ⚠ Kept here, not read from a setting: publishers with other settings
-    would end each other's generations for ever."""
+    would end each other's generations forever."""
 
     @property
     def shards(self) -> int:
@@ -58,7 +58,7 @@ class Generations:
         return read_generation(self._backend, realm)
 
     def begins(self, realm: str) -> int:
-        """The newest generation that began anew. ⚠ Records of earlier ones are of a history that has ended."""
+        """The newest generation that started over. ⚠ Records of earlier ones are of a history that has ended."""
         found = self.read(realm)
         return 1 if found is None else found.begins
 

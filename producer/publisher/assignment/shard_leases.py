@@ -68,7 +68,7 @@ class Leases:
         return Lease(key, taken, started + self.seconds) if self._shards.put(row, taken) else None
 
     def renew(self, lease: Lease) -> bool:
-        """False, and lost for ever, if another process has it. A write whose outcome stays unknown leaves the lease as it was,
+        """False, and lost forever, if another process has it. A write whose outcome stays unknown leaves the lease as it was,
         and is not sent again here: other leases wait for this thread."""
         with lease.lock:
             if lease.lost:

@@ -1,6 +1,6 @@
 """Asks the brokers once, before work begins, and says in seconds why they refuse this client.
 
-The clients themselves try for ever: to them a wrong password looks like a broker that will be back soon.
+The clients themselves try forever: to them a wrong password looks like a broker that will be back soon.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class Recovered(msgspec.Struct, frozen=True):
     ended: int
     """Up to which generation all have ended, if this is partition 0."""
     begins: int
-    """Which generation began anew last, if this is partition 0."""
+    """Which generation started over last, if this is partition 0."""
     newest: int
     """The latest generation that the partition holds a position of."""
     next_commits: str = ""

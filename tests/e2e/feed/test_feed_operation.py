@@ -242,7 +242,7 @@ def test_a_killed_worker_is_replaced_and_workers_of_a_killed_server_end(tmp_path
         assert httpx.get(f"{server.feed}/commits/{made}").json()["commit_id"] == made
         worker = workers_of(server)[1]
         server.process.kill()
-        assert wait_for(lambda: Path(f"/proc/{worker}").exists(), False), "it would hold the port for ever"
+        assert wait_for(lambda: Path(f"/proc/{worker}").exists(), False), "it would hold the port forever"
         assert server.log[-1]["message"] == "stopped", "and it ends in order"
     with headwater.open(server.store_url) as engine:
         assert engine.realm().catalog("lake").branch().info().commit_id == made

@@ -210,7 +210,7 @@ class Scheduler:
         while not ready:
             wakes = [max(task.wake_at, task.process.paused_until) for task in self._tasks]
             if min(wakes) >= 2**62:
-                raise Stuck(f"tasks wait for ever: {[f'{task.process.name}/{task.name}' for task in self._tasks]}")
+                raise Stuck(f"tasks wait forever: {[f'{task.process.name}/{task.name}' for task in self._tasks]}")
             self.now = max(self.now, min(wakes))
             ready = self._ready()
         if current is not None and len(ready) > 1 and current in ready and self._chance.random() < STAY_SHARE:

@@ -2,7 +2,7 @@
 
 The fault decides what the client can know: with LANDED the server gets the whole request and answers it, and the answer is
 thrown away; with NOT_LANDED the server never gets the request. Either way the client sees the same: silence, then a cut
-connection (or silence for ever, with `hold_open`). A test asserts `fault.fired`, so that a fault that never struck fails it.
+connection (or silence forever, with `hold_open`). A test asserts `fault.fired`, so that a fault that never struck fails it.
 """
 
 from __future__ import annotations

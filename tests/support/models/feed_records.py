@@ -1,4 +1,4 @@
-"""Records of the commits topic as readers decode them, made from logs: generations that begin anew or go on."""
+"""Records of the commits topic as readers decode them, made from logs: generations that start over or go on."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def control(
 
 
 def anew(generation: int, log: Sequence[Change], seq: int = 0, pointer: str = POINTER) -> list[FeedRecord]:
-    """A generation that begins anew behind `seq`, with all that the log holds."""
+    """A generation that starts over behind `seq`, with all that the log holds."""
     baseline = control(RecordType.BASELINE, log, seq, generation, pointer=pointer)
     return [baseline, *(change_record(change, generation) for change in log[seq:])]
 

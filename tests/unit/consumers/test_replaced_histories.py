@@ -1,4 +1,4 @@
-"""Views, the tables keeper and the audit take up a history that is published anew: what was replaced leaves nothing behind."""
+"""Views, the tables keeper and the audit take up a history that is published again: what was replaced leaves nothing behind."""
 
 from __future__ import annotations
 

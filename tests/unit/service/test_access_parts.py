@@ -151,7 +151,7 @@ def test_rights_are_answered_from_memory_until_any_process_changes_them(store: S
         realm_grants(theirs).revoke("team", Right.TABLE_READ, meta=META)
         deadline = time.monotonic() + 20
         while (known := rights.known_roles("alice", alice.id, ())) is not None and known.held.allows(Right.TABLE_READ):
-            assert time.monotonic() < deadline, "a revoked right is believed for ever"
+            assert time.monotonic() < deadline, "a revoked right is believed forever"
             time.sleep(0.01)
         assert not rights.roles("alice", alice.id, ()).held.allows(Right.TABLE_READ)
     finally:
@@ -176,7 +176,7 @@ def test_rights_that_cannot_be_read_again_are_not_believed(store: Store, monkeyp
             monkeypatch.setattr(store.backend, name, away)
         deadline = time.monotonic() + 20
         while rights.known_roles("root", root.id, ()) is not None:
-            assert time.monotonic() < deadline, "old rights are believed for ever"
+            assert time.monotonic() < deadline, "old rights are believed forever"
             time.sleep(0.02)
         with pytest.raises(StoreUnavailable):
             rights.roles("root", root.id, ())

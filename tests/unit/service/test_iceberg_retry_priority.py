@@ -67,7 +67,7 @@ def test_turns_that_are_not_taken_up_become_short(monkeypatch: pytest.MonkeyPatc
                 await table.append(1, -1)
             await table.append(2, table.snapshot)
         assert table.turns._lines[TABLE].turn_seconds == module.TURN_SECONDS_MIN
-        while table.turns._lines:  # not remembered for ever
+        while table.turns._lines:  # not remembered forever
             await asyncio.sleep(0.05)
 
     run(leave())

@@ -177,4 +177,4 @@ def test_expired_keys_of_all_realms_go_in_slices(store: Store) -> None:
         slices.append(cleaning.slice())
         assert len(slices) < 20
     assert cleaning.deleted == 12 and max(deleted for deleted, _ in slices) == 3
-    assert cleaning.slice()[0] == 0, "and the next round begins anew"
+    assert cleaning.slice()[0] == 0, "and the next round starts over"
