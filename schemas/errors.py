@@ -7,7 +7,7 @@ HeadwaterError
 │   ├── KafkaRefused              brokers do not let this client in: TLS, SASL
 │   ├── IdOutOfRange
 │   ├── AddressForbidden              a webhook to a private, loopback or link-local address
-│   ├── LocationForbidden             a file that would lie outside of its catalog's warehouse
+│   ├── LocationForbidden             a location outside of the catalog's warehouse, or on another table's
 │   ├── MalformedMetadata             a table's or view's metadata, or an update of it, contradicts itself
 │   │   └── MalformedViewVersion      a version of a view without a query, or with two in one dialect
 │   ├── ExportDamaged                 an exported file is cut off, altered, or none at all

@@ -19,9 +19,11 @@ class Guard(StrEnum):
 
 ENGINE_GC = "engine_gc"
 """Whether engines may delete files of tables by themselves, knowing one branch alone."""
+TABLE_OVERLAP = "table_overlap"
+"""Whether a table may be created, registered or moved onto a location that overlaps that of another table."""
 WRITE_WITHOUT_HASH = "write_without_hash"
 """Whether a write of the Nessie API may leave out the commit that the writer has seen, and so mean the newest one."""
-SETTINGS = {ENGINE_GC: Guard.REFUSE, WRITE_WITHOUT_HASH: Guard.ALLOW}
+SETTINGS = {ENGINE_GC: Guard.REFUSE, TABLE_OVERLAP: Guard.REFUSE, WRITE_WITHOUT_HASH: Guard.ALLOW}
 """With their defaults."""
 
 

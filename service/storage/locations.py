@@ -26,6 +26,7 @@ _FILE = re.compile(r"file:/*(?=/)")
 _AS_ASKED = re.compile(r"file:/[^/]|file:///[^/]|(?!file:)[A-Za-z][A-Za-z0-9+.-]*://")
 """Spellings that every engine understands in the same way; others, such as a path without a scheme, are normalized."""
 _PLAIN = re.compile(r"[^A-Za-z0-9_-]")
+_SLASHES = re.compile(r"/{2,}")
 _ENCODED = re.compile(r"%(2e|2f|5c|00)", re.IGNORECASE)
 
 
@@ -72,6 +73,10 @@ class Warehouse:
         """A folder that nothing else has: names come back after a drop or a rename, files stay until nobody needs them."""
         return "/".join([self.root, *self._folders(key[:-1]), f"{_folder(key[-1])}-{uuid.uuid4().hex}"])
 
+    def namespace_location(self, key: KeyPath) -> str:
+        """Where tables of a namespace go whose location the server chooses."""
+        return "/".join([self.root, *self._folders(key)])
+
     def _folders(self, names: Iterable[str]) -> list[str]:
         return [_folder(name) for name in names]
 
@@ -87,6 +92,12 @@ class Warehouse:
             return True
         root = os.path.realpath(local_path(self.root))
         return Path(os.path.realpath(local_path(location))).is_relative_to(root)
+
+
+def folded(location: str) -> str:
+    """One spelling of a place, for comparisons: without doubled slashes, and none at the end."""
+    scheme, separator, path = _spelled(location).partition("://")
+    return f"{scheme}{separator}{_SLASHES.sub('/', path).rstrip('/')}"
 
 
 def local_path(location: str) -> str:

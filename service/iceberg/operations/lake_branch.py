@@ -6,7 +6,7 @@ that nothing of it has changed since. If something has, the files of the lost ra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -16,7 +16,7 @@ from headwater.persistence.log.log_entry import LogRecord, change_of
 from headwater.persistence.reading.request_lookup import find_request
 from headwater.persistence.store import RealmKernel
 from headwater.producer.catalogs.catalog_records import Catalog
-from headwater.producer.catalogs.catalog_settings import ENGINE_GC, Guard, guard_of
+from headwater.producer.catalogs.catalog_settings import ENGINE_GC, TABLE_OVERLAP, Guard, guard_of
 from headwater.producer.commits.catalog_commit import CatalogCommit
 from headwater.producer.commits.commit_meta import CommitMeta
 from headwater.producer.commits.operations import CatalogOperation
@@ -36,6 +36,7 @@ from headwater.schemas.errors import (
 )
 from headwater.service.iceberg.operations.key_locks import KeyLocks
 from headwater.service.iceberg.operations.metadata_files import MetadataFiles
+from headwater.service.iceberg.operations.table_locations import TableLocations, check_apart, is_of_the_server
 
 ATTEMPTS_MAX = 20
 KEYS_KNOWN_MAX = 10_000
@@ -62,6 +63,8 @@ class BranchStep(msgspec.Struct):
     written: list[str] = []
     """Metadata files that nobody needs if the commit is lost."""
     answer: Any = None
+    expected_head: str | None = None
+    """The commit that the branch must stand at, where the whole state was judged and not only some keys of it."""
 
 
 class BranchOutcome(msgspec.Struct):
@@ -82,6 +85,10 @@ class LakeState:
     def __init__(self, snapshots: Snapshots, at: LogRecord) -> None:
         self._snapshots = snapshots
         self._at = at
+
+    @property
+    def at(self) -> LogRecord:
+        return self._at
 
     @property
     def seq(self) -> int:
@@ -142,6 +149,7 @@ class LakeBranch:
         self._references = References(kernel, catalog.id, catalog.default_branch)
         self._snapshots = Snapshots(kernel, catalog.id)
         self._locks = locks
+        self._locations = TableLocations(kernel, catalog.id, metadata)
         self._known: tuple[bytes, dict[KeyPath, ContentEntry | None]] = (b"", {})
 
     @property
@@ -157,6 +165,19 @@ class LakeBranch:
     def table_config(self) -> dict[str, str]:
         """What a client is told with each table, beside the storage options."""
         return {"s3.delete-enabled": "false"} if self.engine_gc_refused and self.metadata.warehouse.is_s3 else {}
+
+    def check_places(self, state: LakeState, wanted: Mapping[KeyPath, Sequence[str]]) -> str | None:
+        """`LocationForbidden` if another table is there. What the commit must expect as head, so that none comes between.
+
+        ⚠ Only places that a client chose: it can name any folder.
+        """
+        places = [place for of_key in wanted.values() for place in of_key]
+        if not places or guard_of(self.catalog.properties, TABLE_OVERLAP) is Guard.ALLOW:
+            return None
+        check_apart(wanted)
+        for key, of_key in wanted.items():
+            self._locations.check(state.at, key, of_key)
+        return None if all(is_of_the_server(place) for place in places) else state.at.commit.hex()
 
     def state(self) -> LakeState:
         """Read strongly: whoever has committed finds the commit in it."""
@@ -207,6 +228,7 @@ class LakeBranch:
             step.operations,
             CommitMeta(caller.author, step.message, headers),
             request_id=caller.key or caller.request_id,
+            expected_head=step.expected_head,
             skip_equal_puts=True,
         )
         answer = self.kernel.committer.commit(pointer, request)

@@ -28,6 +28,7 @@ from headwater.service.iceberg.metadata.table_requests import (
 )
 from headwater.service.iceberg.operations.lake_branch import TABLE, BranchStep, CommitAuthor, LakeBranch, LakeState, shown
 from headwater.service.iceberg.operations.metadata_files import MetadataFile
+from headwater.service.iceberg.operations.table_locations import places_of
 from headwater.service.iceberg.operations.tables import metadata_file_response, now_ms, table_content
 from headwater.service.iceberg.operations.update_headers import headers_of
 from headwater.service.storage.locations import Warehouse
@@ -92,6 +93,8 @@ def update_tables(branch: LakeBranch, caller: CommitAuthor, changes: Sequence[Ta
 def _judge(branch: LakeBranch, state: LakeState, changes: Sequence[TableChange]) -> BranchStep:
     """All requirements are checked before the first file is written."""
     made = [_made(branch, state, change) for change in changes]
+    places = {one.key: _new_places(base, metadata) for one, (base, metadata, _) in zip(changes, made, strict=True)}
+    head = branch.check_places(state, places)
     operations: list[CatalogOperation] = []
     files: list[MetadataFile] = []
     written: list[str] = []
@@ -115,7 +118,7 @@ def _judge(branch: LakeBranch, state: LakeState, changes: Sequence[TableChange])
     creates = len(changes) == 1 and changes[0].creates
     verb, operation = ("Create", "create-table") if creates else ("Update", "update-table")
     headers = headers_of(operation, [(change.key, change.told) for change in changes])
-    return BranchStep(operations, f"{verb} table {names}", headers, written, files[0])
+    return BranchStep(operations, f"{verb} table {names}", headers, written, files[0], head)
 
 
 def _put(change: TableChange, file: MetadataFile, before: IcebergTable | None) -> Put:
@@ -137,6 +140,12 @@ def _made(branch: LakeBranch, state: LakeState, change: TableChange) -> tuple[Me
     base = branch.metadata.load(before.metadata_location)
     check_requirements(change.requirements, base.table)
     return base, updated(base.table, base.location, change.updates, now_ms()), before
+
+
+def _new_places(base: MetadataFile | None, metadata: Plain) -> list[str]:
+    """Where the table has files from now on and had none before."""
+    before = set() if base is None else set(places_of(base.table["location"], base.table["properties"]))
+    return [place for place in places_of(metadata["location"], metadata["properties"]) if place not in before]
 
 
 def _with_location(branch: LakeBranch, change: TableChange) -> Sequence[TableUpdate]:

@@ -26,7 +26,9 @@ from headwater.service.iceberg.operations.lake_branch import (
 )
 from headwater.service.iceberg.operations.metadata_files import MetadataFile
 from headwater.service.iceberg.operations.purging import drop_with_task
+from headwater.service.iceberg.operations.table_locations import places_of
 from headwater.service.iceberg.operations.update_headers import PURGE, creation, headers_of
+from headwater.service.storage.locations import LOCATION_PROPERTIES
 
 
 class TableCreation(msgspec.Struct, frozen=True, rename="kebab"):
@@ -51,7 +53,9 @@ def table_exists(branch: LakeBranch, key: KeyPath) -> None:
 
 def stage_table(branch: LakeBranch, key: KeyPath, creation: TableCreation) -> bytes:
     """The metadata that the table would begin with; nothing is written."""
-    branch.state().require_free(key, TABLE)
+    state = branch.state()
+    state.require_free(key, TABLE)
+    branch.check_places(state, {key: _chosen_places(creation)})
     return encoded(_new_metadata(branch, key, creation))
 
 
@@ -60,10 +64,11 @@ def create_table(branch: LakeBranch, caller: CommitAuthor, key: KeyPath, wanted:
 
     def judge(state: LakeState) -> BranchStep:
         state.require_free(key, TABLE)
+        head = branch.check_places(state, {key: _chosen_places(wanted)})
         file = branch.metadata.write(encoded(metadata), metadata["location"], metadata["properties"], table=metadata)
         put = Put(key, table_content(file), must_not_exist=True, content_id=metadata["table-uuid"])
         headers = headers_of("create-table", [(key, creation(file.plain))])
-        return BranchStep([put], f"Create table {shown(key)}", headers, [file.location], file)
+        return BranchStep([put], f"Create table {shown(key)}", headers, [file.location], file, head)
 
     return metadata_file_response(branch, branch.change(caller, [key], judge))
 
@@ -77,6 +82,7 @@ def register_table(branch: LakeBranch, caller: CommitAuthor, key: KeyPath, locat
     def judge(state: LakeState) -> BranchStep:
         found = state.get(key)
         headers = headers_of("register-table")
+        head = branch.check_places(state, {key: list(places_of(file.table["location"], file.table["properties"]))})
         if not overwrite or found is None or found.type != TABLE:
             state.require_free(key, TABLE)
             put = Put(key, table_content(file), must_not_exist=True, content_id=table_uuid)
@@ -84,7 +90,7 @@ def register_table(branch: LakeBranch, caller: CommitAuthor, key: KeyPath, locat
             raise RequirementFailed(f"{shown(key)} is another table: drop it first.", field="overwrite")
         else:
             put = Put(key, table_content(file), expected=msgspec.convert(found.value, IcebergTable))
-        return BranchStep([put], f"Register table {shown(key)}", headers, [], file)
+        return BranchStep([put], f"Register table {shown(key)}", headers, [], file, head)
 
     return metadata_file_response(branch, branch.change(caller, [key], judge))
 
@@ -141,6 +147,12 @@ def metadata_file_response(branch: LakeBranch, done: BranchOutcome) -> MetadataF
 
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+def _chosen_places(wanted: TableCreation) -> list[str]:
+    """Where the client wants files, not where the server puts them by itself."""
+    location = [wanted.location] if wanted.location else []
+    return [*location, *(wanted.properties[name] for name in LOCATION_PROPERTIES if name in wanted.properties)]
 
 
 def _new_metadata(branch: LakeBranch, key: KeyPath, wanted: TableCreation) -> Plain:

@@ -47,7 +47,7 @@ REQUESTS: dict[str, Callable[[Made], Request]] = {
     "POST /v1/{prefix}/namespaces/{namespace}/register": lambda made: (
         "POST",
         "namespaces/db/register",
-        {"name": "again", "metadata-location": made["table"]},
+        {"name": "again", "metadata-location": made["dropped"]},
     ),
     "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}": lambda made: (
         "POST",
@@ -114,7 +114,10 @@ def filled(http: httpx.Client) -> Made:
         http.post("namespaces", json=body).raise_for_status()
     table = http.post("namespaces/db/tables", json=table_body("t")).json()
     view = http.post("namespaces/db/views", json=view_body("v")).json()
-    return {"table": table["metadata-location"], "view": view["metadata-location"]}
+    dropped = http.post("namespaces/db/tables", json=table_body("dropped")).json()
+    http.delete("namespaces/db/tables/dropped").raise_for_status()
+    locations = {"table": table, "view": view, "dropped": dropped}
+    return {name: answer["metadata-location"] for name, answer in locations.items()}
 
 
 def send(http: httpx.Client, request: Request, key: str) -> httpx.Response:
