@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import getpass
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from typing import Any, Unpack
 
 from headwater.commit_options import CommitOptions, MergeOptions, check_options
 from headwater.consumers.clients.local_feed import LocalFeed
 from headwater.handles import CatalogBase, ReferenceBase
+from headwater.local_logs import LocalLogs
 from headwater.persistence.clock import Clock
 from headwater.persistence.commit.observer import Observer
 from headwater.persistence.log.log_entry import change_of
@@ -22,6 +23,7 @@ from headwater.producer.commits.commit_meta import CommitMeta
 from headwater.producer.commits.operations import CatalogOperation
 from headwater.producer.content.snapshots import Snapshots
 from headwater.producer.history.lineage import Lineage
+from headwater.producer.history.reference_log import ReferenceLog
 from headwater.producer.merging.apply_changes import MergeRules
 from headwater.producer.merging.changed_keys import ChangedKey, changed_keys
 from headwater.producer.merging.merge import MergeRequest, commit_merge
@@ -29,15 +31,11 @@ from headwater.producer.merging.merge_preview import preview_merge
 from headwater.producer.merging.named_merges import merge_request, transplant_request
 from headwater.producer.references.references import Reference as ReferenceInfo
 from headwater.producer.references.references import References
-from headwater.schemas.change import Change
-from headwater.schemas.cursor import Position
+from headwater.schemas.change import Change, Kind
 from headwater.schemas.errors import RealmExists
 from headwater.schemas.filters import NO_FILTER, Filter
 from headwater.schemas.http.merge_json import MergePreview
 from headwater.snapshot import Snapshot
-
-FOLLOW_SECONDS = 1.0
-"""How long a follower waits before it looks whether it shall still wait."""
 
 
 def open_embedded(
@@ -61,9 +59,11 @@ class Headwater:
     def realm(self, name: str = "default") -> RealmHandle:
         """A realm that is ACTIVE."""
         kernel = self.realms.require_active(name)
-        if kernel.realm not in self._watches:
-            self._watches[kernel.realm] = HeadWatch(kernel)
-        return RealmHandle(kernel, self._watches[kernel.realm])
+        return RealmHandle(kernel, self._watch(kernel))
+
+    def system_logs(self) -> LocalLogs:
+        """The logs of `::system::`; its pointer `realms` says who created, opened, closed, purged and deleted which realm."""
+        return LocalLogs(self.store.system, self._watch(self.store.system))
 
     def create_realm(self, name: str = "default") -> InitializedRealm:
         """Made, filled and opened; the answer carries the first principal's secret, which is never shown again."""
@@ -76,6 +76,11 @@ class Headwater:
         except RealmExists:
             self.realms.get(name)
         return self.realm(name)
+
+    def _watch(self, kernel: RealmKernel) -> HeadWatch:
+        if kernel.realm not in self._watches:
+            self._watches[kernel.realm] = HeadWatch(kernel)
+        return self._watches[kernel.realm]
 
     def close(self) -> None:
         self.stop_watching()
@@ -96,8 +101,12 @@ class RealmHandle:
     def __init__(self, kernel: RealmKernel, watch: HeadWatch) -> None:
         self.name = kernel.realm_name
         self.kernel = kernel
-        self.feed = LocalFeed(kernel, watch)
+        self.logs = LocalLogs(kernel, watch)
         self._catalogs = Catalogs(kernel)
+
+    @property
+    def feed(self) -> LocalFeed:
+        return self.logs.feed
 
     def catalogs(self) -> list[str]:
         return [catalog.name for catalog in self._catalogs.list()]
@@ -139,6 +148,9 @@ class CatalogHandle(CatalogBase["ReferenceHandle", Snapshot]):
         resolved = self.references.resolve(at)
         return (change_of(commit, kernel.realm_name) for commit in Lineage(kernel).backward(resolved.logged))
 
+    def reference_log(self, kinds: Collection[Kind] = ()) -> Iterator[Change]:
+        return ReferenceLog(self.realm.kernel, self.info.id).all(kinds)
+
     def snapshot(self, at: str) -> Snapshot:
         resolved = self.references.resolve(at, field="at")
         return Snapshot(Snapshots(self.realm.kernel, self.info.id), resolved.logged)
@@ -175,7 +187,7 @@ class ReferenceHandle(ReferenceBase[Snapshot]):
     def __init__(self, catalog: CatalogHandle, info: ReferenceInfo) -> None:
         super().__init__(catalog, info)
         self._kernel = catalog.realm.kernel
-        self._feed = catalog.realm.feed
+        self._logs = catalog.realm.logs
 
     def commit(self, operations: Sequence[CatalogOperation], **options: Unpack[CommitOptions]) -> CommitResult:
         request = self._request(operations, options)
@@ -186,33 +198,13 @@ class ReferenceHandle(ReferenceBase[Snapshot]):
         return commit_result(self._kernel, await self._kernel.committer.commit_async(self.pointer, request))
 
     def changes(self, after: str | int = "earliest", *, follow: bool = False, filter: Filter = NO_FILTER) -> Iterator[Change]:
-        """Every entry behind the cursor, oldest first; with `follow`, those to come too. ⚠ The cursor is looked up now, not
-        when the first Change is asked for: what is committed in between is behind `latest`."""
-        return self._changes(self._feed.start(self.pointer, after), follow, filter)
+        """Every entry behind the cursor, oldest first; with `follow`, those to come too."""
+        return self._logs.changes(self.pointer, after, follow=follow, filter=filter)
 
     def changes_async(
         self, after: str | int = "earliest", *, follow: bool = True, filter: Filter = NO_FILTER
     ) -> AsyncIterator[Change]:
-        return self._changes_async(self._feed.start(self.pointer, after), follow, filter)
-
-    def _changes(self, position: Position, follow: bool, filter: Filter) -> Iterator[Change]:
-        wait_seconds = FOLLOW_SECONDS if follow else 0.0
-        while True:
-            page = self._feed.page(self.pointer, position, filter=filter, wait_seconds=wait_seconds)
-            yield from page.frame.changes
-            if not follow and page.last.seq >= page.head.seq:
-                return
-            position = page.last
-
-    async def _changes_async(self, position: Position, follow: bool, filter: Filter) -> AsyncIterator[Change]:
-        wait_seconds = FOLLOW_SECONDS if follow else 0.0
-        while True:
-            page = await self._feed.page_async(self.pointer, position, filter=filter, wait_seconds=wait_seconds)
-            for change in page.frame.changes:
-                yield change
-            if not follow and page.last.seq >= page.head.seq:
-                return
-            position = page.last
+        return self._logs.changes_async(self.pointer, after, follow=follow, filter=filter)
 
     def _request(self, operations: Sequence[CatalogOperation], options: CommitOptions) -> CatalogCommit:
         check_options(options, CommitOptions)

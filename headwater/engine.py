@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from typing import Protocol, Unpack
 
 from headwater.commit_options import CommitOptions, MergeOptions
@@ -16,8 +16,9 @@ from headwater.producer.merging.changed_keys import ChangedKey
 from headwater.producer.pointer_names import ReferenceType
 from headwater.producer.references.references import Reference as ReferenceInfo
 from headwater.producer.references.references import ReferencePage
-from headwater.schemas.change import Change, KeyPath
+from headwater.schemas.change import Change, KeyPath, Kind
 from headwater.schemas.filters import NO_FILTER, Filter
+from headwater.schemas.http.feed_json import PointerInfo
 from headwater.schemas.http.merge_json import MergePreview
 
 
@@ -118,6 +119,9 @@ class Catalog(Protocol):
     def log(self, at: str) -> Iterator[Change]:
         """Commits, newest first, across the branches that a reference came from."""
 
+    def reference_log(self, kinds: Collection[Kind] = ()) -> Iterator[Change]:
+        """Every move of every branch and tag, deleted ones too, newest first; of these kinds, if any are named."""
+
     def snapshot(self, at: str) -> Snapshot: ...
 
     def diff(self, before: str, after: str) -> Iterator[ChangedKey]:
@@ -133,8 +137,23 @@ class Catalog(Protocol):
         """Apply single commits, oldest first, each as an entry of its own, all or none."""
 
 
+class Logs(Protocol):
+    """The logs of all pointers of a realm, or of `::system::`: branches, tags, and records such as catalogs and grants."""
+
+    def pointers(self, prefix: str = "") -> Iterator[PointerInfo]:
+        """In order of name."""
+
+    def changes(
+        self, pointer: str, after: str | int = "earliest", *, follow: bool = False, filter: Filter = NO_FILTER
+    ) -> Iterator[Change]:
+        """Every entry after the cursor, oldest first; with `follow`, those to come too."""
+
+
 class Realm(Protocol):
     name: str
+
+    @property
+    def logs(self) -> Logs: ...
 
     def catalogs(self) -> list[str]: ...
 
@@ -148,5 +167,8 @@ class Realm(Protocol):
 class Engine(Protocol):
     def realm(self, name: str = "default") -> Realm:
         """A realm that is ACTIVE."""
+
+    def system_logs(self) -> Logs:
+        """The logs of `::system::`; its pointer `realms` says who created, opened, closed, purged and deleted which realm."""
 
     def close(self) -> None: ...

@@ -46,8 +46,8 @@ T = TypeVar("T")
 
 
 class LocalRealms:
-    def __init__(self, store: Store) -> None:
-        self._realms = Realms(store)
+    def __init__(self, store: Store, author: str) -> None:
+        self._realms = Realms(store, author=author)
 
     def realms(self) -> Iterator[RealmInfo]:
         return map(realm_info, _pages(lambda last: self._realms.list(after=last.name if last else "")))

@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "catalog": ("catalogs", "Create, list, update and drop the catalogs of a realm."),
     "commit": ("catalogs", "Commit operations to a branch, all or none."),
     "log": ("catalogs", "Show the commits of a branch, newest first."),
+    "reflog": ("catalogs", "Show every move of every branch and tag of a catalog, newest first."),
     "changes": ("catalogs", "Show every change after a cursor, oldest first, and follow."),
     "snapshot": ("catalogs", "Show all keys and contents at a branch, tag or commit."),
     "diff": ("catalogs", "Show the keys at which two references differ."),

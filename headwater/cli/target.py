@@ -14,13 +14,16 @@ import msgspec
 import rich_click as click
 from rich.console import Console
 
+from headwater.persistence.rows import SYSTEM_REALM
 from headwater.schemas.change import KeyPath
 from headwater.settings import Settings
 from headwater.wiring.stores import opened_store, shown_url
 
 if TYPE_CHECKING:
+    from headwater.client.remote_logs import RemoteLogs
     from headwater.embedded import RealmHandle
     from headwater.engine import Catalog, Realm
+    from headwater.local_logs import LocalLogs
     from headwater.manage import ManagedRealm, ManagedRealms
     from headwater.persistence.store import Store
 
@@ -108,7 +111,6 @@ def managed_realm(settings: Settings, realm: str, author: str | None = None) -> 
     from headwater.embedded import commit_meta
     from headwater.local_manage import LocalManage
     from headwater.persistence.realms.realms import Realms
-    from headwater.persistence.rows import SYSTEM_REALM
 
     with direct_store(settings) as store:
         kernel = store.system if realm == SYSTEM_REALM else Realms(store).require_active(realm)
@@ -123,10 +125,11 @@ def managed_realms(settings: Settings) -> Iterator[ManagedRealms]:
         with connected(settings) as remote:
             yield remote.manage_realms()
         return
+    from headwater.embedded import commit_meta
     from headwater.local_manage import LocalRealms
 
     with direct_store(settings) as store:
-        yield LocalRealms(store)
+        yield LocalRealms(store, commit_meta(None).author)
 
 
 @contextmanager
@@ -140,6 +143,31 @@ def store_realm(settings: Settings, realm: str) -> Iterator[RealmHandle]:
             yield engine.realm(realm)
         finally:
             engine.stop_watching()
+
+
+@contextmanager
+def store_logs(settings: Settings, realm: str) -> Iterator[LocalLogs]:
+    """The logs of an ACTIVE realm or of `::system::`, in the store itself."""
+    from headwater.embedded import Headwater
+
+    with direct_store(settings) as store:
+        engine = Headwater(store)
+        try:
+            yield engine.system_logs() if realm == SYSTEM_REALM else engine.realm(realm).logs
+        finally:
+            engine.stop_watching()
+
+
+@contextmanager
+def logs_of(settings: Settings, realm: str) -> Iterator[LocalLogs | RemoteLogs]:
+    if settings.server:
+        from headwater.wiring.servers import connected
+
+        with connected(settings) as remote:
+            yield remote.system_logs() if realm == SYSTEM_REALM else remote.realm(realm).logs
+    else:
+        with store_logs(settings, realm) as local:
+            yield local
 
 
 @contextmanager

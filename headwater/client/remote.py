@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from typing import Unpack
 
 import msgspec
 
 from headwater.client.client_credentials import SYSTEM_REALM
 from headwater.client.connection import Connection
+from headwater.client.remote_logs import RemoteLogs, read_reference_log
 from headwater.client.remote_manage import RemoteManage, RemoteRealms
 from headwater.client.remote_merges import catalog_path, merge_fields, read_diff, send_merge
 from headwater.client.remote_references import RemoteReferences, catalog_record
@@ -17,9 +18,9 @@ from headwater.client.remote_snapshot import RemoteSnapshot
 from headwater.client.remote_subscription import RemoteSubscription
 from headwater.client.server_calls import ServerCalls, commit_outcome, operations_body
 from headwater.commit_options import CommitOptions, MergeOptions, check_options
-from headwater.consumers.clients.http_poll import AsyncHttpPoll, HttpPoll
+from headwater.consumers.clients.http_poll import AsyncHttpPoll
 from headwater.consumers.clients.reader import AsyncReader, Reader
-from headwater.consumers.clients.sse import AsyncHttpStream, HttpStream
+from headwater.consumers.clients.sse import AsyncHttpStream
 from headwater.handles import CatalogBase, ReferenceBase
 from headwater.manage import NewRealm
 from headwater.producer.commits.catalog_commit import CommitResult
@@ -28,7 +29,7 @@ from headwater.producer.commits.operations import CatalogOperation
 from headwater.producer.merging.apply_changes import MergeRules
 from headwater.producer.merging.changed_keys import ChangedKey
 from headwater.producer.references.references import Reference as ReferenceInfo
-from headwater.schemas.change import Change
+from headwater.schemas.change import Change, Kind
 from headwater.schemas.filters import NO_FILTER, Filter
 from headwater.schemas.http.feed_json import CommitBody, PointerInfo
 from headwater.schemas.http.manage_json import CatalogInfo, RealmInfo
@@ -64,6 +65,10 @@ class RemoteHeadwater:
     def manage_realms(self) -> RemoteRealms:
         return RemoteRealms(self._calls(SYSTEM_REALM))
 
+    def system_logs(self) -> RemoteLogs:
+        """The logs of `::system::`; its pointer `realms` says who created, opened, closed, purged and deleted which realm."""
+        return RemoteLogs(self._calls(SYSTEM_REALM))
+
     def manage(self, realm: str) -> RemoteManage:
         """The records of a realm, or of the system, whether or not it has data to read."""
         return RemoteManage(self._calls(realm))
@@ -85,6 +90,7 @@ class RemoteRealm:
     def __init__(self, calls: ServerCalls, connection: Connection) -> None:
         self.name = calls.target.realm
         self.calls = calls
+        self.logs = RemoteLogs(calls)
         self.manage = RemoteManage(calls)
         self.connection = connection
 
@@ -109,9 +115,7 @@ class RemoteRealm:
         self, pointers: Sequence[str], after: str | int = "earliest", *, filter: Filter = NO_FILTER, stream: bool = False
     ) -> Reader:
         """Changes of several pointers, merged by time, with a cursor to keep; over long polls, or over a stream of events."""
-        target = msgspec.structs.replace(self.calls.target, pointers=tuple(pointers), filter=filter)
-        poll = HttpPoll(self.calls.client, target)
-        return Reader(HttpStream(self.calls.client, target) if stream else poll, str(after), log=poll)
+        return self.logs.reader(pointers, after, filter=filter, stream=stream)
 
     def subscription(self, name: str) -> RemoteSubscription:
         """Positions that the server keeps under a name."""
@@ -134,6 +138,9 @@ class RemoteCatalog(CatalogBase["RemoteReference", RemoteSnapshot]):
     def log(self, at: str) -> Iterator[Change]:
         """Each commit costs one call."""
         return self.references.log(at)
+
+    def reference_log(self, kinds: Collection[Kind] = ()) -> Iterator[Change]:
+        return read_reference_log(self.realm.calls, self.name, kinds)
 
     def snapshot(self, at: str) -> RemoteSnapshot:
         found = self.references.resolve(at)

@@ -12,7 +12,7 @@ from headwater.schemas.errors import InvalidInput
 
 class Right(StrEnum):
     SYSTEM_MANAGE = "system.manage"
-    """Realms themselves: create, open, close, purge. Only in `::system::`, and no other right implies it."""
+    """Realms themselves: create, open, close, purge, and read the log of that. Only in `::system::`, implied by nothing."""
     REALM_MANAGE = "realm.manage"
     """Everything in one realm."""
     ACCESS_MANAGE = "access.manage"
@@ -58,6 +58,7 @@ class Right(StrEnum):
 
 _R = Right
 IMPLIED: dict[Right, frozenset[Right]] = {
+    _R.SYSTEM_MANAGE: frozenset({_R.FEED_READ}),
     _R.REALM_MANAGE: frozenset(Right) - {_R.SYSTEM_MANAGE, _R.REALM_MANAGE},
     _R.POLICY_MANAGE: frozenset({_R.POLICY_READ}),
     _R.CATALOG_MANAGE: frozenset({_R.CATALOG_WRITE, _R.CATALOG_UPDATE, _R.CATALOG_DROP, _R.POLICY_READ}),

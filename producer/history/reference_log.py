@@ -7,7 +7,7 @@ is committed while pages are read never moves what is yet to come.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import msgspec
 
@@ -22,6 +22,11 @@ from headwater.schemas.entry_ids import object_id_of
 PAGE_ENTRIES_MAX = 1_000
 ENTRIES_SCANNED_MAX = 10_000
 """For one page that filters."""
+OPERATIONS_MAX = 20_000
+"""A page ends behind the Change with which it holds so many."""
+
+Shown = Callable[[Change], Change | None]
+"""A Change as its reader may see it; None where nothing of it may be seen."""
 
 
 class ReferenceLogPosition(msgspec.Struct, frozen=True, array_like=True, order=True):
@@ -33,6 +38,7 @@ class ReferenceLogPosition(msgspec.Struct, frozen=True, array_like=True, order=T
 class ReferenceLogPage(msgspec.Struct, frozen=True):
     changes: list[Change]
     next_token: str | None
+    """With a page that filters, there may be one though nothing was found."""
 
 
 class ReferenceLog:
@@ -42,19 +48,37 @@ class ReferenceLog:
         self._kernel = kernel
         self._catalog_id = catalog_id
 
-    def page(self, *, token: str | None = None, limit: int = 100, kinds: Collection[Kind] | None = None) -> ReferenceLogPage:
-        """Entries older than the token's, down to each pointer's floor."""
+    def page(
+        self,
+        *,
+        token: str | None = None,
+        limit: int = 100,
+        kinds: Collection[Kind] | None = None,
+        shown: Shown = lambda change: change,
+    ) -> ReferenceLogPage:
+        """Entries older than the token's, down to each pointer's floor, newest first."""
         check_limit(limit, PAGE_ENTRIES_MAX)
         before = None if token is None else read_token(token, ReferenceLogPosition)
         found: list[Change] = []
+        operations = 0
         name = self._kernel.realm_name
         for scanned, (position, logged) in enumerate(self._merged(before)):
-            if len(found) == limit or scanned == ENTRIES_SCANNED_MAX:
+            if len(found) == limit or scanned == ENTRIES_SCANNED_MAX or operations >= OPERATIONS_MAX:
                 return ReferenceLogPage(found, None if before is None else make_token(before))
             before = position
-            if kinds is None or logged.entry.kind in kinds:
-                found.append(change_of(logged, name))
+            change = shown(change_of(logged, name)) if not kinds or logged.entry.kind in kinds else None
+            if change is not None:
+                found.append(change)
+                operations += len(change.operations)
         return ReferenceLogPage(found, None)
+
+    def all(self, kinds: Collection[Kind] | None = None) -> Iterator[Change]:
+        """Of every reference, newest first."""
+        page = self.page(kinds=kinds, limit=PAGE_ENTRIES_MAX)
+        yield from page.changes
+        while page.next_token is not None:
+            page = self.page(token=page.next_token, kinds=kinds, limit=PAGE_ENTRIES_MAX)
+            yield from page.changes
 
     def _merged(self, before: ReferenceLogPosition | None) -> Iterator[tuple[ReferenceLogPosition, LogRecord]]:
         """One entry of each pointer is held at a time; predecessors come in runs of one bulk read."""

@@ -128,6 +128,14 @@ class PointersPage(msgspec.Struct, frozen=True, kw_only=True):
     next_token: str | None = None
 
 
+class ReferenceLogAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Moves of all branches and tags of a catalog, newest first."""
+
+    changes: list[Change]
+    next_token: Annotated[str | None, Meta(description="Goes on with older ones, also where this page is empty.")] = None
+    withheld: Annotated[bool, Meta(description="You may not see every key: Changes of others are left out.")] = False
+
+
 class SnapshotEntry(msgspec.Struct, frozen=True, kw_only=True):
     key: KeyPath
     type: str

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from headwater.persistence.realms.realm_records import REALMS_POINTER
 from headwater.persistence.records.principal_records import GRANTS_POINTER, PRINCIPALS_POINTER, ROLES_POINTER
 from headwater.producer.access.effective import is_held
 from headwater.producer.access.policies import POLICIES_POINTER
@@ -31,8 +32,9 @@ REALM_POINTER_RIGHTS = {
     GRANTS_POINTER: Right.ACCESS_MANAGE,
     POLICIES_POINTER: Right.POLICY_READ,
     CATALOGS: Right.CATALOG_LIST,
+    REALMS_POINTER: Right.FEED_READ,
 }
-"""Over the realm; all other pointers of a realm need `realm.manage`."""
+"""Over the realm; all other pointers of a realm need `realm.manage`. `realms` is in `::system::` alone."""
 
 
 class Need(NamedTuple):

@@ -12,8 +12,19 @@ from headwater.service.auth.feed_view import Viewer
 from headwater.service.auth.rights.rights import Right, Securable
 from headwater.service.gate.request import Request
 
+IN_SYSTEM = ("pointers", "changes", "stream", "snapshot", "commits/{id}")
+"""What `::system::` serves: its log is read, by those who may; nothing is committed to it or kept in it for readers."""
+
 
 class FeedCall(Request):
+    @property
+    def serves_system(self) -> bool:  # type: ignore[override]
+        return self.route is None or self.route.path.partition("{realm}/")[2] in IN_SYSTEM
+
+    @property
+    def serves_system_feed(self) -> bool:  # type: ignore[override]
+        return self.serves_system
+
     @property
     def refuses_unknown_parameters(self) -> bool:  # type: ignore[override]
         """The hot routes parse their queries by themselves, and remember them."""

@@ -12,6 +12,7 @@ from headwater.schemas.http.feed_json import (
     CommitBody,
     FeedPage,
     PointersPage,
+    ReferenceLogAnswer,
     Rewind,
     StatePage,
     SubscriptionBody,
@@ -23,6 +24,7 @@ from headwater.service.feed import feed_handlers
 from headwater.service.feed.call import FeedCall, require_commit
 from headwater.service.feed.commit_route import commit_response
 from headwater.service.feed.feed_handlers import SUBSCRIBING
+from headwater.service.feed.reference_log_route import reference_log
 from headwater.service.feed.stream import serve_stream
 from headwater.service.gate.problem_shape import PROBLEMS
 from headwater.service.gate.route import BODY, NO_BODY, STREAM, Api, Budget, Handler, Needs, Route
@@ -154,6 +156,15 @@ ROUTES = (
         feed_handlers.commit_by_id,
         answer=Change,
         also=(410,),
+    ),
+    _route(
+        "GET",
+        f"{FEED}/reference-log",
+        "Every move of every branch and tag of a catalog, deleted ones too, newest first.",
+        SEEN,
+        reference_log,
+        parameters.REFERENCE_LOG,
+        answer=ReferenceLogAnswer,
     ),
     _route(
         "POST",

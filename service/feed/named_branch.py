@@ -1,4 +1,4 @@
-"""Finds the pointer of a branch that a request names by catalog and branch."""
+"""Finds the catalog that a request names, and the pointer of a branch of it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 
 import msgspec
 
+from headwater.producer.catalogs.catalog_records import Catalog
 from headwater.producer.pointer_names import branch_pointer, check_reference_name
 from headwater.schemas.errors import CatalogNotFound
 from headwater.service.auth.feed_view import Viewer
@@ -22,6 +23,11 @@ async def with_pointers(feed: RealmFeed, viewer: Viewer, query: FeedQuery) -> Fe
 
 
 async def named_branch(feed: RealmFeed, viewer: Viewer, catalog: str, branch: str | None) -> str:
+    found = await named_catalog(feed, viewer, catalog)
+    return branch_pointer(found.id, found.default_branch if branch is None else check_reference_name(branch, "branch"))
+
+
+async def named_catalog(feed: RealmFeed, viewer: Viewer, catalog: str) -> Catalog:
     """⚠ A catalog that the caller may not see is refused with the very error of one that does not exist."""
     try:
         found = feed.known_catalog(catalog) or await asyncio.to_thread(feed.read_catalog, catalog)
@@ -29,4 +35,4 @@ async def named_branch(feed: RealmFeed, viewer: Viewer, catalog: str, branch: st
         found = None
     if found is None or not await viewer.may_see_catalog(catalog):
         raise CatalogNotFound(f"there is no catalog {catalog!r}.", field="catalog", remedy="List the catalogs.")
-    return branch_pointer(found.id, found.default_branch if branch is None else check_reference_name(branch, "branch"))
+    return found

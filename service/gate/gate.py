@@ -139,7 +139,11 @@ class Gate:
 
     async def _open_realm(self, request: Request, caller: Caller) -> None:
         if caller.realm == SYSTEM_REALM and request.serves_system:
-            request.kernel = self._service.feeds.store.system
+            feeds = self._service.feeds
+            request.kernel = feeds.store.system
+            if request.serves_system_feed:
+                known = feeds.known_system
+                request.feed = known if known is not None else await asyncio.to_thread(feeds.system)
         else:
             request.feed = await self._service.realm(caller.realm)
             request.kernel = request.feed.kernel

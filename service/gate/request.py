@@ -40,11 +40,13 @@ class Request:
     caller: Caller
     """Set by the gate, unless the route is public."""
     feed: RealmFeed
-    """The caller's realm; not for `::system::`."""
+    """The caller's realm; of `::system::` only for what serves its feed."""
     kernel: RealmKernel
     refuses_unknown_parameters = True
     serves_system = False
-    """Whether the API has anything for `::system::`, which has neither catalogs nor a feed."""
+    """Whether the API has anything for `::system::`, which has no catalogs."""
+    serves_system_feed = False
+    """Whether it reads the log of `::system::`."""
 
     def __init__(
         self,

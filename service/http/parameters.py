@@ -197,6 +197,12 @@ SNAPSHOT = (
     Parameter(name="token", length_max=10_000, description="`next_token` of the page before; the entry is pinned by it."),
     Parameter(name="limit", type="integer", minimum=1, maximum=10_000, default=1_000, description="How many keys at most."),
 )
+REFERENCE_LOG = (
+    Parameter(name="catalog", required=True, length_max=256, description="Name of the catalog."),
+    _FILTERS[0],
+    Parameter(name="token", length_max=10_000, description="`next_token` of the page before."),
+    _LIMIT,
+)
 SUBSCRIPTION_CHANGES = (_LIMIT, _WAIT)
 DELETE_SUBSCRIPTION = (Parameter(name="version", description="Delete only if it still has this version."),)
 NO_PARAMETERS: tuple[Parameter, ...] = ()

@@ -100,6 +100,7 @@ class RealmFeeds:
         self.encoded = EncodedEntries(encoded_bytes_max)
         store.restores.on_restored(self.encoded.clear)
         self._realms = Realms(store)
+        self._system: RealmFeed | None = None
         self._feeds: dict[str, RealmFeed] = {}
         self._looked_at: dict[str, float] = {}
         self._lock = threading.Lock()
@@ -115,6 +116,18 @@ class RealmFeeds:
         """The feed of an ACTIVE realm, looked up if that was not done lately. May ask the store."""
         known = self.known(name)
         return known if known is not None else self._look_up(name)
+
+    @property
+    def known_system(self) -> RealmFeed | None:
+        return self._system
+
+    def system(self) -> RealmFeed:
+        """The feed of `::system::`: of realms, system administrators and their rights. ⚠ It is never `known`: an API that does
+        not ask for it by this name does not get it."""
+        with self._lock:
+            if self._system is None:
+                self._system = RealmFeed(self.store.system, self.encoded)
+            return self._system
 
     def _look_up(self, name: str) -> RealmFeed:
         try:
@@ -145,6 +158,8 @@ class RealmFeeds:
     def close(self) -> None:
         for feed in self.all_known():
             feed.close()
+        if self._system is not None:
+            self._system.close()
 
     def _serve(self, name: str, kernel: RealmKernel) -> RealmFeed:
         with self._lock:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import chain, groupby
 from pathlib import Path
 from typing import TypeVar
@@ -15,11 +16,12 @@ from rich.progress import Progress, SpinnerColumn, TextColumn
 from headwater.cli.feed.audit_sources import verify_kafka, verify_server
 from headwater.cli.feed.feed_sources import Pointers
 from headwater.cli.output import as_json, echo, print_json, print_table
-from headwater.cli.target import in_realm, in_store_realm, key_text, store_realm
+from headwater.cli.target import in_realm, in_store_realm, key_text, store_logs, store_realm
 from headwater.consumers.audit.files import read_changes, write_changes
 from headwater.consumers.audit.replay import Mismatch, mismatches
 from headwater.consumers.audit.store_history import StoreHistory
 from headwater.consumers.audit.verify import Verification, verify
+from headwater.persistence.rows import SYSTEM_REALM
 from headwater.schemas.change import Change
 from headwater.schemas.errors import InvalidInput
 from headwater.settings import Settings
@@ -63,7 +65,9 @@ def verify_command(
 ) -> None:
     """Recompute the hash chain of every entry; a single flipped bit is found and named. Exit code 1 if there is one.
 
-    All pointers of the realm, unless a pointer, a catalog or a branch is named.
+    All pointers of the realm, deleted branches and tags too, unless a pointer, a catalog or a branch is named.
+
+    `--realm ::system::` verifies the log of the realms themselves.
     """
     if file is not None and (catalog or branch):
         raise InvalidInput("a file knows pointers alone.", field="--branch", remedy="Name a --pointer.")
@@ -75,8 +79,8 @@ def verify_command(
     elif settings.server:
         found = verify_server(settings, realm, pointers)
     else:
-        with store_realm(settings, realm) as handle:
-            history = StoreHistory(handle.kernel)
+        with store_logs(settings, realm) as logs:
+            history = StoreHistory(logs.kernel)
             found = [_verify_pointer(history, pointer) for pointer in pointers or tuple(history.pointers())]
     if json_output:
         print_json({"pointers": found})
@@ -99,9 +103,8 @@ def replay(
     settings: Settings, pointer: str | None, catalog: str | None, branch: str | None, to: str, realm: str, json_output: bool
 ) -> None:
     """Rebuild a state from the feed alone and compare it with the stored one. Exit code 1 if they differ."""
-    with store_realm(settings, realm) as handle:
-        history = StoreHistory(handle.kernel)
-        (pointer,) = Pointers((pointer,) if pointer else (), catalog, branch).of(handle)
+    with _audited(settings, realm, Pointers((pointer,) if pointer else (), catalog, branch)) as (history, chosen):
+        (pointer,) = chosen
         seq = history.position(pointer, to)
         replayed = history.replayed_state(pointer, seq)
         found = list(mismatches(history.stored_state(pointer, seq), replayed))
@@ -134,9 +137,8 @@ def diff(
     json_output: bool,
 ) -> None:
     """Show what changed between two points of a history, each replayed from the feed."""
-    with store_realm(settings, realm) as handle:
-        history = StoreHistory(handle.kernel)
-        (pointer,) = Pointers((pointer,) if pointer else (), catalog, branch).of(handle)
+    with _audited(settings, realm, Pointers((pointer,) if pointer else (), catalog, branch)) as (history, chosen):
+        (pointer,) = chosen
         old, new = (history.replayed_state(pointer, history.position(pointer, at)) for at in (before, after))
     found = list(mismatches(old, new))
     if json_output:
@@ -163,15 +165,27 @@ def export(
     json_output: bool,
 ) -> None:
     """Write the history to FILE (.jsonl or .parquet); `audit verify --file FILE` proves it anywhere."""
-    with store_realm(settings, realm) as handle:
-        history = StoreHistory(handle.kernel)
-        wanted = Pointers(named, catalog, branch)
-        chosen = wanted.of(handle) if wanted.is_given else tuple(history.pointers())
+    with _audited(settings, realm, Pointers(named, catalog, branch), all_if_none=True) as (history, chosen):
         count = write_changes(Path(file), _with_progress(_everything(history, chosen), "exported"))
     if json_output:
         print_json({"file": file, "pointers": chosen, "changes": count})
     else:
         echo(f"{count} changes of {len(chosen)} pointers are in {file}")
+
+
+@contextmanager
+def _audited(
+    settings: Settings, realm: str, wanted: Pointers, *, all_if_none: bool = False
+) -> Iterator[tuple[StoreHistory, tuple[str, ...]]]:
+    """The history of a realm or of `::system::`, and the pointers of it that are wanted."""
+    if realm == SYSTEM_REALM:
+        with store_logs(settings, realm) as logs:
+            history = StoreHistory(logs.kernel)
+            yield history, tuple(history.pointers()) if all_if_none and not wanted.is_given else wanted.of_system()
+        return
+    with store_realm(settings, realm) as handle:
+        history = StoreHistory(handle.kernel)
+        yield history, tuple(history.pointers()) if all_if_none and not wanted.is_given else wanted.of(handle)
 
 
 def _everything(history: StoreHistory, pointers: tuple[str, ...]) -> Iterator[Change]:

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import rich_click as click
 
-from headwater.cli.target import realm_of, store_realm
+from headwater.cli.target import logs_of, realm_of, store_realm
+from headwater.persistence.rows import SYSTEM_REALM
 from headwater.schemas.change import Change
+from headwater.schemas.errors import InvalidInput
 from headwater.schemas.extras import needs_extra
 from headwater.settings import Settings
 from headwater.wiring.servers import connected, server_connection
@@ -28,6 +30,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 ACKNOWLEDGE_SECONDS = 1.0
 DEFAULT_CATALOG = "lake"
+SYSTEM_POINTER = "realms"
 
 
 def quiet_kafka() -> None:
@@ -40,6 +43,11 @@ def feed_reader(
     settings: Settings, realm: str, chosen: Pointers, after: str, *, stream: bool = False
 ) -> Iterator[tuple[Reader, tuple[str, ...]]]:
     """A reader of a server or of the store, and the pointers that it reads."""
+    if realm == SYSTEM_REALM:
+        with logs_of(settings, realm) as logs:
+            pointers = chosen.of_system()
+            yield logs.reader(pointers, after, stream=stream), pointers
+        return
     if settings.server:
         with connected(settings) as engine:
             remote = engine.realm(realm)
@@ -68,6 +76,12 @@ class Pointers(NamedTuple):
     def of(self, realm: Realm) -> tuple[str, ...]:
         return self.named or (realm.catalog(self.catalog or DEFAULT_CATALOG).branch(self.branch).pointer,)
 
+    def of_system(self) -> tuple[str, ...]:
+        """Those named; the list of realms, if none is."""
+        if self.catalog is not None or self.branch is not None:
+            raise InvalidInput("`::system::` has no catalogs.", field="catalog", remedy="Name a --pointer, or none.")
+        return self.named or (SYSTEM_POINTER,)
+
     @property
     def is_given(self) -> bool:
         return bool(self.named) or self.catalog is not None or self.branch is not None
@@ -81,11 +95,7 @@ class Pointers(NamedTuple):
 
 
 def store_reader(realm: RealmHandle, pointers: Sequence[str], after: str) -> Reader:
-    from headwater.consumers.clients.local_transport import LocalTransport
-    from headwater.consumers.clients.reader import Reader
-
-    transport = LocalTransport(realm.feed, pointers)
-    return Reader(transport, after, log=transport)
+    return realm.logs.reader(pointers, after)
 
 
 @asynccontextmanager

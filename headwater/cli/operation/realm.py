@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 
 import msgspec
 import rich_click as click
 
 from headwater.cli.access.record_commands import RecordTable
+from headwater.cli.catalogs.changes_output import print_changes
 from headwater.cli.output import as_json, confirmed, echo, print_json, print_table, show_done, show_secret, yes
-from headwater.cli.target import at_server, direct_store, managed_realms
+from headwater.cli.target import at_server, direct_store, logs_of, managed_realms
 from headwater.manage import ManagedRealms, NewRealm
+from headwater.persistence.realms.realm_records import REALMS_POINTER
+from headwater.persistence.rows import SYSTEM_REALM
 from headwater.schemas.errors import InvalidInput
+from headwater.schemas.filters import Filter
 from headwater.schemas.http.manage_json import RealmInfo
 from headwater.settings import Settings
 
@@ -96,6 +101,25 @@ def show(settings: Settings, name: str, json_output: bool) -> None:
     REALMS.show(realm_info(report.realm), json_output=False)
     pointers = [(it.name, it.seq, "closed" if it.closed else "open") for it in report.pointers]
     print_table(["pointer", "seq", "takes commits"], pointers)
+
+
+@command.command()
+@click.argument("name", required=False)
+@click.option("--after", default="earliest", show_default=True, help="A commit id, a seq, a time, earliest or latest.")
+@click.option("--follow", is_flag=True, help="Wait for more.")
+@click.option("--limit", type=click.IntRange(1), help="Stop after so many.")
+@at_server
+@as_json
+@click.pass_obj
+def log(settings: Settings, name: str | None, after: str, follow: bool, limit: int | None, json_output: bool) -> None:
+    """Show who created, opened, closed, purged and deleted realms, oldest first; of one realm, if NAME is given.
+
+    It is the pointer `realms` of `::system::`, whose other logs `headwater subscribe --realm ::system::` reads.
+    """
+    wanted = Filter(prefix=(name,) if name else ())
+    with logs_of(settings, SYSTEM_REALM) as logs:
+        moves = logs.changes(REALMS_POINTER, after, follow=follow, filter=wanted)
+        print_changes(islice(moves, limit), json_output=json_output)
 
 
 def _move(verb: str, help: str, move: Callable[[ManagedRealms, str], RealmInfo]) -> None:

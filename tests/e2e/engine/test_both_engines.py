@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 import headwater
-from headwater import Delete, Filter, IcebergTable, Namespace, Op, Put, Rename, Unchanged
+from headwater import Delete, Filter, IcebergTable, Kind, Namespace, Op, Put, Rename, Unchanged
 from headwater.client.remote import RemoteCatalog
 from headwater.embedded import CatalogHandle
 from headwater.engine import Realm
@@ -312,3 +312,36 @@ def test_a_misspelled_option_is_an_error(lake: AnyCatalog, branch: AnyBranch) ->
 def test_what_is_no_address_is_refused(url: str) -> None:
     with pytest.raises(InvalidInput):
         headwater.connect(url)
+
+
+def test_both_engines_read_the_log_of_all_references(
+    branch: AnyBranch, lake: AnyCatalog, shared_lake: CatalogHandle, remote_lake: RemoteCatalog
+) -> None:
+    lake.create_tag(f"tag-{branch.name}", branch.name)
+    branch.delete()
+    mine = {branch.pointer, lake.tag(f"tag-{branch.name}").pointer}
+    moves = [(one.pointer, one.kind) for one in lake.reference_log() if one.pointer in mine]
+    commits = [(branch.pointer, "commit")] * 3
+    tag = (lake.tag(f"tag-{branch.name}").pointer, "create")
+    assert moves == [(branch.pointer, "delete"), tag, *commits, (branch.pointer, "create")]
+    assert list(shared_lake.reference_log()) == list(remote_lake.reference_log())
+    kinds = {one.kind for one in lake.reference_log([Kind.DELETE, Kind.CREATE])}
+    assert kinds == {Kind.DELETE, Kind.CREATE}
+
+
+def test_both_engines_read_the_logs_of_records_and_of_the_system(
+    lake_realm: Realm, shared_feed: FeedServer, shared_lake: CatalogHandle
+) -> None:
+    assert {"catalogs", "principals", "cat/1/heads/main"} <= {one.name for one in lake_realm.logs.pointers()}
+    keys = {op.key for one in lake_realm.logs.changes("catalogs") for op in one.operations}
+    assert any("lake" in key for key in keys)
+    with headwater.connect(shared_feed.url) as engine:
+        served = list(engine.system_logs().changes("realms"))
+    local = headwater.Headwater(shared_lake.realm.kernel.store)
+    try:
+        assert list(local.system_logs().changes("realms", after=0)) == served
+        assert "realms" in [one.name for one in local.system_logs().pointers()]
+    finally:
+        local.stop_watching()
+    last = [one.operations[0].after for one in served if one.operations[0].key == ("default",)][-1]
+    assert isinstance(last, dict) and last["status"] == "ACTIVE"
