@@ -36,6 +36,7 @@ from headwater.schemas.errors import RealmExists
 from headwater.schemas.filters import NO_FILTER, Filter
 from headwater.schemas.http.merge_json import MergePreview
 from headwater.snapshot import Snapshot
+from headwater.streaming.files.reach_files import condemned_files_of
 
 
 def open_embedded(
@@ -47,7 +48,9 @@ def open_embedded(
     observers: Sequence[Observer] = (),
 ) -> Headwater:
     """The engine in this process, on a store that is there or, with `create`, made now."""
-    return Headwater(open_store(url, options, create=create, clock=clock, observers=observers))
+    store = open_store(url, options, create=create, clock=clock, observers=observers)
+    store.reach_files = condemned_files_of({})
+    return Headwater(store)
 
 
 class Headwater:
@@ -165,7 +168,7 @@ class CatalogHandle(CatalogBase["ReferenceHandle", Snapshot]):
     def transplant(self, commits: Sequence[str], into: str | None = None, **options: Unpack[MergeOptions]) -> CommitResult:
         kernel, pointer = self.realm.kernel, self.branch(into).pointer
         meta, others = self._options(options)
-        request = transplant_request(self.references, commits, meta, **others)
+        request = transplant_request(kernel, self.references, commits, meta, **others)
         return commit_result(kernel, kernel.committer.commit(pointer, request))
 
     def _merge_request(self, source: str, options: MergeOptions) -> MergeRequest:

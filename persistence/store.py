@@ -19,6 +19,7 @@ from headwater.persistence.commit.draft import Draft
 from headwater.persistence.commit.lane import LaneContext
 from headwater.persistence.commit.observer import Observer
 from headwater.persistence.commit.retries import RetryPolicy
+from headwater.persistence.coordination.removal_intents import CondemnedFiles, IntentWatch
 from headwater.persistence.coordination.restore_watch import RestoreWatch
 from headwater.persistence.ids.id_generator import IdGenerator
 from headwater.persistence.ids.node_leases import LEASE_SECONDS, NodeLeases
@@ -122,6 +123,9 @@ class Store:
         self.handover: Handover | None = None
         self.restores = RestoreWatch(backend, clock, self._in_log)
         self.restores.on_restored(self._forget)
+        self.removals = IntentWatch(backend, clock)
+        self.reach_files: Callable[[], CondemnedFiles] | None = None
+        """Set by whoever opens the store and can reach file storage. Without it, commits near a removal are refused."""
         for observer in observers:
             observer.opened(self)
 
@@ -195,6 +199,7 @@ class Store:
     def _forget(self) -> None:
         """After a restore: ids may have been given to other objects, and the node to another process."""
         self.cache.clear()
+        self.removals.forget()
         if self._ids is not None:
             self._ids.renounce()
 

@@ -53,6 +53,7 @@ HeadwaterError
 │   ├── IdempotencyKeyBusy            retriable: the first request of that key is still at work
 │   ├── PreconditionFailed    412  If-Match names a version that is not the newest any more
 │   ├── CatalogNotEmpty               what is inside must go first
+│   ├── FilesCondemned                a commit needs a file that is about to be deleted
 │   ├── RealmStateConflict            an edge that the realm life cycle does not have
 │   └── RealmNotActive                user work on a realm that does not serve
 ├── StoreRefused              500  the store can be reached but must not be used as it is
@@ -74,6 +75,7 @@ HeadwaterError
 ├── StoreUnavailable          503  retriable: the store was not reached, nothing was changed
 │   └── StoreRestored                 another copy of the data lies underneath than before
 ├── CommitRetriesExhausted    503  retriable: others kept winning, or the store kept failing; nothing was changed
+├── RemovalUnderWay           503  retriable: files are being deleted, and it is not known whether the commit needs them
 ├── LaneFull                  503  retriable: too many commits wait for this pointer already
 ├── OutcomeUnknown            503  the store may or may not have applied the write; ask, never assume
 │   └── CommitOutcomeUnknown          carries the entry id to ask for
@@ -392,6 +394,12 @@ class CatalogNotEmpty(Conflict):
     code = "CATALOG_NOT_EMPTY"
 
 
+class FilesCondemned(Conflict):
+    """`facts["file"]` is the first of them. No retained state used it when it was chosen."""
+
+    code = "FILES_CONDEMNED"
+
+
 class RecordChanged(Conflict):
     code = "RECORD_CHANGED"
 
@@ -505,6 +513,15 @@ class CommitRetriesExhausted(HeadwaterError):
     retriable = True
     http_status = 503
     grpc_status = "ABORTED"
+
+
+class RemovalUnderWay(HeadwaterError):
+    """A sweep deletes files near the commit, and this process cannot read what the commit needs."""
+
+    code = "REMOVAL_UNDER_WAY"
+    retriable = True
+    http_status = 503
+    grpc_status = "UNAVAILABLE"
 
 
 class LaneFull(HeadwaterError):

@@ -40,6 +40,7 @@ from headwater.service.routes import build_gate
 from headwater.service.seeding import seed
 from headwater.service.task_startup import start_tasks
 from headwater.service.usage.collector import UsageCollector
+from headwater.streaming.files.reach_files import condemned_files_of
 
 if TYPE_CHECKING:
     from headwater.producer.publisher.publisher import Publisher
@@ -107,6 +108,7 @@ def open_service(config: ServeConfig) -> tuple[Service, Store]:
     tracing = Tracing(config.traces) if config.traces else None
     store = open_store(config.store, config.store_options, create=config.dev, observers=_observers(tracing))
     try:
+        store.reach_files = condemned_files_of(config.storage.server)
         if folder is not None:
             _share_lanes(store, folder)
         if config.dev:

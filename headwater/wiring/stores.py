@@ -44,10 +44,19 @@ def opened_store(settings: Settings, *, create: bool = False) -> Iterator[Store]
         warnings.simplefilter("always", WeakDurability)
         store = open_store(settings.store, store_options(settings), create=create)
     with store:
+        _reach_files(store, settings)
         for warning in caught:
             if issubclass(warning.category, WeakDurability):
                 warn(str(warning.message))
         yield store
+
+
+def _reach_files(store: Store, settings: Settings) -> None:
+    """So that commits can tell whether they need files that are about to be deleted."""
+    from headwater.service.storage.storage_options import storage_options
+    from headwater.streaming.files.reach_files import condemned_files_of
+
+    store.reach_files = condemned_files_of(storage_options(settings.storage_options, "", tell_secrets=False).server)
 
 
 def warn(message: str) -> None:

@@ -65,6 +65,12 @@ def _fence_of(row: MutableRow) -> RealmFence:
     )
 
 
+def next_open_fence(seen: RealmFence, now: int) -> int:
+    """⚠ Greater than every earlier one, also where the clock stands behind: "nothing is being removed" is remembered by the
+    value of a fence."""
+    return max(now, seen.open_max + 1)
+
+
 def take_realm_fence(
     backend: Backend, seen: RealmFence, fence: int, clock: Clock, *, reopens_after: int = 0
 ) -> RealmFence | None:

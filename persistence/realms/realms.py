@@ -11,7 +11,7 @@ import secrets
 import msgspec
 
 from headwater.persistence.coordination.pointer_fences import fence_pointers
-from headwater.persistence.coordination.realm_fence import RealmFence, read_realm_fence, take_realm_fence
+from headwater.persistence.coordination.realm_fence import RealmFence, next_open_fence, read_realm_fence, take_realm_fence
 from headwater.persistence.log.committed_requests import RequestKey
 from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.realms.realm_init import check_first_records, expected_principal, write_first_records
@@ -207,7 +207,7 @@ class Realms:
         raise busy(name)
 
     def _reopening(self, seen: RealmFence) -> int:
-        return max(self._store.clock.now_micros(), seen.open_max)
+        return next_open_fence(seen, self._store.clock.now_micros())
 
     def _fence(self, seen: RealmFence, fence: int) -> None:
         held = take_realm_fence(self._store.backend, seen, fence, self._store.clock)

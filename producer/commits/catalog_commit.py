@@ -19,6 +19,7 @@ from headwater.persistence.log.committed_requests import RequestKey
 from headwater.persistence.log.log_entry import LogRecord, change_of
 from headwater.persistence.reading.state import State
 from headwater.persistence.store import RealmKernel
+from headwater.producer.commits.commit_gate import require_files_stay
 from headwater.producer.commits.commit_meta import CommitMeta, check_meta, check_request_id
 from headwater.producer.commits.conflicts import (
     ConflictDetail,
@@ -149,6 +150,7 @@ class CatalogCommit:
             raise conflict_error([*hash_conflicts, *verdict.conflicts])
         if not verdict.planned:
             return None
+        require_files_stay(self._kernel, draft, verdict.planned)
         meta = self._meta
         return Plan(
             kind=Kind.COMMIT, author=meta.author, message=meta.message, headers=meta.headers, operations=verdict.planned

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
+from msgspec import UNSET
 
 from headwater.persistence.commit.draft import Draft, PlannedOperation
 from headwater.persistence.index import IndexValue, decode_key, encode_key
@@ -38,6 +39,10 @@ class MergeRules(msgspec.Struct, frozen=True, kw_only=True):
 
     def of(self, key: KeyPath) -> KeyRule:
         return self.by_key.get(key) or KeyRule(behavior=self.default)
+
+    def resolved_by_caller(self, operations: Iterable[PlannedOperation]) -> list[PlannedOperation]:
+        """Those whose content comes from the caller and not from the other branch."""
+        return [operation for operation in operations if self.of(operation.key).resolved is not UNSET]
 
 
 class KeyOutcome(msgspec.Struct, frozen=True):

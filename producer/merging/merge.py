@@ -19,6 +19,7 @@ from headwater.persistence.log.committed_requests import RequestKey
 from headwater.persistence.log.log_entry import LogRecord, StoredSource, place_of
 from headwater.persistence.store import RealmKernel
 from headwater.producer.commits.catalog_commit import require_branch
+from headwater.producer.commits.commit_gate import require_files_stay
 from headwater.producer.commits.commit_meta import CommitMeta, check_meta, check_request_id
 from headwater.producer.merging.ancestry import SharedHistory, shared_history
 from headwater.producer.merging.apply_changes import (
@@ -162,6 +163,7 @@ class MergeRequest:
         preview.brought.raise_conflicts()
         if not preview.brought.operations or self._prepared is None:
             return None
+        require_files_stay(self._kernel, draft, self._rules.resolved_by_caller(preview.brought.operations))
         brought = self._prepared.shared.brought
         origin = next((place for place in brought or () if place.commit == self._source.commit), place_of(self._source))
         return Plan(

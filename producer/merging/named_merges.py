@@ -37,6 +37,7 @@ def merge_request(
 
 
 def transplant_request(
+    kernel: RealmKernel,
     references: References,
     commits: Sequence[str],
     meta: CommitMeta,
@@ -46,7 +47,7 @@ def transplant_request(
     request_id: str | RequestKey | None = None,
 ) -> TransplantRequest:
     picked = [references.resolve(commit, field="commits").logged for commit in commits]
-    return TransplantRequest(picked, meta, rules=rules, expected_head=_head(expected_head), request_id=request_id)
+    return TransplantRequest(kernel, picked, meta, rules=rules, expected_head=_head(expected_head), request_id=request_id)
 
 
 def _head(expected: str | None) -> bytes | None:

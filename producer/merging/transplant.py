@@ -13,6 +13,7 @@ from headwater.persistence.log.committed_requests import RequestKey
 from headwater.persistence.log.log_entry import Content, LogRecord, StoredOperation, StoredSource
 from headwater.persistence.store import RealmKernel
 from headwater.producer.commits.catalog_commit import require_branch
+from headwater.producer.commits.commit_gate import require_files_stay
 from headwater.producer.commits.commit_meta import CommitMeta, check_meta, check_request_id
 from headwater.producer.merging.apply_changes import (
     AppliedChanges,
@@ -48,6 +49,7 @@ class TransplantRequest:
 
     def __init__(
         self,
+        kernel: RealmKernel,
         commits: Sequence[LogRecord],
         meta: CommitMeta,
         *,
@@ -56,6 +58,7 @@ class TransplantRequest:
         request_id: str | RequestKey | None = None,
     ) -> None:
         self.request_id, self.request_id_is_callers, self.fingerprint = check_request_id(request_id)
+        self._kernel = kernel
         self._commits = check_commits(commits)
         self._meta = check_meta(meta)
         self._rules = rules or MergeRules()
@@ -74,7 +77,7 @@ class TransplantRequest:
 
     @classmethod
     def of(cls, kernel: RealmKernel, declared: DeclaredTransplant) -> Self:
-        made = cls(declared.commits, declared.meta, rules=declared.rules, expected_head=declared.expected_head)
+        made = cls(kernel, declared.commits, declared.meta, rules=declared.rules, expected_head=declared.expected_head)
         made.request_id, made.request_id_is_callers = declared.request_id, declared.request_id_is_callers
         made.fingerprint = declared.fingerprint
         return made
@@ -86,6 +89,7 @@ class TransplantRequest:
             brought = self._bring(draft, commit)
             brought.raise_conflicts()
             if brought.operations:
+                require_files_stay(self._kernel, draft, self._rules.resolved_by_caller(brought.operations))
                 yield self._entry(commit, brought)
 
     def preview(self, draft: Draft) -> list[AppliedChanges]:

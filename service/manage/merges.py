@@ -74,6 +74,7 @@ def _merge_request(call: ManageCall, body: MergeBody, request_id: str | RequestK
 def transplant(call: ManageCall) -> Response:
     body = call.read(TransplantBody)
     request = transplant_request(
+        call.kernel,
         _references(call),
         body.commits,
         _meta(call, body),

@@ -97,7 +97,7 @@ def transplant(call: NessieCall) -> Response:
     # One message for many commits would hide what each of them was: then every commit keeps its own.
     message = body.message or "" if len(commits) == 1 else ""
     meta = to_meta(MetaBody(message=message), read_headers(call.scope["headers"]), call.principal)
-    request = WatchedTransplant(commits, meta, rules=_rules(body), request_id=call.request_id)
+    request = WatchedTransplant(view.kernel, commits, meta, rules=_rules(body), request_id=call.request_id)
     return _answer(call, branch, run(view, branch, request, dry_run=body.tries_only), body)
 
 

@@ -3,6 +3,7 @@
 Marking is strict and purging is lenient: while the files in use are collected, an unreadable manifest is an error, because its
 files are unknown; while files are deleted, errors are counted and the rest goes on.
 
-Read kinds, filters, folding, fingerprints; then formats/ (what a table references) and stores/ (list, read, delete); then
-limits, batches, stats, purging; then operations, which puts them together; then sweep/ (which files retained states need).
+Read kinds, filters, fingerprints; then formats/ (what a table references) and stores/ (list, read, delete); then
+limits, batches, stats, purging; then operations, which puts them together; then reach_files and sweep/ (which files
+retained states need).
 """

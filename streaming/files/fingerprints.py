@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from headwater.streaming.files.folding import fold, last_segment
+from headwater.producer.content.folding import fold, last_segment
 
 if TYPE_CHECKING:
     import numpy as np

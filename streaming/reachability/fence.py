@@ -17,7 +17,7 @@ import msgspec
 from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock
 from headwater.persistence.coordination.pointer_fences import fence_pointers
-from headwater.persistence.coordination.realm_fence import RealmFence, read_realm_fence, take_realm_fence
+from headwater.persistence.coordination.realm_fence import RealmFence, next_open_fence, read_realm_fence, take_realm_fence
 from headwater.persistence.rows import FENCE_CLOSED, PointerRow
 from headwater.schemas.errors import RealmNotActive, RealmStateConflict
 from headwater.streaming.reachability.retained_identifiers import Span
@@ -39,7 +39,8 @@ def fence_realm(backend: Backend, realm: str, clock: Clock, safeguards: Safeguar
         return _unfenced(backend, realm, now)
     if seen.is_closed:
         _check_all_closed(backend, realm)
-    fence = FENCE_CLOSED if seen.is_closed else max(now, seen.open_max)
+    rising = next_open_fence(seen, now) if safeguards.rising_fences else max(now, seen.open_max)
+    fence = FENCE_CLOSED if seen.is_closed else rising
     held = take_realm_fence(backend, seen, fence, clock, reopens_after=now)
     if held is None:
         raise RealmStateConflict(

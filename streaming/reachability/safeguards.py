@@ -17,6 +17,7 @@ class Safeguards(msgspec.Struct, frozen=True, kw_only=True):
     one_salt: bool = True
     probe: bool = True
     floors_first: bool = True
+    rising_fences: bool = True
 
 
 ALL_ON = Safeguards()

@@ -7,9 +7,10 @@ was opened, so a folder that is swapped for a link meanwhile cannot lead out.
 from __future__ import annotations
 
 import os
+import secrets
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from headwater.schemas.errors import FileMissing, LocationForbidden, RequestTooLarge, StoreUnavailable
 from headwater.streaming.files.kinds import FoundFile
@@ -56,6 +57,21 @@ class LocalFiles:
         except OSError as error:
             raise _unreadable(location, error) from error
 
+    def write(self, location: str, content: bytes) -> FoundFile:
+        """Under another name first: a reader finds the old file or the new one, whole."""
+        try:
+            with _folder_of(location, create=True) as (folder, name):
+                passing = f".{name}.{secrets.token_hex(4)}"
+                handle = os.open(passing, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666, dir_fd=folder)
+                with os.fdopen(handle, "wb") as file:
+                    file.write(content)
+                    file.flush()
+                    os.fsync(handle)
+                os.replace(passing, name, src_dir_fd=folder, dst_dir_fd=folder)
+                return _found(location, os.stat(name, dir_fd=folder, follow_symlinks=False))
+        except OSError as error:
+            raise StoreUnavailable(f"{location[:200]} cannot be written: {error.strerror}.") from error
+
     def delete(self, locations: Sequence[str]) -> Deleted:
         gone = 0
         for location in locations:
@@ -87,12 +103,15 @@ def too_large(location: str, bytes_max: int) -> RequestTooLarge:
 
 
 @contextmanager
-def _folder_of(location: str) -> Iterator[tuple[int, str]]:
+def _folder_of(location: str, *, create: bool = False) -> Iterator[tuple[int, str]]:
     """The descriptor of a file's folder, reached without following a link, and the file's name."""
     *folders, name = [part for part in local_path(location).split("/") if part]
     handle = os.open("/", _FOLDER)
     try:
         for folder in folders:
+            if create:
+                with suppress(FileExistsError):
+                    os.mkdir(folder, dir_fd=handle)
             inner = os.open(folder, _FOLDER, dir_fd=handle)
             os.close(handle)
             handle = inner

@@ -1,4 +1,4 @@
-"""The interface to the storage of files: list, look, read, delete in batches."""
+"""The interface to the storage of files: list, look, read, write small files, delete in batches."""
 
 from __future__ import annotations
 
@@ -36,6 +36,9 @@ class ObjectStore(Protocol):
 
     def read(self, location: str, bytes_max: int) -> bytes:
         """⚠ Bounded before it is read. `FileMissing`, `RequestTooLarge` or `StoreUnavailable`."""
+
+    def write(self, location: str, content: bytes) -> FoundFile:
+        """Put a small file in place of whatever is there; leaves it as the storage shows it, with the storage's own time."""
 
     def delete(self, locations: Sequence[str]) -> Deleted:
         """All of them in one request where the storage can, once: retries are up to the caller."""

@@ -59,6 +59,14 @@ class RemoteStore:
         except FileNotFoundError:
             raise missing(location) from None
 
+    def write(self, location: str, content: bytes) -> FoundFile:
+        with _storage_errors(location):
+            self._store.put(self._key(location), content)
+        found = self.head(location)
+        if found is None:
+            raise StoreUnavailable(f"{location[:200]} was written and is not there.")
+        return found
+
     def delete(self, locations: Sequence[str]) -> Deleted:
         keys = [self._key(location) for location in locations]
         try:

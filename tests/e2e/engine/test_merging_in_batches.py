@@ -41,7 +41,7 @@ def test_nothing_is_merged_or_transplanted_into_a_branch_that_is_not_there(delet
         source = lake.refs.resolve("main")
         for request in (
             MergeRequest(lake.kernel, source.logged, source.pointer, META),
-            TransplantRequest([source.logged], META),
+            TransplantRequest(lake.kernel, [source.logged], META),
         ):
             with pytest.raises(ReferenceNotFound):
                 lake.kernel.committer.commit(lake.pointer("dev"), request)

@@ -109,7 +109,7 @@ def test_merges_transplants_and_moves_are_handed_over(workers: tuple[Worker, Wor
     source, commits = (lake.refs.resolve(name).logged for name in ("one", "two"))
     committer, before = lake.kernel.committer, sender.committed
     merged = commit_merge(lake.kernel, sender.pointer, MergeRequest(lake.kernel, source, "one", META)).logged
-    moved = committer.commit(sender.pointer, TransplantRequest([commits], META)).logged
+    moved = committer.commit(sender.pointer, TransplantRequest(lake.kernel, [commits], META)).logged
     assert merged is not None and moved is not None
     assigned = lake.refs.assign("main", merged.commit.hex(), meta=META)
     assert sender.committed == before, "the sender raced for the row"

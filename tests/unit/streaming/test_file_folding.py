@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.producer.content.folding import fold
 from headwater.streaming.files.fingerprints import fingerprint, fingerprints, name_fingerprint
-from headwater.streaming.files.folding import fold
 
 SALT = b"a salt of 16 byt"
 PATHS = st.lists(

@@ -1,0 +1,113 @@
+"""The list of files that a removal may delete, kept beside the claim of its root, and what commits ask of it.
+
+⚠ The list is written before the intent that names it, and the intent holds its digest: a list that is missing, cut off or
+another run's is an error, never an empty list.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import threading
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from headwater.persistence.coordination.removal_intents import RemovalIntent
+from headwater.persistence.log.log_entry import Content
+from headwater.schemas.errors import Corruption, FileMissing, HeadwaterError
+from headwater.streaming.files.fingerprints import fingerprint
+from headwater.streaming.files.formats.iceberg_tables import SeenContainers, table_files, table_metadata
+from headwater.streaming.files.formats.manifests import manifests_of
+from headwater.streaming.files.formats.reading import MetadataReader, Mode, records_of
+from headwater.streaming.files.operations import TABLE
+from headwater.streaming.files.stores.storages import Storages
+from headwater.streaming.files.sweep.marking import Marking
+from headwater.streaming.files.sweep.retained_contents import content_files
+from headwater.streaming.reachability.id_set import IdSet
+
+OWN_FOLDER = "_headwater/"
+LIST_BYTES_MAX = 8 * 100_000_000
+LISTS_KEPT = 8
+
+
+def write_condemned(storages: Storages, intent: RemovalIntent, condemned: IdSet) -> RemovalIntent:
+    """The intent with the place and digest of the list."""
+    content = _little_endian(array("q", condemned)).tobytes()
+    location = f"{intent.root}{OWN_FOLDER}condemned-{intent.id}.bin"
+    storages.of(location).write(location, content)
+    return msgspec.structs.replace(intent, condemned_at=location, condemned_digest=hashlib.sha256(content).hexdigest())
+
+
+class StoredCondemned:
+    """One per process. Thread-safe."""
+
+    def __init__(self, storages: Storages) -> None:
+        self._storages = storages
+        self._lists: dict[str, IdSet] = {}
+        self._lock = threading.Lock()
+
+    def first_condemned(
+        self, intents: Sequence[RemovalIntent], type: str, after: Mapping[str, Any], before: Mapping[str, Any] | None
+    ) -> str | None:
+        lists = [(intent.salt, self._condemned(intent)) for intent in intents]
+
+        def is_condemned(location: str) -> bool:
+            return any(fingerprint(location, salt) in condemned for salt, condemned in lists)
+
+        try:
+            return next((file for file in self._new_files(type, after, before) if is_condemned(file)), None)
+        except FileMissing as gone:  # deleted by now, perhaps
+            missing = str(gone.facts.get("location", ""))
+            if is_condemned(missing):
+                return missing
+            raise
+
+    def _condemned(self, intent: RemovalIntent) -> IdSet:
+        with self._lock:
+            if intent.condemned_digest in self._lists:
+                return self._lists[intent.condemned_digest]
+        content = self._storages.read(intent.condemned_at, LIST_BYTES_MAX)
+        if hashlib.sha256(content).hexdigest() != intent.condemned_digest:
+            raise Corruption(f"{intent.condemned_at} is not the list that its removal intent names.", field="condemned_at")
+        ids = array("q")
+        ids.frombytes(content)
+        with self._lock:
+            while len(self._lists) >= LISTS_KEPT:
+                self._lists.pop(next(iter(self._lists)))
+            return self._lists.setdefault(intent.condemned_digest, IdSet(_little_endian(ids)))
+
+    def _new_files(self, type: str, after: Mapping[str, Any], before: Mapping[str, Any] | None) -> list[str]:
+        """All that the content needs, without the manifests that the branch's own version shares with it."""
+        content = content_files(Content(b"", type, dict(after)))
+        if content.kind != TABLE:
+            return [file.location for file in Marking(self._storages, Mode.STRICT).files([content])]
+        reader = MetadataReader(self._storages, Mode.STRICT)
+        seen = _shared(reader, str((before or {}).get("metadata_location") or ""))
+        return [file.location for file in table_files(reader, content.location, seen)]
+
+
+def _shared(reader: MetadataReader, location: str) -> SeenContainers:
+    """What the version before has is in use. Where it cannot be read, everything is looked at."""
+    seen = SeenContainers()
+    if not location:
+        return seen
+    try:
+        table = table_metadata(reader, location)
+        snapshots = records_of(location, table, "snapshots")
+        lists = [str(one["manifest-list"]) for one in snapshots if "manifest-list" in one]
+        current = [str(one["manifest-list"]) for one in snapshots if one.get("snapshot-id") == table.get("current-snapshot-id")]
+        for named in current:
+            seen.manifests.update({manifest.location: True for manifest in manifests_of(named, reader.read(named))})
+        seen.lists.update(dict.fromkeys(lists, True))
+    except (HeadwaterError, KeyError):
+        return SeenContainers()
+    return seen
+
+
+def _little_endian(ids: array[int]) -> array[int]:
+    if sys.byteorder == "big":
+        ids.byteswap()
+    return ids
