@@ -18,7 +18,7 @@ if os.environ.get("PYTHONHASHSEED") != "0":  # the order of sets must be the sam
 
 from tests.simulation import defects
 from tests.simulation.mutants import MUTANTS
-from tests.simulation.plan import Plan, make_plan
+from tests.simulation.plan import Plan, Profile, make_plan
 from tests.simulation.profiles import PROFILES, usual
 from tests.simulation.promises import IGNORED, sentence
 from tests.simulation.run import Outcome, run
@@ -42,6 +42,8 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--all-defects", action="store_true", help="meet the defects of defects.py too")
     parser.add_argument("--mutant", choices=list(MUTANTS), help="take a fix out of the product")
     parser.add_argument("--stats", action="store_true", help="how often each thing happened")
+    parser.add_argument("--steps", type=int, help="of each run on average, instead of the profile's")
+    parser.add_argument("--again", action="store_true", help="run all a second time, last first: each must unfold as before")
     return parser.parse_args()
 
 
@@ -59,7 +61,20 @@ def plans(options: argparse.Namespace) -> Iterator[Plan]:
     for seed in range(first, behind):
         for name in usual() if options.profile == "usual" else [options.profile]:
             if time.monotonic() - began < options.seconds:
-                yield make_plan(name, PROFILES[name], seed)
+                yield make_plan(name, _profile(name, options.steps), seed)
+
+
+def _profile(name: str, steps: int | None) -> Profile:
+    return PROFILES[name] if steps is None else msgspec.structs.replace(PROFILES[name], steps=steps)
+
+
+def unfolded_differently(outcomes: list[Outcome]) -> list[str]:
+    """Names of the runs that are another one when others ran before them: something outlives a run in the process."""
+    return [
+        f"{first.plan.profile}, seed {first.plan.seed}: trace {first.digest}, then {second.digest}"
+        for first in reversed(outcomes)
+        if (second := run(first.plan)).digest != first.digest
+    ]
 
 
 def report(outcome: Outcome) -> None:
@@ -81,10 +96,12 @@ def main() -> int:
     if options.mutant:
         MUTANTS[options.mutant].apply()
     happened, failed, runs, steps, began = Counter[str](), Counter[str](), 0, 0, time.monotonic()
+    outcomes: list[Outcome] = []
     for plan in plans(options):
         outcome = run(plan, trace_lines=options.trace)
         runs, steps = runs + 1, steps + outcome.steps
         happened.update(outcome.happened)
+        outcomes += [outcome] if options.again else []
         if options.plan or options.stats:
             print(f"{plan.profile} {plan.seed}: trace {outcome.digest}")
         if not outcome.broken:
@@ -101,6 +118,9 @@ def main() -> int:
                 )
             report(outcome)
             break
+    for line in unfolded_differently(outcomes):
+        failed["one seed, one trace"] += 1
+        print(line)
     seconds = time.monotonic() - began
     print(f"{runs} runs, {steps} steps, {seconds:.1f} s, {steps / seconds:.0f} steps/s, failed: {dict(failed)}")
     for what, count in sorted(happened.items()) if options.stats else ():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import gc
 import shutil
 import time
 from collections import Counter
@@ -38,6 +39,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 def run(plan: Plan, *, trace_lines: int = 60) -> Outcome:
     began = time.monotonic()
     faulthandler.dump_traceback_later(HUNG_SECONDS, exit=True)
+    gc.collect()  # what the run before left behind ends outside of this one, and nothing ends at a moment of its own within it
+    gc.disable()
     env = Environment(plan)
     virtual.use(env.scheduler, plan.seed)
     random_ids._random.forget()
@@ -46,6 +49,7 @@ def run(plan: Plan, *, trace_lines: int = 60) -> Outcome:
     try:
         env.scheduler.run()
     finally:
+        gc.enable()
         faulthandler.cancel_dump_traceback_later()
         virtual.use(None)
         shutil.rmtree(env.folder, ignore_errors=True)

@@ -66,6 +66,12 @@ def test_one_seed_gives_one_trace() -> None:
     assert one == two and "trace" in one
 
 
+def test_a_run_is_the_same_whatever_ran_before_it_in_the_process() -> None:
+    """Every profile, forwards and then backwards: a chance, a clock or a cache that outlives a run changes its trace."""
+    done = simulate("--seeds", "7:8", "--steps", "1500", "--again")
+    assert done.returncode == 0, done.stdout[-5_000:] + done.stderr[-2_000:]
+
+
 @pytest.mark.parametrize("name", list(MUTANT_PROMISES))
 def test_without_its_fix_a_seed_breaks_the_promise(name: str) -> None:
     """The seeds are those of mutants.py. What changes how a seed unfolds may need another one: look for it by hand."""

@@ -331,6 +331,9 @@ def _modules() -> dict[types.ModuleType, types.ModuleType]:
             token_hex=lambda count=32: _chance.randbytes(count).hex(),
             token_bytes=_token_bytes,
             token_urlsafe=lambda count=32: _chance.randbytes(count).hex(),
+            randbits=lambda bits: _chance.getrandbits(bits),
+            randbelow=lambda below: _chance.randrange(below),
+            choice=lambda choices: _chance.choice(choices),
         ),
         uuid: _like(uuid, uuid4=lambda: uuid.UUID(bytes=_chance.randbytes(16), version=4)),
         os: _like(os, urandom=lambda count: _chance.randbytes(count), fsync=lambda _: None, getpid=_process_id),
@@ -347,12 +350,17 @@ def _functions(module: types.ModuleType) -> Iterator[types.FunctionType]:
 
 
 def install(classes: dict[type, type]) -> None:
-    """In every module of the product that is loaded now; defaults of arguments (`sleep=time.sleep`) too. `classes` are
-    replaced as well: clients of Kafka."""
+    """In every module of the product that is loaded now: modules by their names, and each of their functions wherever it was
+    taken out (`from time import sleep`, an argument's default `chance=random.random`). ⚠ One that is left is real time or real
+    chance: a seed is then no longer one trace. `classes` are replaced as well: clients of Kafka."""
     modules = _modules()
-    values = {id(time.monotonic): monotonic, id(time.sleep): sleep, id(time.time): lambda: wall_micros() / 1e6}
-    values[id(secrets.token_bytes)] = _token_bytes  # type: ignore[assignment]
-    values[id(ThreadPoolExecutor)] = VirtualExecutor  # type: ignore[assignment]
+    values: dict[int, object] = {
+        id(vars(real)[key]): vars(stand_in)[key]
+        for real, stand_in in modules.items()
+        for key in vars(real)
+        if vars(stand_in).get(key) is not vars(real)[key] and not key.startswith("__")
+    }
+    values[id(ThreadPoolExecutor)] = VirtualExecutor
     values.update({id(real): stand_in for real, stand_in in classes.items()})
     for name, module in list(sys.modules.items()):
         if not name.startswith("headwater"):
