@@ -1,6 +1,7 @@
 """The maintenance cycle in the background: expire, purge and sweep at an interval, whatever fails in between.
 
-Of several processes that schedule the same store one begins each cycle (`schedule_turns`), and one works at a time (`runs`).
+Of several processes that maintain the same store one has the turn of each step (`schedule_turns`), `headwater stream` among
+them, and one works at a time (`runs`).
 """
 
 from __future__ import annotations
@@ -82,6 +83,23 @@ STEPS = ("expire", "purge", "sweep")
 """Of a cycle, in their order."""
 
 
+class StepTurns:
+    """The turn of each step, by the keys that `headwater stream` uses too: the two never do the same work twice."""
+
+    def __init__(self, store: Store, every_seconds: float) -> None:
+        self._turns = {step: ScheduleTurns(store.backend, store.clock, every_seconds, key=step) for step in STEPS}
+
+    def take(self) -> tuple[list[str], float]:
+        """The steps that are ours now; if there are none, how many seconds there are to wait."""
+        waits = {step: turns.take() for step, turns in self._turns.items()}
+        due = [step for step, seconds in waits.items() if seconds == 0]
+        return due, 0.0 if due else min(waits.values())
+
+    def come_back(self, steps: Sequence[str], seconds: float) -> None:
+        for step in steps:
+            self._turns[step].come_back(seconds)
+
+
 def run_cycle(
     store: Store, options: ScheduleOptions, tools: CycleTools | None = None, *, steps: Sequence[str] = STEPS
 ) -> CycleReport:
@@ -151,7 +169,7 @@ class Schedule:
         self._options = options
         self._stopping = threading.Event()
         self._tools = (tools or CycleTools())._replace(is_stopping=self._stopping.is_set)
-        self._turns = ScheduleTurns(store.backend, store.clock, options.every_seconds)
+        self._turns = StepTurns(store, options.every_seconds)
         self._thread = threading.Thread(target=self._run, name="maintenance", daemon=True)
         self.last: CycleReport | None = None
 
@@ -171,26 +189,27 @@ class Schedule:
 
     def _turn(self) -> float:
         """After how many seconds to look again."""
+        steps: Sequence[str] = STEPS
         try:
-            wait_seconds = self._turns.take()
-            if wait_seconds > 0:
+            steps, wait_seconds = self._turns.take()
+            if not steps:
                 return min(wait_seconds, LOOK_SECONDS_MAX)
-            self.last = run_cycle(self._store, self._options, self._tools)
+            self.last = run_cycle(self._store, self._options, self._tools, steps=steps)
             for failure in self.last.failures:
                 _log.warning("maintenance left something for the next time: %s", failure)
             if self.last.busy:
-                self._come_back()
+                self._come_back(steps)
         except MaintenanceStopped as stopped:
             _log.info("%s", stopped)
         except HeadwaterError as error:
             _log.warning("maintenance failed and comes back: %s", error)
-            return self._come_back()
+            return self._come_back(steps)
         return 0.0
 
-    def _come_back(self) -> float:
+    def _come_back(self, steps: Sequence[str]) -> float:
         seconds = min(COME_BACK_SECONDS, self._options.every_seconds)
         try:
-            self._turns.come_back(seconds)
+            self._turns.come_back(steps, seconds)
         except HeadwaterError as error:
             _log.debug("the turn could not be given back: %s", error)
         return min(seconds, LOOK_SECONDS_MAX)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from headwater.persistence.coordination.incarnation import ensure_incarnation
 from headwater.persistence.rows import SYSTEM_REALM, realm_name_of
 from headwater.persistence.store import Store
 from headwater.producer.publisher.assignment.generations import read_generation
@@ -20,10 +23,17 @@ from headwater.streaming.stream.stream_app import StreamApp, StreamParts, Task, 
 from headwater.wiring.external_resources import external_resources
 from headwater.wiring.kafka_client import KafkaClient
 from headwater.wiring.maintenance import schedule_options
+from headwater.wiring.published_topics import missing_error, missing_topics, require_topics
 from headwater.wiring.sweeps import SweepPlan, spark_sweep_backend
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from headwater.streaming.sources.kafka_changes import KafkaOptions
+
+SETS_POOL, TASKS_POOL = "sets", "tasks"
+FAIR_SHARES = {"spark.scheduler.mode": "FAIR"}
+"""A sweep and the updates of sets get executors side by side, not one after the other."""
 
 
 class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +47,53 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
     archive_seconds: float = 3_600.0
     archive: str = ""
     """A folder of archives, one for each realm; none if empty."""
+    parallel: int = 2
+    """How many realms are updated at once."""
     realms: tuple[str, ...] = ()
+
+
+def check_stream(settings: Settings, store: Store, client: KafkaClient | None, realms: Sequence[str]) -> None:
+    """What cannot work is refused here, before Spark starts."""
+    from headwater.streaming.retained.folder_owner import claim_folder
+
+    instances = instances_to_maintain(store, realms)
+    schedule_options(settings, 3_600)
+    claim_folder(settings.maintenance_dir, ensure_incarnation(store.backend, store.clock).id, instances_to_maintain(store))
+    if client is not None:
+        client.java()  # what Spark cannot honour
+        known = (read_generation(store.backend, instance) for instance in instances)
+        published = [generation for generation in known if generation is not None]
+        missing = missing_topics(client, published)
+        if missing and len(missing) == len(published):  # one that is missing is a failure of its realm alone
+            raise missing_error(client, next(iter(missing.values())))
+
+
+def stream_settings(settings: Settings, master: str | None) -> Settings:
+    """With the master that was named, and fair shares unless they were set otherwise."""
+    mode = " ".join(f"{name}={value}" for name, value in FAIR_SHARES.items())
+    conf = f"{mode} {settings.spark_conf}".strip()
+    return msgspec.structs.replace(settings, spark_conf=conf, spark_master=master or settings.spark_master)
+
+
+def spark_failure(spark: SparkSession) -> str:
+    """Why Spark can do nothing any more, or nothing. ⚠ Without its JVM every call would fail for ever."""
+    context = spark.sparkContext
+    process = getattr(getattr(context, "_gateway", None), "proc", None)
+    if process is not None and process.poll() is not None:
+        return f"Spark's JVM has ended with {process.returncode}."
+    try:
+        is_stopped = context._jsc is None or bool(context._jsc.sc().isStopped())
+    except Exception as error:
+        return f"Spark's JVM does not answer: {type(error).__name__}."
+    return "the Spark application was stopped." if is_stopped else ""
+
+
+def interrupt_spark(spark: SparkSession) -> None:
+    """Sets are written whole or not at all, so nothing half done stays."""
+    with contextlib.suppress(Exception):  # a JVM that is gone has nothing to interrupt
+        for query in spark.streams.active:
+            query.stop()
+        spark.sparkContext.cancelAllJobs()
 
 
 def stream_app(
@@ -58,9 +114,16 @@ def stream_app(
         tasks["archive"] = Task(options.archive_seconds, parts.archive)
     return StreamApp(
         store,
-        StreamParts(realms=parts.realms, update=parts.update, tasks=tasks),
+        StreamParts(
+            realms=parts.realms,
+            update=parts.update,
+            tasks=tasks,
+            engine_failure=partial(spark_failure, spark),
+            interrupt=partial(interrupt_spark, spark),
+        ),
         every_seconds=options.every_seconds,
         stopping=stopping,
+        parallel=options.parallel,
     )
 
 
@@ -80,6 +143,8 @@ class _Parts:
         self._client = client
         self._options = options
         self._stopping = stopping
+        self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+        """By instance: rounds, and sweeps that bring a set up to their fence, do not write one set at once."""
 
     def realms(self) -> Sequence[str]:
         return instances_to_maintain(self._store, self._options.realms)
@@ -87,27 +152,39 @@ class _Parts:
     def update(self, instance: str) -> Updated:
         """From the realm's topics where they are asked for and it is published, else from the store's log."""
         from headwater.streaming.retained.retained_store import RetainedStore
-        from headwater.streaming.sources.kafka_changes import KafkaOptions
+        from headwater.streaming.spark.spark_errors import typed_errors
         from headwater.streaming.spark_jobs.retained_job import RetainedJob, lag
 
-        job = RetainedJob(
-            self._spark, self._store, self._settings.store, RetainedStore(self._settings.maintenance_dir, instance)
-        )
+        folder = RetainedStore(self._settings.maintenance_dir, instance)
+        job = RetainedJob(self._spark, self._store, self._settings.store, folder)
+        with self._locks[instance], typed_errors():
+            self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", SETS_POOL)
+            topics = self._topics(instance)
+            if topics is None:
+                source, state = "log", job.run(changes_per_batch=self._options.batch)
+            else:
+                source, state = "kafka", job.catch_up_kafka(topics)
+            return Updated(source, state.number, state.rows, sum(lag(self._store, state).values()))
+
+    def _topics(self, instance: str) -> KafkaOptions | None:
+        """None where the realm is read from the log."""
+        from headwater.streaming.sources.kafka_changes import KafkaOptions
+
         client = self._client
-        if client is None or read_generation(self._store.backend, instance) is None:
-            source, state = "log", job.run(changes_per_batch=self._options.batch)
-        else:
-            topics = KafkaOptions(
-                bootstrap=client.bootstrap,
-                realm_instance=instance,
-                store=self._settings.store,
-                records_per_batch=self._options.batch,
-                client=client.java(),
-            )
-            source, state = "kafka", job.catch_up_kafka(topics)
-        return Updated(source, state.number, state.rows, sum(lag(self._store, state).values()))
+        generation = None if client is None else read_generation(self._store.backend, instance)
+        if client is None or generation is None:
+            return None
+        require_topics(client, [generation])
+        return KafkaOptions(
+            bootstrap=client.bootstrap,
+            realm_instance=instance,
+            store=self._settings.store,
+            records_per_batch=self._options.batch,
+            client=client.java(),
+        )
 
     def cycle(self, step: str) -> Sequence[str]:
+        self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", TASKS_POOL)
         tools = CycleTools(
             external_resources=external_resources(self._store, self._settings),
             sweep_backend=self._sweep_backend,
@@ -117,7 +194,8 @@ class _Parts:
 
     def _sweep_backend(self, store: Store, identifiers: Identifiers) -> SweepBackend:
         """By the streamed set, on the session that stays open."""
-        return spark_sweep_backend(self._settings, SweepPlan(on_spark=True, by_stream=True), store, self._spark)
+        plan = SweepPlan(on_spark=True, by_stream=True)
+        return spark_sweep_backend(self._settings, plan, store, self._spark, lock_of=self._locks.__getitem__)
 
     def archive(self) -> Sequence[str]:
         from headwater.schemas.errors import HeadwaterError

@@ -6,6 +6,8 @@ Used by `maintain sweep`, `maintain schedule`, `serve --maintain` and the demo.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,6 +23,14 @@ from headwater.streaming.sweep.executors import LocalExecutor, SweepExecutor
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+LockOf = Callable[[str], AbstractContextManager[object]]
+"""By realm: held while its set is changed, where other threads of this process change it too."""
+
+
+def unlocked(_: str) -> AbstractContextManager[object]:
+    return nullcontext()
 
 
 class SweepPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,16 +58,18 @@ def sweep_backend(settings: Settings, plan: SweepPlan, store: Store, identifiers
     return spark_sweep_backend(settings, plan, store, spark)._replace(close=spark.stop)
 
 
-def spark_sweep_backend(settings: Settings, plan: SweepPlan, store: Store, spark: SparkSession) -> SweepBackend:
+def spark_sweep_backend(
+    settings: Settings, plan: SweepPlan, store: Store, spark: SparkSession, *, lock_of: LockOf = unlocked
+) -> SweepBackend:
     """On a session that is open, and stays open."""
     if not plan.by_stream:
         from headwater.streaming.spark_jobs.spark_walk import SparkWalkedSource
 
         return SweepBackend(SparkWalkedSource(spark, settings.store), _executor(settings, plan, store, spark))
     return SweepBackend(
-        _caught_up(settings, store, spark),
+        _caught_up(settings, store, spark, lock_of),
         _executor(settings, plan, store, spark),
-        on_swept=partial(_compact, settings, spark),
+        on_swept=partial(_compact, settings, spark, lock_of),
     )
 
 
@@ -77,26 +89,27 @@ def quiet_spark(settings: Settings) -> SparkSession:
     return spark
 
 
-def _caught_up(settings: Settings, store: Store, spark: SparkSession) -> RetainedSource:
+def _caught_up(settings: Settings, store: Store, spark: SparkSession, lock_of: LockOf) -> RetainedSource:
     """Brought up to the heads of the fence: writers that go on are always ahead of the set."""
     from headwater.streaming.retained.catch_up_source import CatchUpSource
     from headwater.streaming.retained.retained_store import RetainedStore
     from headwater.streaming.spark_jobs.retained_job import RetainedJob
 
     def catch_up(realm: str) -> None:
-        RetainedJob(spark, store, settings.store, RetainedStore(settings.maintenance_dir, realm)).run()
+        with lock_of(realm):
+            RetainedJob(spark, store, settings.store, RetainedStore(settings.maintenance_dir, realm)).run()
 
     return CatchUpSource(streamed_source(settings, spark), catch_up)
 
 
-def _compact(settings: Settings, spark: SparkSession, fenced: FencedRealm) -> None:
+def _compact(settings: Settings, spark: SparkSession, lock_of: LockOf, fenced: FencedRealm) -> None:
     """What the sweep has proved complete is made smaller; a set that grew meanwhile is left for the next time."""
     from headwater.schemas.errors import RetainedMoved
     from headwater.streaming.retained.retained_store import RetainedStore
     from headwater.streaming.spark_jobs.retained_rows import compact
 
     floors = {pointer: span.floor for pointer, span in fenced.spans.items()}
-    with contextlib.suppress(RetainedMoved):
+    with contextlib.suppress(RetainedMoved), lock_of(fenced.realm):
         compact(spark, RetainedStore(settings.maintenance_dir, fenced.realm), floors)
 
 

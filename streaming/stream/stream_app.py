@@ -1,8 +1,9 @@
 """Updates the retained set of every realm round by round, and runs each task when it is due, whatever fails in between.
 
-⚠ A realm that fails does not stop the others, and a task that fails is left for its next turn. Realms are listed again in each
-round, so new ones are picked up. Of several processes one has the turn of each task (`schedule_turns`). Everything that
-counts is kept beside the sets and in the store, so a process that was killed goes on where it was.
+⚠ A realm that fails or takes long does not stop the others, and a task that fails is left for its next turn. Tasks run on a
+thread of their own, so a long sweep delays no set. Realms are listed again in each round, so new ones are picked up. Of several
+processes one has the turn of each task (`schedule_turns`). Everything that counts is kept beside the sets and in the store, so
+a process that was killed goes on where it was.
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import NamedTuple
+
+import msgspec
 
 from headwater.persistence.rows import realm_name_of
 from headwater.persistence.store import Store
@@ -20,6 +24,11 @@ from headwater.schemas.errors import HeadwaterError, MaintenanceStopped
 from headwater.streaming.runs.schedule_turns import ScheduleTurns
 from headwater.streaming.schedule import COME_BACK_SECONDS
 from headwater.streaming.stream.stream_status import RealmStatus, StreamStatus, TaskStatus
+
+TASK_LOOK_SECONDS = 1.0
+"""Between two looks whether a task is due."""
+FINISH_SECONDS = 20.0
+"""How long batches and tasks under way may take to end before they are interrupted."""
 
 _log = logging.getLogger(__name__)
 
@@ -44,53 +53,103 @@ class StreamParts(NamedTuple):
     """The instances to maintain, as they are now."""
     update: Callable[[str], Updated]
     tasks: Mapping[str, Task]
+    engine_failure: Callable[[], str] = lambda: ""
+    """Why nothing can be updated any more, e.g. because Spark has ended; empty while all is well."""
+    interrupt: Callable[[], None] = lambda: None
+    """Ends what is under way; what was not finished is done again later."""
 
 
 class StreamApp:
-    def __init__(self, store: Store, parts: StreamParts, *, every_seconds: float, stopping: threading.Event) -> None:
+    def __init__(
+        self, store: Store, parts: StreamParts, *, every_seconds: float, stopping: threading.Event, parallel: int = 1
+    ) -> None:
         self._store = store
         self._parts = parts
         self._every_seconds = every_seconds
         self._stopping = stopping
-        self.status = StreamStatus(
+        self._parallel = parallel
+        self._lock = threading.Lock()
+        """Around changes of the status' shape."""
+        self._status = StreamStatus(
             started_at=self._now(),
             realms={},
             tasks={name: TaskStatus(task=name, every_seconds=task.every_seconds) for name, task in parts.tasks.items()},
         )
 
-    def run(self) -> None:
-        """Until it is told to stop."""
-        self.status.state = "running"
-        while not self._stopping.is_set():
+    @property
+    def status(self) -> StreamStatus:
+        """As it is now; the copy does not change while it is read."""
+        with self._lock:
+            realms = {instance: msgspec.structs.replace(one) for instance, one in self._status.realms.items()}
+            tasks = {name: msgspec.structs.replace(one) for name, one in self._status.tasks.items()}
+            return msgspec.structs.replace(self._status, realms=realms, tasks=tasks)
+
+    def run(self) -> str:
+        """Until it is told to stop, or can do nothing any more: then the reason."""
+        self._status.state = "running"
+        failure = ""
+        tasks = threading.Thread(target=self._run_tasks, name="stream-tasks", daemon=True)
+        tasks.start()
+        pool = ThreadPoolExecutor(self._parallel, thread_name_prefix="stream-realm")
+        running: dict[str, Future[None]] = {}
+        while not self._stopping.is_set() and not failure:
             began = time.monotonic()
-            self.update_all()
-            self.run_due_tasks()
-            self._stopping.wait(max(0.0, self._every_seconds - (time.monotonic() - began)))
-        self.status.state = "stopping"
+            running = self._begin_round(pool, running)
+            wait(running.values(), timeout=max(self._every_seconds, TASK_LOOK_SECONDS))
+            failure = self._parts.engine_failure()
+            self._stopping.wait(0.0 if failure else max(0.0, self._every_seconds - (time.monotonic() - began)))
+        self._status.state = "stopping"
+        self._stopping.set()
+        self._finish(pool, running, tasks)
+        return failure
 
     def run_once(self) -> list[str]:
         """Every realm and every task, whenever it is due; failures leave."""
-        self.status.state = "running"
+        self._status.state = "running"
         self.update_all()
         for name, task in self._parts.tasks.items():
             self._run_task(name, task)
         return self.status.failures
 
     def update_all(self) -> None:
+        """One round, to its end."""
+        with ThreadPoolExecutor(self._parallel, thread_name_prefix="stream-realm") as pool:
+            wait(self._begin_round(pool, {}).values())
+
+    def _begin_round(self, pool: ThreadPoolExecutor, running: Mapping[str, Future[None]]) -> dict[str, Future[None]]:
+        """Realms of an earlier round that are still being updated are not begun again, and the others do not wait for them."""
+        still = {instance: future for instance, future in running.items() if not future.done()}
         try:
             instances = self._parts.realms()
         except HeadwaterError as error:  # the store is away: the next round finds it
             _log.warning("the realms were not listed: %s", error)
-            self.status.failure = str(error)
-            return
-        self.status.failure = ""
-        for gone in self.status.realms.keys() - set(instances):
-            del self.status.realms[gone]
-        for instance in instances:
-            if self._stopping.is_set():
-                return
-            self._update(instance)
-        self.status.rounds += 1
+            self._status.failure = str(error)
+            return still
+        with self._lock:
+            self._status.failure = ""
+            for gone in self._status.realms.keys() - set(instances):
+                del self._status.realms[gone]
+            for instance in instances:
+                self._status.realms.setdefault(instance, RealmStatus(realm=realm_name_of(instance)))
+            self._status.rounds += 1
+        new = {instance: pool.submit(self._update, instance) for instance in instances if instance not in still}
+        return still | new
+
+    def _run_tasks(self) -> None:
+        while not self._stopping.is_set():
+            self.run_due_tasks()
+            self._stopping.wait(TASK_LOOK_SECONDS)
+
+    def _finish(self, pool: ThreadPoolExecutor, running: Mapping[str, Future[None]], tasks: threading.Thread) -> None:
+        """The batches under way come to their end, or to an end."""
+        deadline = time.monotonic() + FINISH_SECONDS
+        pool.shutdown(wait=False, cancel_futures=True)
+        wait(running.values(), timeout=FINISH_SECONDS)
+        tasks.join(max(0.0, deadline - time.monotonic()))
+        if tasks.is_alive() or any(not future.done() for future in running.values()):
+            self._parts.interrupt()
+            tasks.join(FINISH_SECONDS)
+            wait(running.values(), timeout=FINISH_SECONDS)
 
     def run_due_tasks(self) -> None:
         for name, task in self._parts.tasks.items():
@@ -98,7 +157,9 @@ class StreamApp:
                 self._run_task(name, task)
 
     def _update(self, instance: str) -> None:
-        status = self.status.realms.setdefault(instance, RealmStatus(realm=realm_name_of(instance)))
+        status = self._status.realms.get(instance)
+        if status is None or self._stopping.is_set():  # it has gone, or there is no time left
+            return
         began = time.monotonic()
         try:
             done = self._parts.update(instance)
@@ -108,6 +169,7 @@ class StreamApp:
             status.failure = str(error)
         else:
             status.source, status.step, status.rows, status.behind = done
+            status.updates += 1
             status.failure, status.updated_at = "", self._now()
         status.seconds = round(time.monotonic() - began, 3)
 
@@ -119,7 +181,8 @@ class StreamApp:
             return False
 
     def _run_task(self, name: str, task: Task) -> None:
-        status = self.status.tasks[name]
+        status = self._status.tasks[name]
+        status.is_running = True
         began = time.monotonic()
         try:
             status.failures = list(task.run())
@@ -128,6 +191,8 @@ class StreamApp:
             return
         except HeadwaterError as error:
             status.failures = [f"{name}: {error}"]
+        finally:
+            status.is_running = False
         for failure in status.failures:
             _log.warning("%s left something for the next time: %s", name, failure)
         if status.failures:

@@ -13,6 +13,7 @@ class RealmStatus(msgspec.Struct, kw_only=True):
     """Entries of the log that the set does not know yet; None while that is not known."""
     step: int = 0
     rows: int = 0
+    updates: int = 0
     updated_at: str = ""
     seconds: float = 0.0
     """That the last update took."""
@@ -22,6 +23,7 @@ class RealmStatus(msgspec.Struct, kw_only=True):
 class TaskStatus(msgspec.Struct, kw_only=True):
     task: str
     every_seconds: float
+    is_running: bool = False
     runs: int = 0
     ended_at: str = ""
     seconds: float = 0.0
@@ -38,6 +40,12 @@ class StreamStatus(msgspec.Struct, kw_only=True):
     realms: dict[str, RealmStatus] = {}
     """By instance."""
     tasks: dict[str, TaskStatus] = {}
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether every realm has been looked at since the start."""
+        looked = all(realm.updates or realm.failure for realm in self.realms.values())
+        return self.state == "running" and self.rounds > 0 and looked
 
     @property
     def failures(self) -> list[str]:

@@ -22,11 +22,10 @@ LOOK_SECONDS_MAX = 60.0
 def schedule_command(settings: Settings, every: float, once: bool, json_output: bool) -> None:
     """Expire, purge and sweep all realms in the background, on a cadence, until it is interrupted.
 
-    Of several processes, and of servers with --maintain, one does each cycle.
+    Of several processes, servers with --maintain and `headwater stream` among them, one has the turn of each step.
     """
     from headwater.schemas.errors import HeadwaterError
-    from headwater.streaming.runs.schedule_turns import ScheduleTurns
-    from headwater.streaming.schedule import COME_BACK_SECONDS, CycleReport, run_cycle
+    from headwater.streaming.schedule import COME_BACK_SECONDS, CycleReport, StepTurns, run_cycle
     from headwater.wiring.maintenance import cycle_tools, schedule_options
 
     options = schedule_options(settings, every * 3_600)
@@ -47,16 +46,16 @@ def schedule_command(settings: Settings, every: float, once: bool, json_output: 
             told(report)
             failed_if(report.failures)
             return
-        turns = ScheduleTurns(store.backend, store.clock, options.every_seconds)
+        turns = StepTurns(store, options.every_seconds)
         while True:
             try:
-                wait_seconds = turns.take()
-                if wait_seconds == 0:
-                    report = run_cycle(store, options, tools)
+                steps, wait_seconds = turns.take()
+                if steps:
+                    report = run_cycle(store, options, tools, steps=steps)
                     told(report)
                     merged_failures(report.failures)
                     if report.busy:
-                        turns.come_back(min(COME_BACK_SECONDS, options.every_seconds))
+                        turns.come_back(steps, min(COME_BACK_SECONDS, options.every_seconds))
             except HeadwaterError as error:  # the store is away: the night is not over for that
                 merged_failures([str(error)])
                 wait_seconds = min(COME_BACK_SECONDS, options.every_seconds)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import signal
 import sys
 import threading
+from typing import TYPE_CHECKING
 
-import msgspec
 import rich_click as click
 
 from headwater.cli.maintenance.maintain_output import Amount, failed_if, in_realms
-from headwater.cli.output import as_json, echo, print_json, print_table
+from headwater.cli.output import as_json, print_json, print_table, show_done
 from headwater.settings import Settings
 from headwater.wiring.stores import opened_store
+
+if TYPE_CHECKING:
+    from headwater.streaming.stream.stream_app import StreamApp
 
 HOUR_SECONDS = 3_600
 
@@ -30,6 +34,7 @@ HOUR_SECONDS = 3_600
     "--archive-every", metavar="HOURS", type=Amount(0, min_open=True), default=1.0, show_default=True, help="Archives."
 )
 @click.option("--batch", type=click.IntRange(1), default=100_000, show_default=True, help="The most Changes at once.")
+@click.option("--parallel", type=click.IntRange(1, 64), default=2, show_default=True, help="Realms that are updated at once.")
 @click.option("--once", is_flag=True, help="One round and every task, now; then end.")
 @click.option("--master", metavar="URL", help="Run on this Spark cluster; or the setting spark_master.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address of the status page.")
@@ -47,6 +52,7 @@ def command(
     archive: str,
     archive_every: float,
     batch: int,
+    parallel: int,
     once: bool,
     master: str | None,
     host: str,
@@ -58,14 +64,11 @@ def command(
     One Spark session serves all realms. New realms are picked up, one that fails does not stop the others, and a process that
     was killed goes on where it was. SIGTERM ends it after the batch under way. The page shows lag by realm: / and /metrics.
     """
-    from headwater.streaming.runs.realm_sets import instances_to_maintain
-    from headwater.streaming.stream.status_page import status_page
     from headwater.wiring.kafka_readers import checked_client
-    from headwater.wiring.stream import StreamOptions, stream_app
+    from headwater.wiring.stream import StreamOptions, check_stream, stream_app, stream_settings
     from headwater.wiring.sweeps import quiet_spark
 
-    if master is not None:
-        settings = msgspec.structs.replace(settings, spark_master=master)
+    settings = stream_settings(settings, master)
     options = StreamOptions(
         every_seconds=every,
         batch=batch,
@@ -74,29 +77,49 @@ def command(
         sweep_seconds=sweep_every * HOUR_SECONDS,
         archive_seconds=archive_every * HOUR_SECONDS,
         archive=archive,
+        parallel=parallel,
         realms=tuple(realms),
     )
     client = checked_client(settings) if kafka else None
-    if client is not None:
-        client.java()  # what Spark cannot honour is refused before it starts
     stopping = threading.Event()
     with opened_store(settings) as store:
-        instances_to_maintain(store, realms)  # a name that is none is refused before Spark starts
+        check_stream(settings, store, client, realms)
         spark = quiet_spark(settings)
-        app = stream_app(settings, store, spark, client, options, stopping)
-        if once:
-            failures = app.run_once()
-            if json_output:
-                print_json(app.status)
+        try:
+            app = stream_app(settings, store, spark, client, options, stopping)
+            if once:
+                _run_once(app, json_output)
             else:
-                rows = [(one.realm, one.source, one.step, one.rows, one.behind) for one in app.status.realms.values()]
-                print_table(["realm", "source", "step", "rows", "behind"], rows)
-            failed_if(failures)
-            return
-        logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
-        for name in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(name, lambda *_: stopping.set())
-        with status_page(host, port, lambda: app.status) as listening:
-            echo(f"status: http://{host}:{listening}/")
-            app.run()
-        spark.stop()
+                _run(app, stopping, host, port, json_output)
+        finally:
+            with contextlib.suppress(Exception):  # a JVM that is gone cannot be told to stop
+                spark.stop()
+
+
+def _run_once(app: StreamApp, json_output: bool) -> None:
+    failures = app.run_once()
+    status = app.status
+    if json_output:
+        print_json(status)
+    else:
+        rows = [(one.realm, one.source, one.step, one.rows, one.behind) for one in status.realms.values()]
+        print_table(["realm", "source", "step", "rows", "behind"], rows)
+    failed_if(failures)
+
+
+def _run(app: StreamApp, stopping: threading.Event, host: str, port: int, json_output: bool) -> None:
+    from headwater.streaming.stream.stream_status import metrics_text
+    from headwater.wiring.status_page import StatusSource, status_page
+
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(name, lambda *_: stopping.set())
+    source = StatusSource(
+        status=lambda: app.status, metrics=lambda: metrics_text(app.status), is_ready=lambda: app.status.is_ready
+    )
+    with status_page(host, port, source) as listening:
+        address = f"http://{host}:{listening}/"
+        show_done(f"status: {address}", {"status": address}, json_output)
+        sys.stdout.flush()
+        failure = app.run()
+    failed_if([failure] if failure else [])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -17,7 +17,7 @@ from headwater.streaming.runs.run_counts import Counts
 from headwater.streaming.runs.run_totals import RunTotals
 from headwater.streaming.runs.runs import Runs, RunStatus
 from headwater.streaming.runs.schedule_turns import TURN_TYPE, ScheduleTurns
-from headwater.streaming.schedule import CycleReport, CycleTools, Schedule, ScheduleOptions, run_cycle
+from headwater.streaming.schedule import CycleReport, CycleTools, Schedule, ScheduleOptions, StepTurns, run_cycle
 from tests.support.faults.manual_clock import ManualClock
 from tests.support.fixtures.maintained import HOUR, Maintained
 from tests.support.models.realm_cases import realms_of
@@ -60,7 +60,8 @@ def test_the_background_thread_comes_back_after_a_failure_and_stops(store: Store
     clock = store.clock
     assert isinstance(clock, ManualClock)
 
-    def cycle(_store: Store, _options: ScheduleOptions, _tools: CycleTools) -> CycleReport:
+    def cycle(_store: Store, _options: ScheduleOptions, _tools: CycleTools, *, steps: Sequence[str]) -> CycleReport:
+        assert list(steps) == ["expire", "purge", "sweep"]
         clock.move(1)
         calls.append(1)
         if len(calls) == 1:
@@ -89,6 +90,18 @@ def test_of_many_processes_on_one_cadence_one_begins_each_cycle(store: Store) ->
         waits = [turns.take() for turns in processes]
         assert waits[0] == 0 and all(0 < wait <= 6 * HOUR for wait in waits[1:])
         clock.move(6 * HOUR)
+
+
+def test_a_schedule_leaves_steps_to_a_stream_that_has_their_turn(store: Store) -> None:
+    clock = store.clock
+    assert isinstance(clock, ManualClock)
+    assert ScheduleTurns(store.backend, clock, HOUR, key="sweep").take() == 0  # as `headwater stream` takes it
+    turns = StepTurns(store, 6 * HOUR)
+    assert turns.take() == (["expire", "purge"], 0.0)
+    assert turns.take() == ([], pytest.approx(HOUR))
+    turns.come_back(["purge"], 60)
+    clock.move(60)
+    assert turns.take() == (["purge"], 0.0)
 
 
 def test_two_processes_that_find_a_cycle_due_at_the_same_moment_do_not_both_begin_it(store: Store) -> None:

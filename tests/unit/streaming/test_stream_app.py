@@ -110,3 +110,51 @@ def test_a_task_that_failed_comes_back_before_its_cadence_is_over(engine: Headwa
     store = engine.store
     assert app.status.failures == ["busy"]
     assert 0 < ScheduleTurns(store.backend, store.clock, 3_600.0, key="task").take() <= COME_BACK_SECONDS
+
+
+def test_a_long_task_delays_no_set_and_a_slow_realm_no_other(engine: Headwater) -> None:
+    parts, stopping, released = Parts(engine), threading.Event(), threading.Event()
+    began, slow = threading.Event(), threading.Event()
+
+    def long_task() -> list[str]:
+        began.set()
+        released.wait(60)
+        return []
+
+    def update(instance: str) -> Updated:
+        if instance.startswith("a#"):
+            slow.set()
+            released.wait(60)
+        return parts.update(instance)
+
+    app = parts.app(stopping)
+    app._parallel = 2
+    app._parts = app._parts._replace(update=update, tasks={"task": Task(3_600.0, long_task)})
+    running = threading.Thread(target=app.run, daemon=True)
+    running.start()
+    assert began.wait(60) and slow.wait(60)
+    for _ in range(600):
+        if parts.updated.count("b") > 2:
+            break
+        stopping.wait(0.1)
+    assert parts.updated.count("b") > 2 and "a" not in parts.updated and not released.is_set()
+    assert app.status.tasks["task"].is_running
+    released.set()
+    stopping.set()
+    running.join(60)
+    assert not running.is_alive() and parts.updated.count("a") == 1
+
+
+def test_a_stream_whose_spark_has_ended_says_so_and_ends(engine: Headwater) -> None:
+    app = Parts(engine).app()
+    app._parts = app._parts._replace(engine_failure=lambda: "gone.")
+    assert app.run() == "gone."
+
+
+def test_it_is_ready_when_every_realm_was_looked_at(engine: Headwater) -> None:
+    parts = Parts(engine)
+    parts.failing = {"a"}
+    app = parts.app()
+    assert not app.status.is_ready
+    app.run_once()
+    assert app.status.is_ready
