@@ -1,4 +1,4 @@
-# Two commands matter: `make demo` and `make test`. Each target sets up what it needs in .venv, quickly the second time.
+# Three commands matter: `make demo`, `make up` and `make test`. Each target sets up what it needs in .venv, quickly the second time.
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 # Tests start many interpreters: without compiled modules each of them compiles everything again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test lint bench soak clean requirements
+.PHONY: setup demo up test lint bench soak clean requirements
 
 setup: $(READY)
 
@@ -27,6 +27,9 @@ $(READY): requirements.txt pyproject.toml
 
 demo: $(READY)
 	@$(BIN)/headwater demo
+
+up: $(READY)
+	@$(BIN)/headwater up
 
 test: $(READY)
 	@$(BIN)/pytest --numprocesses 2 --no-loadscope-reorder

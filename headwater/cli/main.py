@@ -18,6 +18,7 @@ EXIT_INTERRUPTED = 130
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("operation", "Run several writers and a follower, kill one with -9, and check that nothing is lost."),
+    "up": ("operation", "Run the whole system on this machine: store, Kafka, registry, server, publisher, views, stream."),
     "serve": ("operation", "Serve the feed over HTTP: changes, streams, snapshots, subscriptions, commits."),
     "publish": ("feed", "Publish every change to Kafka, once and in order."),
     "subscribe": ("feed", "Print changes of a server, of Kafka or of the store, checked."),

@@ -2,7 +2,7 @@
 
 Run as a script with a bare interpreter, so only the standard library is imported here. The process file is written by the
 very process that then becomes the server: there is no moment in which a killed caller leaves a server that nobody knows.
-With an owner, the server ends and its folder goes as soon as the owner is gone, even by kill -9.
+With an owner, the server ends as soon as the owner is gone, even by kill -9; its folder goes too, unless data are to be kept.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _keep(server_pid: int, order: dict[str, Any]) -> None:
         if owner and started_at(owner["pid"]) != owner["started_at"]:
             os.kill(server_pid, signal.SIGKILL)
             os.waitpid(server_pid, 0)
-            for folder in (order["folder"], *order["scraps"]):
+            for folder in () if order["keeps_data"] else (order["folder"], *order["scraps"]):
                 shutil.rmtree(folder, ignore_errors=True)
             break
         signal.sigtimedwait([signal.SIGCHLD], WATCH_INTERVAL_SECONDS)

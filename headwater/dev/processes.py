@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -53,11 +53,14 @@ def launch_detached(
     owner: ProcessId | None,
     lock: int,
     scraps: Sequence[Path] = (),
+    keeps_data: bool = False,
+    environment: Mapping[str, str] | None = None,
 ) -> None:
     """Returns when the new process is on record; it is not our child and outlives us unless it has an owner.
 
     The lock goes along until then: if we are killed in between, nobody else looks before the record is there. The folder and
-    the scraps are removed when the owner dies.
+    the scraps are removed when the owner dies, unless data are to be kept. Secrets belong in the environment, which no list of
+    processes shows.
     """
     order = {
         "command": command,
@@ -67,11 +70,13 @@ def launch_detached(
         "owner": owner,
         "lock": lock,
         "scraps": [str(scrap) for scrap in scraps],
+        "keeps_data": keeps_data,
     }
     process_file.unlink(missing_ok=True)
     script = launch.__code__.co_filename
     bare_python = [sys.executable, "-I", "-S", script]
-    subprocess.run(bare_python, input=msgspec.json.encode(order), pass_fds=(lock,), check=True)  # noqa: S603
+    given = None if environment is None else {**os.environ, **environment}
+    subprocess.run(bare_python, input=msgspec.json.encode(order), pass_fds=(lock,), env=given, check=True)  # noqa: S603
     deadline = time.monotonic() + RECORD_TIMEOUT_SECONDS
     while not process_file.exists() and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)

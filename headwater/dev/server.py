@@ -29,15 +29,24 @@ State = Literal["absent", "stopped", "died", "not answering", "running"]
 class Server:
     """One server in `<dev_dir>/<name>`: every fact is read from disk, so any process may hold a handle to it.
 
-    With an owner, the server ends and its folder goes when that process is gone, however it went.
+    With an owner, the server ends when that process is gone, however it went, and its folder goes unless it keeps its data.
     """
 
-    def __init__(self, name: str, dev_dir: Path, *, jar_cache: Path | None = None, owner: ProcessId | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        dev_dir: Path,
+        *,
+        jar_cache: Path | None = None,
+        owner: ProcessId | None = None,
+        keeps_data: bool = False,
+    ) -> None:
         self.kind: ServerKind = kind_named(name)
         self.dev_dir = dev_dir.absolute()
         self.folder = self.dev_dir / name
         self.jar_cache = jar_cache or Path(load_settings().jar_cache_dir)
         self.owner = owner
+        self.keeps_data = keeps_data
         self.given_up = threading.Event()
         """Set by a caller who was interrupted: the wait ends at once, the server is left to itself."""
 
@@ -82,8 +91,7 @@ class Server:
 
     def start(self, lock: int, report: Report = silent) -> None:
         """Ready when this returns; finds a running one and does nothing. The caller holds the lock of the dev folder."""
-        choose = self.kind.choose_data_dir
-        record = read_record(self.folder) or make_record(self.name, self.folder, self.kind.port_names, choose)
+        record = self.ensure_record()
         if self.process is None:
             self._launch(record, lock, report)
             self._wait_until_ready(record)
@@ -94,6 +102,11 @@ class Server:
                 self._launch(record, lock, report)
                 self._wait_until_ready(record)
         report("running")
+
+    def ensure_record(self) -> ServerRecord:
+        """Its ports and password are known before it starts."""
+        choose = self.kind.choose_data_dir
+        return read_record(self.folder) or make_record(self.name, self.folder, self.kind.port_names, choose)
 
     def _launch(self, record: ServerRecord, lock: int, report: Report) -> None:
         self.kind.prepare(record, self.jar_cache, report)
@@ -107,6 +120,7 @@ class Server:
             owner=self.owner,
             lock=lock,
             scraps=[_home_of_data(record)],
+            keeps_data=self.keeps_data,
         )
 
     def _wait_until_ready(self, record: ServerRecord) -> None:

@@ -97,14 +97,14 @@ def free_ports(count: int) -> list[int]:
     """Chosen at random, so that test runs side by side do not meet."""
     found: list[int] = []
     for port in random.SystemRandom().sample(PORTS, len(PORTS)):
-        if _is_free(port):
+        if is_free(port):
             found.append(port)
         if len(found) == count:
             return found
     raise ServerFailed(f"No {count} free ports between {PORTS.start} and {PORTS.stop} on {LOOPBACK}.")
 
 
-def _is_free(port: int) -> bool:
+def is_free(port: int) -> bool:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

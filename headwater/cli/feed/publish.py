@@ -48,6 +48,9 @@ STATUS_SECONDS = 10.0
     is_flag=True,
     help="Show topics, lag and alarms as the store knows them, with --kafka as the brokers do; publish nothing.",
 )
+@click.option(
+    "--port", type=click.IntRange(0, 65_535), help="Show the status on this port of this machine: /, /metrics, /readyz."
+)
 @click.option("--restart", metavar="REALM", help="Begin a new generation of a realm at its oldest entries; say so, and end.")
 @click.option(
     "--access-topic/--one-topic",
@@ -65,6 +68,7 @@ def command(
     processes: int,
     tables: bool,
     show_status: bool,
+    port: int | None,
     restart: str | None,
     apart: bool | None,
     json_output: bool,
@@ -88,8 +92,21 @@ def command(
                 checked_client(settings, bootstrap)
             publisher = make_publisher(store, publisher_options(settings, bootstrap), realms=realms)
             keepers = _keepers(store, publisher_options(settings, bootstrap), realms) if tables else None
-            with _others(processes - 1):
+            with _others(processes - 1), _page(publisher, port):
                 _run(publisher, keepers, once, json_output)
+
+
+@contextmanager
+def _page(publisher: Publisher, port: int | None) -> Iterator[None]:
+    """Shown by the first of several processes, for itself."""
+    if port is None:
+        yield
+        return
+    from headwater.wiring.publish_status import publisher_status
+    from headwater.wiring.status_page import status_page
+
+    with status_page("127.0.0.1", port, publisher_status(publisher)):
+        yield
 
 
 def _keepers(store: Store, options: PublisherOptions, realms: tuple[str, ...]) -> TableTopicWriters:
@@ -121,7 +138,9 @@ def _run(publisher: Publisher, keepers: TableTopicWriters | None, once: bool, js
 @contextmanager
 def _others(count: int) -> Iterator[None]:
     """The same command in processes of their own, for as long as this one works; they are told to stop when it does."""
-    given = [argument for argument in sys.argv[1:] if argument != "--tables"]
+    given = [argument for argument in sys.argv[1:] if argument != "--tables" and not argument.startswith("--port=")]
+    if "--port" in given:
+        del given[given.index("--port") : given.index("--port") + 2]
     command = [sys.executable, "-m", "headwater", *given, "--processes", "1"]
     started = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for _ in range(count)]  # noqa: S603
     try:

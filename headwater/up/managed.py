@@ -1,0 +1,163 @@
+"""The two kinds of processes that are supervised: local servers, and commands of ours with an address to ask."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from headwater.dev.processes import ProcessId, kill9, launch_detached, myself, read_process, stop
+from headwater.dev.server import Server
+
+STOP_SECONDS = 60.0
+PROBE_SECONDS = 5.0
+LOG_TAIL_LINES = 3
+
+
+class Managed(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def needs(self) -> Sequence[str]:
+        """Names of the processes that must have been ready before this one is started."""
+
+    @property
+    def address(self) -> str: ...
+
+    @property
+    def log_file(self) -> Path: ...
+
+    @property
+    def pid(self) -> int | None:
+        """None where it does not run."""
+
+    def launch(self, lock: int) -> None:
+        """Started when this returns, not yet ready. `HeadwaterError` where it cannot be started."""
+
+    def is_ready(self) -> bool: ...
+
+    def give_up(self) -> None:
+        """Ends a launch that is under way."""
+
+    def stop(self) -> None:
+        """In good order; what does not go in time is killed."""
+
+
+class ManagedServer:
+    """A local server that keeps its data over restarts, and ends with us."""
+
+    def __init__(self, name: str, folder: Path, jar_cache: Path) -> None:
+        self._server = Server(name, folder, jar_cache=jar_cache, owner=myself(), keeps_data=True)
+        self.needs: Sequence[str] = ()
+        self.name = name
+
+    @property
+    def url(self) -> str:
+        """With password; its port is chosen before it first starts."""
+        self._server.ensure_record()
+        return self._server.url
+
+    @property
+    def address(self) -> str:
+        return self._server.ensure_record().address
+
+    @property
+    def log_file(self) -> Path:
+        return self._server.log_file
+
+    @property
+    def pid(self) -> int | None:
+        process = self._server.process
+        return None if process is None else process.pid
+
+    def launch(self, lock: int) -> None:
+        self._server.start(lock)
+
+    def is_ready(self) -> bool:
+        return self._server.kind.is_ready(self._server.record)
+
+    def give_up(self) -> None:
+        self._server.given_up.set()
+
+    def stop(self) -> None:
+        self._server.stop()
+
+
+class ManagedCommand:
+    """`headwater …` in a process of its own. Settings go by its environment, where no list of processes shows passwords."""
+
+    def __init__(
+        self,
+        name: str,
+        arguments: Sequence[str],
+        *,
+        folder: Path,
+        settings: Mapping[str, str],
+        needs: Sequence[str],
+        address: str,
+        ready_path: str,
+    ) -> None:
+        self.name = name
+        self.needs = needs
+        self.address = address
+        self._arguments = list(arguments)
+        self._folder = folder / name
+        self._settings = settings
+        self._ready_url = f"{address}{ready_path}"
+
+    @property
+    def log_file(self) -> Path:
+        return self._folder / "server.log"
+
+    @property
+    def process(self) -> ProcessId | None:
+        process = read_process(self._folder / "process.json")
+        return process if process is not None and process.is_alive else None
+
+    @property
+    def pid(self) -> int | None:
+        process = self.process
+        return None if process is None else process.pid
+
+    def launch(self, lock: int) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        if (before := self.process) is not None:  # of a supervisor that was killed a moment ago
+            kill9(before)
+        launch_detached(
+            [sys.executable, "-P", "-m", "headwater", *self._arguments],
+            folder=self._folder,
+            process_file=self._folder / "process.json",
+            log_file=self.log_file,
+            owner=myself(),
+            lock=lock,
+            keeps_data=True,
+            environment=self._settings,
+        )
+
+    def is_ready(self) -> bool:
+        try:
+            with urllib.request.urlopen(self._ready_url, timeout=PROBE_SECONDS) as answer:  # noqa: S310 - our own address
+                return bool(answer.status == 200)
+        except (OSError, urllib.error.URLError):
+            return False
+
+    def give_up(self) -> None:
+        """Launching takes no time."""
+
+    def stop(self) -> None:
+        if (process := self.process) is not None:
+            stop(process, stop_signal=signal.SIGTERM, timeout_seconds=STOP_SECONDS)
+
+
+def log_tail(managed: Managed) -> str:
+    """The last words of a process that has ended."""
+    with contextlib.suppress(OSError):
+        lines = managed.log_file.read_text(errors="replace").strip().splitlines()
+        return " / ".join(line.strip() for line in lines[-LOG_TAIL_LINES:])
+    return ""
