@@ -1,7 +1,8 @@
 """Policies, and what they are mapped to: a realm, a catalog, or a key of it.
 
 What a policy's content means is its type's business (how a table is compacted, how long snapshots are kept …): here it is kept,
-versioned by the log, and found by what it is mapped to. The nearest mapping of a type wins over those above it.
+versioned by the log, and found by what it is mapped to. The nearest mapping of a type wins over those above it. Those of the
+type `retention` are checked when they are written, and decide how far expiry goes.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from headwater.persistence.records.records import (
     head_records,
 )
 from headwater.persistence.store import RealmKernel
+from headwater.producer.access.retention_policy import RETENTION_TYPE, read_retention
 from headwater.producer.access.writing import (
     Mutation,
     WriteMeta,
@@ -147,6 +149,14 @@ class Policies:
         found = (mapping_of(record) for record in self._state().all(MAPPINGS))
         return [one for one in found if name is None or one.policy == name]
 
+    def mappings_of_type(self, type: str) -> Sequence[tuple[Policy, PolicyMapping]]:
+        """Of policies that are there; a mapping of one that was deleted and made again under its name counts no more."""
+        state = self._state()
+        policies = {one.name: one for one in map(policy_of, state.all(POLICIES)) if one.type == type}
+        mappings = map(mapping_of, state.all(MAPPINGS))
+        found = ((policies.get(one.policy), one) for one in mappings)
+        return [(policy, one) for policy, one in found if policy is not None and policy.id == one.policy_id]
+
     def applicable(self, target: Target) -> Sequence[tuple[Policy, PolicyMapping]]:
         """What applies to a thing: of each type the nearest, from the thing itself up to the realm."""
         state = self._state()
@@ -182,6 +192,8 @@ def mapping_of(record: Record) -> PolicyMapping:
 
 
 def _value(name: str, type: str, content: Value, description: str) -> Value:
+    if type == RETENTION_TYPE:
+        read_retention(content)
     return {
         "name": name,
         "type": check_name(type, "policy type"),

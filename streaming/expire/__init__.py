@@ -1,4 +1,4 @@
-"""Raises the floors of histories, by retention rules and pins.
+"""Raises the floors of histories, by retention policies, rules and pins.
 
-Read retention, pins, branch_pins, readers, expire.
+Read retention, retention_policies, pins, branch_pins, readers, expire.
 """

@@ -1,4 +1,4 @@
-"""Raises floors by retention rules and pins, each by one CAS. Entries below a floor are garbage.
+"""Raises floors by retention policies, rules and pins, each by one CAS. Entries below a floor are garbage.
 
 Nothing is deleted here: the sweep finds what no state above the floors reaches. ⚠ No floor passes a pin within its maximum age.
 """
@@ -18,10 +18,19 @@ from headwater.persistence.rows import Anchor, PointerRow
 from headwater.persistence.store import RealmKernel, Store
 from headwater.schemas.errors import HeadwaterError, MaintenanceStopped, MaintenanceSuperseded, ObjectNotFound
 from headwater.streaming.expire.pins import PinSource, all_pins
-from headwater.streaming.expire.retention import Retention, retention_of
+from headwater.streaming.expire.retention import Retention, retention_text
+from headwater.streaming.expire.retention_policies import AppliedRule, RetentionChoice
 from headwater.streaming.runs.runs import Run
 
 FAILURES_KEPT = 100
+
+
+class AllowedFloor(msgspec.Struct, frozen=True):
+    """How far one rule lets a floor rise."""
+
+    source: str
+    keeps: str
+    floor: int
 
 
 class ExpiredPointer(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +41,9 @@ class ExpiredPointer(msgspec.Struct, frozen=True, kw_only=True):
     floor_before: int
     floor_after: int
     held_by: str = ""
-    """Who keeps the floor below what the rule allows."""
+    """Who keeps the floor below what the rules allow."""
+    allowed: list[AllowedFloor] = []
+    """What each rule says that holds for it, the one that keeps the most first."""
     failure: str = ""
     kept_since: int = 0
     """The time of the entry just below the floor, in microseconds; of the pointer's first one where nothing was cut."""
@@ -73,7 +84,8 @@ class Expiry:
         pin_sources: Sequence[PinSource] | None = None,
         before_each: Callable[[], None] = lambda: None,
     ) -> None:
-        """`before_each` floor that rises is asked whether it still may: an export that took over has set its pin since."""
+        """`rules` hold where no policy does. `before_each` floor that rises is asked whether it still may: an export that took
+        over has set its pin since."""
         self._kernel = kernel
         self._rules = rules
         self._clock = clock or kernel.store.clock
@@ -82,6 +94,7 @@ class Expiry:
 
     def run(self, *, dry_run: bool = False, on_pointer: Callable[[ExpiredPointer], None] | None = None) -> ExpireReport:
         now = self._clock.now_micros()
+        choice = RetentionChoice(self._kernel, self._rules)
         rows = dict(_rows(self._kernel))
         heads = {pointer: self._kernel.walk.header(row.head) for pointer, row in rows.items()}
         pins: dict[str, Pin] = {}
@@ -90,16 +103,27 @@ class Expiry:
                 pins[pin.pointer] = pin
         done = []
         for pointer, row in rows.items():
-            one = self._one(pointer, row, heads[pointer], pins.get(pointer), now, dry_run)
+            allowed = self._allowed(row, heads[pointer], choice.of(pointer), now)
+            one = self._one(pointer, row, heads[pointer], allowed, pins.get(pointer), dry_run)
             done.append(one)
             if on_pointer is not None:
                 on_pointer(one)
         return ExpireReport(realm=self._kernel.realm, dry_run=dry_run, pointers=done)
 
-    def _one(self, pointer: str, row: PointerRow, head: LogRecord, pin: Pin | None, now: int, dry_run: bool) -> ExpiredPointer:
-        allowed = allowed_floor(self._kernel.walk, head, row.floor, retention_of(pointer, self._rules), now)
-        wanted, held_by = allowed, ""
-        if pin is not None and pin.seq + 1 < allowed:
+    def _allowed(self, row: PointerRow, head: LogRecord, rules: Sequence[AppliedRule], now: int) -> list[AllowedFloor]:
+        walk = self._kernel.walk
+        found = [
+            AllowedFloor(one.source, retention_text(one.rule), allowed_floor(walk, head, row.floor, one.rule, now))
+            for one in rules
+        ]
+        return sorted(found, key=lambda one: one.floor)
+
+    def _one(
+        self, pointer: str, row: PointerRow, head: LogRecord, allowed: list[AllowedFloor], pin: Pin | None, dry_run: bool
+    ) -> ExpiredPointer:
+        """⚠ All rules hold: the floor rises as far as the one allows that keeps the most."""
+        wanted, held_by = allowed[0].floor, ""
+        if pin is not None and pin.seq + 1 < wanted:
             wanted, held_by = max(pin.seq + 1, row.floor), pin.holder
         failure = ""
         anchor = row.anchor
@@ -119,6 +143,7 @@ class Expiry:
             floor_before=row.floor,
             floor_after=wanted,
             held_by=held_by,
+            allowed=allowed,
             failure=failure,
             kept_since=row.created_at if anchor is None else anchor.time_micros,
         )

@@ -53,9 +53,26 @@ def parse_retention(text: str) -> list[Retention]:
 
 def retention_of(pointer: str, rules: Sequence[Retention]) -> Retention:
     """30 days where no rule fits; forever, if it tells of rights."""
-    of_access = pointer in ACCESS_POINTERS or parse_access_pointer(pointer) is not None
+    of_access = is_of_access(pointer)
     fitting = (rule for rule in rules if fnmatchcase(pointer, rule.pattern) and (not of_access or _names(rule, pointer)))
     return next(fitting, FOR_EVER if of_access else DEFAULT)
+
+
+def is_of_access(pointer: str) -> bool:
+    """Whether it tells who may do what, or which realms there are."""
+    return pointer in ACCESS_POINTERS or parse_access_pointer(pointer) is not None
+
+
+def retention_text(rule: Retention) -> str:
+    """For people: `30d+100n`, or `for ever`."""
+    parts = [] if rule.age_seconds is None else [_age_text(rule.age_seconds)]
+    parts += [] if rule.entries is None else [f"{rule.entries}n"]
+    return "+".join(parts) or "for ever"
+
+
+def _age_text(seconds: int) -> str:
+    unit = next(unit for unit in ("d", "h", "m", "s") if seconds % _SECONDS[unit] == 0)
+    return f"{seconds // _SECONDS[unit]}{unit}"
 
 
 def _names(rule: Retention, pointer: str) -> bool:

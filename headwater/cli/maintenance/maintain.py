@@ -31,6 +31,7 @@ from headwater.settings import Settings
 from headwater.wiring.stores import opened_store
 
 if TYPE_CHECKING:
+    from headwater.streaming.expire.expire import ExpiredPointer, ExpireReport
     from headwater.streaming.runs.run_counts import Counts
     from headwater.streaming.runs.runs import RunRecord
 
@@ -48,6 +49,7 @@ def command() -> None:
 @command.command()
 @in_realms
 @click.option("--keep", metavar="RULES", help="E.g. 'cat/*/heads/main=90d, *=30d+100n'; the setting `retention`, if left out.")
+@click.option("--explain", is_flag=True, help="Show what every policy and rule keeps of each pointer, and change nothing.")
 @dry_run
 @yes
 @supersede
@@ -57,12 +59,15 @@ def expire(
     settings: Settings,
     realms: Sequence[str],
     keep: str | None,
+    explain: bool,
     dry_run: bool,
     yes: bool,
     supersede: str | None,
     json_output: bool,
 ) -> None:
     """Raise the floors: what is older than the rules keep leaves the feed, and is garbage for the next sweep.
+
+    Policies of the type `retention` decide; RULES hold for pointers without one.
 
     Nothing passes what a subscription, the publisher, a registered job or a live branch still needs.
     """
@@ -71,16 +76,19 @@ def expire(
     from headwater.streaming.runs.realm_sets import instances_to_maintain
     from headwater.streaming.runs.runs import Runs
 
+    dry_run = dry_run or explain
     text = settings.retention if keep is None else keep
     rules = parse_retention(text)
     with opened_store(settings) as store, progress_bar() as bar:
         instances = instances_to_maintain(store, realms)
         if not dry_run:
-            confirmed(f"Expire history that {text!r} does not keep, for good?", yes)
+            confirmed(f"Expire history that no policy keeps, nor {text!r} where there is none, for good?", yes)
         with Runs(store.backend, store.clock).run("expire", dry_run=dry_run, supersede=supersede) as run:
             reports = expire_realms(store, run, instances, rules, on_pointer=lambda _: bar.add("pointers", 1))
     if json_output:
         print_json({"run": run.record.id, "dry_run": dry_run, "realms": reports})
+    elif explain:
+        _explain(reports)
     else:
         labels = realm_labels(report.realm for report in reports)
         rows = [
@@ -92,6 +100,24 @@ def expire(
         print_table(["realm", "pointer", "floor", "new floor", "head", "held by"], rows)
         echo(f"{sum(report.expired for report in reports)} entries {'would expire' if dry_run else 'expired'}")
     failed_if(run.record.failures)
+
+
+def _explain(reports: Sequence[ExpireReport]) -> None:
+    """A line for each rule of each pointer; of those of one pointer the first decides, unless somebody holds the floor."""
+    labels = realm_labels(report.realm for report in reports)
+    rows = [
+        (labels[report.realm], it.pointer, it.floor_before, one.floor, it.head_seq, one.keeps, _decides(it, number, one.source))
+        for report in reports
+        for it in report.pointers
+        for number, one in enumerate(it.allowed)
+    ]
+    print_table(["realm", "pointer", "floor", "allowed", "head", "keeps", "by"], rows)
+
+
+def _decides(pointer: ExpiredPointer, number: int, source: str) -> str:
+    if number:
+        return source
+    return f"{source} (decides)" if not pointer.held_by else f"{source} (held at {pointer.floor_after} by {pointer.held_by})"
 
 
 @command.command("purge-realms")

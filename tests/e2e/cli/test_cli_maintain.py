@@ -221,3 +221,25 @@ def test_tables_call_realms_and_pointers_by_their_whole_names_on_a_narrow_termin
 def test_a_run_that_counts_no_rows_still_says_what_it_was_and_how_it_ended(cli: Cli) -> None:
     run = cli("maintain", "expire", "--yes", "--json").json["run"]
     assert "expire: DONE, begun " in cli("maintain", "runs", run).out
+
+
+def test_a_policy_decides_what_expires_and_explain_says_so(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/policies.db"
+    store = ("--store", url)
+    headwater(*store, "store", "create").succeeded()
+    headwater(*store, "realm", "create", "default", "--init").succeeded()
+    headwater(*store, "catalog", "create", "lake").succeeded()
+    for name in ("a", "b", "c"):
+        headwater(*store, "commit", "--namespace", name).succeeded()
+    headwater(*store, "policy", "create", "keep-two", "--type", "retention", "--content", '{"entries": 2}').succeeded()
+    headwater(*store, "policy", "attach", "keep-two", "--catalog", "lake", "--path", "a.orders").succeeded()
+    told = headwater(*store, "maintain", "expire", "--explain", "--keep", "*=1n", "--json").json
+    [main] = [one for realm in told["realms"] for one in realm["pointers"] if one["pointer"] == "cat/1/heads/main"]
+    assert told["dry_run"] and (main["floor_before"], main["floor_after"], main["head_seq"]) == (1, 3, 4)
+    assert [one["source"] for one in main["allowed"]] == ["policy keep-two on cat/1 a.orders", "setting *"]
+    shown = headwater(*store, "maintain", "expire", "--explain", "--keep", "*=1n").succeeded()
+    assert "(decides)" in shown.out
+    headwater(*store, "maintain", "expire", "--keep", "*=1n", "--yes").succeeded()
+    assert [line.split()[0] for line in headwater(*store, "changes", "--after", "2").succeeded().out.splitlines()] == ["3", "4"]
+    bad = headwater(*store, "policy", "create", "p", "--type", "retention", "--content", '{"period": "P30D"}')
+    assert bad.code == 2 and "content" in bad.err and len(bad.err.strip().splitlines()) == 1
