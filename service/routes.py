@@ -10,7 +10,6 @@ from headwater.service.feed.service import Service
 from headwater.service.gate.gate import Gate, RequestType
 from headwater.service.gate.route_table import RouteTable
 from headwater.service.iceberg.call import IcebergCall
-from headwater.service.iceberg.operations.lakes import Lakes
 from headwater.service.iceberg.routes import ICEBERG
 from headwater.service.manage.call import ManageCall
 from headwater.service.manage.routes import MANAGE
@@ -26,13 +25,12 @@ def route_table() -> RouteTable:
 
 
 def build_gate(service: Service) -> Gate:
-    table, config = route_table(), service.config
-    lakes = Lakes(config.storage, keys_kept_seconds=config.idempotency.kept_seconds)
+    table = route_table()
     service.openapi = partial(openapi_bytes, table)
     requests: dict[str, RequestType] = {
         FEED_API.name: FeedCall,
         MANAGE.name: ManageCall,
-        ICEBERG.name: partial(IcebergCall, lakes),
+        ICEBERG.name: IcebergCall,
         NESSIE.name: NessieCall,
     }
     return Gate(service, table, requests)

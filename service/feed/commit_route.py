@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from headwater.persistence.log.committed_requests import RequestKey
+from headwater.producer.catalogs.catalog_records import Catalog
+from headwater.producer.commits.operations import CatalogOperation
 from headwater.schemas.http.feed_json import CommitBody
 from headwater.service.feed.call import FeedCall
 from headwater.service.http.correlation import correlation_headers
 from headwater.service.http.responses import JSON, NO_STORE, Response
+from headwater.service.iceberg.put_checks import check_puts
 from headwater.service.idempotency.request_key import keyed_request, request_id_of
 from headwater.service.operations.commits import commit
 from headwater.service.operations.encoded_entries import encoded_entry
@@ -24,7 +29,13 @@ async def commit_response(call: FeedCall) -> Response:
     if expected is not None:
         body = msgspec.structs.replace(body, expected_head=expected)
     key = _request_key(call)
-    pointer, answer = await commit(feed, body, call.operations, key, caller.name, correlation_headers(call.scope))
+
+    async def check(
+        catalog: Catalog, pointer: str, operations: Sequence[CatalogOperation]
+    ) -> Sequence[CatalogOperation] | None:
+        return await check_puts(call.service.lakes, feed.kernel, catalog, pointer, operations, key)
+
+    pointer, answer = await commit(feed, body, call.operations, key, caller.name, check, correlation_headers(call.scope))
     change = b"null"
     if answer.logged is not None:
         seq = answer.logged.entry.seq

@@ -10,6 +10,7 @@ from headwater.service.auth.caller import DEV_PRINCIPAL
 from headwater.service.config import ServeConfig
 from headwater.service.feed.changes import Changes
 from headwater.service.feed.stream import OpenStreams, StreamLimits
+from headwater.service.iceberg.operations.lakes import Lakes
 from headwater.service.observability.engine_metrics import CommitCounts
 from headwater.service.observability.metrics import WorkerMetrics
 from headwater.service.observability.tracing import Tracing
@@ -42,6 +43,7 @@ class Service:
         self.limits = StreamLimits(heartbeat_seconds=config.heartbeat_seconds, stall_seconds=config.stall_seconds)
         self.tracing = tracing
         self.access = access
+        self.lakes = Lakes(config.storage, keys_kept_seconds=config.idempotency.kept_seconds)
         self.openapi: Callable[[], bytes] = lambda: b"{}"
         """The description of all routes; set with the gate."""
 

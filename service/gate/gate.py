@@ -30,7 +30,7 @@ from headwater.service.http.origins import check_origin
 from headwater.service.http.preconditions import as_precondition
 from headwater.service.http.responses import Receive, Response, Scope, Send, header
 from headwater.service.idempotency.request_key import keyed_request
-from headwater.service.idempotency.run_once import IdempotentRun, once_async
+from headwater.service.idempotency.run_once import IdempotentRun, once
 from headwater.service.observability.logs import ACCESS
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ class Gate:
                 raise LookupError("a keyed route sends by itself")
             return response
 
-        return await once_async(
+        return await once(
             IdempotencyRows(request.kernel),
             asked,
             run,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Hashable
 from functools import cached_property
-from typing import Any
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -34,9 +33,9 @@ class Identifier(msgspec.Struct, frozen=True):
 class IcebergCall(Request):
     refuses_unknown_parameters = False
 
-    def __init__(self, lakes: Lakes, *request: Any) -> None:
-        super().__init__(*request)
-        self.lakes = lakes
+    @property
+    def lakes(self) -> Lakes:
+        return self.service.lakes
 
     @property
     def viewer(self) -> Viewer:

@@ -15,7 +15,7 @@ from headwater.service.iceberg.call import IcebergCall, Identifier, key_of
 from headwater.service.iceberg.metadata.table_requests import AssertCreate, read_requirements
 from headwater.service.iceberg.operations import table_commits, tables, views
 from headwater.service.iceberg.operations.lake_branch import TABLE, VIEW, LakeBranch, as_table, as_view
-from headwater.service.iceberg.operations.metadata_files import MetadataFile, MetadataView
+from headwater.service.iceberg.operations.metadata_files import MetadataFile, MetadataView, require_type
 from headwater.service.iceberg.operations.namespaces import list_names
 from headwater.service.iceberg.operations.tables import TableCreation
 from headwater.service.iceberg.operations.views import ViewCreation
@@ -91,7 +91,7 @@ async def load_table(call: IcebergCall) -> Response:
         raise InvalidInput(f"{snapshots[:40]!r} is neither all nor refs.", field="snapshots")
     location = as_table(call.table, await _standing_at(call, call.table)).value["metadata_location"]
     branch = await call.branch_on_loop()
-    file = await _file(branch, location)
+    file = require_type(await _file(branch, location), is_view=False)
     view = MetadataView(snapshots == "refs", branch.engine_gc_refused)
     etag = file.etag_of(view)
     if etag in [one.strip().removeprefix("W/") for one in call.header(b"if-none-match").split(",")]:
@@ -186,7 +186,7 @@ def register_view(call: IcebergCall) -> Response:
 async def load_view(call: IcebergCall) -> Response:
     location = as_view(call.view, await _standing_at(call, call.view)).value["metadata_location"]
     branch = await call.branch_on_loop()
-    file = await _file(branch, location)
+    file = require_type(await _file(branch, location), is_view=True)
     return _loaded(call, branch, file.json, file.location)
 
 

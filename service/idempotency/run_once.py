@@ -1,13 +1,13 @@
 """Runs a keyed request once: now, by waiting for the one that runs it, or by returning its stored response.
 
-Every API calls `once` (on a thread) or `once_async` (on the loop) around the handler of a mutating route:
+The gate calls `once` around the handler of every mutating route:
 
-    answer = once(rows, keyed_request(scope, body, principal, route), run, refused=problem_answer)
+    response = await once(rows, keyed_request(scope, body, principal, route), run, refused=problem_response, options=options)
 
 `run` gets the request key that its commits carry, and whether an earlier run of it may have come some way: an operation that
-finds that id in the log answers from there. `refused` gives an error the shape of its API. Final answers are kept: successes,
+finds that id in the log answers from there. `refused` gives an error the shape of its API. Final answers are stored: successes,
 and refusals that would be the same again (4xx, but for those that say "later" or "who are you"). All else releases the key,
-and the next one to bring it runs the request anew.
+and the next request that brings it runs again.
 """
 
 from __future__ import annotations
@@ -53,39 +53,7 @@ class IdempotencyOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How long the second of two that run at once waits for the first."""
 
 
-def once(
-    rows: IdempotencyRows,
-    asked: KeyedRequest | None,
-    run: Callable[[IdempotentRun | None], Response],
-    *,
-    refused: Refused,
-    options: IdempotencyOptions,
-    development: bool = False,
-    kept: Kept | None = None,
-) -> Response:
-    """`kept` is what is kept of an answer that holds a secret."""
-    if asked is None:
-        return run(None)
-    begun = begin(rows, asked, options, development=development)
-    if isinstance(begun, Response):
-        return begun
-    try:
-        answer = run(_under(begun, asked.commit_fingerprint))
-    except HeadwaterError as error:
-        answer = refused(error)
-        if not is_final(answer, error):
-            rows.let_go(begun)
-            raise
-        settle(rows, begun, answer, kept)
-        raise
-    except Exception:
-        rows.let_go(begun)
-        raise
-    settle(rows, begun, answer, kept)
-    return answer
-
-
-async def once_async(
+async def once(
     rows: IdempotencyRows,
     asked: KeyedRequest | None,
     run: Callable[[IdempotentRun | None], Awaitable[Response]],
@@ -95,9 +63,10 @@ async def once_async(
     development: bool = False,
     kept: Kept | None = None,
 ) -> Response:
+    """`kept` is what is stored of an answer that holds a secret."""
     if asked is None:
         return await run(None)
-    begun = await begin_async(rows, asked, options, development=development)
+    begun = await _begin(rows, asked, options, development=development)
     if isinstance(begun, Response):
         return begun
     try:
@@ -110,22 +79,20 @@ async def once_async(
             raise
         await asyncio.to_thread(settle, rows, begun, answer, kept)
         raise
+    except Exception:
+        await asyncio.to_thread(rows.let_go, begun)
+        raise
     await asyncio.to_thread(settle, rows, begun, answer, kept)
     return answer
 
 
-def begin(rows: IdempotencyRows, asked: KeyedRequest, options: IdempotencyOptions, *, development: bool) -> Claim | Response:
-    """The claim to run under, or the answer that there is. Waits for another one that is at it."""
-    trying = _ClaimLoop(rows, asked, options, development=development)
-    while (found := trying.once()) is None:
-        time.sleep(trying.pause_seconds())
-    return found
-
-
-async def begin_async(
+async def _begin(
     rows: IdempotencyRows, asked: KeyedRequest, options: IdempotencyOptions, *, development: bool
 ) -> Claim | Response:
-    """⚠ No thread waits: the one that is waited for may need it."""
+    """The claim to run under, or the stored answer. Waits for a request that runs under the same key.
+
+    ⚠ No thread waits: the one that is waited for may need it.
+    """
     trying = _ClaimLoop(rows, asked, options, development=development)
     while (found := await asyncio.to_thread(trying.once)) is None:
         await asyncio.sleep(trying.pause_seconds())

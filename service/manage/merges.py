@@ -37,6 +37,7 @@ from headwater.schemas.http.merge_json import (
 )
 from headwater.service.auth.rights.rights import Right
 from headwater.service.http.responses import Response, json_response
+from headwater.service.iceberg.put_checks import check_rules
 from headwater.service.manage import parameters
 from headwater.service.manage.call import ManageCall, versioned
 from headwater.service.manage.route import IN_CATALOG, Over, manage_route
@@ -65,7 +66,7 @@ def _merge_request(call: ManageCall, body: MergeBody, request_id: str | RequestK
         _references(call),
         body.source,
         _meta(call, body),
-        rules=_rules(body),
+        rules=_checked_rules(call, body),
         expected_head=_expected(call, body),
         request_id=request_id,
     )
@@ -78,7 +79,7 @@ def transplant(call: ManageCall) -> Response:
         _references(call),
         body.commits,
         _meta(call, body),
-        rules=_rules(body),
+        rules=_checked_rules(call, body),
         expected_head=_expected(call, body),
         request_id=call.meta.request_id,
     )
@@ -143,6 +144,10 @@ def _committed(call: ManageCall, pointer: str, outcome: CommitOutcome) -> Respon
 
 
 # ── rules ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _checked_rules(call: ManageCall, body: IntoBranch) -> MergeRules:
+    return check_rules(call.service.lakes, call.catalog, _rules(body))
 
 
 def _rules(body: IntoBranch) -> MergeRules:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -15,6 +16,7 @@ from headwater.producer.pointer_names import branch_pointer
 from headwater.schemas.errors import CommitConflict, InvalidInput, ReferenceNotFound
 from headwater.service.auth.rights.rights import Right, Securable
 from headwater.service.http.responses import JSON, NO_STORE, Response
+from headwater.service.iceberg.put_checks import check_puts
 from headwater.service.nessie.call import Key, NessieCall
 from headwater.service.nessie.content_json import NessieContent
 from headwater.service.nessie.meta_json import MetaBody, read_headers, require_message, to_meta
@@ -92,6 +94,8 @@ async def commit(call: NessieCall) -> Response:
     operations = await _operations(view, pointer, wanted, expected)
     if not operations:
         return await _nothing(view, path)
+    checked = await check_puts(call.service.lakes, view.kernel, view.catalog, pointer, operations, call.request_id)
+    operations = operations if checked is None else checked
     try:
         answer = await view.kernel.committer.commit_async(
             pointer, request_of(view, operations, meta, expected, call.request_id)
@@ -136,7 +140,9 @@ RIGHTS: dict[type, tuple[Right, Right]] = {
 """To create, and to replace."""
 
 
-async def _operations(view: CatalogView, pointer: str, wanted: list[Wanted], expected: str | None) -> list[CatalogOperation]:
+async def _operations(
+    view: CatalogView, pointer: str, wanted: list[Wanted], expected: str | None
+) -> Sequence[CatalogOperation]:
     if may_rename(wanted):
         return await asyncio.to_thread(operations_with_renames, view, pointer, wanted, expected)
     return plain_operations(wanted, expected)

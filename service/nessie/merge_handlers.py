@@ -16,6 +16,7 @@ from headwater.schemas.change import COMMITTING_KINDS
 from headwater.schemas.entry_ids import content_id_bytes
 from headwater.schemas.errors import InvalidInput
 from headwater.service.http.responses import Response, json_response
+from headwater.service.iceberg.put_checks import check_rules
 from headwater.service.nessie.call import Key, NessieCall
 from headwater.service.nessie.content_json import NessieContent
 from headwater.service.nessie.error_shape import conflict_json
@@ -76,7 +77,7 @@ def merge(call: NessieCall) -> Response:
     if not meta.message:
         message = f"Merged {body.from_ref_name} at {source.hash} into {branch.name} at {branch.hash}"
         meta = msgspec.structs.replace(meta, message=message)
-    request = merge_request(view, source, meta, _rules(body), call.request_id)
+    request = merge_request(view, source, meta, _checked_rules(call, body), call.request_id)
     return _answer(call, branch, run(view, branch, request, dry_run=body.tries_only), body)
 
 
@@ -97,11 +98,15 @@ def transplant(call: NessieCall) -> Response:
     # One message for many commits would hide what each of them was: then every commit keeps its own.
     message = body.message or "" if len(commits) == 1 else ""
     meta = to_meta(MetaBody(message=message), read_headers(call.scope["headers"]), call.principal)
-    request = WatchedTransplant(view.kernel, commits, meta, rules=_rules(body), request_id=call.request_id)
+    request = WatchedTransplant(view.kernel, commits, meta, rules=_checked_rules(call, body), request_id=call.request_id)
     return _answer(call, branch, run(view, branch, request, dry_run=body.tries_only), body)
 
 
 # ── rules ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _checked_rules(call: NessieCall, body: BringingBody) -> MergeRules:
+    return check_rules(call.service.lakes, call.view.catalog, _rules(body))
 
 
 def _rules(body: BringingBody) -> MergeRules:

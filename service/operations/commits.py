@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from headwater.persistence.commit.lane import CommitOutcome
 from headwater.persistence.log.committed_requests import RequestKey
@@ -27,6 +27,9 @@ from headwater.schemas.http.feed_json import CommitBody
 from headwater.service.operations.encoded_entries import EncodedEntry
 from headwater.service.operations.realm_feeds import RealmFeed
 
+Check = Callable[[Catalog, str, Sequence[CatalogOperation]], Awaitable[Sequence[CatalogOperation] | None]]
+"""Checks the contents that operations put into a catalog, at a pointer; None if there is nothing to check."""
+
 
 async def commit(
     feed: RealmFeed,
@@ -34,33 +37,37 @@ async def commit(
     operations: Sequence[CatalogOperation],
     request_id: str | RequestKey | None,
     author: str,
+    check: Check,
     headers: dict[str, str] | None = None,
 ) -> tuple[str, CommitOutcome]:
-    """The pointer, and what became of the commit. A catalog that is remembered wrongly costs one more look, no wrong answer.
-    `headers` are the request's own, beside those of the body."""
-    request = CatalogCommit(
-        feed.kernel,
-        operations,
-        CommitMeta(body.author or author, body.message, {**headers, **body.headers} if headers else body.headers),
-        request_id=request_id,
-        expected_head=body.expected_head,
-        base_commit=body.base_commit,
-    )
+    """The pointer, and the outcome of the commit. A catalog that is remembered wrongly costs a second look, and is never
+    committed to. `headers` are the request's own, beside those of the body."""
+
+    def request_of(operations: Sequence[CatalogOperation]) -> CatalogCommit:
+        return CatalogCommit(
+            feed.kernel,
+            operations,
+            CommitMeta(body.author or author, body.message, {**headers, **body.headers} if headers else body.headers),
+            request_id=request_id,
+            expected_head=body.expected_head,
+            base_commit=body.base_commit,
+        )
+
+    async def commit_to(catalog: Catalog) -> tuple[str, CommitOutcome]:
+        pointer = branch_pointer(catalog.id, body.branch or catalog.default_branch)
+        checked = await check(catalog, pointer, operations)
+        return pointer, await feed.kernel.committer.commit_async(pointer, request if checked is None else request_of(checked))
+
+    request = request_of(operations)
     known = feed.known_catalog(body.catalog)
     catalog = known if known is not None else await asyncio.to_thread(feed.read_catalog, body.catalog)
     try:
-        pointer, answer = await _commit(feed, catalog, body.branch, request)
+        return await commit_to(catalog)
     except (ReferenceNotFound, CatalogNotFound):
         found = await asyncio.to_thread(feed.read_catalog, body.catalog)
         if known is None or found.id == known.id:
             raise
-        pointer, answer = await _commit(feed, found, body.branch, request)
-    return pointer, answer
-
-
-async def _commit(feed: RealmFeed, catalog: Catalog, branch: str | None, request: CatalogCommit) -> tuple[str, CommitOutcome]:
-    pointer = branch_pointer(catalog.id, branch or catalog.default_branch)
-    return pointer, await feed.kernel.committer.commit_async(pointer, request)
+        return await commit_to(found)
 
 
 def find_commit(feed: RealmFeed, id: str, may_see: Callable[[str], bool] = lambda _: True) -> tuple[LogRecord, EncodedEntry]:

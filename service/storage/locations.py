@@ -100,6 +100,11 @@ def folded(location: str) -> str:
     return f"{scheme}{separator}{_SLASHES.sub('/', path).rstrip('/')}"
 
 
+def is_below(location: str, root: str) -> bool:
+    """Whether it begins with the root. Whether it may be read is up to `Warehouse.check`."""
+    return bool(root) and _spelled(location).startswith(f"{_spelled(root).rstrip('/')}/")
+
+
 def local_path(location: str) -> str:
     return _spelled(location).removeprefix("file://")
 

@@ -197,14 +197,20 @@ class LakeBranch:
         return {key: known[key] for key in keys}
 
     def change(self, caller: CommitAuthor, keys: Sequence[KeyPath], judge: Callable[[LakeState], BranchStep]) -> BranchOutcome:
-        """⚠ Files of an attempt go only when it is proven that it was lost; an unknown outcome leaves them."""
+        """⚠ Files of an attempt go only when it is proven that it was lost; an unknown outcome leaves them.
+
+        The commit itself finds a request that has landed before. Only one that the state of now refuses is looked up by itself.
+        """
         pointer = self.pointer
-        before = self._done_before(pointer, caller)
-        if before is not None:
-            return before
         with self._locks.of(pointer, keys):  # writers of one table wait in line here, instead of losing races
             for _ in range(ATTEMPTS_MAX):
-                step = judge(self.state())
+                try:
+                    step = judge(self.state())
+                except HeadwaterError:
+                    before = self._done_before(pointer, caller)
+                    if before is None:
+                        raise
+                    return before
                 try:
                     return self._commit(pointer, caller, step)
                 except CommitConflict as conflict:

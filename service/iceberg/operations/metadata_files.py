@@ -9,26 +9,23 @@ from __future__ import annotations
 import gzip
 import re
 import time
-import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from hashlib import blake2s
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
+from uuid import UUID, uuid4
 
 import msgspec
-import pydantic
-from pyiceberg.exceptions import ValidationError
 
 from headwater.schemas.errors import MalformedMetadata
 from headwater.service.iceberg.metadata.new_table import whole
 from headwater.service.iceberg.metadata.shapes import Plain
+from headwater.service.iceberg.metadata.view_shape import checked_view
 from headwater.service.iceberg.operations.metadata_cache import MetadataCache
 from headwater.service.storage.files import Files, check_size, no_file, unpacked
 
 if TYPE_CHECKING:
     from headwater.service.storage.locations import Warehouse
-
-T = TypeVar("T")
 
 CODEC = "write.metadata.compression-codec"
 GC_ENABLED = "gc.enabled"
@@ -74,6 +71,20 @@ class MetadataFile:
     def table(self) -> Plain:
         """Checked, with what old formats may leave out; not to be changed."""
         return self._made_of if self._made_of is not None else whole(self.plain, self.location)
+
+    @cached_property
+    def view(self) -> Plain:
+        """Checked; not to be changed."""
+        return checked_view(self.plain, self.location)
+
+    @property
+    def is_view(self) -> bool:
+        return "view-uuid" in self.plain
+
+    @property
+    def uuid(self) -> str:
+        """Of the table or view: the content id that it has in a catalog."""
+        return str(UUID(self.view["view-uuid"] if self.is_view else self.table["table-uuid"]))
 
     def etag_of(self, view: MetadataView) -> str:
         return f'"{self.etag}-{view.etag_suffix}"'
@@ -147,6 +158,18 @@ class MetadataFiles:
         _check_is_metadata(file)
         return self._keep(file)
 
+    def load_for_commit(self, location: str, *, is_view: bool) -> MetadataFile:
+        """The metadata of a table or view that enters the catalog by its location: by a put, a merge or a registration.
+
+        ⚠ The same checks for every API: of its type, and all that it places lies in the warehouse.
+        """
+        file = self.load(self.warehouse.check(location, "metadata-location"))
+        require_type(file, is_view=is_view)
+        metadata = file.view if is_view else file.table
+        self.warehouse.check(metadata["location"])
+        self.warehouse.check_properties(metadata.get("properties") or {})
+        return file
+
     def write(
         self,
         json: bytes,
@@ -158,7 +181,7 @@ class MetadataFiles:
         """A new file; its number follows that of the previous one."""
         folder = properties.get("write.metadata.path") or f"{table_location.rstrip('/')}/metadata"
         packed = properties.get(CODEC, "none").lower() == "gzip"
-        name = f"{next_version(previous):05d}-{uuid.uuid4()}{'.gz' if packed else ''}.metadata.json"
+        name = f"{next_version(previous):05d}-{uuid4()}{'.gz' if packed else ''}.metadata.json"
         location = f"{self.warehouse.check(folder)}/{name}"
         check_size(location, len(json))
         self._files.write_new(location, gzip.compress(json, 1) if packed else json)
@@ -179,6 +202,16 @@ def _check_is_metadata(file: MetadataFile) -> None:
     parts = file.plain.keys()
     if not ({"format-version", "location"} <= parts and ({"view-uuid", "versions"} <= parts or {"last-column-id"} <= parts)):
         raise MalformedMetadata(f"{file.location[:200]} is not metadata of a table or view.", field="metadata-location")
+    _ = file.view if file.is_view else file.table  # parsed here, off the event loop, and known from then on
+
+
+def require_type(file: MetadataFile, *, is_view: bool) -> MetadataFile:
+    if file.is_view is not is_view:
+        there, wanted = ("view", "table") if file.is_view else ("table", "view")
+        raise MalformedMetadata(
+            f"{file.location[:200]} is metadata of a {there}, not of a {wanted}.", field="metadata-location"
+        )
+    return file
 
 
 def next_version(previous: str | None) -> int:
@@ -194,19 +227,3 @@ def read_object(json: bytes, what: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise MalformedMetadata(f"{what[:200]} is not a JSON object.", field="body")
     return found
-
-
-def well_formed(make: Callable[[], T], what: str) -> T:
-    """What PyIceberg makes of input, its many ways to refuse turned into one."""
-    try:
-        return make()
-    except pydantic.ValidationError as error:
-        raise MalformedMetadata(f"{what[:200]}: {_first(error)}", field="body") from None
-    except (ValidationError, ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError) as error:
-        raise MalformedMetadata(f"{what[:200]}: {str(error)[:500] or type(error).__name__}", field="body") from None
-
-
-def _first(error: pydantic.ValidationError) -> str:
-    fault = error.errors(include_url=False, include_input=False)[0]
-    where = ".".join(str(part) for part in fault["loc"])
-    return f"{where}: {fault['msg']}."[:500]

@@ -74,10 +74,7 @@ def create_table(branch: LakeBranch, caller: CommitAuthor, key: KeyPath, wanted:
 
 
 def register_table(branch: LakeBranch, caller: CommitAuthor, key: KeyPath, location: str, overwrite: bool) -> MetadataFile:
-    file = branch.metadata.load(branch.metadata.warehouse.check(location, "metadata-location"))
-    branch.metadata.warehouse.check(file.table["location"])
-    branch.metadata.warehouse.check_properties(file.table["properties"])
-    table_uuid = str(uuid.UUID(file.table["table-uuid"]))
+    file = branch.metadata.load_for_commit(location, is_view=False)
 
     def judge(state: LakeState) -> BranchStep:
         found = state.get(key)
@@ -85,8 +82,8 @@ def register_table(branch: LakeBranch, caller: CommitAuthor, key: KeyPath, locat
         head = branch.check_places(state, {key: list(places_of(file.table["location"], file.table["properties"]))})
         if not overwrite or found is None or found.type != TABLE:
             state.require_free(key, TABLE)
-            put = Put(key, table_content(file), must_not_exist=True, content_id=table_uuid)
-        elif found.content_id != table_uuid:
+            put = Put(key, table_content(file), must_not_exist=True, content_id=file.uuid)
+        elif found.content_id != file.uuid:
             raise RequirementFailed(f"{shown(key)} is another table: drop it first.", field="overwrite")
         else:
             put = Put(key, table_content(file), expected=msgspec.convert(found.value, IcebergTable))

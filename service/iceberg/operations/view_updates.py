@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyiceberg.schema import Schema
-from pyiceberg.view.metadata import ViewMetadata
 
-from headwater.schemas.errors import InvalidInput, MalformedMetadata, MalformedViewVersion, RequirementFailed
+from headwater.schemas.errors import InvalidInput, MalformedMetadata, RequirementFailed
 from headwater.service.iceberg.metadata.table_requests import UPDATES_MAX
-from headwater.service.iceberg.operations.metadata_files import well_formed
+from headwater.service.iceberg.metadata.view_shape import checked_view, well_formed
 
 VIEW_UPDATES = (
     "assign-uuid",
@@ -54,7 +53,7 @@ def new_view(view_uuid: str, location: str, schema: Plain, version: Plain, prope
     first = {**version, "version-id": 1, "schema-id": FIRST_SCHEMA_ID}
     first.setdefault("timestamp-ms", _now_ms())
     first.setdefault("summary", {})
-    return checked(
+    return checked_view(
         {
             "view-uuid": view_uuid,
             "format-version": FORMAT_VERSION,
@@ -91,31 +90,7 @@ def updated_view(base: Plain, updates: Sequence[Plain]) -> Plain:
             view.apply(update)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise MalformedMetadata(f"{update.get('action')}: {error}.", field="updates") from None
-    return checked(view.finished())
-
-
-def checked(metadata: Plain) -> Plain:
-    """By PyIceberg's model, and what that leaves out: that ids name something."""
-    well_formed(lambda: ViewMetadata.model_validate(metadata), "view")
-    schemas = {schema.get("schema-id") for schema in metadata["schemas"]}
-    versions = {version["version-id"]: version for version in metadata["versions"]}
-    if metadata["current-version-id"] not in versions:
-        raise MalformedMetadata("The current version is none of the view's.", field="view-version-id")
-    if any(version["schema-id"] not in schemas for version in versions.values()):
-        raise MalformedMetadata("A version's schema is none of the view's.", field="schema-id")
-    for version in versions.values():
-        _check_queries(version)
-    return metadata
-
-
-def _check_queries(version: Plain) -> None:
-    """A version says what it selects, once in each dialect."""
-    dialects = [str(one.get("dialect")).lower() for one in version["representations"]]
-    if not dialects:
-        raise MalformedViewVersion("Invalid view version: it has no query")
-    twice = next((name for name in dialects if dialects.count(name) > 1), None)
-    if twice is not None:
-        raise MalformedViewVersion(f"Invalid view version: Cannot add multiple queries for dialect {twice}")
+    return checked_view(view.finished())
 
 
 class _Building:

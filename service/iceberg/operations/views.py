@@ -19,7 +19,6 @@ from headwater.service.iceberg.operations.view_updates import (
     VIEW_UPDATES,
     check_names,
     check_view_requirements,
-    checked,
     new_view,
     updated_view,
 )
@@ -52,14 +51,12 @@ def create_view(branch: LakeBranch, caller: CommitAuthor, key: KeyPath, wanted: 
 
 
 def register_view(branch: LakeBranch, caller: CommitAuthor, key: KeyPath, location: str) -> MetadataFile:
-    file = branch.metadata.load(branch.metadata.warehouse.check(location, "metadata-location"))
-    metadata = checked(file.plain)
-    branch.metadata.warehouse.check(metadata["location"])
+    file = branch.metadata.load_for_commit(location, is_view=True)
 
     def judge(state: LakeState) -> BranchStep:
         state.require_free(key, VIEW)
-        put = Put(key, view_content(file), must_not_exist=True, content_id=str(uuid.UUID(metadata["view-uuid"])))
-        headers = headers_of("create-view", [(key, view_creation(metadata))])
+        put = Put(key, view_content(file), must_not_exist=True, content_id=file.uuid)
+        headers = headers_of("create-view", [(key, view_creation(file.view))])
         return BranchStep([put], f"Register view {shown(key)}", headers, [], file)
 
     return metadata_file_response(branch, branch.change(caller, [key], judge))

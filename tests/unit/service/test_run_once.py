@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -63,8 +64,16 @@ class Handler:
         return outcome
 
 
-def ask(kernel: RealmKernel, run: Handler, asked: KeyedRequest | None, options: IdempotencyOptions = OPTIONS) -> Response:
-    return once(IdempotencyRows(kernel), asked, run, refused=refused, options=options)
+def ask(
+    kernel: RealmKernel,
+    run: Callable[[IdempotentRun | None], Response],
+    asked: KeyedRequest | None,
+    options: IdempotencyOptions = OPTIONS,
+) -> Response:
+    async def on_a_thread(under: IdempotentRun | None) -> Response:
+        return await asyncio.to_thread(run, under)
+
+    return asyncio.run(once(IdempotencyRows(kernel), asked, on_a_thread, refused=refused, options=options))
 
 
 def test_the_second_answer_is_the_first_and_says_so(kernel: RealmKernel) -> None:
@@ -111,7 +120,7 @@ def test_of_many_at_once_one_runs_and_all_get_its_answer(kernel: RealmKernel) ->
         return json_response("one")
 
     def call(_: int) -> bytes:
-        return once(IdempotencyRows(kernel), request(), run, refused=refused, options=OPTIONS).body
+        return ask(kernel, run, request()).body
 
     with ThreadPoolExecutor(6) as threads:
         bodies = list(threads.map(call, range(6)))
@@ -125,7 +134,16 @@ def test_who_waits_too_long_is_told_to_come_again(kernel: RealmKernel) -> None:
         assert busy.value.retriable
         return json_response("late")
 
-    assert once(IdempotencyRows(kernel), request(), inner, refused=refused, options=OPTIONS).body == b'"late"'
+    assert ask(kernel, inner, request()).body == b'"late"'
+
+
+def test_a_fault_of_the_handler_releases_the_key_at_once(kernel: RealmKernel) -> None:
+    def faulty(_: IdempotentRun | None) -> Response:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        ask(kernel, faulty, request())
+    assert ask(kernel, Handler(json_response("done")), request(), IdempotencyOptions(wait_seconds=0)).body == b'"done"'
 
 
 def test_a_dead_runner_is_taken_over_and_a_large_answer_is_made_again_under_the_same_request_id(kernel: RealmKernel) -> None:

@@ -1,0 +1,181 @@
+"""Checks the metadata of every table and view that enters a catalog through a commit or a merge of any API.
+
+Below the catalog's storage root the server can read, so it does: the file is there, obeys the size limit, is metadata of the
+content's type, names only locations in the root, has the ids that the content names, and its uuid is the content's id. Any
+other location is foreign. The server does not read it: it is stored as given, and the Iceberg API refuses to load it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from headwater.persistence.log.committed_requests import RequestKey
+from headwater.persistence.log.log_entry import Content
+from headwater.persistence.reading.pointer_log import PointerLog
+from headwater.persistence.reading.request_lookup import find_request
+from headwater.persistence.store import RealmKernel
+from headwater.producer.catalogs.catalog_records import Catalog
+from headwater.producer.commits.operations import CatalogOperation, Put
+from headwater.producer.content.content_types import (
+    ICEBERG_TABLE,
+    ICEBERG_VIEW,
+    AnyContent,
+    IcebergTable,
+    IcebergView,
+    OtherContent,
+    from_value,
+)
+from headwater.producer.content.snapshots import ContentEntry, Snapshots
+from headwater.producer.merging.apply_changes import MergeRules
+from headwater.schemas.change import KeyPath
+from headwater.schemas.entry_ids import content_id_text
+from headwater.schemas.errors import HeadwaterError, InvalidInput, MalformedMetadata
+from headwater.service.iceberg.operations.lakes import Lakes
+from headwater.service.iceberg.operations.metadata_files import MetadataFile, MetadataFiles
+from headwater.service.storage.locations import is_below
+
+FILES_MAX = 1_000
+"""Of one commit, as many as an Iceberg transaction may have tables: each one is read before the commit."""
+
+_WithMetadata: TypeAlias = IcebergTable | IcebergView
+_TYPES = (ICEBERG_TABLE.name, ICEBERG_VIEW.name)
+_NO_ID = -1
+"""What Nessie's clients send for "none"."""
+_TABLE_IDS = (
+    ("snapshot_id", "snapshots", "snapshot-id"),
+    ("schema_id", "schemas", "schema-id"),
+    ("spec_id", "partition-specs", "spec-id"),
+    ("sort_order_id", "sort-orders", "order-id"),
+)
+_VIEW_IDS = (("version_id", "versions", "version-id"), ("schema_id", "schemas", "schema-id"))
+
+
+async def check_puts(
+    lakes: Lakes,
+    kernel: RealmKernel,
+    catalog: Catalog,
+    pointer: str,
+    operations: Sequence[CatalogOperation],
+    request: RequestKey | str | None,
+) -> Sequence[CatalogOperation] | None:
+    """The operations, each covered put with the content id that its metadata names; None if no put is covered. On the event
+    loop, which takes a thread only where a file must be read."""
+    root = catalog.storage_root
+    if not root or not any(isinstance(one, Put) and _covered(root, one.content) for one in operations):
+        return None
+
+    def check() -> list[CatalogOperation]:
+        try:
+            return _Checks(lakes.metadata_of(catalog), kernel, catalog, pointer).run(operations)
+        except HeadwaterError:
+            if find_request(kernel, pointer, request) is None:
+                raise
+            return list(operations)  # ⚠ it has landed before, and its files may be gone since: the commit returns that outcome
+
+    return await asyncio.to_thread(check)
+
+
+def check_rules(lakes: Lakes, catalog: Catalog, rules: MergeRules) -> MergeRules:
+    """The contents that a merge is told to resolve conflicts with."""
+    for key, rule in rules.by_key.items():
+        content = rule.resolved
+        if isinstance(content, Content):
+            typed = _covered(catalog.storage_root, OtherContent(content.type, content.value))
+            if typed is not None:
+                file = _checked_file(lakes.metadata_of(catalog), typed)
+                _require_uuid(file, content_id_text(content.content_id), f"resolved content of {'.'.join(key)}")
+    return rules
+
+
+class _Checks:
+    """Of one commit."""
+
+    def __init__(self, metadata: MetadataFiles, kernel: RealmKernel, catalog: Catalog, pointer: str) -> None:
+        self._metadata = metadata
+        self._kernel = kernel
+        self._catalog = catalog
+        self._pointer = pointer
+
+    def run(self, operations: Sequence[CatalogOperation]) -> list[CatalogOperation]:
+        root = self._catalog.storage_root
+        covered = {
+            position: (one, content)
+            for position, one in enumerate(operations)
+            if isinstance(one, Put) and (content := _covered(root, one.content)) is not None
+        }
+        if len(covered) > FILES_MAX:
+            raise InvalidInput(
+                f"the commit puts {len(covered)} tables and views below the storage root, whose metadata must be read.",
+                field="operations",
+                remedy=f"Put at most {FILES_MAX} of them in one commit.",
+            )
+        puts = [(position, put, _checked_file(self._metadata, content)) for position, (put, content) in covered.items()]
+        there = self._standing_at([tuple(put.key) for _, put, file in puts if not _id_is_known(put, file)])
+        checked = list(operations)
+        for position, put, file in puts:
+            checked[position] = self._with_content_id(put, file, there.get(tuple(put.key)), position)
+        return checked
+
+    def _standing_at(self, keys: list[KeyPath]) -> dict[KeyPath, ContentEntry]:
+        if not keys:
+            return {}
+        newest = PointerLog(self._kernel, self._pointer).head().newest
+        return Snapshots(self._kernel, self._catalog.id).get(newest, keys)
+
+    def _with_content_id(self, put: Put, file: MetadataFile, there: ContentEntry | None, position: int) -> Put:
+        """⚠ A new content gets the uuid as its id, and the commit refuses the put if the key holds a content of another id. A
+        content that was given another id before, by a client without access to the file, keeps it while its uuid stays."""
+        if put.content_id is not None:
+            _require_uuid(file, put.content_id.lower(), f"operations[{position}].content_id")
+        if there is None or there.content_id == file.uuid or not self._has_uuid(there, file.uuid):
+            return msgspec.structs.replace(put, content_id=file.uuid)
+        return put if put.expected_content_id else msgspec.structs.replace(put, expected_content_id=there.content_id)
+
+    def _has_uuid(self, there: ContentEntry, uuid: str) -> bool:
+        content = _covered(self._catalog.storage_root, OtherContent(there.type, there.value))
+        if content is None:
+            return False
+        try:
+            return _checked_file(self._metadata, content).uuid == uuid
+        except HeadwaterError:  # its metadata is gone: nothing proves that it is the same table
+            return False
+
+
+def _covered(root: str, content: AnyContent) -> _WithMetadata | None:
+    """The content, if it is a table or view whose metadata lies below the root."""
+    if isinstance(content, OtherContent) and content.type in _TYPES:
+        content = from_value(content.type, content.value)
+    if isinstance(content, IcebergTable | IcebergView) and is_below(content.metadata_location, root):
+        return content
+    return None
+
+
+def _id_is_known(put: Put, file: MetadataFile) -> bool:
+    """Whether it does not matter here what the key holds."""
+    return put.must_not_exist or put.expected_content_id == file.uuid
+
+
+def _checked_file(metadata: MetadataFiles, content: _WithMetadata) -> MetadataFile:
+    is_view = isinstance(content, IcebergView)
+    file = metadata.load_for_commit(content.metadata_location, is_view=is_view)
+    parts = file.view if is_view else file.table
+    for field, part, id_field in _VIEW_IDS if is_view else _TABLE_IDS:
+        id = getattr(content, field)
+        if id not in (None, _NO_ID) and all(one[id_field] != id for one in parts[part]):
+            raise MalformedMetadata(
+                f"{file.location[:200]} has no {id_field} {id}.", field=field, remedy="Send the ids that the metadata has."
+            )
+    return file
+
+
+def _require_uuid(file: MetadataFile, content_id: str, field: str) -> None:
+    if content_id != file.uuid:
+        raise InvalidInput(
+            f"the content id is {content_id[:40]}, but the uuid in {file.location[:200]} is {file.uuid}.",
+            field=field,
+            remedy="Leave the content id out, or send metadata of that table or view.",
+        )
