@@ -1,5 +1,5 @@
 """Namespaces, tables, views and events of an Iceberg catalog, free of HTTP.
 
-Read lakes, lake_branch, namespaces, tables, table_commits, views, view_updates; then metadata_files, metadata_cache,
+Read lakes, lake_branch, namespaces, tables, table_commits, table_locations, views; then metadata_files, metadata_cache,
 coalesced_reads, key_locks; then events, event_shapes, update_headers, purging.
 """

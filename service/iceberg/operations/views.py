@@ -10,11 +10,7 @@ import msgspec
 from headwater.producer.commits.operations import Delete, Put, Rename
 from headwater.producer.content.content_types import IcebergView
 from headwater.schemas.change import KeyPath
-from headwater.service.iceberg.operations.lake_branch import VIEW, BranchStep, CommitAuthor, LakeBranch, LakeState, shown
-from headwater.service.iceberg.operations.metadata_files import MetadataFile
-from headwater.service.iceberg.operations.tables import metadata_file_response
-from headwater.service.iceberg.operations.update_headers import Updates, headers_of, view_creation
-from headwater.service.iceberg.operations.view_updates import (
+from headwater.service.iceberg.metadata.view_updates import (
     VIEW_REQUIREMENTS,
     VIEW_UPDATES,
     check_names,
@@ -22,6 +18,10 @@ from headwater.service.iceberg.operations.view_updates import (
     new_view,
     updated_view,
 )
+from headwater.service.iceberg.operations.lake_branch import VIEW, BranchStep, CommitAuthor, LakeBranch, LakeState, shown
+from headwater.service.iceberg.operations.metadata_files import MetadataFile
+from headwater.service.iceberg.operations.tables import metadata_file_response
+from headwater.service.iceberg.operations.update_headers import Updates, headers_of, view_creation
 
 
 class ViewCreation(msgspec.Struct, frozen=True, rename="kebab"):

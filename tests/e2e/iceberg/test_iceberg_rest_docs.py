@@ -12,7 +12,7 @@ from pyiceberg.table.update import TableRequirement, TableUpdate
 from headwater.service.gate.route import Route
 from headwater.service.iceberg.call import PREFIX
 from headwater.service.iceberg.metadata.table_requests import TABLE_REQUIREMENTS, TABLE_UPDATES
-from headwater.service.iceberg.operations.view_updates import VIEW_REQUIREMENTS, VIEW_UPDATES
+from headwater.service.iceberg.metadata.view_updates import VIEW_REQUIREMENTS, VIEW_UPDATES
 from headwater.service.iceberg.routes import ICEBERG, endpoints
 from tests.support.fixtures.iceberg_lake import IcebergLake
 
