@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from headwater.schemas.change import KeyPath, Value
+from headwater.schemas.http.connector_json import ConnectorBody, ConnectorChange, ConnectorInfo, ConnectorValid, JobInfo
 from headwater.schemas.http.manage_json import (
     CatalogInfo,
     EffectiveInfo,
@@ -120,3 +121,28 @@ class ManagedRealm(Protocol):
 
     def applicable(self, catalog: str | None, path: KeyPath) -> Sequence[PolicyInfo]:
         """Of each type the nearest."""
+
+
+class ManagedConnectors(Protocol):
+    """The connectors of one realm."""
+
+    def connectors(self) -> Sequence[ConnectorInfo]: ...
+
+    def connector(self, name: str) -> ConnectorInfo: ...
+
+    def add(self, body: ConnectorBody) -> ConnectorInfo: ...
+
+    def change(self, name: str, body: ConnectorChange) -> ConnectorInfo: ...
+
+    def remove(self, name: str) -> None:
+        """What it committed stays."""
+
+    def validate(self, name: str) -> ConnectorValid:
+        """Reach the source and read one page of it."""
+
+    def reconcile(self, name: str, *, full_rescan: bool) -> JobInfo: ...
+
+    def jobs(self, name: str) -> Sequence[JobInfo]:
+        """Newest first."""
+
+    def cancel(self, name: str, job: str) -> JobInfo: ...

@@ -208,6 +208,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     kafka_client: Annotated[
         str, Meta(description="Tuning of the publisher's client, as librdkafka spells it: name=value;name=value; no security")
     ] = ""
+    connector_secrets_dir: Annotated[
+        str, Meta(description="Folder with the secrets of connectors, one folder for each realm; none if empty")
+    ] = ""
+    connector_hosts: Annotated[
+        str, Meta(description="Hosts of connectors' sources that may be on a private network, blank between: nessie.internal")
+    ] = ""
+    reconcile_slots: Annotated[
+        int,
+        Meta(ge=0, le=64, description="Connectors that a server's worker reconciles at a time; 0: `headwater reconcile` does"),
+    ] = 2
+    reconcile_lease_seconds: Annotated[
+        float, Meta(ge=1, le=600, description="After how long without a sign of life a connector is taken over")
+    ] = 30.0
+    reconcile_job_days: Annotated[int, Meta(ge=1, le=366, description="How long reconcile jobs are listed, in days")] = 7
     dev_dir: Annotated[str, Meta(description="Folder of the local servers that `headwater dev` runs")] = msgspec.field(
         default_factory=lambda: _home(".local", "share", "headwater", "dev")
     )

@@ -66,6 +66,8 @@ HeadwaterError
 │   ├── CursorExpired                 the history behind the cursor was cut
 │   └── CursorReset                   the cursor is not of this pointer's history
 ├── FeedUnreachable           503  retriable: no answer came from the server or broker, or its connection fell silent
+├── SourceUnreachable         503  retriable: a connector's source does not answer, or says that it cannot now
+├── SourceRefused             502  a connector's source refuses our credentials, or answers nonsense
 ├── CursorAhead                503  retriable: the cursor is beyond the newest entry that is known here
 ├── ForeignOrigin             403  a page from elsewhere in a browser calls a server that asks for no token
 ├── NotAuthenticated          401  no token, or one that proves nothing here
@@ -451,6 +453,19 @@ class FeedUnreachable(HeadwaterError):
     retriable = True
     http_status = 503
     grpc_status = "UNAVAILABLE"
+
+
+class SourceUnreachable(HeadwaterError):
+    code = "SOURCE_UNREACHABLE"
+    retriable = True
+    http_status = 503
+    grpc_status = "UNAVAILABLE"
+
+
+class SourceRefused(HeadwaterError):
+    code = "SOURCE_REFUSED"
+    http_status = 502
+    grpc_status = "FAILED_PRECONDITION"
 
 
 class CursorAhead(HeadwaterError):

@@ -36,6 +36,7 @@ from headwater.service.observability.metrics import WorkerMetrics
 from headwater.service.observability.publisher_metrics import KafkaLagCollector, PublisherCollector
 from headwater.service.observability.tracing import Tracing
 from headwater.service.operations.realm_feeds import RealmFeeds
+from headwater.service.reconciling.reconciler import Reconciler
 from headwater.service.routes import build_gate
 from headwater.service.seeding import seed
 from headwater.service.task_startup import start_tasks
@@ -80,6 +81,7 @@ class App:
         tending = asyncio.ensure_future(_housekeeping(service, os.getppid()))
         publisher = await asyncio.to_thread(_publish, service, store)
         tasks = start_tasks(store, service.config.storage)
+        reconciler = start_reconciler(store, self._config)
         background = Background(store, self._config)
         background.start()
         _log.info("serving", extra={"worker": os.getpid()})
@@ -89,11 +91,21 @@ class App:
         tending.cancel()
         await background.stop()
         await asyncio.to_thread(tasks.close)
+        if reconciler is not None:
+            await asyncio.to_thread(reconciler.close)
         if publisher is not None:
             await asyncio.to_thread(publisher.close)
         await asyncio.to_thread(close_service, service, store)
         _log.info("stopped", extra={"worker": os.getpid()})
         await send(_done("shutdown"))
+
+
+def start_reconciler(store: Store, config: ServeConfig) -> Reconciler | None:
+    if not config.reconcile.slots:
+        return None
+    reconciler = Reconciler(store, config.reconcile)
+    reconciler.start()
+    return reconciler
 
 
 def make_app(config: ServeConfig) -> App:

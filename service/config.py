@@ -14,6 +14,7 @@ from headwater.schemas.errors import InvalidInput
 from headwater.service.http.loopback import is_loopback
 from headwater.service.idempotency.expiry import CleaningOptions
 from headwater.service.idempotency.run_once import IdempotencyOptions
+from headwater.service.reconciling.source_factories import ReconcileOptions
 from headwater.service.storage.storage_options import StorageOptions
 from headwater.service.storage.storage_roots import StorageRoots
 from headwater.service.usage.measurement import MeasuringOptions
@@ -44,6 +45,7 @@ class ServeConfig(msgspec.Struct, frozen=True, kw_only=True):
     idempotency: IdempotencyOptions = IdempotencyOptions()
     idempotency_cleaning: CleaningOptions = CleaningOptions()
     usage: MeasuringOptions = MeasuringOptions()
+    reconcile: ReconcileOptions = ReconcileOptions()
     seed: bool = False
     """Fill the default realm with demo data, once."""
     messages_dir: str = ""

@@ -43,6 +43,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "role": ("access", "Create roles, and give them to principals."),
     "grant": ("access", "Grant rights to roles, and revoke them."),
     "policy": ("access", "Create policies, and map them to what they apply to."),
+    "connector": ("connectors", "Bridge other catalogs into a branch, commit by commit."),
+    "reconcile": ("connectors", "Reconcile connectors in a process of its own."),
     "realm": ("operation", "Create, initialize, open, close, purge and delete realms."),
     "token": ("access", "Fetch a token from a server, for curl and other programs."),
     "store": ("operation", "Create a store, or show what it promises."),

@@ -10,6 +10,7 @@ import msgspec
 
 from headwater.client.client_credentials import SYSTEM_REALM
 from headwater.client.connection import Connection
+from headwater.client.remote_connectors import RemoteConnectors
 from headwater.client.remote_logs import RemoteLogs, read_reference_log
 from headwater.client.remote_manage import RemoteManage, RemoteRealms
 from headwater.client.remote_merges import catalog_path, merge_fields, read_diff, send_merge
@@ -72,6 +73,9 @@ class RemoteHeadwater:
     def manage(self, realm: str) -> RemoteManage:
         """The records of a realm, or of the system, whether or not it has data to read."""
         return RemoteManage(self._calls(realm))
+
+    def connectors(self, realm: str) -> RemoteConnectors:
+        return RemoteConnectors(self._calls(realm))
 
     def _calls(self, realm: str) -> ServerCalls:
         return ServerCalls(self._client, self._connection.target(realm))

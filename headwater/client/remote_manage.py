@@ -16,6 +16,7 @@ from headwater.producer.commits.commit_meta import CommitMeta
 from headwater.producer.pointer_names import ReferenceType
 from headwater.schemas.change import KeyPath, Value
 from headwater.schemas.http import manage_json as json
+from headwater.schemas.http.connector_json import ConnectorsPage
 from headwater.schemas.http.manage_json import (
     CatalogInfo,
     EffectiveInfo,
@@ -31,18 +32,22 @@ from headwater.schemas.http.manage_json import (
 )
 
 T = TypeVar("T")
-P = TypeVar("P", json.RealmsPage, json.CatalogsPage, json.PrincipalsPage, json.RolesPage, json.PoliciesPage)
+P = TypeVar("P", json.RealmsPage, json.CatalogsPage, json.PrincipalsPage, json.RolesPage, json.PoliciesPage, ConnectorsPage)
 
 PAGE_RECORDS = 1_000
 REALMS = "realms"
 
 
-class _Resources:
+class Resources:
     """Calls below `/manage/v1`."""
 
     def __init__(self, calls: ServerCalls) -> None:
         self._calls = calls
         self._base = f"{calls.target.server.rstrip('/')}/manage/v1"
+
+    def _path(self, *parts: str) -> str:
+        """In the realm."""
+        return _joined(self._calls.target.realm, *parts)
 
     def _get(self, path: str, kind: type[T], query: Query | None = None) -> T:
         return self._calls.get(f"{self._base}/{path}", query or [], kind)
@@ -69,7 +74,7 @@ class _Resources:
         return self._calls.call(method, f"{self._base}/{path}", kind, query=query, headers=sent, content=content)
 
 
-class RemoteRealms(_Resources):
+class RemoteRealms(Resources):
     """Realms, with a token of the system."""
 
     def realms(self) -> Iterator[RealmInfo]:
@@ -103,7 +108,7 @@ class RemoteRealms(_Resources):
         return self._change("POST", _joined(REALMS, name, move), json.RealmMoved).realm
 
 
-class RemoteManage(_Resources):
+class RemoteManage(Resources):
     """The records of one realm."""
 
     # ── catalogs and references ─────────────────────────────────────────────────────────────────────────────
@@ -243,9 +248,6 @@ class RemoteManage(_Resources):
         return [one.policy for one in found.policies]
 
     # ── steps ───────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _path(self, *parts: str) -> str:
-        return _joined(self._calls.target.realm, *parts)
 
     def _role(self, catalog: str | None, *parts: str) -> str:
         return self._path(*(("principal-roles",) if catalog is None else ("catalogs", catalog, "roles")), *parts)

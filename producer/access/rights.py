@@ -54,6 +54,9 @@ class Right(StrEnum):
     """See the changes, and the state, of what is at or below a path."""
     SUBSCRIPTION_MANAGE = "subscription.manage"
     METRICS_READ = "metrics.read"
+    CONNECTOR_READ = "connector.read"
+    CONNECTOR_MANAGE = "connector.manage"
+    """Create, change, run and remove connectors; creating one also needs `catalog.manage` over its destination."""
 
 
 _R = Right
@@ -61,6 +64,7 @@ IMPLIED: dict[Right, frozenset[Right]] = {
     _R.SYSTEM_MANAGE: frozenset({_R.FEED_READ}),
     _R.REALM_MANAGE: frozenset(Right) - {_R.SYSTEM_MANAGE, _R.REALM_MANAGE},
     _R.POLICY_MANAGE: frozenset({_R.POLICY_READ}),
+    _R.CONNECTOR_MANAGE: frozenset({_R.CONNECTOR_READ}),
     _R.CATALOG_MANAGE: frozenset({_R.CATALOG_WRITE, _R.CATALOG_UPDATE, _R.CATALOG_DROP, _R.POLICY_READ}),
     _R.CATALOG_READ: frozenset(
         {_R.CATALOG_LIST, _R.REFERENCE_READ, _R.NAMESPACE_READ, _R.TABLE_READ, _R.VIEW_READ, _R.FEED_READ}
@@ -107,7 +111,16 @@ IMPLIED: dict[Right, frozenset[Right]] = {
 """One step of what a right brings along; `implied_by` follows it to the end."""
 
 REALM_ONLY = frozenset(
-    {_R.SYSTEM_MANAGE, _R.REALM_MANAGE, _R.ACCESS_MANAGE, _R.POLICY_MANAGE, _R.CATALOG_CREATE, _R.METRICS_READ}
+    {
+        _R.SYSTEM_MANAGE,
+        _R.REALM_MANAGE,
+        _R.ACCESS_MANAGE,
+        _R.POLICY_MANAGE,
+        _R.CATALOG_CREATE,
+        _R.METRICS_READ,
+        _R.CONNECTOR_READ,
+        _R.CONNECTOR_MANAGE,
+    }
 )
 """Rights that mean nothing inside a catalog: they are granted over the realm alone."""
 

@@ -8,6 +8,7 @@ from headwater.service.gate.token_route import token_route
 from headwater.service.manage import (
     audit,
     catalogs,
+    connectors,
     merges,
     namespaces,
     policies,
@@ -34,6 +35,7 @@ MANAGE = Api(
         *principals.ROUTES,
         *roles.ROUTES,
         *policies.ROUTES,
+        *connectors.ROUTES,
         *audit.ROUTES,
         *usage.ROUTES,
     ),

@@ -94,7 +94,7 @@ def command(
             log_requests=settings.log_requests,
             traces=settings.traces,
             seed=seed,
-            **background_settings(settings),
+            **background_settings(settings, dev=dev),
             **access_settings(settings, tls_certificate=tls_certificate, tls_key=tls_key, allow_plaintext=allow_plaintext),
             publisher=None if bootstrap is None else publisher_options(settings, bootstrap),
         )

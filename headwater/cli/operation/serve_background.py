@@ -9,7 +9,8 @@ from headwater.settings import Settings
 HOUR_SECONDS = 3_600
 
 
-def background_settings(settings: Settings) -> dict[str, Any]:
+def background_settings(settings: Settings, *, dev: bool) -> dict[str, Any]:
+    from headwater.cli.connectors.local_connectors import reconcile_options
     from headwater.service.idempotency.expiry import CleaningOptions
     from headwater.service.idempotency.run_once import IdempotencyOptions
     from headwater.service.usage.measurement import MeasuringOptions
@@ -27,5 +28,6 @@ def background_settings(settings: Settings) -> dict[str, Any]:
             slice_seconds=settings.idempotency_gc_slice_seconds,
         ),
         "usage": MeasuringOptions(every_seconds=settings.usage_seconds),
+        "reconcile": reconcile_options(settings, dev=dev),
         "messages_dir": settings.messages_dir,
     }

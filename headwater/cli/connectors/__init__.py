@@ -1,0 +1,4 @@
+"""Commands for connectors: keeping them, and reconciling.
+
+Read local_connectors, connector, reconcile.
+"""

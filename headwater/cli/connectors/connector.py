@@ -1,0 +1,215 @@
+"""`headwater connector`: keeps connectors, which bridge other catalogs into this one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import rich_click as click
+
+from headwater.cli.access.record_commands import RecordTable, properties, properties_of, properties_text
+from headwater.cli.output import as_json, confirmed, print_json, show_done, yes
+from headwater.cli.target import author, direct_store, in_realm, key_of, key_text
+from headwater.manage import ManagedConnectors
+from headwater.schemas.http.connector_json import ConnectorBody, ConnectorChange, ConnectorInfo, JobInfo
+from headwater.settings import Settings
+
+CONNECTORS = RecordTable[ConnectorInfo](
+    "connectors",
+    ["connector", "source", "uri", "into", "status", "every"],
+    lambda one: (
+        one.name,
+        one.source,
+        one.uri,
+        f"{one.catalog}:{one.branch} {key_text(tuple(one.path))}".strip(),
+        one.status,
+        f"{one.interval_seconds} s",
+    ),
+)
+JOBS = RecordTable[JobInfo](
+    "jobs",
+    ["job", "state", "created", "ended", "counters", "error"],
+    lambda one: (
+        one.id,
+        one.state,
+        one.created,
+        one.ended or "",
+        properties_text({name: str(count) for name, count in one.counters.items() if count}),
+        one.error,
+    ),
+)
+
+
+@contextmanager
+def managed_connectors(settings: Settings, realm: str, author: str | None = None) -> Iterator[ManagedConnectors]:
+    if settings.server:
+        from headwater.wiring.servers import connected
+
+        with connected(settings) as remote:
+            yield remote.connectors(realm)
+        return
+    from headwater.cli.connectors.local_connectors import LocalConnectors
+    from headwater.embedded import commit_meta
+    from headwater.persistence.realms.realms import Realms
+
+    with direct_store(settings) as store:
+        yield LocalConnectors(Realms(store).require_active(realm), settings, commit_meta(author).author)
+
+
+@click.group()
+def command() -> None:
+    """Bridge other catalogs (Iceberg REST, Nessie, another Headwater) into a branch, commit by commit."""
+
+
+@command.command()
+@click.argument("name")
+@click.option("--source", required=True, metavar="KIND", help="iceberg-rest, nessie, headwater, or a plug-in's.")
+@click.option("--uri", required=True, metavar="URL", help="Where the source is.")
+@click.option(
+    "--root", "roots", metavar="URL", multiple=True, required=True, help="Where its tables' files may lie; repeatable."
+)
+@click.option("--catalog", default="lake", show_default=True, help="The catalog to commit to.")
+@click.option("--branch", default="", help="Its branch; the default branch, if left out.")
+@click.option("--path", "path_text", metavar="a.b", default="", help="Everything below this path belongs to the connector.")
+@click.option("--secret-ref", default="", metavar="NAME", help="A file in the realm's folder of connector_secrets_dir.")
+@click.option(
+    "--every", "interval_seconds", default=30, show_default=True, metavar="SECONDS", help="How often it is looked at."
+)
+@click.option("--description", default="", help="What it is for.")
+@click.option("--paused", is_flag=True, help="Do not begin yet.")
+@properties
+@in_realm
+@author
+@as_json
+@click.pass_obj
+def add(
+    settings: Settings,
+    name: str,
+    source: str,
+    uri: str,
+    roots: Sequence[str],
+    catalog: str,
+    branch: str,
+    path_text: str,
+    secret_ref: str,
+    interval_seconds: int,
+    description: str,
+    paused: bool,
+    assignments: Sequence[str],
+    realm: str,
+    author: str | None,
+    json_output: bool,
+) -> None:
+    """Add a connector."""
+    body = ConnectorBody(
+        name=name,
+        source=source,
+        uri=uri,
+        properties=properties_of(assignments),
+        secret_ref=secret_ref,
+        roots=list(roots),
+        catalog=catalog,
+        branch=branch,
+        path=list(key_of(path_text)),
+        interval_seconds=interval_seconds,
+        description=description,
+        paused=paused,
+    )
+    with managed_connectors(settings, realm, author) as manage:
+        made = manage.add(body)
+    CONNECTORS.show(made, json_output)
+
+
+@command.command("list")
+@in_realm
+@as_json
+@click.pass_obj
+def list_all(settings: Settings, realm: str, json_output: bool) -> None:
+    """Show the connectors, in order of name."""
+    with managed_connectors(settings, realm) as manage:
+        found = manage.connectors()
+    CONNECTORS.show_all(found, json_output)
+
+
+@command.command()
+@click.argument("name")
+@in_realm
+@as_json
+@click.pass_obj
+def show(settings: Settings, name: str, realm: str, json_output: bool) -> None:
+    """Show one connector."""
+    with managed_connectors(settings, realm) as manage:
+        found = manage.connector(name)
+    CONNECTORS.show(found, json_output)
+
+
+@command.command()
+@click.argument("name")
+@in_realm
+@as_json
+@click.pass_obj
+def validate(settings: Settings, name: str, realm: str, json_output: bool) -> None:
+    """Reach the source and read one page of it."""
+    with managed_connectors(settings, realm) as manage:
+        found = manage.validate(name)
+    how = "followed commit by commit" if found.has_log else "polled"
+    if json_output:
+        print_json(found)
+    else:
+        show_done(f"{name} reaches its {found.source} source, which is {how}", {}, False)
+
+
+@command.command()
+@click.argument("name")
+@click.option("--full-rescan", is_flag=True, help="Compare the whole state, whatever the position is.")
+@in_realm
+@author
+@as_json
+@click.pass_obj
+def reconcile(settings: Settings, name: str, full_rescan: bool, realm: str, author: str | None, json_output: bool) -> None:
+    """Ask for a reconcile job; a server or `headwater reconcile` runs it."""
+    with managed_connectors(settings, realm, author) as manage:
+        job = manage.reconcile(name, full_rescan=full_rescan)
+    JOBS.show(job, json_output)
+
+
+@command.command()
+@click.argument("name")
+@click.option("--cancel", "cancelled", metavar="JOB", help="Cancel this job instead.")
+@in_realm
+@as_json
+@click.pass_obj
+def jobs(settings: Settings, name: str, cancelled: str | None, realm: str, json_output: bool) -> None:
+    """Show the reconcile jobs of a connector, newest first."""
+    with managed_connectors(settings, realm) as manage:
+        found = manage.jobs(name) if cancelled is None else [manage.cancel(name, cancelled)]
+    JOBS.show_all(found, json_output)
+
+
+@command.command()
+@click.argument("name")
+@click.option("--resume", is_flag=True, help="Go on instead.")
+@in_realm
+@author
+@as_json
+@click.pass_obj
+def pause(settings: Settings, name: str, resume: bool, realm: str, author: str | None, json_output: bool) -> None:
+    """Stop reading the source, or go on with --resume. The destination stays the connector's."""
+    with managed_connectors(settings, realm, author) as manage:
+        written = manage.change(name, ConnectorChange(status="ACTIVE" if resume else "PAUSED"))
+    CONNECTORS.show(written, json_output)
+
+
+@command.command()
+@click.argument("name")
+@yes
+@in_realm
+@author
+@as_json
+@click.pass_obj
+def remove(settings: Settings, name: str, yes: bool, realm: str, author: str | None, json_output: bool) -> None:
+    """Remove a connector. What it committed stays."""
+    confirmed(f"Remove connector {name} of realm {realm}?", yes)
+    with managed_connectors(settings, realm, author) as manage:
+        manage.remove(name)
+    show_done(f"connector {name} is removed", {"removed": name}, json_output)

@@ -1,0 +1,70 @@
+"""How far a connector has come: one mutable row, moved by CAS by the process that holds the connector's lease.
+
+⚠ Before a commit of a source's log is committed here, the row names it: its request id, the position that it leads to, and the
+branch's seq at that time. After a crash the branch's log from that seq says whether it landed.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from headwater.persistence.coordination.cas_rows import cas_row, delete_row, next_row
+from headwater.persistence.coordination.work_leases import superseded
+from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
+from headwater.persistence.rows import MutableRow
+from headwater.persistence.store import RealmKernel
+
+POSITION_TYPE = "connector-position"
+
+
+class Pending(msgspec.Struct, frozen=True, array_like=True):
+    """A commit that may or may not have landed."""
+
+    request_id: str
+    position: str
+    branch_seq: int
+
+
+class PositionRecord(msgspec.Struct, frozen=True, array_like=True):
+    """The row's payload. Append new fields, never move one."""
+
+    position: str = ""
+    """Of the source's log; empty before the first commit, and for polled sources."""
+    pending: Pending | None = None
+    polls: int = 0
+    """How often everything was listed."""
+    next_at: int = 0
+    """Microseconds: not before then, unless a job is asked for."""
+    failed_runs: int = 0
+    """In a row."""
+
+
+OBJECT_TYPES.register(ObjectType(POSITION_TYPE, PositionRecord, Life.MUTABLE))
+
+
+class SourcePosition:
+    """Of one connector. Every write is conditional on the row that was read: a process that lost its lease cannot move it."""
+
+    def __init__(self, kernel: RealmKernel, connector_id: str) -> None:
+        self._kernel = kernel
+        self._key = connector_id
+        self._row: MutableRow | None = None
+        self.record = PositionRecord()
+        self.read()
+
+    def read(self) -> PositionRecord:
+        self._row = self._kernel.store.backend.read_mutable(self._kernel.realm, POSITION_TYPE, self._key)
+        self.record = PositionRecord() if self._row is None else msgspec.msgpack.decode(self._row.payload, type=PositionRecord)
+        return self.record
+
+    def move(self, record: PositionRecord) -> None:
+        store = self._kernel.store
+        payload = msgspec.msgpack.encode(record)
+        row = next_row(POSITION_TYPE, self._key, self._row, payload, store.clock.now_micros())
+        if not cas_row(store.backend, self._kernel.realm, self._row, row, store.clock):
+            raise superseded(f"connector {self._key}")
+        self._row, self.record = row, record
+
+    def forget(self) -> None:
+        if self._row is not None:
+            delete_row(self._kernel.store.backend, self._kernel.realm, self._row, self._kernel.store.clock)

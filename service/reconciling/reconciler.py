@@ -1,0 +1,136 @@
+"""The loop that reconciles the connectors of all realms, in a server's worker or in `headwater reconcile`."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from headwater.persistence.realms.realm_states import RealmStatus
+from headwater.persistence.realms.realms import Realms
+from headwater.persistence.store import RealmKernel, Store
+from headwater.producer.connectors.connector_records import Connector, Connectors, ConnectorStatus
+from headwater.producer.connectors.poll_bridge import SeenTags
+from headwater.producer.connectors.reconcile_jobs import Job, JobState, ReconcileJobs
+from headwater.producer.connectors.source_positions import SourcePosition
+from headwater.schemas.errors import HeadwaterError
+from headwater.service.reconciling.reconcile_run import ReconcileRun
+from headwater.service.reconciling.reconcile_turns import Turn, next_turn
+from headwater.service.reconciling.source_factories import ReconcileOptions, source_factories
+
+LOOK_SECONDS = 1.0
+CLOSE_SECONDS = 20.0
+
+_log = logging.getLogger(__name__)
+
+
+class Reconciler:
+    """`start` it and `close` it. ⚠ A connector runs in one process at a time, by its lease; here it only gets its turn."""
+
+    def __init__(
+        self, store: Store, options: ReconcileOptions, *, realm: str | None = None, on_job: Callable[[Job], None] | None = None
+    ) -> None:
+        self._store = store
+        self._options = options
+        self._realm = realm
+        self._on_job = on_job or (lambda job: None)
+        self._factories = source_factories(options)
+        self._stopping = threading.Event()
+        self._lock = threading.Lock()
+        self._running: dict[Turn, threading.Thread] = {}
+        self._served_at: dict[Turn, float] = {}
+        self._tags: dict[str, SeenTags] = {}
+        self._known: dict[str, tuple[int, Sequence[Connector]]] = {}
+        self._thread = threading.Thread(target=self._loop, name="reconciler", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """⚠ A commit that is under way is waited for: behind this the store is closed."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        for thread in list(self._running.values()):
+            thread.join(CLOSE_SECONDS)
+
+    def run_once(self, only: str | None = None) -> list[Job]:
+        """Every ACTIVE connector, or the one of a name, now and one after the other."""
+        done = []
+        for kernel in self._kernels():
+            for connector in Connectors(kernel, self._factories).list():
+                if connector.status is ConnectorStatus.ACTIVE and only in (None, connector.name):
+                    job = self._run(kernel, connector, now=True)
+                    done += [] if job is None else [job]
+        return done
+
+    # ── the loop ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _loop(self) -> None:
+        while not self._stopping.wait(LOOK_SECONDS):
+            try:
+                self._give_turns()
+            except HeadwaterError as error:
+                _log.warning("connectors wait: %s", error)
+            except Exception:
+                _log.exception("connectors wait")
+
+    def _give_turns(self) -> None:
+        waiting = {
+            Turn(kernel.realm, connector.id): (kernel, connector)
+            for kernel in self._kernels()
+            for connector in self._active(kernel)
+            if self._is_due(kernel, connector)
+        }
+        while not self._stopping.is_set():
+            with self._lock:
+                turn = next_turn(list(waiting), self._running, self._served_at, self._options.slots)
+                if turn is None:
+                    return
+                kernel, connector = waiting.pop(turn)
+                self._served_at[turn] = time.monotonic()
+                name = f"reconcile-{connector.name}"
+                thread = threading.Thread(target=self._turn, args=(turn, kernel, connector), name=name, daemon=True)
+                self._running[turn] = thread
+            thread.start()
+
+    def _turn(self, turn: Turn, kernel: RealmKernel, connector: Connector) -> None:
+        try:
+            job = self._run(kernel, connector)
+            if job is not None:
+                self._on_job(job)
+                _log.info("reconciled", extra={"connector": connector.name, "realm": kernel.realm_name, "state": job.state})
+        except HeadwaterError as error:
+            _log.warning("connector %s of %s: %s", connector.name, kernel.realm_name, error)
+        except Exception:
+            _log.exception("connector %s of %s", connector.name, kernel.realm_name)
+        finally:
+            with self._lock:
+                self._running.pop(turn, None)
+
+    def _run(self, kernel: RealmKernel, connector: Connector, *, now: bool = False) -> Job | None:
+        tags = self._tags.setdefault(connector.id, {})
+        run = ReconcileRun(kernel, connector, self._factories, self._options, stopping=self._stopping, tags=tags)
+        return run.run(now=now)
+
+    # ── who waits ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _kernels(self) -> list[RealmKernel]:
+        realms = [one for one in Realms(self._store).list() if one.status is RealmStatus.ACTIVE]
+        return [self._store.kernel(one.instance) for one in realms if self._realm in (None, one.name)]
+
+    def _active(self, kernel: RealmKernel) -> Sequence[Connector]:
+        """Read again when a record of the realm has changed."""
+        connectors = Connectors(kernel, self._factories)
+        seq = connectors.seq()
+        known = self._known.get(kernel.realm)
+        if known is None or known[0] != seq:
+            known = (seq, connectors.list() if seq else ())
+            self._known[kernel.realm] = known
+        return [one for one in known[1] if one.status is ConnectorStatus.ACTIVE]
+
+    def _is_due(self, kernel: RealmKernel, connector: Connector) -> bool:
+        if SourcePosition(kernel, connector.id).record.next_at <= self._store.clock.now_micros():
+            return True
+        return any(one.state in (JobState.QUEUED, JobState.RUNNING) for one in ReconcileJobs(kernel).list(connector.id))

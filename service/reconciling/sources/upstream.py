@@ -1,0 +1,183 @@
+"""Calls a source over HTTP: checked addresses, bounded answers, typed errors. Callers' tokens are never forwarded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+from urllib.parse import quote, urlsplit
+
+import httpx
+import msgspec
+
+from headwater.consumers.webhooks.webhook_addresses import Resolve, checked_url, resolve
+from headwater.producer.connectors.source_spi import ConnectorSpec
+from headwater.schemas.errors import FeedUnreachable, HeadwaterError, InvalidInput, SourceRefused, SourceUnreachable
+
+T = TypeVar("T")
+
+TIMEOUT_SECONDS = 30.0
+ANSWER_BYTES_MAX = 64 * 1024 * 1024
+SAID_CHARACTERS_MAX = 300
+RETRIABLE = frozenset({408, 425, 429})
+Query = Mapping[str, str | int]
+
+
+class Upstream:
+    """⚠ The address is looked up and checked with every call, and it is the checked address that is called: a name that
+    leads to a private network the second time leads nowhere."""
+
+    def __init__(
+        self,
+        base: str,
+        *,
+        private_hosts: frozenset[str],
+        headers: Mapping[str, str] | None = None,
+        client: httpx.Client | None = None,
+        resolve: Resolve = resolve,
+    ) -> None:
+        self._base = base.rstrip("/")
+        self._private_hosts = private_hosts
+        self._headers = dict(headers or {})
+        self._client = client or httpx.Client(timeout=TIMEOUT_SECONDS, follow_redirects=False, trust_env=False)
+        self._resolve = resolve
+
+    def close(self) -> None:
+        self._client.close()
+
+    def get(self, path: str, query: Query | None = None, headers: Mapping[str, str] | None = None) -> httpx.Response:
+        """Any status below 500 but 401, 403 and those that say "later"."""
+        return self._send("GET", path, query, headers, None)
+
+    def post_form(self, path: str, form: Mapping[str, str]) -> httpx.Response:
+        sent = {"content-type": "application/x-www-form-urlencoded"}
+        body = "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in form.items())
+        return self._send("POST", path, None, sent, body.encode())
+
+    def read(self, path: str, kind: type[T], query: Query | None = None) -> T:
+        """The decoded answer of a request that must succeed."""
+        answer = self.get(path, query)
+        if answer.status_code != httpx.codes.OK:
+            raise refused(path, answer)
+        return decoded(path, answer, kind)
+
+    def authorize(self, header: str) -> None:
+        self._headers["authorization"] = header
+
+    def _send(
+        self, method: str, path: str, query: Query | None, headers: Mapping[str, str] | None, body: bytes | None
+    ) -> httpx.Response:
+        url = path if "://" in path else self._base + path
+        try:
+            to = checked_url(url, allow_private=is_allowed(url, self._private_hosts), resolve=self._resolve)
+        except FeedUnreachable as error:
+            raise SourceUnreachable(error.message, field="uri", remedy=error.remedy) from error
+        sent = {"host": to.host_header, **self._headers, **(headers or {})}
+        request = self._client.build_request(
+            method, to.url, params=dict(query or {}), headers=sent, content=body, extensions={"sni_hostname": to.host}
+        )
+        try:
+            answer = self._client.send(request, stream=True)
+            try:
+                _read_bounded(path, answer)
+            finally:
+                answer.close()
+        except httpx.HTTPError as error:
+            raise SourceUnreachable(f"{type(error).__name__}: {error}.", field="uri") from error
+        return _accepted(path, answer)
+
+
+def _read_bounded(path: str, answer: httpx.Response) -> None:
+    size, parts = 0, []
+    for part in answer.iter_bytes():
+        size += len(part)
+        if size > ANSWER_BYTES_MAX:
+            raise SourceRefused(f"{path}: the answer has more than {ANSWER_BYTES_MAX} bytes.", field="uri")
+        parts.append(part)
+    answer._content = b"".join(parts)
+
+
+def _accepted(path: str, answer: httpx.Response) -> httpx.Response:
+    status = answer.status_code
+    if status in RETRIABLE or status >= httpx.codes.INTERNAL_SERVER_ERROR:
+        raise SourceUnreachable(f"{path}: the source answered {status}: {_said(answer)}", field="uri")
+    if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+        raise SourceRefused(
+            f"{path}: the source answered {status}: {_said(answer)}",
+            field="secret_ref",
+            remedy="Check the secret and what its principal may read.",
+        )
+    if answer.is_redirect:
+        raise SourceRefused(f"{path}: the source answered {status}.", field="uri", remedy="Give the address it redirects to.")
+    return answer
+
+
+def decoded(path: str, answer: httpx.Response, kind: type[T]) -> T:
+    """⚠ Nonsense is an error of the source, never an empty list."""
+    try:
+        return msgspec.json.decode(answer.content, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise SourceRefused(f"{path}: the answer cannot be read: {error}.", field="uri") from error
+
+
+def refused(path: str, answer: httpx.Response) -> HeadwaterError:
+    return SourceRefused(f"{path}: the source answered {answer.status_code}: {_said(answer)}", field="uri")
+
+
+def is_allowed(url: str, hosts: frozenset[str]) -> bool:
+    """Whether the operator lists the host, with or without its port."""
+    parts = urlsplit(url)
+    try:
+        return parts.hostname in hosts or f"{parts.hostname}:{parts.port}" in hosts
+    except ValueError:
+        return False
+
+
+def check_uri(spec: ConnectorSpec) -> None:
+    parts = urlsplit(spec.uri)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None or parts.query:
+        raise InvalidInput(
+            f"{spec.uri[:200]!r} is no address of a source.",
+            field="uri",
+            remedy="Use https://host/path, without a password or a query in it.",
+        )
+
+
+def check_known(spec: ConnectorSpec, known: frozenset[str]) -> None:
+    for name in sorted(spec.properties.keys() - known):
+        raise InvalidInput(
+            f"{spec.source} has no property {name[:80]!r}.",
+            field=f"properties.{name[:80]}",
+            remedy=f"Use {', '.join(sorted(known))}." if known else "Leave it out.",
+        )
+
+
+def _said(answer: httpx.Response) -> str:
+    return answer.content[:SAID_CHARACTERS_MAX].decode(errors="replace")
+
+
+def bearer(secret: bytes) -> dict[str, str]:
+    """A secret with a colon is a client's id and secret, which are exchanged for a token; any other is the token."""
+    text = secret.decode(errors="replace").strip()
+    return {"authorization": f"Bearer {text}"} if text and ":" not in text else {}
+
+
+def log_in(upstream: Upstream, secret: bytes, token_path: str, scope: str = "") -> None:
+    """By client credentials, if the secret is an id and a secret."""
+    client_id, colon, client_secret = secret.decode(errors="replace").strip().partition(":")
+    if not colon:
+        return
+    form = {"grant_type": "client_credentials", "client_id": client_id, "client_secret": client_secret}
+    answer = upstream.post_form(token_path, {**form, **({"scope": scope} if scope else {})})
+    if answer.status_code != httpx.codes.OK:
+        raise SourceRefused(
+            f"{token_path}: the source answered {answer.status_code}.", field="secret_ref", remedy="Check the client's secret."
+        )
+    upstream.authorize(f"Bearer {decoded(token_path, answer, _Token).access_token}")
+
+
+class _Token(msgspec.Struct, frozen=True):
+    access_token: str
+
+
+OpenUpstream = Callable[[ConnectorSpec, bytes], Upstream]
+Json = dict[str, Any]

@@ -1,0 +1,126 @@
+"""A Headwater is bridged into another store through each of its APIs: its feed, Nessie and Iceberg REST."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.fixtures.bridged_lakes import KINDS, Destination, SourceLake
+from tests.support.servers.feed_server import FeedServer, feed_server
+
+LOGGED = ("headwater", "nessie")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FeedServer]:
+    with feed_server(f"sqlite:///{tmp_path_factory.mktemp('source')}/source.db") as started:
+        yield started
+
+
+@pytest.fixture
+def source(server: FeedServer) -> Iterator[SourceLake]:
+    lake = SourceLake(server.url)
+    yield lake
+    lake.close()
+
+
+def test_updates_renames_and_drops_arrive_from_every_kind_of_source(
+    server: FeedServer, source: SourceLake, tmp_path: Path
+) -> None:
+    destination = Destination(tmp_path, "file:///")
+    source.namespace("shop")
+    for name in ("orders", "items", "old"):
+        source.create("shop", name)
+    for kind in KINDS:
+        destination.add(kind, server.url)
+    done = destination.json("reconcile", "--once")["jobs"]
+    assert {one["connector"]: one["state"] for one in done} == dict.fromkeys(KINDS, "SUCCEEDED"), done
+    for value in ("1", "2", "3"):
+        source.update("shop", "orders", value)
+    source.rename("shop", "items", "lines")
+    source.drop("shop", "old")
+    source.create("shop", "new")
+    source.update("shop", "new", "1")
+    destination.run("reconcile", "--once")
+    commits = source.changes()
+    for kind in KINDS:
+        assert destination.state(kind) == source.state(), kind
+    for kind in LOGGED:
+        seen = [one["headers"]["headwater.observed.version"] for one in destination.observed(kind)]
+        assert seen == [one["entry_id"] for one in commits], kind
+        assert [one["message"] for one in destination.observed(kind)] == [one["message"] for one in commits]
+    polled = destination.observed("iceberg-rest")
+    operations = [operation for one in polled for operation in one["operations"]]
+    assert [one["op"] for one in operations].count("rename") == 1
+    updates = [one["after"]["metadata_location"] for one in operations if one["key"][-1] == "orders" and one["op"] == "put"]
+    assert len(updates) == 4, "three versions between two polls are three commits"
+    assert not [one for one in polled if "headwater.observed.gap" in one["headers"]]
+    head = len(destination.run("changes", "--json").splitlines())
+    assert [one["counters"]["committed"] for one in destination.json("reconcile", "--once")["jobs"]] == [0, 0, 0]
+    assert len(destination.run("changes", "--json").splitlines()) == head, "nothing new is no commit"
+
+
+def test_bad_connectors_are_refused_and_nothing_is_written(server: FeedServer, tmp_path: Path) -> None:
+    destination = Destination(tmp_path, "file:///srv/lake/")
+    destination.add("headwater", server.url)
+    base = ("connector", "add", "x", "--path", "x", "--source")
+    url = f"{server.url}/api/v2"
+    root = ("--root", "file:///srv/lake/")
+    refused = [
+        ("hive", (*base, "hive", "--uri", url, *root)),
+        ("colour", (*base, "nessie", "--uri", url, *root, "--property", "colour=red")),
+        ("ADDRESS_FORBIDDEN", (*base, "nessie", "--uri", "http://10.0.0.1/api/v2", *root)),
+        ("LOCATION_FORBIDDEN", (*base, "nessie", "--uri", url, "--root", "file:///etc/")),
+        ("secret", (*base, "nessie", "--uri", url, *root, "--secret-ref", "../other/token")),
+        ("CATALOG_NOT_FOUND", (*base, "nessie", "--uri", url, *root, "--catalog", "nowhere")),
+        ("REFERENCE_NOT_FOUND", (*base, "nessie", "--uri", url, *root, "--branch", "nowhere")),
+        ("overlaps", ("connector", "add", "y", "--path", "headwater.b", "--source", "nessie", "--uri", url, *root)),
+    ]
+    for expected, arguments in refused:
+        assert expected in destination.run(*arguments, exit_code=2)
+    assert [one["name"] for one in destination.json("connector", "list")["connectors"]] == ["headwater"]
+
+
+def test_a_source_that_is_away_fails_its_own_job_alone(server: FeedServer, source: SourceLake, tmp_path: Path) -> None:
+    destination = Destination(tmp_path, "file:///")
+    destination.add("nessie", "http://127.0.0.1:9")
+    destination.add("headwater", server.url)
+    destination.run("reconcile", "--once", exit_code=1)
+    (job,) = destination.json("connector", "jobs", "nessie")["jobs"]
+    assert job["state"] == "FAILED"
+    assert job["error"].startswith("SOURCE_UNREACHABLE")
+    assert destination.state("headwater") == source.state()
+    said = destination.run("connector", "validate", "nessie", exit_code=2)
+    assert "SOURCE_UNREACHABLE" in said
+
+
+def test_files_outside_of_the_declared_roots_are_listed_as_failures(
+    server: FeedServer, source: SourceLake, tmp_path: Path
+) -> None:
+    source.namespace("private")
+    source.create("private", "t")
+    destination = Destination(tmp_path, "file:///srv/other/")
+    destination.add("iceberg-rest", server.url)
+    (job,) = destination.json("reconcile", "--once")["jobs"]
+    assert job["state"] == "SUCCEEDED"
+    assert {one["code"] for one in job["failures"]} == {"LOCATION_FORBIDDEN"}
+    assert all(type == "NAMESPACE" for type, _ in destination.state("iceberg-rest").values())
+
+
+def test_paused_connectors_rest_and_jobs_can_be_cancelled(server: FeedServer, tmp_path: Path) -> None:
+    destination = Destination(tmp_path, "file:///")
+    destination.add("headwater", server.url)
+    job = destination.json("connector", "reconcile", "headwater")
+    (cancelled,) = destination.json("connector", "jobs", "headwater", "--cancel", job["id"])["jobs"]
+    assert cancelled["state"] == "CANCELLED"
+    assert destination.json("connector", "pause", "headwater")["status"] == "PAUSED"
+    assert destination.json("reconcile", "--once")["jobs"] == []
+    assert "paused" in destination.run("connector", "reconcile", "headwater", exit_code=2)
+    assert destination.json("connector", "pause", "headwater", "--resume")["status"] == "ACTIVE"
+    (done,) = destination.json("reconcile", "--once")["jobs"]
+    assert done["state"] == "SUCCEEDED"
+    destination.run("connector", "remove", "headwater", "--yes")
+    assert destination.json("connector", "list")["connectors"] == []
+    assert destination.state("headwater")
