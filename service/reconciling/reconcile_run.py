@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 import uuid
@@ -19,7 +20,7 @@ from headwater.producer.connectors.poll_bridge import PollBridge, SeenTags
 from headwater.producer.connectors.reconcile_jobs import ENDED, Job, JobState, ReconcileJobs, Tally
 from headwater.producer.connectors.source_positions import SourcePosition
 from headwater.producer.connectors.source_spi import AnySource, LogSource, SourceFactories
-from headwater.schemas.errors import HeadwaterError, InvalidInput, MaintenanceStopped, MaintenanceSuperseded
+from headwater.schemas.errors import HeadwaterError, InvalidInput, MaintenanceStopped, MaintenanceSuperseded, SourceRefused
 from headwater.service.reconciling.source_factories import ReconcileOptions, content_check
 from headwater.service.reconciling.source_secrets import read_secret
 
@@ -28,6 +29,8 @@ PROGRESS_SECONDS = 2.0
 """How often a running job's row is written, and read for a wish to cancel it."""
 BACKOFF_SECONDS_MAX = 3_600
 ERROR_CHARACTERS_MAX = 1_000
+
+_log = logging.getLogger(__name__)
 
 OBJECT_TYPES.register(ObjectType(LEASE_TYPE, LeaseRecord, Life.MUTABLE))
 
@@ -128,6 +131,9 @@ class ReconcileRun:
             return None
         except HeadwaterError as error:
             return error
+        except Exception as error:  # ⚠ of a plug-in, or on an answer that nobody thought of: it costs this connector alone
+            _log.exception("connector %s", self._connector.name)
+            return SourceRefused(f"{type(error).__name__}: {error}", field="source")
         finally:
             if source is not None:
                 source.close()

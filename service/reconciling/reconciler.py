@@ -19,7 +19,7 @@ from headwater.service.reconciling.reconcile_run import ReconcileRun
 from headwater.service.reconciling.reconcile_turns import Turn, next_turn
 from headwater.service.reconciling.source_factories import ReconcileOptions, source_factories
 
-LOOK_SECONDS = 1.0
+LOOK_SECONDS = 2.0
 CLOSE_SECONDS = 20.0
 
 _log = logging.getLogger(__name__)

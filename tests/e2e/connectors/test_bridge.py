@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 
 from tests.support.fixtures.bridged_lakes import KINDS, Destination, SourceLake
@@ -15,7 +18,8 @@ LOGGED = ("headwater", "nessie")
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FeedServer]:
-    with feed_server(f"sqlite:///{tmp_path_factory.mktemp('source')}/source.db") as started:
+    store = f"sqlite:///{tmp_path_factory.mktemp('source')}/source.db"
+    with feed_server(store, settings={"connector_hosts": "127.0.0.1"}) as started:
         yield started
 
 
@@ -124,3 +128,49 @@ def test_paused_connectors_rest_and_jobs_can_be_cancelled(server: FeedServer, tm
     destination.run("connector", "remove", "headwater", "--yes")
     assert destination.json("connector", "list")["connectors"] == []
     assert destination.state("headwater")
+
+
+def test_a_server_runs_jobs_that_are_asked_for_over_http(server: FeedServer, source: SourceLake) -> None:
+    source.namespace("served")
+    source.create("served", "t")
+    manage = f"{server.url}/manage/v1/default"
+    with httpx.Client(base_url=manage, timeout=60) as http:
+        assert http.post("/catalogs", json={"name": "copy"}).status_code == 201
+        body = {
+            "name": "own",
+            "source": "nessie",
+            "uri": f"{server.url}/api/v2",
+            "roots": ["file:///"],
+            "catalog": "copy",
+            "interval_seconds": 3_600,
+        }
+        made = http.post("/connectors", json=body)
+        assert made.status_code == 201, made.text
+        assert http.post("/connectors", json=body).json()["code"] == "RECORD_EXISTS"
+        assert http.post("/connectors/own/validate").json() == {"connector": "own", "source": "nessie", "has_log": True}
+        job = http.post("/connectors/own/jobs", json={"full_rescan": True}).json()
+        ended = _ended(http, job["id"])
+        assert ended["state"] == "SUCCEEDED", ended
+        assert http.post(f"/connectors/own/jobs/{job['id']}/cancel").status_code == 409
+        version = made.json()["connector"]["version"]
+        paused = http.put("/connectors/own", json={"status": "PAUSED"}, headers={"if-match": f'"{version}"'})
+        assert paused.json()["connector"]["status"] == "PAUSED"
+        assert http.put("/connectors/own", json={"status": "ACTIVE"}, headers={"if-match": f'"{version}"'}).status_code == 412
+        assert http.put("/connectors/own", json={"status": "ASLEEP"}).json()["field"] == "status"
+        assert http.delete("/connectors/own").status_code == 200
+        assert http.get("/connectors/own").status_code == 404
+    query = {"catalog": "copy", "branch": "main", "limit": "1000"}
+    entries = httpx.get(f"{server.url}/feed/v1/default/snapshot", params=query, timeout=60).json()["entries"]
+    assert {tuple(one["key"]) for one in entries} == set(source.state())
+    changes = httpx.get(f"{server.url}/feed/v1/default/changes", params={"pointer": "connectors"}, timeout=60).json()["changes"]
+    assert [one["message"] for one in changes] == ["Add connector own", "Update connector own", "Remove connector own"]
+
+
+def _ended(http: httpx.Client, job: str) -> dict[str, Any]:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        found: dict[str, Any] = http.get(f"/connectors/own/jobs/{job}").json()
+        if found["state"] not in ("QUEUED", "RUNNING"):
+            return found
+        time.sleep(0.1)
+    raise AssertionError("the job does not end")
