@@ -1,5 +1,4 @@
 """`headwater.connect`: the engine over HTTP.
 
-Read remote, connection, server_calls, remote_references, remote_snapshot, remote_merges, remote_subscription, remote_manage,
-client_credentials.
+Read remote, server_calls, remote_references, remote_logs, remote_snapshot, remote_merges, remote_subscription, remote_manage.
 """

@@ -8,8 +8,6 @@ from typing import Unpack
 
 import msgspec
 
-from headwater.client.client_credentials import SYSTEM_REALM
-from headwater.client.connection import Connection
 from headwater.client.remote_connectors import RemoteConnectors
 from headwater.client.remote_logs import RemoteLogs, read_reference_log
 from headwater.client.remote_manage import RemoteManage, RemoteRealms
@@ -19,6 +17,8 @@ from headwater.client.remote_snapshot import RemoteSnapshot
 from headwater.client.remote_subscription import RemoteSubscription
 from headwater.client.server_calls import ServerCalls, commit_outcome, operations_body
 from headwater.commit_options import CommitOptions, MergeOptions, check_options
+from headwater.consumers.clients.client_credentials import SYSTEM_REALM
+from headwater.consumers.clients.connection import Connection
 from headwater.consumers.clients.http_poll import AsyncHttpPoll
 from headwater.consumers.clients.reader import AsyncReader, Reader
 from headwater.consumers.clients.sse import AsyncHttpStream

@@ -8,14 +8,14 @@ from headwater.schemas.extras import needs_extra
 from headwater.settings import Settings
 
 if TYPE_CHECKING:
-    from headwater.client.connection import Connection
     from headwater.client.remote import RemoteHeadwater
+    from headwater.consumers.clients.connection import Connection
 
 
 def server_connection(settings: Settings) -> Connection:
     """With the client's id and secret where there are any, because they outlive a token."""
     with needs_extra("reading a server"):
-        from headwater.client.connection import Connection
+        from headwater.consumers.clients.connection import Connection
     has_client = bool(settings.server_client_id)
     return Connection(
         settings.server,

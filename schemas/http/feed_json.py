@@ -121,11 +121,15 @@ class PointerInfo(msgspec.Struct, frozen=True, kw_only=True):
     oldest_seq: int
     """The oldest seq that the feed still has."""
     deleted: bool = False
+    entry_id: str = ""
+    """Of the newest entry."""
 
 
 class PointersPage(msgspec.Struct, frozen=True, kw_only=True):
     pointers: list[PointerInfo]
     next_token: str | None = None
+    realm_instance: str = ""
+    """As cursors name the realm: another one was made under its name if this changes."""
 
 
 class ReferenceLogAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -36,9 +36,11 @@ def list_pointers(
                 commit_id=(entry.commit or row.head).hex(),
                 oldest_seq=row.floor,
                 deleted=entry.kind is Kind.DELETE,
+                entry_id=row.head.hex(),
             )
         )
-    return PointersPage(pointers=pointers, next_token=seen[-1] if len(seen) == limit else None)
+    next_token = seen[-1] if len(seen) == limit else None
+    return PointersPage(pointers=pointers, next_token=next_token, realm_instance=realm)
 
 
 def _visible_names(kernel: RealmKernel, prefix: str, after: str, page: int, may_see: Callable[[str], bool]) -> Iterator[str]:

@@ -6,7 +6,7 @@ are JSON text, for their fields are the content type's business.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -21,6 +21,7 @@ from headwater.persistence.log.log_entry import (
     parent,
 )
 from headwater.persistence.rows import realm_name_of
+from headwater.schemas.change import Change
 from headwater.schemas.entry_ids import content_id_text, micros_of
 
 CHANGE_TYPES = {
@@ -150,6 +151,22 @@ _VALUES: dict[str, Callable[[LogRecord, str], Any]] = {
     "base": _base,
     "source": _source,
 }
+
+
+def changes_batch(
+    changes: Sequence[Change], previous_ids: Mapping[str, str], realm_instance: str, columns: Sequence[str]
+) -> pa.RecordBatch:
+    """Changes as a server shows them; `previous_ids` by entry id, where they are known."""
+    rows = [_row_of_change(change, previous_ids.get(change.entry_id, ""), realm_instance) for change in changes]
+    return arrow_batch(rows).select(list(columns))
+
+
+def _row_of_change(change: Change, previous_id: str, realm_instance: str) -> Row:
+    row: Row = msgspec.to_builtins(change)
+    for operation in row["operations"]:
+        for side in ("before", "after"):
+            operation[side] = None if operation[side] is None else _json_text(operation[side]).decode()
+    return row_of_avro(row, realm_instance, previous_id)
 
 
 def row_of_avro(decoded: Row, realm_instance: str, previous_id: str) -> Row:

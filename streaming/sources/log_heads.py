@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 
+import msgspec
+
 from headwater.persistence.reading.moved_pointers import MovedPointers
 from headwater.persistence.reading.pointer_log import PointerLog
 from headwater.persistence.rows import PointerRow
 from headwater.persistence.store import RealmKernel
-from headwater.schemas.cursor import After, Cursor, Edge, check_many, parse_after
+from headwater.schemas.cursor import After, Edge, check_many, parse_after
 from headwater.schemas.errors import CursorReset, ObjectNotFound, PointerNotFound
-from headwater.streaming.sources.log_offsets import LogOffset, OffsetPosition, offset_of_text, shares
+from headwater.streaming.sources.log_filters import NEVER, LogFilter
+from headwater.streaming.sources.log_offsets import LogOffset, LogRange, OffsetPosition, bounded_offset, given_offset
 from headwater.streaming.sources.log_options import LogOptions
 from headwater.streaming.sources.open_stores import opened_store, realm_instance
 
@@ -39,25 +42,13 @@ class LogHeads:
 
     def start(self) -> LogOffset:
         """What `after` means for every pointer of now. Pointers that are made later begin at their first entry."""
-        after = self.options.after
-        if after.startswith("{"):
-            return self._given(offset_of_text(after))
-        parsed = parse_after(after)
-        if isinstance(parsed, Cursor):
-            seen = {name: OffsetPosition(at.seq, at.entry_id.hex()) for name, at in parsed.positions.items()}
-            return self._given(LogOffset(parsed.realm, seen))
+        given = given_offset(self.options.after, self.realm)
+        if given is not None:
+            return given
+        parsed = parse_after(self.options.after)
         rows = self._all()
         check_many(parsed, len(rows))
         return LogOffset(self.realm, {name: self._position(name, row, parsed) for name, row in rows.items()})
-
-    def _given(self, offset: LogOffset) -> LogOffset:
-        if offset.realm != self.realm:
-            raise CursorReset(
-                f"the position is of realm {offset.realm}, the log of {self.realm}.",
-                field="after",
-                remedy="Start again without a cursor.",
-            )
-        return offset
 
     def _position(self, name: str, row: PointerRow, after: After) -> OffsetPosition:
         if after == Edge.EARLIEST:
@@ -71,8 +62,9 @@ class LogHeads:
 
     def heads(self) -> LogOffset:
         """Everything that is committed now, or up to `until`."""
-        if self.options.until.startswith("{"):
-            return self._given(offset_of_text(self.options.until))
+        given = given_offset(self.options.until, self.realm)
+        if given is not None:
+            return given
         return LogOffset(self.realm, {name: OffsetPosition(row.seq, row.head.hex()) for name, row in self._all().items()})
 
     def moved_heads(self) -> LogOffset:
@@ -83,15 +75,24 @@ class LogHeads:
         )
 
     def bounded(self, start: LogOffset, heads: LogOffset, limit: int) -> LogOffset:
-        """As far towards the heads as one batch goes."""
-        pending = {name: at.seq - start.seq_of(name) for name, at in heads.pointers.items() if at.seq > start.seq_of(name)}
-        if sum(pending.values()) <= limit:
-            return LogOffset(self.realm, {**start.pointers, **{name: heads.pointers[name] for name in pending}})
-        ends = dict(start.pointers)
-        for name, count in shares(pending, limit).items():
-            if count:
-                ends[name] = self._at(name, start.seq_of(name) + count, heads.pointers[name])
-        return LogOffset(self.realm, ends)
+        return bounded_offset(self.realm, start, heads, limit, self._at)
+
+    def check_not_expired(self, pointer: str, after_seq: int) -> None:
+        check_not_expired(self.kernel, pointer, after_seq)
+
+    def narrowed(self, one: LogRange, wanted: LogFilter) -> LogRange:
+        """Times become seqs by O(log n) reads: what is outside is never read."""
+        low, high = max(one.after.seq, wanted.seq_min - 1), min(one.last.seq, wanted.seq_max)
+        if wanted.has_time:
+            head = PointerLog(self.kernel, one.pointer).head()
+            walk = self.kernel.walk
+            if wanted.time_min > 0:
+                low = max(low, walk.first_after(head.newest, wanted.time_min - 1, head.row.floor) - 1)
+            if wanted.time_max < NEVER:
+                high = min(high, walk.first_after(head.newest, wanted.time_max, head.row.floor) - 1)
+        after = one.after if low == one.after.seq else OffsetPosition(low)
+        last = one.last if high == one.last.seq else OffsetPosition(high)
+        return msgspec.structs.replace(one, after=after, last=last)
 
     def _at(self, name: str, seq: int, head: OffsetPosition) -> OffsetPosition:
         if seq == head.seq:

@@ -6,11 +6,12 @@ has its entry's id, so that a log that was replaced is noticed by the first entr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
+from headwater.schemas.cursor import decode_cursor, is_cursor
 from headwater.schemas.errors import CursorReset, InvalidInput
 
 
@@ -72,6 +73,41 @@ def offset_of_text(text: str) -> LogOffset:
             f"the offset cannot be read: {error}.", field="after", remedy="Use one that was given out."
         ) from error
     return offset_of(decoded)
+
+
+def given_offset(text: str, realm: str) -> LogOffset | None:
+    """An offset or a cursor token that `after` or `until` was given; None for anything else."""
+    if text.startswith("{"):
+        offset = offset_of_text(text)
+    elif is_cursor(text):
+        cursor = decode_cursor(text)
+        seen = {name: OffsetPosition(at.seq, at.entry_id.hex()) for name, at in cursor.positions.items()}
+        offset = LogOffset(cursor.realm, seen)
+    else:
+        return None
+    if offset.realm != realm:
+        raise CursorReset(
+            f"the position is of realm {offset.realm}, the log of {realm}.",
+            field="after",
+            remedy="Start again without a cursor.",
+        )
+    return offset
+
+
+PositionAt = Callable[[str, int, OffsetPosition], OffsetPosition]
+"""Of a pointer, a seq and the head: the position of that seq."""
+
+
+def bounded_offset(realm: str, start: LogOffset, heads: LogOffset, limit: int, at: PositionAt) -> LogOffset:
+    """As far towards the heads as one batch goes."""
+    pending = {name: head.seq - start.seq_of(name) for name, head in heads.pointers.items() if head.seq > start.seq_of(name)}
+    if sum(pending.values()) <= limit:
+        return LogOffset(realm, {**start.pointers, **{name: heads.pointers[name] for name in pending}})
+    ends = dict(start.pointers)
+    for name, count in shares(pending, limit).items():
+        if count:
+            ends[name] = at(name, start.seq_of(name) + count, heads.pointers[name])
+    return LogOffset(realm, ends)
 
 
 def ranges_between(start: LogOffset, end: LogOffset) -> list[LogRange]:

@@ -16,8 +16,16 @@ Text = Annotated[str, Meta(min_length=1)]
 
 
 class LogOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    store: Text
+    store: str = ""
     """URL of the store; never printed."""
+    server: str = ""
+    """Address of a server, instead of the store: then no credentials of the database are needed."""
+    token: str = ""
+    """For the server; it ends with its life. A long job takes a client's id and secret."""
+    client_id: str = ""
+    client_secret: str = ""
+    ca: str = ""
+    """PEM file with the certificates to trust, on every executor."""
     realm: Text = "default"
     """A realm's name, or its instance."""
     pointers: str = ""
@@ -66,11 +74,26 @@ def parse_options(given: Mapping[str, str], options: type[Options], format: str)
             raise InvalidInput(
                 f"format {format!r} has no option {name!r}.", field=name, remedy=f"The options are {', '.join(known)}."
             )
-    if not given.get("store"):
+    lower = {name.lower(): value for name, value in given.items()}
+    if not lower.get("store") and not ("server" in known and lower.get("server")):
         raise InvalidInput(
             f"format {format!r} needs the option 'store'.", field="store", remedy="Give a store URL, e.g. sqlite:///lake.db."
         )
     try:
-        return msgspec.convert({name.lower(): value for name, value in given.items()}, options, strict=False)
+        parsed = msgspec.convert(lower, options, strict=False)
     except msgspec.ValidationError as error:
         raise InvalidInput(f"format {format!r}: {error}.", field="options", remedy="Correct the option.") from error
+    if isinstance(parsed, LogOptions):
+        _check_target(parsed)
+    return parsed
+
+
+def _check_target(options: LogOptions) -> None:
+    """⚠ One of the two, so that a job that shall run with its caller's rights never reads past them."""
+    if options.store and options.server:
+        raise InvalidInput("a store and a server are named.", field="server", remedy="Name one of the two.")
+    for name in ("token", "client_id", "client_secret", "ca"):
+        if getattr(options, name) and not options.server:
+            raise InvalidInput(f"{name} is for a server, and none is named.", field=name, remedy="Add the option 'server'.")
+    if "#" in options.realm and options.server:
+        raise InvalidInput("a server knows realms by name.", field="realm", remedy="Give the name alone.")

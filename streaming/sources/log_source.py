@@ -1,4 +1,4 @@
-"""`format("headwater")`: reads the log of a store in parallel by pointer and range, one row for each Change.
+"""`format("headwater")`: reads the log of a store or of a server in parallel by pointer and range, one row for each Change.
 
 Within a pointer, rows of a batch may come from several tasks; `seq` is their order. Across pointers there is no order but time.
 """
@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
 from pyspark.sql.types import StructType
@@ -18,11 +17,14 @@ from headwater.persistence.reading.pointer_log import LogHead, PointerLog
 from headwater.schemas.cursor import Position
 from headwater.schemas.errors import CursorReset
 from headwater.streaming.sources.change_rows import CHANGE_TYPES, change_ddl, entries_batch
-from headwater.streaming.sources.log_filters import NEVER, LogFilter, push
-from headwater.streaming.sources.log_heads import LogHeads, check_not_expired
+from headwater.streaming.sources.log_filters import LogFilter, push
+from headwater.streaming.sources.log_heads import LogHeads
 from headwater.streaming.sources.log_offsets import LogOffset, LogRange, OffsetPosition, cut, offset_of, ranges_between
 from headwater.streaming.sources.log_options import LogOptions, parse_options
 from headwater.streaming.sources.open_stores import opened_kernel
+
+if TYPE_CHECKING:
+    from headwater.streaming.sources.server_heads import ServerHeads
 
 ENTRIES_PER_READ = 500
 """What one bulk read and one Arrow batch hold."""
@@ -76,14 +78,14 @@ class LogReader(DataSourceReader):
         yield from left
 
     def partitions(self) -> Sequence[LogPartition]:
-        heads = LogHeads(self._options)
+        heads = heads_of(self._options)
         ranges = [one for one in ranges_between(heads.start(), heads.heads()) if self._filter.reads_pointer(one.pointer)]
-        narrowed = [_narrowed(heads, one, self._filter) for one in ranges]
+        narrowed = [heads.narrowed(one, self._filter) for one in ranges]
         return _shares(heads.realm, narrowed, self._options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, LogPartition)  # noqa: S101
-        return read_partition(self._options.store, partition, self._filter, self._options.wanted_columns)
+        return read_share(self._options, partition, self._filter)
 
 
 class LogStreamReader(DataSourceStreamReader):
@@ -95,9 +97,9 @@ class LogStreamReader(DataSourceStreamReader):
         self._planned: LogOffset | None = None
 
     @functools.cached_property
-    def _heads(self) -> LogHeads:
+    def _heads(self) -> LogHeads | ServerHeads:
         """At first use beside the driver: the reader itself travels to the executors, and open stores do not."""
-        return LogHeads(self._options)
+        return heads_of(self._options)
 
     @functools.cached_property
     def _until(self) -> LogOffset | None:
@@ -106,7 +108,7 @@ class LogStreamReader(DataSourceStreamReader):
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         self._planned = self._heads.start()
         for name, position in self._planned.pointers.items():
-            check_not_expired(self._heads.kernel, name, position.seq)
+            self._heads.check_not_expired(name, position.seq)
         return self._planned.as_json()
 
     def latestOffset(self, *args: Any) -> dict[str, Any]:  # noqa: N802
@@ -126,18 +128,36 @@ class LogStreamReader(DataSourceStreamReader):
         self._planned = stop
         ranges = ranges_between(begin, stop)
         for one in ranges:
-            check_not_expired(self._heads.kernel, one.pointer, one.after.seq)
+            self._heads.check_not_expired(one.pointer, one.after.seq)
         return _shares(self._heads.realm, ranges, self._options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, LogPartition)  # noqa: S101
-        return read_partition(self._options.store, partition, LogFilter(), self._options.wanted_columns)
+        return read_share(self._options, partition, LogFilter())
 
     def commit(self, end: dict[str, Any]) -> None:
         """Spark's checkpoint is the only record of what was read."""
 
     def stop(self) -> None:
         """The store stays open for the next query of this process."""
+
+
+def heads_of(options: LogOptions) -> LogHeads | ServerHeads:
+    """Of a server, if one is named; else of the store."""
+    if not options.server:
+        return LogHeads(options)
+    from headwater.streaming.sources.server_heads import ServerHeads  # needs the client, the store does not
+
+    return ServerHeads(options)
+
+
+def read_share(options: LogOptions, share: LogPartition, wanted: LogFilter) -> Iterator[pa.RecordBatch]:
+    if not options.server:
+        return read_partition(options.store, share, wanted, options.wanted_columns)
+    from headwater.streaming.sources.server_heads import read_server_range
+
+    one = LogRange(share.pointer, OffsetPosition(share.after, share.after_id), OffsetPosition(share.last, share.last_id))
+    return read_server_range(options, share.realm, one, wanted, options.wanted_columns)
 
 
 def read_partition(
@@ -184,19 +204,3 @@ def _shares(realm: str, ranges: Sequence[LogRange], options: LogOptions) -> list
         for one in ranges
         for after, last in cut(one, options.changes_per_split)
     ]
-
-
-def _narrowed(heads: LogHeads, one: LogRange, wanted: LogFilter) -> LogRange:
-    """Times become seqs by O(log n) reads: what is outside is never read."""
-    low, high = max(one.after.seq, wanted.seq_min - 1), min(one.last.seq, wanted.seq_max)
-    if wanted.has_time:
-        log = PointerLog(heads.kernel, one.pointer)
-        head = log.head()
-        walk = heads.kernel.walk
-        if wanted.time_min > 0:
-            low = max(low, walk.first_after(head.newest, wanted.time_min - 1, head.row.floor) - 1)
-        if wanted.time_max < NEVER:
-            high = min(high, walk.first_after(head.newest, wanted.time_max, head.row.floor) - 1)
-    after = one.after if low == one.after.seq else OffsetPosition(low)
-    last = one.last if high == one.last.seq else OffsetPosition(high)
-    return msgspec.structs.replace(one, after=after, last=last)

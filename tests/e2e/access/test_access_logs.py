@@ -146,7 +146,7 @@ def test_nobody_else_reads_the_systems_log_and_nobody_writes_it(rig: Rig) -> Non
     assert rig.get(f"{SYSTEM}/changes?pointer=realms").status_code == 401
     assert rig.get(f"{SYSTEM}/changes?pointer=realms", rig.token("alpha")).status_code == 403
     assert rig.get(f"{SYSTEM}/changes?pointer=realms", nothing).status_code == 404
-    assert rig.get(f"{SYSTEM}/pointers", nothing).json() == {"pointers": [], "next_token": None}
+    assert rig.get(f"{SYSTEM}/pointers", nothing).json()["pointers"] == []
     auditor = _system_token(rig, "auditor", Right.FEED_READ)
     assert rig.get(f"{SYSTEM}/changes?pointer=principals", auditor).status_code == 404
     body = {"catalog": "lake", "operations": [{"op": "delete", "key": ["db"]}]}

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 import headwater
-from headwater.client.client_credentials import ClientCredentials
+from headwater.consumers.clients.client_credentials import ClientCredentials
 from headwater.schemas.errors import InvalidInput
 from tests.support.fixtures.cli_runs import headwater as run_cli
 from tests.support.servers.feed_server import FeedServer, feed_server

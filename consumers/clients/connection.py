@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from headwater.client.client_credentials import ClientCredentials, Token
+from headwater.consumers.clients.client_credentials import ClientCredentials, Token
 from headwater.consumers.clients.feed_http import FeedTarget, unreachable
 from headwater.schemas.errors import InvalidInput
 
