@@ -10,7 +10,7 @@ from msgspec import Meta
 from headwater.schemas.errors import InvalidInput
 from headwater.service.http.responses import Response, json_response
 from headwater.service.iceberg.call import IcebergCall
-from headwater.service.iceberg.operations.events import (
+from headwater.service.iceberg.events.event_pages import (
     FILTER_ITEMS_MAX,
     PAGE_EVENTS,
     PAGE_EVENTS_MAX,

@@ -13,7 +13,7 @@ from headwater.schemas.change import Change
 from headwater.schemas.cursor import Position, decode_cursor, encode_cursor
 from headwater.schemas.entry_ids import time_text
 from headwater.schemas.errors import InvalidInput
-from headwater.service.iceberg.operations.event_shapes import Event, FilterableEvent, events_of
+from headwater.service.iceberg.events.event_shapes import Event, FilterableEvent, events_of
 from headwater.service.operations.feed_pages import View
 from headwater.service.operations.realm_feeds import RealmFeed
 
