@@ -76,6 +76,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             description="Whether storage_client_options may hold keys, which every client that may load a table can then read"
         ),
     ] = False
+    storage_role: Annotated[
+        str,
+        Meta(description="The AWS role assumed for each table to give clients short-lived credentials; empty: none"),
+    ] = ""
+    storage_role_seconds: Annotated[
+        int, Meta(ge=900, le=43_200, description="How long credentials that clients are given last, in seconds")
+    ] = 3_600
+    storage_sts_endpoint: Annotated[str, Meta(description="Where STS is; empty: that of AWS for the region")] = ""
+    storage_remote_signing: Annotated[
+        bool, Meta(description="Whether the server signs single S3 requests of clients that ask for remote signing")
+    ] = False
     nessie_catalog: Annotated[str, Meta(description="The catalog that a server's /api/v2 is of")] = "lake"
     stream_heartbeat_seconds: Annotated[
         float, Meta(ge=0.1, le=300, description="After how much silence a stream sends a bookmark, in seconds")

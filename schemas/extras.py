@@ -9,6 +9,7 @@ from headwater.schemas.errors import MissingDependency
 
 EXTRA_OF_PACKAGE = {
     "aiokafka": "kafka",
+    "botocore": "service",
     "cassandra": "cassandra",
     "cel": "nessie",
     "confluent_kafka": "kafka",

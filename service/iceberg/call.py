@@ -12,6 +12,7 @@ import msgspec
 from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import InvalidInput
 from headwater.service.auth.feed_view import Viewer
+from headwater.service.auth.rights.rights import Right, Securable
 from headwater.service.gate.request import LEVELS, Request
 from headwater.service.http.correlation import correlation_headers
 from headwater.service.iceberg.operations.lake_branch import CommitAuthor, LakeBranch
@@ -88,6 +89,15 @@ class IcebergCall(Request):
         if size is not None and not (size.isascii() and size.isdecimal() and len(size) < 10):
             raise InvalidInput(f"{size[:40]!r} is no page size.", field="pageSize")
         return self.query.get("pageToken"), None if size is None else int(size)
+
+    @property
+    def delegation(self) -> str | None:
+        """How the client gets at files of the table: by credentials, by signatures, or neither."""
+        return self.lakes.delegation.offers(self.branch, self.header(b"x-iceberg-access-delegation"))
+
+    def may(self, right: Right, key: KeyPath) -> bool:
+        """May wait for the store."""
+        return self.access.allows_now(self.caller, right, Securable(self.branch.catalog.name, key))
 
     @property
     def author(self) -> CommitAuthor:

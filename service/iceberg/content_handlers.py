@@ -9,17 +9,22 @@ import msgspec
 
 from headwater.producer.content.snapshots import ContentEntry
 from headwater.schemas.change import KeyPath
-from headwater.schemas.errors import InvalidInput
+from headwater.schemas.errors import InvalidInput, Unsupported
+from headwater.service.auth.rights.rights import Right
 from headwater.service.http.responses import JSON, NO_STORE, Response, json_response
 from headwater.service.iceberg.call import IcebergCall, Identifier, key_of
+from headwater.service.iceberg.metadata.shapes import Plain
 from headwater.service.iceberg.metadata.table_requests import AssertCreate, read_requirements
 from headwater.service.iceberg.operations import table_commits, tables, views
+from headwater.service.iceberg.operations.delegation import SIGNING, VENDED, Delegated
 from headwater.service.iceberg.operations.lake_branch import TABLE, VIEW, LakeBranch, as_table, as_view
 from headwater.service.iceberg.operations.metadata_files import MetadataFile, MetadataView, require_type
 from headwater.service.iceberg.operations.namespaces import list_names
 from headwater.service.iceberg.operations.tables import TableCreation
 from headwater.service.iceberg.operations.views import ViewCreation
 from headwater.service.iceberg.plain_handlers import NO_CONTENT, identifiers
+from headwater.service.storage.remote_signing import SignRequest
+from headwater.service.storage.vended_credentials import CREDENTIAL_NAMES
 
 _encode = msgspec.json.Encoder().encode
 
@@ -74,14 +79,15 @@ def create_table(call: IcebergCall) -> Response:
     key = key_of(call.namespace, body.name)
     if body.stage_create:
         # ⚠ Without `gc.enabled`: the client sends this back when it commits, and it would be stored.
-        return _loaded(call, call.branch, tables.stage_table(call.branch, key, body), None)
-    return _with_etag(call, tables.create_table(call.branch, call.author, key, body))
+        staged = tables.stage_table(call.branch, key, body)
+        return _loaded(call, call.branch, staged, None, _delegated(call, key, msgspec.json.decode(staged)))
+    return _with_etag(call, key, tables.create_table(call.branch, call.author, key, body))
 
 
 def register_table(call: IcebergCall) -> Response:
     body = call.read(Registration)
     key = key_of(call.namespace, body.name)
-    return _with_etag(call, tables.register_table(call.branch, call.author, key, body.metadata_location, body.overwrite))
+    return _with_etag(call, key, tables.register_table(call.branch, call.author, key, body.metadata_location, body.overwrite))
 
 
 async def load_table(call: IcebergCall) -> Response:
@@ -94,11 +100,15 @@ async def load_table(call: IcebergCall) -> Response:
     file = require_type(await _file(branch, location), is_view=False)
     view = MetadataView(snapshots == "refs", branch.engine_gc_refused)
     etag = file.etag_of(view)
+    if call.delegation is not None:  # ⚠ never a 304: the client needs the credentials
+        delegated = await asyncio.to_thread(_delegated, call, call.table, file.table)
+        whole = await asyncio.to_thread(file.view_json, view)
+        return _loaded(call, branch, whole, file.location, delegated, (b"etag", etag.encode()))
     if etag in [one.strip().removeprefix("W/") for one in call.header(b"if-none-match").split(",")]:
         return Response(304, [(b"etag", etag.encode()), NO_STORE], b"")
     json = file.known_view(view)
     json = json if json is not None else await asyncio.to_thread(file.view_json, view)
-    return _loaded(call, branch, json, file.location, (b"etag", etag.encode()))
+    return _loaded(call, branch, json, file.location, Delegated(), (b"etag", etag.encode()))
 
 
 async def table_exists(call: IcebergCall) -> Response:
@@ -150,11 +160,25 @@ def commit_transaction(call: IcebergCall) -> Response:
 
 
 def load_credentials(call: IcebergCall) -> Response:
-    """Only what the operator said may be told; otherwise clients use their own."""
-    tables.table_exists(call.branch, call.table)
+    """Credentials of the table if the server makes some, else what the operator said may be told."""
+    file = tables.load_table(call.branch, call.table)
+    if call.lakes.delegation.offers(call.branch, VENDED):
+        return json_response({"storage-credentials": _delegated(call, call.table, file.table, VENDED).credentials})
     told = call.lakes.storage.clients if call.lakes.storage.secrets_told else {}
     credentials = [{"prefix": call.branch.metadata.warehouse.root, "config": told}] if told else []
     return json_response({"storage-credentials": credentials})
+
+
+def sign(call: IcebergCall) -> Response:
+    request = call.read(SignRequest)
+    if not call.lakes.delegation.offers(call.branch, SIGNING):
+        raise Unsupported(
+            "requests are not signed here.",
+            field="uri",
+            remedy="Ask for storage_remote_signing, on S3.",
+        )
+    table = tables.load_table(call.branch, call.table).table
+    return json_response(call.lakes.delegation.sign(call.branch, call.table, table, request))
 
 
 def report_metrics(call: IcebergCall) -> Response:
@@ -173,21 +197,21 @@ def list_views(call: IcebergCall) -> Response:
 def create_view(call: IcebergCall) -> Response:
     body = call.read(ViewCreation)
     file = views.create_view(call.branch, call.author, key_of(call.namespace, body.name), body)
-    return _loaded(call, call.branch, file.json, file.location)
+    return _loaded(call, call.branch, file.json, file.location, Delegated())
 
 
 def register_view(call: IcebergCall) -> Response:
     body = call.read(Registration)
     key = key_of(call.namespace, body.name)
     file = views.register_view(call.branch, call.author, key, body.metadata_location)
-    return _loaded(call, call.branch, file.json, file.location)
+    return _loaded(call, call.branch, file.json, file.location, Delegated())
 
 
 async def load_view(call: IcebergCall) -> Response:
     location = as_view(call.view, await _standing_at(call, call.view)).value["metadata_location"]
     branch = await call.branch_on_loop()
     file = require_type(await _file(branch, location), is_view=True)
-    return _loaded(call, branch, file.json, file.location)
+    return _loaded(call, branch, file.json, file.location, Delegated())
 
 
 async def view_exists(call: IcebergCall) -> Response:
@@ -198,7 +222,7 @@ async def view_exists(call: IcebergCall) -> Response:
 def replace_view(call: IcebergCall) -> Response:
     body = call.read(ViewCommit)
     file = views.replace_view(call.branch, call.author, call.view, body.requirements, body.updates)
-    return _loaded(call, call.branch, file.json, file.location)
+    return _loaded(call, call.branch, file.json, file.location, Delegated())
 
 
 def drop_view(call: IcebergCall) -> Response:
@@ -227,15 +251,41 @@ async def _file(branch: LakeBranch, location: str) -> MetadataFile:
 # ── answers ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _with_etag(call: IcebergCall, file: MetadataFile) -> Response:
-    view = MetadataView(gc_refused=call.branch.engine_gc_refused)
-    return _loaded(call, call.branch, file.view_json(view), file.location, (b"etag", file.etag_of(view).encode()))
+def _with_etag(call: IcebergCall, key: KeyPath, file: MetadataFile) -> Response:
+    view, delegated = MetadataView(gc_refused=call.branch.engine_gc_refused), _delegated(call, key, file.table)
+    return _loaded(call, call.branch, file.view_json(view), file.location, delegated, (b"etag", file.etag_of(view).encode()))
+
+
+def _delegated(call: IcebergCall, key: KeyPath, table: Plain, way: str | None = None) -> Delegated:
+    """⚠ Who may create a table but not write it gets credentials to read: they outlive the request that creates it."""
+    way = way or call.delegation
+    if way is None:
+        return Delegated()
+    prefix, writes = call.names["prefix"], call.may(Right.TABLE_WRITE, key)
+    return call.lakes.delegation.give(call.branch, key, table, prefix, way, writes=writes)
+
+
+def without_credentials(response: Response) -> Response:
+    """⚠ What is kept under an Idempotency-Key: no credentials at rest. Whoever asks again takes them from `…/credentials`."""
+    if b'"storage-credentials"' not in response.body:
+        return response
+    parts = msgspec.json.decode(response.body, type=dict[str, msgspec.Raw])
+    del parts["storage-credentials"]
+    config = msgspec.json.decode(parts["config"], type=dict[str, str])
+    parts["config"] = msgspec.Raw(_encode({name: value for name, value in config.items() if name not in CREDENTIAL_NAMES}))
+    return Response(response.status, response.headers, _encode(parts))
 
 
 def _loaded(
-    call: IcebergCall, branch: LakeBranch, metadata: bytes, location: str | None, *headers: tuple[bytes, bytes]
+    call: IcebergCall,
+    branch: LakeBranch,
+    metadata: bytes,
+    location: str | None,
+    delegated: Delegated,
+    *headers: tuple[bytes, bytes],
 ) -> Response:
     """The metadata as it stands in its file: it was read before, and is not read again."""
     where = b"" if location is None else b'"metadata-location":%b,' % _encode(location)
-    config = _encode({**call.lakes.storage.clients, **branch.table_config})
-    return Response(200, [JSON, NO_STORE, *headers], b'{%b"metadata":%b,"config":%b}' % (where, metadata, config))
+    config = _encode({**call.lakes.storage.clients, **branch.table_config, **delegated.config})
+    given = b',"storage-credentials":%b' % _encode(delegated.credentials) if delegated.credentials else b""
+    return Response(200, [JSON, NO_STORE, *headers], b'{%b"metadata":%b,"config":%b%b}' % (where, metadata, config, given))

@@ -11,10 +11,12 @@ from headwater.service.dev_realm import DEV_CATALOG
 from headwater.service.gate.route import Needs
 from headwater.service.iceberg.call import IcebergCall, namespace_of
 from headwater.service.iceberg.content_handlers import Registration, Renaming, TableCommit, Transaction
+from headwater.service.iceberg.operations.delegation import needs_write
 from headwater.service.iceberg.operations.lakes import prefix_of
 from headwater.service.iceberg.operations.tables import TableCreation
 from headwater.service.iceberg.operations.views import ViewCreation
 from headwater.service.iceberg.plain_handlers import NamespaceCreation
+from headwater.service.storage.remote_signing import SignRequest
 
 Needed = Iterable[tuple[Right, KeyPath]]
 Find = Callable[[IcebergCall], Needed]
@@ -106,6 +108,10 @@ def renamed(drop: Right, create: Right) -> Find:
 def creating(call: IcebergCall) -> Needed:
     """⚠ An update may create a table."""
     return [(Right.TABLE_CREATE, call.table)] if call.read(TableCommit).creates else []
+
+
+def signed_write(call: IcebergCall) -> Needed:
+    return [(Right.TABLE_WRITE, call.table)] if needs_write(call.read(SignRequest)) else []
 
 
 def changed_tables(call: IcebergCall) -> Needed:

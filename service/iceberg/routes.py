@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from headwater.service.auth.rights.rights import Right
@@ -17,6 +19,7 @@ from headwater.service.iceberg.call import PREFIX, IcebergCall
 from headwater.service.iceberg.error_shape import IcebergErrors
 from headwater.service.iceberg.operations.tables import TableCreation
 from headwater.service.iceberg.operations.views import ViewCreation
+from headwater.service.storage.remote_signing import SignRequest
 
 LAKE = f"{PREFIX}/v1/{{prefix}}"
 NAMESPACES = f"{LAKE}/namespaces"
@@ -49,6 +52,7 @@ def _route(
     parameters: tuple[Parameter, ...] = (),
     body_is_optional: bool = False,
     is_keyed: bool = True,
+    kept: Callable[[Response], Response] | None = None,
 ) -> Route:
     return Route(
         method=method,
@@ -62,6 +66,7 @@ def _route(
         body_is_optional=body_is_optional,
         also=(204, 304, 406, 409, 410, 422, *((408, 413) if method in ("POST", "DELETE") else ())),
         is_keyed=is_keyed,
+        kept=kept,
     )
 
 
@@ -137,6 +142,7 @@ ICEBERG = Api(
             content.create_table,
             rights.by_body(_R.TABLE_CREATE, "new table", rights.new_table),
             TableCreation,
+            kept=content.without_credentials,
         ),
         _refused("GET", f"{NAMESPACE}/functions", rights.over_namespace(_R.TABLE_LIST)),
         _refused("GET", f"{NAMESPACE}/functions/{{function}}", rights.over_namespace(_R.TABLE_READ)),
@@ -151,6 +157,7 @@ ICEBERG = Api(
             content.register_table,
             rights.by_body(_R.TABLE_CREATE, "registered", rights.registered_table),
             content.Registration,
+            kept=content.without_credentials,
         ),
         _route("GET", TABLE, "Load a table.", content.load_table, rights.over_table(_R.TABLE_READ), parameters=_SNAPSHOTS),
         _route(
@@ -177,7 +184,15 @@ ICEBERG = Api(
             content.load_credentials,
             rights.over_table(_R.TABLE_READ),
         ),
-        _refused("POST", f"{TABLE}/sign", rights.over_table(_R.TABLE_READ)),
+        _route(
+            "POST",
+            f"{TABLE}/sign",
+            "Sign a request for a file of the table.",
+            content.sign,
+            rights.over_table(_R.TABLE_READ, rights.signed_write),
+            SignRequest,
+            is_keyed=False,
+        ),
         _route(
             "POST",
             f"{LAKE}/tables/rename",

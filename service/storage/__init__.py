@@ -1,4 +1,4 @@
 """Where the files of catalogs lie.
 
-Read locations, files, storage_options, storage_roots.
+Read locations, files, delegation_options, storage_options, storage_roots; then s3_identity, vended_credentials, remote_signing.
 """

@@ -11,6 +11,7 @@ import shlex
 import msgspec
 
 from headwater.schemas.errors import InvalidInput
+from headwater.service.storage.delegation_options import DelegationOptions
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 _PLAIN = frozenset(
@@ -60,13 +61,16 @@ class StorageOptions(msgspec.Struct, frozen=True):
     """How the server reads and writes metadata files; what is not said here comes from its environment."""
     clients: dict[str, str] = {}
     """Sent to every client that may load a table."""
+    delegation: DelegationOptions = DelegationOptions()
 
     @property
     def secrets_told(self) -> dict[str, str]:
         return {name: value for name, value in self.clients.items() if is_secret(name, value)}
 
 
-def storage_options(server: str, clients: str, *, tell_secrets: bool) -> StorageOptions:
+def storage_options(
+    server: str, clients: str, *, tell_secrets: bool, delegation: DelegationOptions | None = None
+) -> StorageOptions:
     """⚠ A key that lives long is not told to anybody unless the operator says so in so many words."""
     told = _pairs(clients, "storage_client_options")
     secret = next((name for name, value in told.items() if is_secret(name, value)), None)
@@ -76,7 +80,7 @@ def storage_options(server: str, clients: str, *, tell_secrets: bool) -> Storage
             field="storage_client_options",
             remedy="Leave it out, or set storage_client_secrets=true.",
         )
-    return StorageOptions(_pairs(server, "storage_options"), told)
+    return StorageOptions(_pairs(server, "storage_options"), told, delegation or DelegationOptions())
 
 
 def is_secret(name: str, value: str) -> bool:

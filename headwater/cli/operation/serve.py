@@ -71,6 +71,7 @@ def command(
         from headwater.service.auth_factory import check_access
         from headwater.service.config import ServeConfig, check_config
         from headwater.service.server import serve
+        from headwater.service.storage.delegation_options import delegation_options
         from headwater.service.storage.storage_options import storage_options
         from headwater.service.storage.storage_roots import storage_roots
     config = check_config(
@@ -84,7 +85,15 @@ def command(
             feed_cache_bytes=settings.feed_cache_bytes,
             request_bytes_max=settings.request_bytes_max,
             storage=storage_options(
-                settings.storage_options, settings.storage_client_options, tell_secrets=settings.storage_client_secrets
+                settings.storage_options,
+                settings.storage_client_options,
+                tell_secrets=settings.storage_client_secrets,
+                delegation=delegation_options(
+                    settings.storage_role,
+                    settings.storage_role_seconds,
+                    settings.storage_sts_endpoint,
+                    signs=settings.storage_remote_signing,
+                ),
             ),
             storage_roots=storage_roots(settings.storage_roots, dev=dev),
             nessie_catalog=settings.nessie_catalog,

@@ -1,5 +1,5 @@
-"""Namespaces, tables, views and events of an Iceberg catalog, free of HTTP.
+"""Namespaces, tables and views of an Iceberg catalog, free of HTTP.
 
 Read lakes, lake_branch, namespaces, tables, table_commits, table_locations, views; then metadata_files, metadata_cache,
-coalesced_reads, key_locks; then events, event_shapes, update_headers, purging.
+coalesced_reads, key_locks; then delegation, update_headers, purging.
 """

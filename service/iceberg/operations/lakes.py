@@ -8,6 +8,7 @@ import threading
 from headwater.producer.catalogs.catalog_records import Catalog
 from headwater.schemas.errors import InvalidInput
 from headwater.service.iceberg.operations.coalesced_reads import CoalescedReads
+from headwater.service.iceberg.operations.delegation import Delegation
 from headwater.service.iceberg.operations.key_locks import KeyLocks
 from headwater.service.iceberg.operations.lake_branch import LakeBranch
 from headwater.service.iceberg.operations.metadata_cache import MetadataCache
@@ -32,6 +33,7 @@ class Lakes:
         """How long an Idempotency-Key counts is what clients are told: without it, some send none."""
         self.keys_kept_seconds = keys_kept_seconds
         self.storage = storage or StorageOptions()
+        self.delegation = Delegation(self.storage)
         self._metadata: dict[str, MetadataFiles] = {}
         self._kept: MetadataCache[MetadataFile] = MetadataCache()
         self._branches: dict[tuple[str, str, str], LakeBranch] = {}

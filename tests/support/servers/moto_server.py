@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
@@ -16,7 +18,10 @@ from tests.support.servers.ports import free_port
 
 BUCKET = "lake"
 ACCESS_KEY, SECRET_KEY = "moto-access", "moto-secret-nobody-is-told"
-READY_SECONDS = 30.0
+READY_SECONDS = 60.0
+ROLE = "table-files"
+ROLE_ARN = f"arn:aws:iam::123456789012:role/{ROLE}"
+WITH_SESSIONS = Path(__file__).parents[1] / "processes" / "moto_with_sessions.py"
 
 
 class MotoServer(NamedTuple):
@@ -37,6 +42,22 @@ class MotoServer(NamedTuple):
 
 
 @contextmanager
+def moto_with_sessions() -> Iterator[MotoServer]:
+    """S3 and STS that check every signature and policy, also the inline policies of assumed roles."""
+    port = free_port()
+    command = [sys.executable, str(WITH_SESSIONS), str(port), ACCESS_KEY, SECRET_KEY, ROLE]
+    environ = {**os.environ, "INITIAL_NO_AUTH_ACTION_COUNT": "0"}
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environ) as process:
+        try:
+            server = MotoServer(f"http://127.0.0.1:{port}")
+            _wait(server, process)
+            yield server
+        finally:
+            process.terminate()
+            process.wait(10)
+
+
+@contextmanager
 def moto_server() -> Iterator[MotoServer]:
     port = free_port()
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
@@ -51,11 +72,16 @@ def moto_server() -> Iterator[MotoServer]:
 
 
 def _make_bucket(server: MotoServer, process: subprocess.Popen[bytes]) -> None:
+    _wait(server, process)
+    assert httpx.put(f"{server.url}/{BUCKET}", timeout=30).status_code == 200
+
+
+def _wait(server: MotoServer, process: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + READY_SECONDS
     while True:
         assert process.poll() is None, f"moto ended with {process.returncode}"
         try:
-            assert httpx.put(f"{server.url}/{BUCKET}", timeout=5).status_code == 200
+            httpx.get(f"{server.url}/moto-api/", timeout=5)
             return
         except httpx.TransportError:
             assert time.monotonic() < deadline, "moto is not ready"
