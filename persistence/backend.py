@@ -148,6 +148,8 @@ class Backend(abc.ABC):
         """All names with the prefix, in order."""
         while names := self.list_names(realm, prefix=prefix, after=after, limit=page):
             yield names
+            if len(names) < page:
+                return
             after = names[-1]
 
     def all_names(self, realm: str, *, prefix: str = "", after: str = "", page: int = NAMES_PER_PAGE) -> Iterator[str]:

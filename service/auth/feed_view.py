@@ -96,7 +96,8 @@ class Viewer:
         self._caller = caller
         self._feed = feed
         self._is_proven_now = True
-        self._alike = msgspec.structs.replace(caller, expires_at=0)
+        self._alike: Caller | None = None
+        """The caller without the end of its token, for readers that wait; made when it is needed."""
 
     async def view(self, pointers: Iterable[str]) -> FeedView | None:
         """None where all of them are seen wholly. `PointerNotFound` for what may not be seen, `NotAuthenticated` for a token
@@ -129,6 +130,8 @@ class Viewer:
             return SEES_ALL
         if caller.expires_at <= self._feed.kernel.store.clock.now_micros():
             return None
+        if self._alike is None:
+            self._alike = msgspec.structs.replace(caller, expires_at=0)
         key = (self._alike, pointers)
         if key not in found:
             found[key] = self._known_view(caller, pointers)

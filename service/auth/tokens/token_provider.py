@@ -10,8 +10,6 @@ import asyncio
 from collections import OrderedDict
 from typing import NamedTuple
 
-import msgspec
-
 from headwater.persistence.clock import MICROS, Clock
 from headwater.producer.access.principals import Principal
 from headwater.schemas.errors import NotAuthenticated, NotFound, NotPermitted
@@ -31,6 +29,8 @@ class _Proof(NamedTuple):
     said: TokenClaims | External
     issuer: str
     key_id: str
+    caller: Caller | None = None
+    """Whom a token of ours names; that principal and secret are still there is checked with each request."""
 
 
 class TokenProvider:
@@ -49,7 +49,12 @@ class TokenProvider:
                 raise NotPermitted(
                     "the token is of another realm.", field="realm", remedy="Use a token of the realm that is asked for."
                 )
-        return msgspec.structs.replace(await self._caller(proven), issuer=proof.issuer, key_id=proof.key_id)
+        if proof.caller is not None and isinstance(proven, TokenClaims):
+            await self.check_principal(proven)
+            return proof.caller
+        if isinstance(proven, External):
+            return await self._external(await self._rights(proven.realm), proven, proof)
+        raise refused()
 
     async def proven(self, token: str) -> TokenClaims | External:
         """What a token says, if it is one that counts now."""
@@ -77,7 +82,8 @@ class TokenProvider:
                 key = await asyncio.to_thread(self._keys.public, seen.instance, seen.key_id)
             if key is None:
                 raise refused()
-            proof = _Proof(verified(token, key, now), seen.issuer, seen.key_id)
+            claims = verified(token, key, now)
+            proof = _Proof(claims, seen.issuer, seen.key_id, _caller_of(claims, seen.issuer, seen.key_id))
         elif self._issuers.knows(seen.issuer):
             proof = _Proof(await self._issuers.verified(token, seen.issuer, seen.key_id, now), seen.issuer, seen.key_id)
         else:
@@ -93,19 +99,6 @@ class TokenProvider:
         if isinstance(said, External):
             return not self._issuers.has_current(proof.issuer, proof.key_id)
         return self._keys.known_public(said.instance, proof.key_id) is None
-
-    async def _caller(self, proven: TokenClaims | External) -> Caller:
-        if isinstance(proven, External):
-            return await self._external(await self._rights(proven.realm), proven)
-        await self.check_principal(proven)
-        return Caller(
-            name=proven.sub,
-            realm=proven.realm,
-            instance=proven.instance,
-            principal_id=proven.pid,
-            secret_id=proven.sid,
-            expires_at=proven.exp * MICROS,
-        )
 
     async def recheck(self, caller: Caller) -> None:
         if caller.expires_at <= self._clock.now_micros():
@@ -159,7 +152,7 @@ class TokenProvider:
         except NotFound:
             raise refused() from None
 
-    async def _external(self, rights: RealmRights, proven: External) -> Caller:
+    async def _external(self, rights: RealmRights, proven: External, proof: _Proof) -> Caller:
         known = rights.known_principal(proven.principal)
         record = known[0] if known is not None else await asyncio.to_thread(rights.principal, proven.principal)
         return Caller(
@@ -168,8 +161,23 @@ class TokenProvider:
             instance=rights.kernel.realm,
             roles=proven.roles,
             principal_id="" if record is None else record.id,
+            issuer=proof.issuer,
+            key_id=proof.key_id,
             expires_at=proven.expires_at,
         )
+
+
+def _caller_of(claims: TokenClaims, issuer: str, key_id: str) -> Caller:
+    return Caller(
+        name=claims.sub,
+        realm=claims.realm,
+        instance=claims.instance,
+        principal_id=claims.pid,
+        secret_id=claims.sid,
+        issuer=issuer,
+        key_id=key_id,
+        expires_at=claims.exp * MICROS,
+    )
 
 
 def _has_secret(principal: Principal | None, principal_id: str, secret_id: str, now: int) -> bool:
