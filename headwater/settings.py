@@ -40,6 +40,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     commit_retry_seconds: Annotated[
         float, Meta(gt=0, description="How long a commit is tried, in seconds, before the request fails as retriable")
     ] = 15.0
+    commit_first_wait_seconds: Annotated[
+        float,
+        Meta(gt=0, le=60, description="The first wait after a lost attempt, in seconds; it doubles with each further one"),
+    ] = 0.002
+    commit_longest_wait_seconds: Annotated[
+        float, Meta(gt=0, le=60, description="The longest wait between two attempts of a commit, in seconds")
+    ] = 0.25
     commit_decide_seconds: Annotated[
         float,
         Meta(gt=0, description="How long the store is asked, in seconds, whether a commit without an answer has landed"),

@@ -30,6 +30,8 @@ def store_options(settings: Settings) -> StoreOptions:
         retries=RetryPolicy(
             attempts_max=settings.commit_attempts_max,
             seconds_max=settings.commit_retry_seconds,
+            delay_seconds_first=settings.commit_first_wait_seconds,
+            delay_seconds_max=settings.commit_longest_wait_seconds,
             decide_seconds_max=settings.commit_decide_seconds,
         ),
     )

@@ -32,6 +32,8 @@ def test_settings_reach_the_store() -> None:
     changed = load_settings({"commit_attempts_max": "3", "commit_retry_seconds": "2.5", "commit_decide_seconds": 7}, {})
     retries = store_options(changed).retries
     assert (retries.attempts_max, retries.seconds_max, retries.decide_seconds_max) == (3, 2.5, 7.0)
+    waits = store_options(load_settings({"commit_first_wait_seconds": "0.01", "commit_longest_wait_seconds": 2}, {})).retries
+    assert (waits.delay_seconds_first, waits.delay_seconds_max) == (0.01, 2.0)
 
 
 def test_a_flag_comes_before_a_variable_before_the_file_before_the_default(tmp_path: Path) -> None:
@@ -45,7 +47,14 @@ def test_a_flag_comes_before_a_variable_before_the_file_before_the_default(tmp_p
 
 @pytest.mark.parametrize(
     "flags",
-    [{"unknown": 1}, {"cache_bytes": "-1"}, {"cache_bytes": "many"}, {"durability": "perhaps"}, {"commit_retry_seconds": 0}],
+    [
+        {"unknown": 1},
+        {"cache_bytes": "-1"},
+        {"cache_bytes": "many"},
+        {"durability": "perhaps"},
+        {"commit_retry_seconds": 0},
+        {"commit_first_wait_seconds": 0},
+    ],
 )
 def test_a_setting_that_cannot_be_meant_is_refused(flags: dict[str, object]) -> None:
     with pytest.raises(InvalidInput):
