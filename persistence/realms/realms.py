@@ -11,6 +11,7 @@ import secrets
 import msgspec
 
 from headwater.persistence.coordination.pointer_fences import fence_pointers
+from headwater.persistence.coordination.pointer_writes import ROWS_AT_ONCE
 from headwater.persistence.coordination.realm_fence import RealmFence, next_open_fence, read_realm_fence, take_realm_fence
 from headwater.persistence.log.committed_requests import RequestKey
 from headwater.persistence.log.log_entry import LogRecord
@@ -158,18 +159,28 @@ class Realms:
 
     def deactivate(self, name: str) -> Realm:
         """⚠ Every pointer is closed first: when the status says INACTIVE, nothing that is acknowledged lands any more. After
-        a crash in between the realm is ACTIVE and takes no commits: deactivate it again."""
+        a crash in between the realm is ACTIVE and takes no commits: deactivate it again, or activate it."""
         found, seen = self._read_with_fence(name)
         check_is(name, found.realm.status, RealmStatus.ACTIVE)
         self._fence(seen, FENCE_CLOSED)
         return self._records.move(found, RealmStatus.INACTIVE).realm
 
     def activate(self, name: str) -> Realm:
-        """Open every pointer, then say so."""
+        """Open every pointer, then say so. A realm that is ACTIVE but closed, because a crash cut its deactivation short, is
+        opened too."""
         found, seen = self._read_with_fence(name)
+        if found.realm.status is RealmStatus.ACTIVE and self._has_closed(seen):
+            return self._reopen(found, seen)
         check_is(name, found.realm.status, RealmStatus.INACTIVE)
         self._fence(seen, self._reopening(seen))
         return self._records.move(found, RealmStatus.ACTIVE).realm
+
+    def _reopen(self, found: RealmRead, seen: RealmFence) -> Realm:
+        """⚠ First the record: a process that is still deactivating the realm can then no longer call it INACTIVE, with pointers
+        that were opened behind its back."""
+        again = self._records.move(found, RealmStatus.ACTIVE, again=True)
+        self._fence(seen, self._reopening(seen))
+        return again.realm
 
     # ── going ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -205,6 +216,11 @@ class Realms:
                 return found, fence
             found = again
         raise busy(name)
+
+    def _has_closed(self, seen: RealmFence) -> bool:
+        """Also while its own fence is open: an activation may have ended in a crash before it came to every pointer."""
+        pages = self._store.backend.pointer_pages(seen.realm, page=ROWS_AT_ONCE)
+        return seen.is_closed or any(_is_closed(row) for rows in pages for row in rows.values())
 
     def _reopening(self, seen: RealmFence) -> int:
         return next_open_fence(seen, self._store.clock.now_micros())

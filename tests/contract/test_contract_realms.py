@@ -7,13 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from headwater.persistence.coordination.realm_fence import read_realm_fence
+from headwater.persistence.coordination.pointer_fences import fence_pointers
+from headwater.persistence.coordination.realm_fence import read_realm_fence, take_realm_fence
 from headwater.persistence.realms.realm_init import REALM_POINTERS
 from headwater.persistence.realms.realm_purge import rows_of
 from headwater.persistence.realms.realms import Realms
 from headwater.persistence.records.principal_records import PRINCIPALS_POINTER, has_secret
 from headwater.persistence.records.records import head_records
-from headwater.persistence.rows import Table
+from headwater.persistence.rows import FENCE_CLOSED, Table
 from headwater.persistence.store import Store
 from headwater.schemas.errors import (
     RealmExists,
@@ -182,6 +183,22 @@ def test_a_loaded_realm_can_start_closed(realms: Realms, name: str) -> None:
         write_note(kernel, "catalogs", "late")
     realms.activate(name)
     assert notes(realms.require_active(name), "catalogs") == {"imported": ""}
+
+
+def test_a_realm_whose_deactivation_was_cut_short_is_opened_by_activating_it(store: Store, realms: Realms, name: str) -> None:
+    realms.create(name)
+    realms.init(name)
+    kernel = realms.require_active(name)
+    with pytest.raises(RealmStateConflict):
+        realms.activate(name)
+    held = take_realm_fence(store.backend, read_realm_fence(store.backend, kernel.realm), FENCE_CLOSED, store.clock)
+    assert held is not None
+    fence_pointers(store.backend, held, store.clock)
+    with pytest.raises(RealmNotActive):
+        write_note(kernel, "catalogs", "closed")
+    assert realms.activate(name).status == "ACTIVE"
+    write_note(kernel, "catalogs", "open")
+    assert set(notes(kernel, "catalogs")) == {"open"}
 
 
 def test_realms_are_listed_in_order_of_name(realms: Realms, name: str) -> None:

@@ -11,7 +11,7 @@ from headwater.persistence.realms.realms import Realms
 from headwater.producer.catalogs.catalogs import Catalogs
 from headwater.producer.commits.commit_meta import CommitMeta
 from headwater.producer.publisher.topic_removal import PublishedTopics
-from headwater.schemas.errors import HeadwaterError
+from headwater.schemas.errors import HeadwaterError, RealmNotActive
 from headwater.streaming.purge.purge import purge_all
 from headwater.streaming.runs.runs import Runs
 from tests.simulation.workers.publishers import OPTIONS
@@ -71,8 +71,12 @@ class Purger:
                 realms.init(GUEST)
             case RealmStatus.INACTIVE:
                 realms.activate(GUEST)
-        lake = engine.ensure_realm(GUEST).ensure_catalog(CATALOG)
-        lake.branch().commit([Put((self._chance.choice("ab"),), IcebergTable(f"s3://{self._chance.random()}"))])
+        try:
+            lake = engine.ensure_realm(GUEST).ensure_catalog(CATALOG)
+            lake.branch().commit([Put((self._chance.choice("ab"),), IcebergTable(f"s3://{self._chance.random()}"))])
+        except RealmNotActive:  # a deactivation was cut short: the remedy of the error
+            realms.activate(GUEST)
+            raise
         self._filled_in_quiet = self._env.quiet
 
     def _end_realm(self, engine: Headwater) -> None:

@@ -241,8 +241,9 @@ class AdminClient:
 
     def describe_configs(self, resources: Iterable[Any], **_: object) -> dict[Any, Future[Any]]:
         def read(resource: Any) -> dict[str, Any]:
-            config = broker().topics[resource.name].config if resource.name in broker().topics else {}
-            return {name: SimpleNamespace(value=value) for name, value in config.items()}
+            if resource.name not in broker().topics:
+                raise BrokerError("UNKNOWN_TOPIC_OR_PART")
+            return {name: SimpleNamespace(value=value) for name, value in broker().topics[resource.name].config.items()}
 
         return {one: _future("describe configs", lambda one=one: read(one)) for one in resources}
 
