@@ -94,6 +94,9 @@ class WorkLeases:
         held = row is not None and bool(holder) and row.expires_at > self._clock.now_micros()
         return SeenLease(row=row, holder=holder, is_held=held)
 
+    def lasts(self, key: str, seconds: float) -> bool:
+        return self.look(key).until - self._clock.now_micros() >= seconds * MICROS
+
     def take(self, key: str, holder: str, seen: SeenLease) -> HeldLease | None:
         """Over what was seen; None if another process was faster. The caller decides whether a held lease may be taken."""
         row = self.row(key, LeaseRecord(holder, record_of(seen.row).memo), seen.row)
@@ -146,6 +149,12 @@ class HeldLease:
 
     def require(self) -> None:
         if self.is_lost():
+            raise superseded(self.claim.key)
+
+    def require_for(self, seconds: float) -> None:
+        """⚠ The lease is ours by the store, and lasts so long by this machine's clock: a process that slept does not pass."""
+        self.require()
+        if not self._leases.lasts(self.claim.key, seconds):
             raise superseded(self.claim.key)
 
     def renew(self) -> None:

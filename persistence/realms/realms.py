@@ -24,7 +24,7 @@ from headwater.persistence.records.secret_hashes import Entropy, ScryptCost
 from headwater.persistence.rows import FENCE_CLOSED, PointerRow
 from headwater.persistence.store import RealmKernel, Store
 from headwater.schemas.change import Value
-from headwater.schemas.errors import RealmNotActive
+from headwater.schemas.errors import RealmNotActive, RemovalUnderWay
 
 FENCE_TRIES_MAX = 50
 
@@ -137,6 +137,7 @@ class Realms:
     def finish_loading(self, name: str, *, active: bool = True, taken: RealmRead | None = None) -> Realm:
         found = taken or self._records.read(name)
         check_is(name, found.realm.status, RealmStatus.LOADING)
+        _require_no_removal(self._store, name)
         return self._filled(found, active=active)
 
     def abandon_loading(self, taken: RealmRead) -> None:
@@ -240,6 +241,19 @@ class Realms:
                 fence_pointers(backend, held, clock)
                 return
         raise busy(realm.name)
+
+
+def _require_no_removal(store: Store, name: str) -> None:
+    """⚠ A removal of files that has begun refuses while a realm is loading, and knows nothing of one that comes after that: its
+    tables may need what is being deleted."""
+    deleting = store.removals.deleting(name, None)
+    if deleting:
+        raise RemovalUnderWay(
+            f"files below {deleting[0].root} are being deleted, which {name!r} may need.",
+            field="realm",
+            remedy="Finish the import when `headwater maintain files sweep` has ended, after an hour at most.",
+            root=deleting[0].root,
+        )
 
 
 def _is_closed(row: PointerRow) -> bool:

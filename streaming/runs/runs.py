@@ -107,6 +107,7 @@ class Runs:
         *,
         lease_seconds: float = LEASE_SECONDS,
         kept: int = RUNS_KEPT,
+        lease_key: str = LEASE_KEY,
         is_stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         self._leases = WorkLeases(backend, clock, lease_seconds)
@@ -115,6 +116,8 @@ class Runs:
         self._backend = backend
         self._clock = clock
         self._kept = kept
+        self._lease_key = lease_key
+        """Runs of one key exclude each other: hours of deleting files must not keep history from expiring."""
 
     # ── one run ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -147,7 +150,7 @@ class Runs:
 
     def _start(self, operation: str, dry_run: bool, supersede: str | None) -> Run:
         run_id = f"{self._clock.now_micros():016x}-{secrets.token_hex(4)}"
-        seen = self._leases.look(LEASE_KEY)
+        seen = self._leases.look(self._lease_key)
         holder, held = seen.holder, seen.is_held
         if supersede is not None and supersede != holder:
             raise InvalidInput(
@@ -157,7 +160,7 @@ class Runs:
             )
         if held and supersede is None:
             raise self._running(holder, seen)
-        lease = self._leases.take(LEASE_KEY, run_id, seen)
+        lease = self._leases.take(self._lease_key, run_id, seen)
         if lease is None:
             raise self._running("another one", None)
         if holder:

@@ -1,4 +1,4 @@
-"""`headwater maintain files`: shows the files that a table needs, and the files that are on storage. Deletes nothing."""
+"""`headwater maintain files`: shows the files that tables need and that are on storage, and deletes what no table needs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING
 import msgspec
 import rich_click as click
 
-from headwater.cli.maintenance.maintain_output import Amount, failed_if, in_realms, progress_bar, realm_labels
+from headwater.cli.maintenance.maintain_output import (
+    Amount,
+    dry_run,
+    failed_if,
+    in_realms,
+    progress_bar,
+    realm_labels,
+    supersede,
+)
 from headwater.cli.output import as_json, echo, print_json, print_table
 from headwater.cli.target import catalog_of, in_catalog
 from headwater.schemas.errors import ContentNotFound, InvalidInput
@@ -32,7 +40,7 @@ list_files = click.option("--list", "list_files", is_flag=True, help="Print ever
 
 @click.group()
 def files() -> None:
-    """Show the files of tables and views on object storage.
+    """Show the files of tables and views on object storage, and delete those that nothing needs.
 
     Storage is reached with the setting `storage_options`, and otherwise as the environment says.
     """
@@ -122,6 +130,137 @@ def verify(settings: Settings, realms: Sequence[str], json_output: bool) -> None
         ]
         print_table(columns, rows)
     failed_if([f"{it.realm}: {line}" for it in reports for line in it.damage])
+
+
+in_roots = click.option(
+    "--root", "roots", multiple=True, metavar="LOCATION", help="Only this storage root of a catalog; may be repeated."
+)
+
+
+@files.command()
+@in_roots
+@click.option("--force", is_flag=True, help="Also a root that another store has claimed. Asks first.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.pass_obj
+def claim(settings: Settings, roots: Sequence[str], force: bool, yes: bool) -> None:
+    """Claim the storage roots of all catalogs for this store, so that `sweep` may delete files below them.
+
+    A claim is the object `_headwater/root.json` below the root. One store alone may have tables there.
+    """
+    from headwater.persistence.rows import SYSTEM_REALM
+    from headwater.streaming.files.sweep.claims import Claims
+    from headwater.streaming.files.sweep.roots import chosen, roots_of
+    from headwater.streaming.runs.realm_sets import instances_to_maintain
+
+    with opened_store(settings) as store:
+        instances = [instance for instance in instances_to_maintain(store) if instance != SYSTEM_REALM]
+        claims = Claims(store, _operations(settings).storages)
+        for root in chosen(roots_of(store, instances), roots):
+            there = claims.read(root)
+            if force and there and not yes:
+                told = there[:500].decode("utf-8", "replace")
+                click.confirm(f"{root.location} is claimed by {told}. Take it for this store?", abort=True)
+            record = claims.claim(root, force=force)
+            echo(f"{root.location} is claimed for catalog {root.catalog}, generation {record.generation}")
+
+
+@files.command()
+@in_roots
+@click.option("--grace", metavar="HOURS", type=Amount(), default=168.0, show_default=True, help="Younger files stay.")
+@click.option(
+    "--confirm",
+    metavar="HOURS",
+    type=Amount(0),
+    default=24.0,
+    show_default=True,
+    help="A file goes only if a run so long before found it unused too.",
+)
+@click.option("--share", type=Amount(), default=0.5, show_default=True, help="Refuse to delete more than this share.")
+@click.option("--expect-files", type=click.IntRange(0), metavar="N", help="Delete up to N files, whatever their share.")
+@click.option("--filter", "filter_kind", type=click.Choice(["exact", "bloom"]), default="exact", show_default=True, help="How.")
+@click.option("--batch", type=click.IntRange(1, 1_000), default=250, show_default=True, help="Files of one request.")
+@click.option("--files-per-second", type=Amount(0), default=0.0, help="Limit of files deleted; none if left out.")
+@click.option("--batches-per-second", type=Amount(0), default=10.0, show_default=True, help="Limit of requests that delete.")
+@click.option("--accept-missing", multiple=True, metavar="LOCATION", help="Give up this metadata file, which is lost.")
+@dry_run
+@supersede
+@as_json
+@click.pass_obj
+def sweep(
+    settings: Settings,
+    roots: Sequence[str],
+    grace: float,
+    confirm: float,
+    share: float,
+    expect_files: int | None,
+    filter_kind: str,
+    batch: int,
+    files_per_second: float,
+    batches_per_second: float,
+    accept_missing: Sequence[str],
+    dry_run: bool,
+    supersede: str | None,
+    json_output: bool,
+) -> None:
+    """Delete files below claimed storage roots that no retained state of any realm needs.
+
+    The first run of a root only remembers what it would delete. Exit code 1 says that a root was refused or that files are
+    missing.
+    """
+    from headwater.streaming.files.sweep.file_sweep import (
+        FILES_LEASE,
+        LEASE_SECONDS,
+        FileSweep,
+        FileSweepOptions,
+        check_options,
+    )
+    from headwater.streaming.runs.runs import Runs
+
+    options = FileSweepOptions(
+        grace_hours=grace,
+        confirm_hours=confirm,
+        share_max=share,
+        expect_files=expect_files,
+        filter="bloom" if filter_kind == "bloom" else "exact",
+        batch_size=batch,
+        files_per_second=files_per_second,
+        batches_per_second=batches_per_second,
+        roots=roots,
+        accept_missing=accept_missing,
+        dry_run=dry_run,
+    )
+    check_options(options)
+    with opened_store(settings) as store, progress_bar() as bar:
+        sweeping = FileSweep(store, _operations(settings), options, on_progress=bar.add)
+        runs = Runs(store.backend, store.clock, lease_seconds=LEASE_SECONDS, lease_key=FILES_LEASE)
+        with runs.run("files-sweep", dry_run=dry_run, supersede=supersede) as run:
+            report = sweeping.run(run)
+    if json_output:
+        print_json({"run": run.record.id, "dry_run": dry_run, **msgspec.to_builtins(report)})
+    else:
+        columns = ["root", "listed", "in use", "young", "others", "condemned", "confirmed", "purged", "failed"]
+        rows = [
+            (
+                it.root,
+                it.listed,
+                it.live,
+                it.young,
+                it.unknown + it.protected + it.mismatched,
+                it.condemned,
+                it.confirmed,
+                0 if it.purge is None else it.purge.purged,
+                0 if it.purge is None else it.purge.failed,
+            )
+            for it in report.roots
+        ]
+        print_table(columns, rows)
+        if dry_run:
+            print_table(["file"], [(name,) for it in report.roots for name in it.sample], title="Would go, among others")
+    refused = [f"{it.root}: {it.refusal}" for it in report.roots if it.refusal]
+    unfinished = [
+        f"{it.root}: {it.purge.failed} files could not be deleted" for it in report.roots if it.purge and it.purge.failed
+    ]
+    failed_if([*refused, *unfinished, *report.damage, *(line for it in report.roots for line in it.damage)])
 
 
 def _filter(like: str | None, older_than: float | None) -> FileFilter:

@@ -29,16 +29,32 @@ from headwater.streaming.files.sweep.retained_contents import content_files
 from headwater.streaming.reachability.id_set import IdSet
 
 OWN_FOLDER = "_headwater/"
+LIST_NAME = "condemned-"
 LIST_BYTES_MAX = 8 * 100_000_000
 LISTS_KEPT = 8
 
 
 def write_condemned(storages: Storages, intent: RemovalIntent, condemned: IdSet) -> RemovalIntent:
     """The intent with the place and digest of the list."""
-    content = _little_endian(array("q", condemned)).tobytes()
-    location = f"{intent.root}{OWN_FOLDER}condemned-{intent.id}.bin"
+    location = f"{intent.root}{OWN_FOLDER}{LIST_NAME}{intent.id}.bin"
+    digest = write_list(storages, location, condemned)
+    return msgspec.structs.replace(intent, condemned_at=location, condemned_digest=digest)
+
+
+def write_list(storages: Storages, location: str, ids: IdSet) -> str:
+    """Its digest leaves."""
+    content = _little_endian(array("q", ids)).tobytes()
     storages.of(location).write(location, content)
-    return msgspec.structs.replace(intent, condemned_at=location, condemned_digest=hashlib.sha256(content).hexdigest())
+    return hashlib.sha256(content).hexdigest()
+
+
+def read_list(storages: Storages, location: str, digest: str) -> IdSet:
+    content = storages.read(location, LIST_BYTES_MAX)
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise Corruption(f"{location} is not the list that the store knows.", field="condemned_at")
+    ids = array("q")
+    ids.frombytes(content)
+    return IdSet(_little_endian(ids))
 
 
 class StoredCondemned:
@@ -69,15 +85,11 @@ class StoredCondemned:
         with self._lock:
             if intent.condemned_digest in self._lists:
                 return self._lists[intent.condemned_digest]
-        content = self._storages.read(intent.condemned_at, LIST_BYTES_MAX)
-        if hashlib.sha256(content).hexdigest() != intent.condemned_digest:
-            raise Corruption(f"{intent.condemned_at} is not the list that its removal intent names.", field="condemned_at")
-        ids = array("q")
-        ids.frombytes(content)
+        ids = read_list(self._storages, intent.condemned_at, intent.condemned_digest)
         with self._lock:
             while len(self._lists) >= LISTS_KEPT:
                 self._lists.pop(next(iter(self._lists)))
-            return self._lists.setdefault(intent.condemned_digest, IdSet(_little_endian(ids)))
+            return self._lists.setdefault(intent.condemned_digest, ids)
 
     def _new_files(self, type: str, after: Mapping[str, Any], before: Mapping[str, Any] | None) -> list[str]:
         """All that the content needs, without the manifests that the branch's own version shares with it."""

@@ -1,0 +1,113 @@
+"""Lists a storage root and sorts its files: in use, too young, not a table's, protected, or a candidate for deletion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+
+import msgspec
+
+from headwater.producer.content.folding import fold
+from headwater.streaming.files.fingerprints import fingerprint, name_fingerprint
+from headwater.streaming.files.kinds import FoundFile
+from headwater.streaming.files.sweep.condemned_files import LIST_NAME, OWN_FOLDER
+from headwater.streaming.files.sweep.file_safeguards import FileSafeguards
+from headwater.streaming.reachability.id_set import IdCollector, IdSet
+
+WRITTEN_BY_TABLES = (".parquet", ".orc", ".avro", ".metadata.json", ".metadata.json.gz", ".puffin", ".stats")
+CHECKSUM = ".crc"
+DELTA_LOG = "/_delta_log/"
+
+
+class Listed(msgspec.Struct, kw_only=True):
+    """Of one root."""
+
+    listed: int = 0
+    live: int = 0
+    young: int = 0
+    unknown: int = 0
+    """⚠ Names that no table writer makes, empty files, files without a time: they stay."""
+    protected: int = 0
+    mismatched: int = 0
+    """Named like a file in use that lies below no root."""
+    candidates: list[FoundFile] = []
+    fingerprints: IdSet | None = None
+    own_lists: list[FoundFile] = []
+    """Lists of condemned files of earlier runs."""
+
+    @property
+    def old(self) -> int:
+        """Files of tables that are older than the grace."""
+        return self.live + len(self.candidates)
+
+
+class Sorting:
+    """How the files of one root are sorted."""
+
+    def __init__(
+        self,
+        keeps: Callable[[int], bool],
+        names: Collection[int],
+        protected: Collection[str],
+        salt: bytes,
+        older_than: int,
+        safeguards: FileSafeguards,
+    ) -> None:
+        self._keeps = keeps
+        self._names = names
+        self._protected = tuple(protected)
+        self._salt = salt
+        self._older_than = older_than
+        self._safeguards = safeguards
+
+    def sort(self, root: str, files: Iterable[FoundFile], on_listed: Callable[[int], None]) -> Listed:
+        result, seen = Listed(candidates=[], own_lists=[]), IdCollector()
+        logs: set[str] = set()
+        for file in files:
+            result.listed += 1
+            on_listed(1)
+            if file.location.startswith(root + OWN_FOLDER):
+                if file.location.startswith(root + OWN_FOLDER + LIST_NAME):
+                    result.own_lists.append(file)
+                continue
+            seen.add((fingerprint(file.location, self._salt),))
+            if DELTA_LOG in file.location:
+                logs.add(fold(file.location.partition(DELTA_LOG)[0] + "/"))
+            self._place(file, result)
+        result.fingerprints = seen.finish()
+        if logs and self._safeguards.protected_prefixes:
+            result.candidates = self._outside(result, tuple(logs))
+        return result
+
+    def _place(self, file: FoundFile, result: Listed) -> None:
+        if self._is_live(file.location):
+            result.live += 1
+        elif (self._safeguards.kinds and not is_written_by_tables(file)) or file.modified is None:
+            result.unknown += 1
+        elif self._safeguards.protected_prefixes and fold(file.location).startswith(self._protected):
+            result.protected += 1
+        elif self._safeguards.foreign_names and name_fingerprint(file.location, self._salt) in self._names:
+            result.mismatched += 1
+        elif self._safeguards.grace and file.modified >= self._older_than:
+            result.young += 1
+        else:
+            result.candidates.append(file)
+
+    def _is_live(self, location: str) -> bool:
+        if self._keeps(fingerprint(location, self._salt)):
+            return True
+        folder, _, name = location.rpartition("/")
+        if not name.endswith(CHECKSUM):
+            return False
+        base = name.removesuffix(CHECKSUM).removeprefix(".")
+        return self._keeps(fingerprint(f"{folder}/{base}", self._salt))
+
+    def _outside(self, result: Listed, logs: tuple[str, ...]) -> list[FoundFile]:
+        """⚠ A folder with a Delta log is a Delta table, also one that no catalog knows."""
+        outside = [file for file in result.candidates if not fold(file.location).startswith(logs)]
+        result.protected += len(result.candidates) - len(outside)
+        return outside
+
+
+def is_written_by_tables(file: FoundFile) -> bool:
+    name = file.location.rpartition("/")[2].lower().removesuffix(CHECKSUM)
+    return file.size > 0 and name.endswith(WRITTEN_BY_TABLES) and DELTA_LOG not in file.location

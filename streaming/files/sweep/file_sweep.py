@@ -1,0 +1,457 @@
+"""Deletes files below claimed storage roots that no retained state of any realm needs.
+
+⚠ The order is the protocol:
+ 1. claim      the root's claim is ours; writing it anew gives T, by the storage's own clock
+ 2. fence      every realm of the store: heads and floors
+ 3. mark       every retained content of every realm, strictly: fingerprints of all files in use
+ 4. list       the root; candidates are files of tables, not in use, older than T minus the grace
+ 5. prove      files in use that are older than T were listed
+ 6. look twice an earlier complete run has condemned the candidate too, at least `confirm_hours` before
+ 7. share      not suddenly most of the files
+ 8. intent     with the list of what may go; from now on commits look their files up in it
+ 9. fence      again, and mark what is new; that is taken off the list
+10. delete     in batches; before each one lease, claim and intent are checked
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from headwater.persistence.clock import MICROS, Clock
+from headwater.persistence.coordination.removal_intents import RemovalIntent, RemovalIntents, RemovalPhase
+from headwater.persistence.realms.realm_states import RealmStatus
+from headwater.persistence.store import Store
+from headwater.schemas.errors import (
+    HeadwaterError,
+    InvalidInput,
+    MaintenanceRefused,
+    MaintenanceStopped,
+    MaintenanceSuperseded,
+    RealmStateConflict,
+)
+from headwater.streaming.files.fingerprints import SALT_BYTES, fingerprint
+from headwater.streaming.files.kinds import FileRef, FoundFile, kind_by_name
+from headwater.streaming.files.operations import FileOperations
+from headwater.streaming.files.purging import PurgeSpec
+from headwater.streaming.files.stats import PurgeStats
+from headwater.streaming.files.sweep.candidates import Listed, Sorting
+from headwater.streaming.files.sweep.claims import Claims
+from headwater.streaming.files.sweep.condemned_files import OWN_FOLDER, read_list, write_condemned, write_list
+from headwater.streaming.files.sweep.file_safeguards import ALL_ON, FileSafeguards
+from headwater.streaming.files.sweep.live_files import LiveFiles
+from headwater.streaming.files.sweep.proof import prove_listing
+from headwater.streaming.files.sweep.roots import Root, RootRecord, Roots, chosen, roots_of
+from headwater.streaming.reachability.fence import FencedRealm, fence_realm
+from headwater.streaming.reachability.id_set import IdCollector, IdSet
+from headwater.streaming.retained.retained_filter import FilterKind, build_bloom, capacity_after, probe, refuse_overfull
+from headwater.streaming.runs.realm_sets import RETAIN, all_realms
+from headwater.streaming.runs.runs import Counts, Run
+
+FILES_LEASE = "files"
+LEASE_SECONDS = 300.0
+REQUEST_SECONDS = 60
+"""⚠ The longest request: lease and intent must outlast it before it is sent."""
+GRACE_HOURS, GRACE_HOURS_MIN = 168.0, 24.0
+CONFIRM_HOURS = 24.0
+SHARE_MAX = 0.5
+SHARE_GROWTH_MAX = 3.0
+FENCE_TRIES = 10
+SAMPLE_FILES = 20
+HOUR_MICROS = 3_600 * MICROS
+_FILES = "files"
+
+Progress = Callable[[str, int], None]
+
+
+class FileSweepOptions(msgspec.Struct, frozen=True, kw_only=True):
+    grace_hours: float = GRACE_HOURS
+    confirm_hours: float = CONFIRM_HOURS
+    share_max: float = SHARE_MAX
+    expect_files: int | None = None
+    """Deletes up to so many files, whatever their share."""
+    filter: FilterKind = "exact"
+    batch_size: int = 250
+    files_per_second: float = 0
+    batches_per_second: float = 10
+    roots: Sequence[str] = ()
+    accept_missing: Sequence[str] = ()
+    dry_run: bool = False
+
+
+class RootReport(msgspec.Struct, kw_only=True):
+    root: str
+    realm: str
+    catalog: str
+    listed: int = 0
+    live: int = 0
+    young: int = 0
+    unknown: int = 0
+    protected: int = 0
+    mismatched: int = 0
+    condemned: int = 0
+    """Not in use and older than the grace."""
+    confirmed: int = 0
+    """Condemned by an earlier run too."""
+    rescued: int = 0
+    """Taken off the list after the second fence."""
+    purge: PurgeStats | None = None
+    damage: list[str] = []
+    refusal: str = ""
+    sample: list[str] = []
+
+
+class FileSweepReport(msgspec.Struct, frozen=True, kw_only=True):
+    roots: list[RootReport]
+    live_files: int
+    damage: list[str]
+
+
+def check_options(options: FileSweepOptions) -> None:
+    if not GRACE_HOURS_MIN <= options.grace_hours < math.inf:
+        raise InvalidInput(
+            f"a grace of {options.grace_hours:g} hours.",
+            field="--grace",
+            remedy=f"Use at least {GRACE_HOURS_MIN:g} hours: writers that are under way need them.",
+        )
+    if not 0 <= options.confirm_hours < math.inf:
+        raise InvalidInput(f"{options.confirm_hours:g} hours.", field="--confirm", remedy="Use 0 or more.")
+    if not 0 < options.share_max <= 1:
+        raise InvalidInput(f"a share of {options.share_max:g}.", field="--share", remedy="Use more than 0 and at most 1.")
+
+
+class FileSweep:
+    """One run over all roots."""
+
+    def __init__(
+        self,
+        store: Store,
+        operations: FileOperations,
+        options: FileSweepOptions,
+        *,
+        clock: Clock | None = None,
+        safeguards: FileSafeguards = ALL_ON,
+        on_progress: Progress = lambda _what, _count: None,
+        at: Callable[[str], None] = lambda _step: None,
+    ) -> None:
+        """`at` is called before each step of the protocol, with its name: tests act there."""
+        if safeguards.grace:
+            check_options(options)
+        self._store = store
+        self._operations = operations
+        self._storages = operations.storages
+        self._options = options
+        self._clock = clock or store.clock
+        self._safeguards = safeguards
+        self._progress = on_progress
+        self._at = at
+        self._roots = Roots(store.backend, self._clock)
+        self._claims = Claims(store, self._storages)
+        self._salt = hashlib.blake2b(store.incarnation.encode(), digest_size=SALT_BYTES).digest()
+
+    def run(self, run: Run) -> FileSweepReport:
+        realms = self._realms()
+        roots = chosen(roots_of(self._store, realms), self._options.roots)
+        reports = {root.folded: RootReport(root=root.location, realm=root.realm, catalog=root.catalog) for root in roots}
+        claimed = [one for root in roots if (one := self._claim(root, reports[root.folded])) is not None]
+        live = LiveFiles(
+            self._storages,
+            [root.folded for root, _, _ in claimed],
+            self._salt,
+            self._clock,
+            accept_missing=self._options.accept_missing,
+            safeguards=self._safeguards,
+        )
+        try:
+            if claimed:
+                self._mark(run, realms, live, claimed)
+                keeps = self._filter(live, claimed)
+                for root, record, listed_at in claimed:
+                    self._guarded(reports[root.folded], _RootSweep(self, run, root, record, listed_at, live, keeps))
+        finally:
+            live.close()
+        self._count(run, list(reports.values()))
+        return FileSweepReport(roots=list(reports.values()), live_files=live.count, damage=live.damage)
+
+    def _realms(self) -> list[str]:
+        """⚠ A realm that cannot be marked stops every root: what it needs is not known."""
+        found = all_realms(self._store)
+        for realm in found:
+            if realm.status not in (*RETAIN, RealmStatus.CREATED, RealmStatus.PURGED):
+                raise MaintenanceRefused(
+                    f"{realm.name!r} is {realm.status}: which files it needs cannot be told.",
+                    field="realm",
+                    remedy="Nothing was deleted. Finish that first.",
+                )
+        return [realm.instance for realm in found if realm.status in RETAIN]
+
+    def _counts(self, realm: str, roots: Sequence[Root]) -> bool:
+        """⚠ Every realm does, whatever is swept."""
+        return self._safeguards.union or any(root.realm == realm for root in roots)
+
+    def _claim(self, root: Root, report: RootReport) -> tuple[Root, RootRecord, int] | None:
+        """With the time of the storage at which its listing begins."""
+        record = self._roots.get(root)
+        self._at("claim")
+        try:
+            if self._safeguards.claim:
+                self._claims.require(root, record)
+            if self._options.dry_run:
+                return root, record, self._clock.now_micros()
+            record, written = self._claims.renew(root, record)
+        except HeadwaterError as error:
+            report.refusal = str(error)
+            return None
+        if written.modified is None:
+            report.refusal = "the storage tells no times, so the age of its files is not known."
+            return None
+        return root, record, written.modified
+
+    # ── mark ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _mark(self, run: Run, realms: Sequence[str], live: LiveFiles, claimed: Sequence[tuple[Root, RootRecord, int]]) -> None:
+        for realm in realms:
+            if not self._counts(realm, [root for root, _, _ in claimed]):
+                continue
+            run.check()
+            self._at("mark")
+            before = live.count
+            live.add(self._store.backend, realm, self.fence(realm).spans)
+            self._progress("files in use", live.count - before)
+
+    def fence(self, realm: str) -> FencedRealm:
+        """An object sweep may fence at the same time and overtake."""
+        for attempt in range(1, FENCE_TRIES + 1):
+            try:
+                return fence_realm(self._store.backend, realm, self._clock)
+            except RealmStateConflict:
+                if attempt == FENCE_TRIES:
+                    raise
+                self._clock.sleep(0.1 * attempt)
+        raise AssertionError("unreachable")
+
+    def _filter(self, live: LiveFiles, claimed: list[tuple[Root, RootRecord, int]]) -> Callable[[int], bool]:
+        ids = live.finish()
+        if self._options.filter == "exact":
+            return ids.__contains__
+        capacity = max(capacity_after(record.live_files) for _, record, _ in claimed)
+        bloom = build_bloom({_FILES: ids}, capacity)
+        try:
+            refuse_overfull(bloom, capacity, len(ids))
+        finally:  # ⚠ also of a filter that overflowed: the next one fits
+            if not self._options.dry_run:
+                for number, (root, record, listed_at) in enumerate(claimed):
+                    kept = self._roots.put(root, msgspec.structs.replace(record, live_files=len(ids)))
+                    claimed[number] = (root, kept, listed_at)
+        if self._safeguards.probe:
+            self._progress("probed", probe(bloom, _FILES, ids))
+        return lambda one: bloom.keeps(_FILES, one)
+
+    # ── one root ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _guarded(self, report: RootReport, sweep: _RootSweep) -> None:
+        """A root that is refused is left alone while the others go on."""
+        try:
+            sweep.run(report)
+        except (MaintenanceSuperseded, MaintenanceStopped):
+            raise
+        except HeadwaterError as error:
+            report.refusal = str(error)
+
+    def _count(self, run: Run, reports: Sequence[RootReport]) -> None:
+        for report in reports:
+            counts = run.record.counts.setdefault(report.realm, {}).setdefault(_FILES, Counts())
+            purged = report.purge or PurgeStats()
+            counts.add(
+                Counts(
+                    scanned=report.listed,
+                    retained=report.live,
+                    newer=report.young,
+                    purged=purged.purged,
+                    failed=purged.failed,
+                    would_purge=report.confirmed if self._options.dry_run else 0,
+                )
+            )
+            if report.refusal:
+                run.record.failures = [*run.record.failures, f"{report.root}: {report.refusal}"]
+
+
+class _RootSweep:
+    """Steps 4 to 10 of one root."""
+
+    def __init__(
+        self,
+        sweep: FileSweep,
+        run: Run,
+        root: Root,
+        record: RootRecord,
+        listed_at: int,
+        live: LiveFiles,
+        keeps: Callable[[int], bool],
+    ) -> None:
+        self._sweep = sweep
+        self._run = run
+        self._root = root
+        self._record = record
+        self._listed_at = listed_at
+        self._live = live
+        self._keeps = keeps
+        self._options = sweep._options
+        self._safeguards = sweep._safeguards
+        self._salt = sweep._salt
+        self._intents = RemovalIntents(sweep._store.backend, sweep._clock, run.record.id)
+
+    def run(self, report: RootReport) -> None:
+        listed = self._list(report)
+        if self._safeguards.proof:
+            self._sweep._at("prove")
+            report.damage = [f"{location} is missing" for location in self._prove(listed)][:100]
+        condemned = self._ids(listed.candidates)
+        confirmed = self._confirmed(listed)
+        report.confirmed = len(confirmed)
+        report.sample = [file.location for file in confirmed[:SAMPLE_FILES]]
+        share = len(confirmed) / max(1, listed.old)
+        if self._safeguards.share:
+            self._check_share(len(confirmed), share)
+        if self._options.dry_run:
+            return
+        self._remember(condemned, listed, share)
+        if confirmed:
+            self._delete(report, confirmed)
+        self._drop_old_lists(listed)
+
+    def _list(self, report: RootReport) -> Listed:
+        self._sweep._at("list")
+        older_than = self._listed_at - int(self._options.grace_hours * HOUR_MICROS)
+        sorting = Sorting(self._keeps, self._live.names, self._live.protected, self._salt, older_than, self._safeguards)
+        files = self._sweep._operations.find(self._root.location)
+        listed = sorting.sort(self._root.location, files, lambda count: self._sweep._progress("listed", count))
+        for name in ("listed", "live", "young", "unknown", "protected", "mismatched"):
+            setattr(report, name, getattr(listed, name))
+        report.condemned = len(listed.candidates)
+        return listed
+
+    def _prove(self, listed: Listed) -> list[str]:
+        seen = listed.fingerprints or IdCollector().finish()
+        below = self._live.below_roots()
+        return prove_listing(self._sweep._storages, self._root.location, below, seen, self._salt, self._listed_at)
+
+    def _ids(self, files: Sequence[FoundFile]) -> IdSet:
+        found = IdCollector()
+        found.add(fingerprint(file.location, self._salt) for file in files)
+        return found.finish()
+
+    # ── second look and share ───────────────────────────────────────────────────────────────────────────────
+
+    def _is_due(self) -> bool:
+        age = self._listed_at - self._record.condemned_time
+        return bool(self._record.condemned) and age >= self._options.confirm_hours * HOUR_MICROS
+
+    def _confirmed(self, listed: Listed) -> list[FoundFile]:
+        """⚠ A faulty mark or a wrong setting of one run deletes nothing, and the first run of a root never deletes."""
+        if not self._safeguards.second_look:
+            return listed.candidates
+        if not self._is_due():
+            return []
+        try:
+            earlier = read_list(self._sweep._storages, self._record.condemned, self._record.condemned_digest)
+        except HeadwaterError:  # lost or damaged: this run is the first again
+            self._record = msgspec.structs.replace(self._record, condemned="")
+            return []
+        return [file for file in listed.candidates if fingerprint(file.location, self._salt) in earlier]
+
+    def _remember(self, condemned: IdSet, listed: Listed, share: float) -> None:
+        record = msgspec.structs.replace(self._record, share=share)
+        if self._is_due() or not self._record.condemned:  # ⚠ an earlier list stays until it is old enough to be used
+            location = f"{self._root.location}{OWN_FOLDER}second-look.bin"
+            digest = write_list(self._sweep._storages, location, condemned)
+            record = msgspec.structs.replace(
+                record, condemned=location, condemned_digest=digest, condemned_time=self._listed_at
+            )
+        self._record = self._sweep._roots.put(self._root, record)
+
+    def _check_share(self, files: int, share: float) -> None:
+        before, expected = self._record.share, self._options.expect_files
+        if expected is not None and files <= expected:
+            return
+        grown = before > 0 and share > SHARE_GROWTH_MAX * before
+        if share > self._options.share_max or grown:
+            raise MaintenanceRefused(
+                f"{files} files below {self._root.location} would go, {share:.0%} of those that are older than the grace"
+                + (f"; {before:.0%} went last time." if grown else "."),
+                field="--expect-files",
+                remedy=f"Nothing was deleted there. If that is right, allow it with --expect-files {files}.",
+                files=files,
+                share=share,
+            )
+
+    # ── delete ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _delete(self, report: RootReport, confirmed: list[FoundFile]) -> None:
+        intent = RemovalIntent(
+            id=f"{self._run.record.id}-{self._root.catalog_id}",
+            holder=self._run.record.id,
+            root=self._root.location,
+            realm=self._root.realm,
+            catalog_id=self._root.catalog_id,
+            salt=self._salt,
+        )
+        self._check(None)
+        intent = write_condemned(self._sweep._storages, intent, self._ids(confirmed))
+        self._sweep._at("intent")
+        intent = self._intents.put(msgspec.structs.replace(intent, phase=RemovalPhase.DELETING))
+        going = self._still_unused(confirmed) if self._safeguards.second_fence else confirmed
+        report.rescued = len(confirmed) - len(going)
+        self._sweep._at("delete")
+        spec = PurgeSpec(
+            batch_size=self._options.batch_size,
+            files_per_second=self._options.files_per_second,
+            batches_per_second=self._options.batches_per_second,
+            before_batch=lambda: self._check(intent),
+            on_batch=lambda stats: self._told(report, stats),
+        )
+        files = (FileRef(file.location, kind_by_name(file.location), file.size) for file in going)
+        report.purge = self._sweep._operations.purge(files, spec)
+        self._intents.put(intent)  # it stays for an hour: a request may still be under way
+
+    def _still_unused(self, confirmed: list[FoundFile]) -> list[FoundFile]:
+        """⚠ What was committed while we listed. A realm that has come since is fenced and marked as a whole."""
+        fresh: list[IdSet] = []
+        for realm in self._sweep._realms():
+            if not self._sweep._counts(realm, [self._root]):
+                continue
+            self._sweep._at("second fence")
+            fresh.append(self._live.add(self._sweep._store.backend, realm, self._sweep.fence(realm).spans))
+        sorting = Sorting(
+            lambda one: any(one in ids for ids in fresh),
+            self._live.names,
+            self._live.protected,
+            self._salt,
+            2**62,
+            self._safeguards,
+        )
+        return sorting.sort(self._root.location, confirmed, lambda _: None).candidates
+
+    def _check(self, intent: RemovalIntent | None) -> None:
+        """⚠ Before each batch. A process that slept deletes nothing."""
+        self._run.check()
+        if self._safeguards.lease:
+            self._run.lease.require_for(REQUEST_SECONDS)
+            if intent is not None:  # ⚠ first proved, then renewed: what has ended is not brought back
+                self._intents.require(intent, REQUEST_SECONDS)
+                self._intents.put(intent)
+        if self._safeguards.claim:
+            self._sweep._claims.require(self._root, self._record)
+
+    def _told(self, report: RootReport, stats: PurgeStats) -> None:
+        done = 0 if report.purge is None else report.purge.purged
+        self._sweep._progress("purged", stats.purged - done)
+        report.purge = msgspec.structs.replace(stats)
+
+    def _drop_old_lists(self, listed: Listed) -> None:
+        old = self._listed_at - 24 * HOUR_MICROS
+        stale = [file for file in listed.own_lists if file.modified is not None and file.modified < old]
+        self._sweep._operations.purge(FileRef(file.location, kind_by_name(file.location)) for file in stale)

@@ -1,0 +1,139 @@
+"""Collects the fingerprints of every file that a retained state of any realm needs.
+
+⚠ Marking is strict: a file that cannot be read ends the run before anything is deleted, because what it names is unknown.
+⚠ Marks come from all catalogs of all realms, whatever is swept, so that overlapping and shared locations do no harm.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import IO
+
+import msgspec
+
+from headwater.persistence.backend import Backend
+from headwater.persistence.clock import Clock
+from headwater.producer.content.folding import fold
+from headwater.schemas.errors import FileMissing, HeadwaterError, MaintenanceRefused
+from headwater.streaming.files.fingerprints import fingerprint, name_fingerprint
+from headwater.streaming.files.formats.reading import Fault, Mode
+from headwater.streaming.files.kinds import FileRef
+from headwater.streaming.files.operations import DELTA_TABLE, TABLE, VIEW
+from headwater.streaming.files.stores.storages import Storages
+from headwater.streaming.files.sweep.file_safeguards import FileSafeguards
+from headwater.streaming.files.sweep.marking import Marking
+from headwater.streaming.files.sweep.retained_contents import ContentFiles, retained_contents
+from headwater.streaming.reachability.id_set import IdCollector, IdSet
+from headwater.streaming.reachability.retained_identifiers import Span
+
+READ_TRIES = 3
+READ_PAUSE_SECONDS = 0.5
+
+
+class LiveFiles:
+    """Of one run. Filled realm by realm, and once more after the second fence with what is new."""
+
+    def __init__(
+        self,
+        storages: Storages,
+        roots: Collection[str],
+        salt: bytes,
+        clock: Clock,
+        *,
+        accept_missing: Collection[str] = (),
+        safeguards: FileSafeguards,
+    ) -> None:
+        self._roots = tuple(roots)
+        """Folded."""
+        self._salt = salt
+        self._clock = clock
+        self._accept_missing = frozenset(accept_missing)
+        self._safeguards = safeguards
+        mode = Mode.STRICT if safeguards.strict else Mode.LENIENT
+        self._marking = Marking(storages, mode, self._fault)
+        self._contents: set[ContentFiles] = set()
+        self._ids = IdCollector()
+        self._below: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
+        """Every location below a root, a JSON text a line: they are needed again only if a listing does not show them."""
+        self.names: set[int] = set()
+        """⚠ Fingerprints of the names alone of files below no root: a mount path may mean a file that is listed."""
+        self.protected: set[str] = set()
+        """Folded prefixes below which nothing is deleted."""
+        self.damage: list[str] = []
+        self.count = 0
+
+    def add(self, backend: Backend, realm: str, spans: Mapping[str, Span]) -> IdSet:
+        """The fingerprints that are new."""
+        fresh = IdCollector()
+        for content in retained_contents(backend, realm, spans):
+            if content not in self._contents:
+                for file in self._files(content):
+                    self._add(file, fresh)
+                self._contents.add(content)
+        return fresh.finish()
+
+    def finish(self) -> IdSet:
+        return self._ids.finish()
+
+    def below_roots(self) -> Iterator[str]:
+        self._below.seek(0)
+        for line in self._below:
+            yield msgspec.json.decode(line, type=str)
+        self._below.seek(0, 2)
+
+    def close(self) -> None:
+        self._below.close()
+
+    def _files(self, content: ContentFiles) -> Iterable[FileRef]:
+        if content.kind == DELTA_TABLE and content.location:
+            self.protected.add(fold(content.location.rstrip("/") + "/"))  # its log is written without us
+            return ()
+        if content.kind not in (TABLE, VIEW):
+            return self._unknown(content)
+        return self._read(content)
+
+    def _unknown(self, content: ContentFiles) -> Iterable[FileRef]:
+        """⚠ Fails closed."""
+        folder = content.location.rpartition("/")[0].removesuffix("/metadata")
+        if not folder:
+            raise _refused(f"the files of a {content.type} cannot be named, and it names no location.")
+        self.protected.add(fold(folder + "/"))
+        return ()
+
+    def _read(self, content: ContentFiles) -> list[FileRef]:
+        """All or nothing: files of a content that was read in part would look like all of them."""
+        for attempt in range(1, READ_TRIES + 1):
+            try:
+                return list(self._marking.files([content]))
+            except FileMissing as missing:
+                location = str(missing.facts.get("location", ""))
+                if content.location in self._accept_missing and location == content.location:
+                    self.damage.append(f"{content.location} is missing, which was accepted")
+                    return []
+                raise _refused(
+                    f"{location[:500]} is missing, so the files of {content.location[:500]} are not known.",
+                    f"Bring it back, or give up that version with --accept-missing {content.location[:500]}.",
+                ) from missing
+            except HeadwaterError as error:
+                if attempt == READ_TRIES or not error.retriable:
+                    raise _refused(f"{content.location[:500]} cannot be read: {error}") from error
+                self._clock.sleep(READ_PAUSE_SECONDS * attempt)
+        raise AssertionError("unreachable")
+
+    def _fault(self, fault: Fault) -> None:
+        self.damage.append(fault.reason)
+
+    def _add(self, file: FileRef, fresh: IdCollector) -> None:
+        found = (fingerprint(file.location, self._salt),)
+        self._ids.add(found)
+        fresh.add(found)
+        self.count += 1
+        if fold(file.location).startswith(self._roots):
+            self._below.write(msgspec.json.encode(file.location) + b"\n")
+        elif self._safeguards.foreign_names:
+            self.names.add(name_fingerprint(file.location, self._salt))
+
+
+def _refused(message: str, remedy: str = "Repair it; until then no file can be told to be unused.") -> MaintenanceRefused:
+    return MaintenanceRefused(message, field="metadata_location", remedy=f"Nothing was deleted. {remedy}")

@@ -1,0 +1,102 @@
+"""The storage roots of a store's catalogs, and what the store remembers of each between sweeps."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from headwater.persistence.backend import Backend
+from headwater.persistence.clock import Clock
+from headwater.persistence.coordination.cas_rows import change_row
+from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
+from headwater.persistence.rows import SYSTEM_REALM
+from headwater.persistence.store import Store
+from headwater.producer.catalogs.catalogs import Catalogs
+from headwater.producer.content.folding import fold
+from headwater.schemas.errors import InvalidInput, OutcomeUnknown
+
+ROOT_TYPE = "file-root"
+
+
+class Root(msgspec.Struct, frozen=True, kw_only=True):
+    location: str
+    """As the catalog spells it, with a slash at its end: `t1` would list `t10/…` too."""
+    realm: str
+    catalog: str
+    catalog_id: int
+
+    @property
+    def folded(self) -> str:
+        return fold(self.location)
+
+
+class RootRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """The row's payload. New fields need a default."""
+
+    location: str
+    generation: int = 0
+    """Of the claim that this store wrote last; 0 for a root that was never claimed."""
+    claim: bytes = b""
+    """That claim, byte for byte."""
+    live_files: int = 0
+    """What the last run counted; sizes the next Bloom filter."""
+    share: float = 0.0
+    """Of the old files, what the last run deleted or would have deleted."""
+    condemned: str = ""
+    """The list of an earlier complete run, its digest and the storage's time of that run."""
+    condemned_digest: str = ""
+    condemned_time: int = 0
+
+
+OBJECT_TYPES.register(ObjectType(ROOT_TYPE, RootRecord, Life.MUTABLE))
+
+
+class Roots:
+    """What a store remembers."""
+
+    def __init__(self, backend: Backend, clock: Clock) -> None:
+        self._backend = backend
+        self._clock = clock
+
+    def get(self, root: Root) -> RootRecord:
+        row = self._backend.read_mutable(SYSTEM_REALM, ROOT_TYPE, _key(root))
+        if row is None:
+            return RootRecord(location=root.location)
+        return msgspec.msgpack.decode(row.payload, type=RootRecord)
+
+    def put(self, root: Root, record: RootRecord) -> RootRecord:
+        payload = msgspec.msgpack.encode(record)
+        if not change_row(self._backend, SYSTEM_REALM, ROOT_TYPE, _key(root), lambda _: payload, self._clock):
+            raise OutcomeUnknown(f"what is known of {root.location} could not be written.", remedy="Try again.")
+        return record
+
+
+def roots_of(store: Store, realms: Iterable[str]) -> list[Root]:
+    """Of all live catalogs of these realm instances, each place once."""
+    found: dict[str, Root] = {}
+    for realm in realms:
+        for catalog in Catalogs(store.kernel(realm)).list():
+            if catalog.storage_root:
+                location = catalog.storage_root.rstrip("/") + "/"
+                root = Root(location=location, realm=realm, catalog=catalog.name, catalog_id=catalog.id)
+                found.setdefault(root.folded, root)
+    return list(found.values())
+
+
+def chosen(roots: Sequence[Root], names: Sequence[str]) -> list[Root]:
+    """⚠ This narrows what is listed and deleted, never what counts as in use."""
+    by_place = {root.folded: root for root in roots}
+    for name in names:
+        if fold(name.rstrip("/") + "/") not in by_place:
+            raise InvalidInput(
+                f"{name[:200]!r} is no storage root of a catalog.",
+                field="--root",
+                remedy=f"Use one of: {', '.join(sorted(root.location for root in roots)[:10]) or 'there is none'}.",
+            )
+    return [by_place[fold(name.rstrip("/") + "/")] for name in names] if names else list(roots)
+
+
+def _key(root: Root) -> str:
+    return hashlib.sha256(root.folded.encode("utf-8", "surrogatepass")).hexdigest()
