@@ -419,14 +419,13 @@ class _RootSweep:
 
     def _still_unused(self, confirmed: list[FoundFile]) -> list[FoundFile]:
         """⚠ What was committed while we listed. A realm that has come since is fenced and marked as a whole."""
-        fresh: list[IdSet] = []
         for realm in self._sweep._realms():
             if not self._sweep._counts(realm, [self._root]):
                 continue
             self._sweep._at("second fence")
-            fresh.append(self._live.add(self._sweep._store.backend, realm, self._sweep.fence(realm).spans))
+            self._live.add(self._sweep._store.backend, realm, self._sweep.fence(realm).spans)
         sorting = Sorting(
-            lambda one: any(one in ids for ids in fresh),
+            self._live.is_late,
             self._live.names,
             self._live.protected,
             self._salt,

@@ -62,19 +62,25 @@ class LiveFiles:
         """Folded prefixes below which nothing is deleted."""
         self.damage: list[str] = []
         self.count = 0
+        self._late: list[IdSet] = []
 
-    def add(self, backend: Backend, realm: str, spans: Mapping[str, Span]) -> IdSet:
-        """The fingerprints that are new."""
+    def add(self, backend: Backend, realm: str, spans: Mapping[str, Span]) -> None:
         fresh = IdCollector()
         for content in retained_contents(backend, realm, spans):
             if content not in self._contents:
                 for file in self._files(content):
                     self._add(file, fresh)
                 self._contents.add(content)
-        return fresh.finish()
+        self._late.append(fresh.finish())
 
     def finish(self) -> IdSet:
+        """All so far: the filter is made of them."""
+        self._late.clear()
         return self._ids.finish()
+
+    def is_late(self, one: int) -> bool:
+        """⚠ Marked after the filter was made, for whichever root: the filter of the others lacks it too."""
+        return any(one in ids for ids in self._late)
 
     def below_roots(self) -> Iterator[str]:
         self._below.seek(0)
@@ -107,6 +113,7 @@ class LiveFiles:
             try:
                 return list(self._marking.files([content]))
             except FileMissing as missing:
+                self._marking.forget()
                 location = str(missing.facts.get("location", ""))
                 if content.location in self._accept_missing and location == content.location:
                     self.damage.append(f"{content.location} is missing, which was accepted")
@@ -116,6 +123,7 @@ class LiveFiles:
                     f"Bring it back, or give up that version with --accept-missing {content.location[:500]}.",
                 ) from missing
             except HeadwaterError as error:
+                self._marking.forget()  # ⚠ or the next attempt would skip what this one has read
                 if attempt == READ_TRIES or not error.retriable:
                     raise _refused(f"{content.location[:500]} cannot be read: {error}") from error
                 self._clock.sleep(READ_PAUSE_SECONDS * attempt)

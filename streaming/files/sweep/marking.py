@@ -42,6 +42,10 @@ class Marking:
                     self.counts.files += 1
                     yield file
 
+    def forget(self) -> None:
+        """⚠ After a fault: containers that were read may have files that nobody has kept."""
+        self._seen = SeenContainers()
+
     def _of(self, content: ContentFiles) -> Iterator[FileRef]:
         if content.location and content.kind == TABLE:
             return table_files(self._reader, content.location, self._seen)

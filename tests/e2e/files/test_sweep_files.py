@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from headwater.producer.catalogs.catalogs import Catalogs
 from headwater.schemas.errors import InvalidInput
 from headwater.streaming.files.sweep.file_safeguards import ALL_ON
 from headwater.streaming.files.sweep.file_sweep import FileSweepOptions
-from tests.support.fixtures.swept_lake import AGELESS, NOW, swept_lake
+from tests.support.fixtures.swept_lake import AGELESS, META, NOW, swept_lake
 
 
 def test_unused_files_go_in_the_second_run_and_everything_in_use_stays(tmp_path: Path) -> None:
@@ -89,6 +90,56 @@ def test_a_missing_metadata_file_refuses_until_it_is_given_up_by_name(tmp_path: 
         lake.sweep(accept_missing=[lost])
         lake.sweep(accept_missing=[lost])
         assert not orphan & lake.files()
+
+
+def test_a_read_that_fails_half_way_is_repeated_from_its_beginning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second attempt that skipped what the first one has read would take those files for unused."""
+    from headwater.schemas.errors import StoreUnavailable
+    from headwater.streaming.files.sweep import live_files
+
+    with swept_lake(tmp_path) as lake:
+        location = lake.table("t", 3).metadata_location
+        lake.put("t", location)
+        needed = lake.needed(location)
+        reading, failed = lake.operations.storages.read, list[str]()
+        oldest = min(
+            (one for one in needed if "/snap-" in one), key=lambda one: Path(one.removeprefix("file://")).stat().st_mtime_ns
+        )
+
+        def read(place: str, bytes_max: int) -> bytes:
+            if place == oldest and len(failed) % 2 == 0:
+                failed.append(place)
+                raise StoreUnavailable("slow down", remedy="Try again.")
+            failed.extend([place] if place == oldest else [])
+            return reading(place, bytes_max)
+
+        monkeypatch.setattr(lake.operations.storages, "read", read)
+        monkeypatch.setattr(live_files, "READ_PAUSE_SECONDS", 0)
+        [report] = lake.sweep_twice().roots
+        assert len(failed) >= 4 and lake.files() == needed and report.condemned == 0
+
+
+def test_what_is_committed_during_the_sweep_of_one_root_stays_below_the_others(tmp_path: Path) -> None:
+    with swept_lake(tmp_path) as lake:
+        late = lake.table("late").metadata_location
+        Catalogs(lake.store.kernel(lake.realm)).ensure("beside", storage_root=f"file://{tmp_path}/beside", meta=META)
+        beside = tmp_path / "beside"
+        beside.mkdir()
+        for name in ("a.parquet", "b.parquet"):
+            (beside / name).write_text("orphan")
+        lake.claim()
+        lake.sweep(roots=[])
+        order = [f"file://{beside}", lake.root]
+        commits: list[str] = []
+
+        def commit(step: str) -> None:
+            if step == "list" and not commits:
+                commits.append(late)
+                lake.put("late", late)
+
+        first, second = lake.sweep(roots=order, at=commit).roots
+        assert first.purge is not None and first.purge.purged == 2 and commits
+        assert lake.needed(late) <= lake.files() and second.rescued > 0
 
 
 @pytest.mark.parametrize("damage", [b"", b"\x00random\xff" * 40, b'{"format-version": 9}'])
