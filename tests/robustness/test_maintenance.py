@@ -142,8 +142,8 @@ def test_a_branch_made_after_names_were_listed_is_whole_though_its_base_is_cut_t
         cut(other, MAIN, 60)
 
     sweeper = FaultyBackend(inner)
-    # Two calls list the names for the floors and two more, the fence around them, list them again.
-    fault = sweeper.arm(first("list_names", branch_then_cut, skip=3 if safeguards.floors_first else 4))
+    # The first call lists the names for their floors, the second for their fences; without the safeguard floors come third.
+    fault = sweeper.arm(first("list_names", branch_then_cut, skip=1 if safeguards.floors_first else 2))
     sweep_store(store_on(sweeper, clock=realm.clock), [realm.realm], safeguards=safeguards)
     assert fault.fired == 1 and made
     kernel = realm.cold().kernel

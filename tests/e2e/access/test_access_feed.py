@@ -77,7 +77,8 @@ def test_pages_and_their_tokens_name_nothing_that_may_not_be_seen(rig: Rig) -> N
     rig.commit("alpha", *[(f"hidden{number}",) for number in range(20)], ("zz",))
     page = rig.get("/feed/v1/alpha/pointers?limit=1", reader).json()
     assert [one["name"] for one in page["pointers"]] == [MAIN] and page["next_token"] == MAIN
-    assert rig.get(f"/feed/v1/alpha/pointers?limit=1&token={MAIN}", reader).json() == {"pointers": [], "next_token": None}
+    last = rig.get(f"/feed/v1/alpha/pointers?limit=1&token={MAIN}", reader).json()
+    assert (last["pointers"], last["next_token"]) == ([], None)
     snapshot = rig.get(f"/feed/v1/alpha/snapshot?pointer={MAIN}&limit=1", reader).json()
     assert [entry["key"] for entry in snapshot["entries"]] == [["zz"]] and snapshot["next_token"] is None
 

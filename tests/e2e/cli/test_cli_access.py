@@ -93,7 +93,7 @@ def test_policies_are_mapped_and_the_nearest_applies(url: str) -> None:
     assert run(url, "policy", "delete", "near", "--yes").error.startswith("error CONFLICT")
     assert run(url, "policy", "detach", "near", "--catalog", "lake", "--path", "db").code == 0
     assert run(url, "policy", "delete", "near", "--yes", "--json").json == {"deleted": "near"}
-    assert run(url, "policy", "update", "wide", "--content", "{}", "--json").json["content"] == {}
+    assert run(url, "policy", "update", "wide", "--content", '{"forever": true}', "--json").json["content"] == {"forever": True}
 
 
 def test_a_catalog_is_updated_and_dropped_only_when_empty_if_so_asked(url: str) -> None:

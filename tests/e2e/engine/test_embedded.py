@@ -125,7 +125,7 @@ def test_an_async_reader_ends_at_the_head_or_goes_on(lake: CatalogHandle) -> Non
 
 
 def test_a_follower_is_woken_at_once_by_commits_of_its_own_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.embedded.FOLLOW_SECONDS", 3_600.0)
+    monkeypatch.setattr("headwater.local_logs.FOLLOW_SECONDS", 3_600.0)
     with headwater.open(f"sqlite:///{tmp_path}/lake.db", create=True, options=NEVER) as engine:
         main = lake_of(engine).branch()
         following, seen = main.changes("latest", follow=True), SimpleQueue[int]()
@@ -143,7 +143,7 @@ def test_a_follower_is_woken_at_once_by_commits_of_its_own_process(tmp_path: Pat
 
 
 def test_an_async_follower_is_woken_at_once_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.embedded.FOLLOW_SECONDS", 3_600.0)
+    monkeypatch.setattr("headwater.local_logs.FOLLOW_SECONDS", 3_600.0)
     with headwater.open(f"sqlite:///{tmp_path}/lake.db", create=True, options=NEVER) as engine:
         main = lake_of(engine).branch()
 

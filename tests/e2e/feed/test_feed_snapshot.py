@@ -29,6 +29,7 @@ def test_pointers_are_listed_in_pages(branch: FeedBranch, new_branch: Callable[[
         "kind": "branch",
         "seq": 2,
         "commit_id": made["commit_id"],
+        "entry_id": branch.changes()["head"]["entry_id"],
         "oldest_seq": 1,
         "deleted": False,
     }
