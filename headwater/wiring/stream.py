@@ -184,13 +184,16 @@ class _Parts:
         )
 
     def cycle(self, step: str) -> Sequence[str]:
+        from headwater.streaming.spark.spark_errors import typed_errors
+
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", TASKS_POOL)
         tools = CycleTools(
             external_resources=external_resources(self._store, self._settings),
             sweep_backend=self._sweep_backend,
             is_stopping=self._stopping.is_set,
         )
-        return run_cycle(self._store, schedule_options(self._settings, 3_600), tools, steps=[step]).failures
+        with typed_errors():
+            return run_cycle(self._store, schedule_options(self._settings, 3_600), tools, steps=[step]).failures
 
     def _sweep_backend(self, store: Store, identifiers: Identifiers) -> SweepBackend:
         """By the streamed set, on the session that stays open."""

@@ -21,6 +21,7 @@ from headwater.persistence.rows import realm_name_of
 from headwater.persistence.store import Store
 from headwater.schemas.entry_ids import time_text
 from headwater.schemas.errors import HeadwaterError, MaintenanceStopped
+from headwater.streaming.runs.runs import Runs
 from headwater.streaming.runs.schedule_turns import ScheduleTurns
 from headwater.streaming.schedule import COME_BACK_SECONDS
 from headwater.streaming.stream.stream_status import RealmStatus, StreamStatus, TaskStatus
@@ -150,6 +151,17 @@ class StreamApp:
             self._parts.interrupt()
             tasks.join(FINISH_SECONDS)
             wait(running.values(), timeout=FINISH_SECONDS)
+        if tasks.is_alive():
+            self._end_own_run()
+
+    def _end_own_run(self) -> None:
+        """A task that does not end would hold its lease after this process is gone, and keep the next run waiting."""
+        try:
+            ended = Runs(self._store.backend, self._store.clock).end_own()
+        except HeadwaterError as error:
+            _log.warning("the lease of a task that did not end in time was not released: %s", error)
+        else:
+            _log.warning("run %s did not end in time and was given up", ended or "of a task")
 
     def run_due_tasks(self) -> None:
         for name, task in self._parts.tasks.items():
@@ -164,14 +176,20 @@ class StreamApp:
         try:
             done = self._parts.update(instance)
         except HeadwaterError as error:
-            if status.failure != str(error):
-                _log.warning("%s is not up to date: %s", instance, error)
-            status.failure = str(error)
+            self._realm_failed(status, instance, str(error))
+        except Exception as error:
+            _log.exception("the update of %s failed", instance)
+            self._realm_failed(status, instance, f"{type(error).__name__}: {error}")
         else:
             status.source, status.step, status.rows, status.behind = done
             status.updates += 1
             status.failure, status.updated_at = "", self._now()
         status.seconds = round(time.monotonic() - began, 3)
+
+    def _realm_failed(self, status: RealmStatus, instance: str, failure: str) -> None:
+        if status.failure != failure:
+            _log.warning("%s is not up to date: %s", instance, failure)
+        status.failure = failure
 
     def _is_due(self, name: str, task: Task) -> bool:
         try:
@@ -191,6 +209,9 @@ class StreamApp:
             return
         except HeadwaterError as error:
             status.failures = [f"{name}: {error}"]
+        except Exception as error:  # ⚠ the thread goes on: without it no task would ever run again
+            _log.exception("%s failed", name)
+            status.failures = [f"{name}: {type(error).__name__}: {error}"]
         finally:
             status.is_running = False
         for failure in status.failures:

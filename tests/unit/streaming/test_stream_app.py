@@ -9,12 +9,14 @@ import pytest
 
 import headwater
 from headwater.embedded import Headwater
-from headwater.schemas.errors import RetainedIncomplete, StoreUnavailable
+from headwater.schemas.errors import MaintenanceSuperseded, RetainedIncomplete, StoreUnavailable
 from headwater.streaming.runs.realm_sets import instances_to_maintain
+from headwater.streaming.runs.runs import Runs, RunStatus
 from headwater.streaming.runs.schedule_turns import ScheduleTurns
 from headwater.streaming.schedule import COME_BACK_SECONDS
+from headwater.streaming.stream import stream_app
 from headwater.streaming.stream.stream_app import StreamApp, StreamParts, Task, Updated
-from headwater.streaming.stream.stream_status import metrics_text
+from headwater.streaming.stream.stream_status import TaskStatus, metrics_text
 
 
 @pytest.fixture
@@ -112,6 +114,25 @@ def test_a_task_that_failed_comes_back_before_its_cadence_is_over(engine: Headwa
     assert 0 < ScheduleTurns(store.backend, store.clock, 3_600.0, key="task").take() <= COME_BACK_SECONDS
 
 
+def test_an_error_that_nobody_expected_ends_neither_the_tasks_nor_the_realms(engine: Headwater) -> None:
+    parts = Parts(engine)
+
+    def broken(instance: str) -> Updated:
+        if instance.startswith("a#"):
+            raise NotADirectoryError("a file is in its way")
+        return parts.update(instance)
+
+    def broken_task() -> list[str]:
+        raise NotADirectoryError("here too")
+
+    app = parts.app()
+    tasks = {"broken": Task(3_600.0, broken_task), "task": Task(3_600.0, parts.task)}
+    app._parts = app._parts._replace(update=broken, tasks=tasks)
+    app._status.tasks = {name: TaskStatus(task=name, every_seconds=1.0) for name in tasks}
+    assert app.run_once() == ["a: NotADirectoryError: a file is in its way", "broken: NotADirectoryError: here too"]
+    assert parts.updated == ["::system::", "b"] and parts.ran == 1
+
+
 def test_a_long_task_delays_no_set_and_a_slow_realm_no_other(engine: Headwater) -> None:
     parts, stopping, released = Parts(engine), threading.Event(), threading.Event()
     began, slow = threading.Event(), threading.Event()
@@ -158,3 +179,44 @@ def test_it_is_ready_when_every_realm_was_looked_at(engine: Headwater) -> None:
     assert not app.status.is_ready
     app.run_once()
     assert app.status.is_ready
+
+
+def test_a_run_that_does_not_end_in_time_gives_up_its_lease(engine: Headwater, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_app, "FINISH_SECONDS", 0.05)
+    stopping, began, released, ended = (threading.Event() for _ in range(4))
+    runs = Runs(engine.store.backend, engine.store.clock, is_stopping=stopping.is_set)
+    outcomes: list[Exception] = []
+
+    def stuck() -> list[str]:
+        try:
+            with runs.run("sweep") as run:
+                began.set()
+                released.wait(60)
+                run.check()
+        except MaintenanceSuperseded as error:  # before it changes anything more
+            outcomes.append(error)
+        ended.set()
+        return []
+
+    app = Parts(engine).app(stopping)
+    app._parts = app._parts._replace(tasks={"task": Task(3_600.0, stuck)})
+    threading.Thread(target=lambda: began.wait(60) and stopping.set(), daemon=True).start()
+    app.run()
+    with new_runs(engine).run("verify"):  # at once
+        pass
+    assert [record.status for record in runs.list()] == [RunStatus.DONE, RunStatus.STOPPED]
+    released.set()
+    assert ended.wait(60) and len(outcomes) == 1
+
+
+def test_the_run_of_another_process_is_not_ended(engine: Headwater) -> None:
+    runs = new_runs(engine)
+    with runs.run("sweep") as run:
+        run.record.pid += 1
+        runs.save(run.record)
+        assert runs.end_own() == ""
+        run.check()
+
+
+def new_runs(engine: Headwater) -> Runs:
+    return Runs(engine.store.backend, engine.store.clock)
