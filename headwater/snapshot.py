@@ -8,8 +8,6 @@ from headwater.persistence.log.log_entry import LogRecord
 from headwater.producer.content.snapshots import ContentEntry, Snapshots
 from headwater.schemas.change import KeyPath
 
-PAGE_KEYS = 1_000
-
 
 class Snapshot:
     """Everything that a reference held after one of its entries. Following the pointer's log after `seq` leaves no seam."""
@@ -27,11 +25,7 @@ class Snapshot:
 
     def entries(self, prefix: Sequence[str] = (), types: Sequence[str] | None = None) -> Iterator[ContentEntry]:
         """All below the prefix, in key order."""
-        page = self._snapshots.page(self._at, prefix=prefix, types=types, limit=PAGE_KEYS)
-        yield from page.entries
-        while page.next_token is not None:
-            page = self._snapshots.page(self._at, prefix=prefix, types=types, limit=PAGE_KEYS, token=page.next_token)
-            yield from page.entries
+        return self._snapshots.entries(self._at, prefix=prefix, types=types)
 
     def get(self, key: KeyPath) -> ContentEntry | None:
         return self._snapshots.get(self._at, [key]).get(key)

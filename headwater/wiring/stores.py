@@ -55,10 +55,10 @@ def opened_store(settings: Settings, *, create: bool = False) -> Iterator[Store]
 
 def _reach_files(store: Store, settings: Settings) -> None:
     """So that commits can tell whether they need files that are about to be deleted."""
-    from headwater.service.storage.storage_options import storage_options
+    from headwater.service.storage.storage_options import server_storage
     from headwater.streaming.files.reach_files import condemned_files_of
 
-    store.reach_files = condemned_files_of(storage_options(settings.storage_options, "", tell_secrets=False).server)
+    store.reach_files = condemned_files_of(server_storage(settings.storage_options).server)
 
 
 def warn(message: str) -> None:

@@ -21,11 +21,8 @@ from headwater.producer.content.snapshots import Snapshots
 from headwater.producer.json_safety import check_text
 from headwater.producer.pointer_names import CATALOGS
 from headwater.producer.random_ids import random_bytes
-from headwater.producer.references.references import Reference
 from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import CatalogNotEmpty, RecordChanged
-
-REFERENCES_PAGE = 1_000
 
 
 def create_catalog(
@@ -112,21 +109,12 @@ def drop_catalog(
 def first_content(kernel: RealmKernel, catalog: Catalog) -> tuple[str, KeyPath] | None:
     """A reference and a key of it that holds something; None for an empty catalog."""
     references = Catalogs(kernel).references(catalog)
-    for reference in _live(kernel, catalog):
+    for reference in references.all():
         at = references.resolve(reference.name, type=reference.type).logged
         page = Snapshots(kernel, catalog.id).page(at, limit=1)
         if page.entries:
             return reference.name, page.entries[0].key
     return None
-
-
-def _live(kernel: RealmKernel, catalog: Catalog) -> Iterator[Reference]:
-    references, token = Catalogs(kernel).references(catalog), None
-    while True:
-        page = references.list(token=token, limit=REFERENCES_PAGE)
-        yield from page.references
-        if (token := page.next_token) is None:
-            return
 
 
 def _require_empty(kernel: RealmKernel, catalog: Catalog, field: str) -> None:

@@ -17,7 +17,7 @@ from headwater.producer.connectors.bridge_plan import Held, ancestors
 from headwater.producer.connectors.connector_records import Connector
 from headwater.producer.connectors.source_spi import SourceContent
 from headwater.producer.content.content_types import typed_value
-from headwater.producer.content.snapshots import PAGE_KEYS_MAX, ContentEntry, Snapshots
+from headwater.producer.content.snapshots import ContentEntry, Snapshots
 from headwater.schemas.change import KeyPath
 
 HEADER = "headwater.observed."
@@ -65,13 +65,7 @@ class DestinationBranch:
     def everything(self, head: LogHead) -> dict[KeyPath, Held]:
         """All below the path, the path itself and its ancestors."""
         found = self.at(head, [self.path]) if self.path else {}
-        token: str | None = None
-        while True:
-            page = self._snapshots.page(head.newest, prefix=self.path, token=token, limit=PAGE_KEYS_MAX)
-            found |= _held(page.entries)
-            token = page.next_token
-            if token is None:
-                return found
+        return found | _held(self._snapshots.entries(head.newest, prefix=self.path))
 
     def commit(self, operations: Sequence[CatalogOperation], seen: Seen, request_id: str) -> None:
         message = (seen.message or f"Observed {seen.version}").encode()[:MESSAGE_BYTES_MAX].decode(errors="ignore")

@@ -90,6 +90,18 @@ class Snapshots:
                 commit_id=at.commit.hex(),
             )
 
+    def entries(
+        self, at: LogRecord, *, prefix: Sequence[str] = (), types: Sequence[str] | None = None
+    ) -> Iterator[ContentEntry]:
+        """All below the prefix, in key order, as of one entry, however long it takes."""
+        token: str | None = None
+        while True:
+            page = self.page(at, prefix=prefix, types=types, token=token)
+            yield from page.entries
+            token = page.next_token
+            if token is None:
+                return
+
     def _at(self, token: str) -> tuple[LogRecord, bytes]:
         position = read_token(token, SnapshotPosition)
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -95,6 +95,16 @@ class References:
                 return ReferencePage(found, None)
             after, scanned = names[-1], scanned + len(names)
         return ReferencePage(found, after)
+
+    def all(self, *, type: ReferenceType | None = None, deleted: bool = False) -> Iterator[Reference]:
+        """Every branch by name, then every tag."""
+        token: str | None = None
+        while True:
+            page = self.list(type=type, token=token, limit=PAGE_REFERENCES_MAX, deleted=deleted)
+            yield from page.references
+            token = page.next_token
+            if token is None:
+                return
 
     def _read(self, names: Sequence[str]) -> Sequence[Reference]:
         rows = self._kernel.store.backend.read_pointers(self._kernel.realm, names)

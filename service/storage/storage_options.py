@@ -68,6 +68,11 @@ class StorageOptions(msgspec.Struct, frozen=True):
         return {name: value for name, value in self.clients.items() if is_secret(name, value)}
 
 
+def server_storage(options: str) -> StorageOptions:
+    """For commands that reach files by themselves, and tell clients nothing."""
+    return storage_options(options, "", tell_secrets=False)
+
+
 def storage_options(
     server: str, clients: str, *, tell_secrets: bool, delegation: DelegationOptions | None = None
 ) -> StorageOptions:

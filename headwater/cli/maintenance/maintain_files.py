@@ -275,11 +275,11 @@ def _filter(like: str | None, older_than: float | None) -> FileFilter:
 
 
 def _operations(settings: Settings) -> FileOperations:
-    from headwater.service.storage.storage_options import storage_options
+    from headwater.service.storage.storage_options import server_storage
     from headwater.streaming.files.operations import FileOperations
     from headwater.streaming.files.stores.storages import Storages
 
-    return FileOperations(Storages(storage_options(settings.storage_options, "", tell_secrets=False).server))
+    return FileOperations(Storages(server_storage(settings.storage_options).server))
 
 
 def _content(settings: Settings, realm: str, catalog: str, reference: str, table: str) -> tuple[str, str]:

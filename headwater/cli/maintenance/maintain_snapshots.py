@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 DEFAULT_KEEP = "*=5d+1n"
 """Iceberg's own defaults."""
 AUTHOR = "maintenance"
-PAGE_BRANCHES = 500
 
 
 class _Row(msgspec.Struct, frozen=True):
@@ -86,10 +85,10 @@ def _branches(
     from headwater.service.iceberg.operations.key_locks import KeyLocks
     from headwater.service.iceberg.operations.lake_branch import LakeBranch
     from headwater.service.iceberg.operations.lakes import Lakes
-    from headwater.service.storage.storage_options import storage_options
+    from headwater.service.storage.storage_options import server_storage
     from headwater.streaming.runs.realm_sets import instances_to_maintain
 
-    lakes = Lakes(storage_options(settings.storage_options, "", tell_secrets=False))
+    lakes = Lakes(server_storage(settings.storage_options))
     for realm in instances_to_maintain(store, realms):
         if realm == SYSTEM_REALM:
             continue
@@ -97,23 +96,14 @@ def _branches(
         known = Catalogs(kernel)
         for catalog in [known.get(name) for name in catalogs] if catalogs else known.list():
             references = known.references(catalog)
-            for name in _checked(references, branches) if branches else _all_branches(references):
+            for name in _named(references, branches):
                 yield realm, LakeBranch(kernel, catalog, name, lakes.metadata_of(catalog), KeyLocks())
 
 
-def _checked(references: References, names: Sequence[str]) -> Iterator[str]:
-    """`ReferenceNotFound` for one that is no branch."""
-    return (references.get(name, type=ReferenceType.BRANCH).name for name in names)
-
-
-def _all_branches(references: References) -> Iterator[str]:
-    token: str | None = None
-    while True:
-        page = references.list(type=ReferenceType.BRANCH, token=token, limit=PAGE_BRANCHES)
-        yield from (one.name for one in page.references)
-        token = page.next_token
-        if token is None:
-            return
+def _named(references: References, names: Sequence[str]) -> Iterator[str]:
+    """Every branch if none is named; `ReferenceNotFound` for a name that is no branch."""
+    found = (references.get(name, type=ReferenceType.BRANCH) for name in names)
+    return (one.name for one in (found if names else references.all(type=ReferenceType.BRANCH)))
 
 
 def _rules(keep: str | None) -> SnapshotRules:

@@ -21,7 +21,6 @@ from headwater.service.iceberg.metadata.snapshot_retention import Expired, Snaps
 from headwater.service.iceberg.operations.lake_branch import CommitAuthor, LakeBranch, shown
 from headwater.service.iceberg.operations.table_commits import change_table
 
-PAGE_TABLES = 500
 GC_ENABLED = "gc.enabled"
 
 
@@ -91,16 +90,9 @@ def _expire(branch: LakeBranch, key: KeyPath, rule: SnapshotRule, author: str, d
 
 
 def _tables(branch: LakeBranch) -> Iterator[KeyPath]:
-    """As of one entry, however long it takes."""
     at = References(branch.kernel, branch.catalog.id, branch.catalog.default_branch).resolve(branch.reference).logged
-    snapshots = Snapshots(branch.kernel, branch.catalog.id)
-    token: str | None = None
-    while True:
-        page = snapshots.page(at, types=[ICEBERG_TABLE.name], limit=PAGE_TABLES, token=token)
-        yield from (entry.key for entry in page.entries)
-        token = page.next_token
-        if token is None:
-            return
+    entries = Snapshots(branch.kernel, branch.catalog.id).entries(at, types=[ICEBERG_TABLE.name])
+    return (entry.key for entry in entries)
 
 
 def _updates(chosen: Expired) -> list[msgspec.Raw]:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from headwater.persistence.log.log_entry import LogRecord, change_of
 from headwater.persistence.reading.pointer_log import PointerLog
 from headwater.persistence.store import RealmKernel
-from headwater.producer.content.snapshots import PAGE_KEYS_MAX, Snapshots
+from headwater.producer.content.snapshots import Snapshots
 from headwater.schemas.change import COMMITTING_KINDS, Change, KeyPath, Op, Value
 from headwater.schemas.errors import HeadwaterError, LocationForbidden
 from headwater.service.iceberg.operations.metadata_files import MetadataFiles
@@ -118,14 +118,8 @@ class TableLocations:
 
     def _read_whole(self, at: LogRecord) -> None:
         self._at, self._places = None, Places()
-        token: str | None = None
-        while True:
-            page = self._snapshots.page(at, types=[NAMESPACE, TABLE], token=token, limit=PAGE_KEYS_MAX)
-            for entry in page.entries:
-                self._put(entry.key, entry.type, entry.value)
-            token = page.next_token
-            if token is None:
-                return
+        for entry in self._snapshots.entries(at, types=[NAMESPACE, TABLE]):
+            self._put(entry.key, entry.type, entry.value)
 
     def _apply(self, change: Change) -> None:
         for one in change.operations:
