@@ -54,10 +54,14 @@ class BackdatedHistory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def write_backdated_history(
-    folder: Path, *, days: int = DAYS, at_first: Callable[[Store, str], None] = lambda _store, _realm: None
+    folder: Path,
+    *,
+    days: int = DAYS,
+    file: str = PAST_FILE,
+    at_first: Callable[[Store, str], None] = lambda _store, _realm: None,
 ) -> BackdatedHistory:
     """`at_first` sees the realm before its history begins."""
-    url = f"sqlite:///{folder / PAST_FILE}"
+    url = f"sqlite:///{folder / file}"
     clock = BackdatedClock(days)
     with open_embedded(url, create=True, clock=clock) as engine:
         lake = engine.ensure_realm(REALM).ensure_catalog(CATALOG)

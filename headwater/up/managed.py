@@ -109,7 +109,7 @@ class ManagedCommand:
         self._arguments = list(arguments)
         self._folder = folder / name
         self._settings = settings
-        self._ready_url = f"{address}{ready_path}"
+        self.ready_path = ready_path
 
     @property
     def log_file(self) -> Path:
@@ -142,7 +142,7 @@ class ManagedCommand:
 
     def is_ready(self) -> bool:
         try:
-            with urllib.request.urlopen(self._ready_url, timeout=PROBE_SECONDS) as answer:  # noqa: S310 - our own address
+            with urllib.request.urlopen(f"{self.address}{self.ready_path}", timeout=PROBE_SECONDS) as answer:  # noqa: S310 - our own address
                 return bool(answer.status == 200)
         except (OSError, urllib.error.URLError):
             return False

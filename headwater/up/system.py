@@ -13,6 +13,7 @@ from headwater.schemas.errors import InvalidInput
 from headwater.settings import ENV_PREFIX, Settings
 from headwater.up.managed import Managed, ManagedCommand, ManagedServer
 
+STORE_FILE = "lake.db"
 Database = Literal["sqlite", "postgres", "cassandra"]
 SMALL_SPARK = {
     "spark_master": "local[2]",
@@ -99,7 +100,7 @@ def _commands(system: System, options: SystemOptions, folder: Path) -> list[Mana
 
 def _store_url(options: SystemOptions, servers: dict[str, ManagedServer]) -> str:
     if options.database == "sqlite":
-        return f"sqlite:///{options.folder.absolute()}/lake.db"
+        return f"sqlite:///{options.folder.absolute()}/{STORE_FILE}"
     return servers[options.database].url
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from headwater.demo.summary import Summary, summarize, with_upkeep
 from headwater.demo.writer_processes import NAMES
 from headwater.schemas.change import Change
 from headwater.schemas.errors import InvalidInput
+from headwater.settings import Settings
 
 EXIT_PROMISE_BROKEN = 1
 BRANCH_WIDTH = 16
@@ -37,20 +38,39 @@ OBJECTS = {
 @click.option("--keep", metavar="DIR", help="Keep the store and the writers' diaries in this folder.")
 @click.option("--writers", default=4, show_default=True, type=click.IntRange(2, len(NAMES)), help="Processes that commit.")
 @click.option("--steps", default=24, show_default=True, type=click.IntRange(8, 100), help="What each of them does.")
+@click.option("--pipeline", is_flag=True, help="Show the whole system instead: commits through Kafka and Spark to the purge.")
+@click.option("--commits", default=10, show_default=True, type=click.IntRange(1, 1_000), help="Commits of --pipeline.")
 @click.option("--no-spark", is_flag=True, help="Find by walking what must stay, even where Java is there.")
 @as_json
-def command(keep: str | None, writers: int, steps: int, no_spark: bool, json_output: bool) -> None:
+@click.pass_obj
+def command(
+    settings: Settings,
+    keep: str | None,
+    writers: int,
+    steps: int,
+    pipeline: bool,
+    commits: int,
+    no_spark: bool,
+    json_output: bool,
+) -> None:
     """Show it: several processes commit, a follower sees every change, one writer is killed -9, nothing is lost.
 
     Then the history of a quarter is streamed, expired and swept. It runs on fresh SQLite stores of its own, needs no server and
     takes less than a minute. At the end, what each writer was told is compared with the log, and what is kept with what was
     there before. Exit code 1 if a promise was broken.
+
+    --pipeline starts what `headwater up` starts, in a folder of its own, and shows when each commit arrives at a poller, an SSE
+    reader, a Kafka group, a live view and the retained set, and the purge that follows. It needs Java and takes
+    a minute or two.
     """
     console = Console(highlight=False, soft_wrap=True, quiet=json_output)
 
     def say(text: str) -> None:
         console.print(f"\n── {text} ──\n", style="bold", markup=False)
 
+    if pipeline:
+        _show_pipeline(settings, keep, commits, console, say, json_output)
+        return
     with _folder(keep) as folder:
         happened = run_demo(
             folder, DemoPlan(writers=writers, steps=steps), show=lambda change: console.print(_line(change)), say=say
@@ -61,6 +81,36 @@ def command(keep: str | None, writers: int, steps: int, no_spark: bool, json_out
     else:
         _print_summary(console, summary, kept=keep is not None)
     if not summary.all_kept:
+        sys.exit(EXIT_PROMISE_BROKEN)
+
+
+def _show_pipeline(
+    settings: Settings, keep: str | None, commits: int, console: Console, say: Callable[[str], None], json_output: bool
+) -> None:
+    from headwater.demo.pipeline import median_and_max, run_pipeline
+
+    def show(line: str) -> None:
+        console.print(line, markup=False)
+
+    with _folder(keep) as folder:
+        result = run_pipeline(settings, folder, say, show, commits=commits)
+    if json_output:
+        print_json(result)
+    else:
+        table = Table("reader", "arrived", "median", "longest", header_style="bold", title="Arrival after a commit's answer")
+        for name, seconds in result.arrivals.items():
+            median, longest = median_and_max(seconds)
+            table.add_row(name, f"{len(seconds)} of {result.commits}", f"{median:.2f} s", f"{longest:.2f} s")
+        console.print(table)
+        console.print(
+            f"All processes were ready after {result.ready_seconds:.0f} s. The next sweep ended {result.purge_seconds:.0f} s"
+        )
+        console.print(
+            f"after the last commit; {result.purged} rows are purged: {result.rows_before} before, {result.rows_after} now."
+        )
+        for check in result.checks:
+            console.print(f"{'kept' if check.kept else 'BROKEN'}: {check.promise} ({check.detail})", markup=False)
+    if not result.all_kept:
         sys.exit(EXIT_PROMISE_BROKEN)
 
 

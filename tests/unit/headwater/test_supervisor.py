@@ -1,0 +1,88 @@
+"""Supervised processes: order of start and stop, restarts, back-off, and what is reported."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from headwater.schemas.errors import ServerFailed
+from headwater.up.restarts import MAX_SECONDS, STEADY_SECONDS, BackOff
+from headwater.up.supervisor import ProcessStatus, Supervisor
+
+WAIT_SECONDS = 60.0
+
+
+class Fake:
+    """A process that runs until the test ends it."""
+
+    def __init__(self, name: str, done: list[str], needs: Sequence[str] = ()) -> None:
+        self.name, self.needs, self.address, self.log_file = name, needs, f"there/{name}", Path("/no/log")
+        self.pid: int | None = None
+        self.launches = 0
+        self.refusals = 0
+        self.answers = True
+        self._done = done
+
+    def launch(self, lock: int) -> None:
+        self.launches += 1
+        if self.launches <= self.refusals:
+            raise ServerFailed("not now.")
+        self.pid = 1_000 + self.launches
+        self._done.append(f"+{self.name}")
+
+    def is_ready(self) -> bool:
+        return self.answers
+
+    def give_up(self) -> None:
+        self._done.append(f"?{self.name}")
+
+    def stop(self) -> None:
+        self.pid = None
+        self._done.append(f"-{self.name}")
+
+
+def wait_until(what: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_processes_start_behind_those_that_they_need_and_stop_before_them() -> None:
+    done: list[str] = []
+    store, server, stream = Fake("store", done), Fake("server", done, ["store"]), Fake("stream", done, ["server"])
+    store.answers = False
+    supervisor = Supervisor([stream, server, store], 0)
+    supervisor.start()
+    wait_until(lambda: store.launches == 1)
+    threading.Event().wait(0.6)
+    assert done == ["+store"] and not supervisor.is_ready
+    store.answers = True
+    wait_until(lambda: supervisor.is_ready)
+    supervisor.stop()
+    assert done[:3] == ["+store", "+server", "+stream"] and done[-3:] == ["-stream", "-server", "-store"]
+    assert {status.state for status in supervisor.statuses} == {"stopped"}
+
+
+def test_a_process_that_ends_or_cannot_start_is_started_again_and_says_why() -> None:
+    told: list[ProcessStatus] = []
+    one = Fake("one", [])
+    one.refusals = 1
+    supervisor = Supervisor([one], 0, watch=told.append)
+    supervisor.start()
+    wait_until(lambda: supervisor.is_ready)
+    one.pid = None
+    wait_until(lambda: one.launches == 3 and supervisor.is_ready)
+    supervisor.stop()
+    restarts = [status for status in told if status.state == "restarting"]
+    assert [status.restarts for status in restarts] == [1, 2]
+    assert "not now." in restarts[0].reason and "it has ended" in restarts[1].reason
+
+
+def test_waits_double_up_to_a_bound_and_begin_again_after_a_long_run() -> None:
+    back_off = BackOff()
+    waits = [back_off.next(1.0) for _ in range(10)]
+    assert waits[:4] == [0.5, 1.0, 2.0, 4.0] and waits[-1] == MAX_SECONDS
+    assert back_off.next(STEADY_SECONDS) == 0.5
