@@ -16,6 +16,7 @@ _REFERENCE_NAME = re.compile(r"[A-Za-z](?:(?:(?!\.\.)[A-Za-z0-9./_-])*[A-Za-z0-9
 _HEX_ID = re.compile(r"[0-9a-fA-F]{8,64}")
 _CATALOG_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_-])?")
 _ACCESS_POINTER = re.compile(r"cat/(\d+)/(?:roles|grants)")
+_STATISTICS_POINTER = re.compile(r"cat/(\d+)/stats")
 _REFERENCE_POINTER = re.compile(r"cat/(\d+)/(heads|tags)/(.+)")
 
 
@@ -62,6 +63,16 @@ def catalog_grants_pointer(catalog_id: int) -> str:
 def parse_access_pointer(pointer: str) -> int | None:
     """The catalog's id; None for a pointer that holds no roles or grants of a catalog."""
     match = _ACCESS_POINTER.fullmatch(pointer)
+    return None if match is None else int(match.group(1))
+
+
+def statistics_pointer(catalog_id: int) -> str:
+    return f"cat/{catalog_id}/stats"
+
+
+def parse_statistics_pointer(pointer: str) -> int | None:
+    """The catalog's id; None for a pointer that holds no statistics."""
+    match = _STATISTICS_POINTER.fullmatch(pointer)
     return None if match is None else int(match.group(1))
 
 

@@ -26,6 +26,7 @@ HeadwaterError
 │   ├── NamespaceNotFound
 │   ├── TableNotFound
 │   ├── ViewNotFound
+│   ├── SnapshotNotFound              the table has no such snapshot
 │   ├── ContentNotFound               nothing stands at that key
 │   ├── FileMissing                   a file that metadata or a caller names is not on storage
 │   ├── RecordNotFound                no such realm, catalog, principal, role or grant
@@ -312,6 +313,10 @@ class TableNotFound(NotFound):
 
 class ViewNotFound(NotFound):
     code = "VIEW_NOT_FOUND"
+
+
+class SnapshotNotFound(NotFound):
+    code = "SNAPSHOT_NOT_FOUND"
 
 
 class ContentNotFound(NotFound):

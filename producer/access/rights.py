@@ -57,6 +57,9 @@ class Right(StrEnum):
     CONNECTOR_READ = "connector.read"
     CONNECTOR_MANAGE = "connector.manage"
     """Create, change, run and remove connectors; creating one also needs `catalog.manage` over its destination."""
+    STATISTICS_READ = "statistics.read"
+    STATISTICS_WRITE = "statistics.write"
+    """Publish and delete statistics of tables."""
 
 
 _R = Right
@@ -99,10 +102,11 @@ IMPLIED: dict[Right, frozenset[Right]] = {
     _R.NAMESPACE_CREATE: frozenset({_R.NAMESPACE_LIST}),
     _R.NAMESPACE_WRITE: frozenset({_R.NAMESPACE_READ}),
     _R.NAMESPACE_DROP: frozenset({_R.NAMESPACE_LIST}),
-    _R.TABLE_READ: frozenset({_R.TABLE_LIST}),
+    _R.TABLE_READ: frozenset({_R.TABLE_LIST, _R.STATISTICS_READ}),
     _R.TABLE_CREATE: frozenset({_R.TABLE_LIST}),
-    _R.TABLE_WRITE: frozenset({_R.TABLE_READ}),
+    _R.TABLE_WRITE: frozenset({_R.TABLE_READ, _R.STATISTICS_WRITE}),
     _R.TABLE_DROP: frozenset({_R.TABLE_LIST}),
+    _R.STATISTICS_WRITE: frozenset({_R.STATISTICS_READ}),
     _R.VIEW_READ: frozenset({_R.VIEW_LIST}),
     _R.VIEW_CREATE: frozenset({_R.VIEW_LIST}),
     _R.VIEW_WRITE: frozenset({_R.VIEW_READ}),

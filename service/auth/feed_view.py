@@ -18,7 +18,7 @@ from headwater.persistence.records.principal_records import GRANTS_POINTER, PRIN
 from headwater.producer.access.effective import is_held
 from headwater.producer.access.policies import POLICIES_POINTER
 from headwater.producer.connectors.connector_records import CONNECTORS_POINTER
-from headwater.producer.pointer_names import CATALOGS, parse_access_pointer, parse_reference_pointer
+from headwater.producer.pointer_names import CATALOGS, parse_access_pointer, parse_reference_pointer, parse_statistics_pointer
 from headwater.schemas.change import Change, KeyPath
 from headwater.schemas.errors import PointerNotFound
 from headwater.schemas.redaction import MaySee, as_seen
@@ -55,6 +55,9 @@ def need_of(pointer: str) -> Need:
     access_of = parse_access_pointer(pointer)
     if access_of is not None:
         return Need(Right.CATALOG_MANAGE, access_of)
+    statistics_of = parse_statistics_pointer(pointer)
+    if statistics_of is not None:
+        return Need(Right.STATISTICS_READ, statistics_of)
     return Need(REALM_POINTER_RIGHTS.get(pointer, Right.REALM_MANAGE))
 
 

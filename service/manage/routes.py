@@ -19,6 +19,7 @@ from headwater.service.manage import (
     usage,
 )
 from headwater.service.manage.route import IN_REALM
+from headwater.service.manage.tables import statistics
 
 MANAGE = Api(
     name="manage",
@@ -36,6 +37,7 @@ MANAGE = Api(
         *roles.ROUTES,
         *policies.ROUTES,
         *connectors.ROUTES,
+        *statistics.ROUTES,
         *audit.ROUTES,
         *usage.ROUTES,
     ),

@@ -18,6 +18,7 @@ from headwater.persistence.realms.realms import Realms
 from headwater.persistence.records.principal_records import KEYS_TYPE, SECRET_TYPE
 from headwater.persistence.rows import ObjectRow, ScannedRow, Table
 from headwater.persistence.store import Store
+from headwater.producer.statistics.statistics_chunks import CHUNK_TYPE
 from headwater.schemas.errors import ObjectNotFound, RealmStateConflict
 from headwater.streaming.reachability.id_set import IdSet
 from headwater.streaming.reachability.retained_identifiers import Identifiers
@@ -31,6 +32,8 @@ from headwater.streaming.transfer.new_file import destination, new_file
 
 OBJECTS_PER_FETCH = 100
 MUTABLE_ROWS_PER_PAGE = 500
+CHUNK_ROWS_PER_PAGE = 16
+"""Of statistics: each row takes up to 350 kB."""
 SPLITS = 8
 
 Progress = Callable[[str, int], None]
@@ -198,10 +201,11 @@ class _Export:
         if self._options.low_level:
             types = sorted({row.type for row in self._scanned(Table.MUTABLE)} - {KEYS_TYPE})
         else:
-            types = [SECRET_TYPE] if self._options.secrets else []
+            types = [CHUNK_TYPE, *([SECRET_TYPE] if self._options.secrets else [])]
         written = 0
         for type in types:
-            for row in self._backend.all_mutable(self._realm.instance, type, page=MUTABLE_ROWS_PER_PAGE):
+            page = CHUNK_ROWS_PER_PAGE if type == CHUNK_TYPE else MUTABLE_ROWS_PER_PAGE
+            for row in self._backend.all_mutable(self._realm.instance, type, page=page):
                 self._writer.add(Section.MUTABLE, MutableRecord.of(row))
                 written += 1
         return written

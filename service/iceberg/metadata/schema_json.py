@@ -61,6 +61,12 @@ def field_ids(schema: Plain) -> set[int]:
     return {id for id, _ in _walk(StructShape(shaped(schema, SchemaShape, "schema").fields))}
 
 
+def field_types(schema: Plain) -> dict[int, str | None]:
+    """The types of primitive fields as the specification spells them, by field id; None for structs, lists and maps."""
+    fields = StructShape(shaped(schema, SchemaShape, "schema").fields)
+    return {id: type if isinstance(type, str) else None for id, type in _walk(fields)}
+
+
 def with_fresh_ids(schema: Plain) -> tuple[Plain, dict[int, int]]:
     """Ids from 1 on, level by level as the reference implementation gives them, and which old id became which new one."""
     numbers = itertools.count(1)

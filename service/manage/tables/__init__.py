@@ -1,0 +1,4 @@
+"""Management routes about tables.
+
+Read statistics.
+"""

@@ -1,0 +1,4 @@
+"""Statistics of tables, free of any transport.
+
+Read snapshot_lookup, statistics_operations.
+"""
