@@ -34,6 +34,7 @@ IMMEDIATE_TASKS = "immediate-tasks"
 TASK = RecordType("IMMEDIATE_TASK", 1)
 PURGE_TABLE = "purge-table"
 OPEN_KEY: KeyPath = ("open",)
+HELD_KEY: KeyPath = ("held",)
 SETTLED_KEY: KeyPath = ("settled",)
 """Where the records lie, so that looking for work does not read through what is done."""
 
@@ -43,14 +44,23 @@ class TaskState(StrEnum):
     """The drop was asked for; whether it was committed is not recorded yet."""
     DROPPED = "DROPPED"
     """The drop is in the log."""
-    WAITING_FOR_FILE_DELETION = "WAITING_FOR_FILE_DELETION"
-    """The metadata was read and what it names was counted. No file was deleted."""
+    HELD = "HELD"
+    """Its files wait: `held_by` says for what."""
+    DELETING = "DELETING"
+    """Files are being deleted, or some could not be and are tried again."""
+    DONE = "DONE"
+    DONE_WITH_FAILURES = "DONE_WITH_FAILURES"
+    """Some files could not be deleted in many tries."""
     METADATA_UNREADABLE = "METADATA_UNREADABLE"
     """The metadata is gone or damaged: what belongs to the table cannot be told from it."""
+    WAITING_FOR_FILE_DELETION = "WAITING_FOR_FILE_DELETION"
+    """What older versions wrote for HELD."""
 
 
 OPEN = (TaskState.INTENDED, TaskState.DROPPED)
-"""What a runner goes on with."""
+"""What the runner of a worker goes on with."""
+HELD = (TaskState.HELD, TaskState.DELETING)
+"""What maintenance goes on with."""
 
 
 class ImmediateTask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -74,6 +84,19 @@ class ImmediateTask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     files_named: int = 0
     """Manifest lists, statistics and older metadata files that the metadata names by itself."""
     fault: str = ""
+    drop_seq: int = 0
+    """Of the entry that drops the table; 0 in records of older versions."""
+    held_by: list[str] = []
+    deleting_since: int = 0
+    """Microseconds."""
+    purged: int = 0
+    """Deletions that the storage confirmed …"""
+    missing: int = 0
+    """… files that were gone before …"""
+    spared: int = 0
+    """… that a retained state needs, or that lie elsewhere …"""
+    failed: int = 0
+    """… and that could not be deleted."""
 
 
 def task_id(pointer: str, key: KeyPath, request_id: str) -> str:
@@ -96,12 +119,16 @@ class ImmediateTasks:
         return None if record is None else _task(record)
 
     def all(self) -> Iterator[ImmediateTask]:
-        """Of one state: the open ones, then those that nothing is left to do for now, each by id."""
+        """Of one state: those that are held, the open ones, then those that nothing is left to do for, each by id."""
         return (_task(record) for record in head_records(self._kernel, IMMEDIATE_TASKS).all())
 
     def open(self) -> list[ImmediateTask]:
         """However many others there are."""
         return [_task(record) for record in head_records(self._kernel, IMMEDIATE_TASKS).all(OPEN_KEY)]
+
+    def held(self) -> list[ImmediateTask]:
+        """Those of older versions lie among the settled ones."""
+        return [task for task in self.all() if task.state in (*HELD, TaskState.WAITING_FOR_FILE_DELETION)]
 
     def intend(self, task: ImmediateTask) -> None:
         """Nothing to do if the same request intended it before."""
@@ -116,6 +143,7 @@ class ImmediateTasks:
             task,
             state=TaskState.DROPPED,
             commit_id=change.commit_id,
+            drop_seq=change.seq,
             content_id="" if operation is None else operation.content_id,
             metadata_location=str(before.get("metadata_location", "")),
         )
@@ -155,11 +183,12 @@ class ImmediateTasks:
 
     def _record(self, id: str) -> Record | None:
         records = head_records(self._kernel, IMMEDIATE_TASKS)
-        return records.get((*OPEN_KEY, id)) or records.get((*SETTLED_KEY, id))
+        found = (records.get((*folder, id)) for folder in (OPEN_KEY, HELD_KEY, SETTLED_KEY))
+        return next((record for record in found if record is not None), None)
 
     def _put(self, task: ImmediateTask, message: str, replaces: Record | None) -> None:
         """At the key of its state, and nowhere else."""
-        key = (*(OPEN_KEY if task.state in OPEN else SETTLED_KEY), task.id)
+        key = (*_folder(task.state), task.id)
         stays = replaces is not None and replaces.key == key
         expect = Unchanged(replaces.object_id) if replaces is not None and stays else Expect.ANYTHING
         operations: list[RecordOperation] = [PutRecord(type=TASK, key=key, value=msgspec.to_builtins(task), expect=expect)]
@@ -167,6 +196,12 @@ class ImmediateTasks:
             operations.append(DeleteRecord(key=replaces.key, expect=Unchanged(replaces.object_id)))
         request = RecordsRequest(operations=operations, author=task.created_by, message=message)
         self._kernel.committer.commit(IMMEDIATE_TASKS, request)
+
+
+def _folder(state: TaskState) -> KeyPath:
+    if state in OPEN:
+        return OPEN_KEY
+    return HELD_KEY if state in HELD else SETTLED_KEY
 
 
 def _with_request_id(entries: Iterable[LogRecord], request_id: str) -> LogRecord | None:

@@ -2,6 +2,7 @@
 
 Each worker runs one. ⚠ A task belongs to one runner at a time, by a lease that is a mutable row moved by CAS; a runner that
 dies loses it when its time is over, and another one goes on from the state that is recorded. Every step can be done twice.
+Files are deleted by maintenance, not here: a dropped table is left as HELD.
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ class TaskRunner:
             named = self._files_named(kernel, task)
         except (MalformedMetadata, FileMissing) as fault:
             return msgspec.structs.replace(task, state=TaskState.METADATA_UNREADABLE, fault=fault.message[:1_000])
-        return msgspec.structs.replace(task, state=TaskState.WAITING_FOR_FILE_DELETION, files_named=named)
+        return msgspec.structs.replace(task, state=TaskState.HELD, files_named=named)
 
     # ── leases ──────────────────────────────────────────────────────────────────────────────────────────────
 

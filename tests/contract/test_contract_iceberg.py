@@ -83,7 +83,7 @@ def test_a_table_is_made_updated_by_several_and_purged(kernel: RealmKernel, bran
     location = drop_table(first, CommitAuthor("me"), KEY, purge=True)
     assert TaskRunner(list, files_named_by(Lakes())).run_realm(kernel) == 1
     (task,) = ImmediateTasks(kernel).all()
-    assert (task.state, task.metadata_location) == (TaskState.WAITING_FOR_FILE_DELETION, location)
+    assert (task.state, task.metadata_location) == (TaskState.HELD, location)
 
     changes = [change_of(logged, kernel.realm_name) for logged in PointerLog(kernel, first.pointer).forward()]
     told = [one for change in changes for one in change.operations if one.key == KEY]

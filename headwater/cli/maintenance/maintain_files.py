@@ -263,6 +263,73 @@ def sweep(
     failed_if([*refused, *unfinished, *report.damage, *(line for it in report.roots for line in it.damage)])
 
 
+@files.command()
+@click.option("--run", "run_them", is_flag=True, help="Delete the files of those that nothing holds any more.")
+@click.option("--batch", type=click.IntRange(1, 1_000), default=250, show_default=True, help="Files of one request.")
+@click.option("--files-per-second", type=Amount(0), default=0.0, help="Limit of files deleted; none if left out.")
+@click.option("--batches-per-second", type=Amount(0), default=10.0, show_default=True, help="Limit of requests that delete.")
+@dry_run
+@supersede
+@as_json
+@click.pass_obj
+def tasks(
+    settings: Settings,
+    run_them: bool,
+    batch: int,
+    files_per_second: float,
+    batches_per_second: float,
+    dry_run: bool,
+    supersede: str | None,
+    json_output: bool,
+) -> None:
+    """Show the tables that were dropped with PURGE and what their files wait for; with --run, delete what may go.
+
+    Exit code 1 says that files could not be deleted.
+    """
+    from headwater.persistence.realms.realm_states import RealmStatus
+    from headwater.producer.immediate_tasks import ImmediateTasks
+    from headwater.streaming.files.sweep.file_sweep import FILES_LEASE, LEASE_SECONDS
+    from headwater.streaming.files.tasks.task_purge import TaskPurge, TaskPurgeOptions, TaskReport
+    from headwater.streaming.runs.realm_sets import all_realms
+    from headwater.streaming.runs.runs import Runs
+
+    options = TaskPurgeOptions(
+        batch_size=batch, files_per_second=files_per_second, batches_per_second=batches_per_second, dry_run=dry_run
+    )
+    failures: list[str] = []
+    with opened_store(settings) as store, progress_bar() as bar:
+        if run_them or dry_run:
+            runs = Runs(store.backend, store.clock, lease_seconds=LEASE_SECONDS, lease_key=FILES_LEASE)
+            with runs.run("files-purge", dry_run=dry_run, supersede=supersede) as run:
+                reports = TaskPurge(store, _operations(settings), options, on_progress=bar.add).run(run)
+                failures = list(run.record.failures)
+        else:
+            active = [realm.instance for realm in all_realms(store) if realm.status is RealmStatus.ACTIVE]
+            found = ((realm, task) for realm in active for task in ImmediateTasks(store.kernel(realm)).all())
+            reports = [TaskReport(realm=realm, task=task) for realm, task in found]
+    if json_output:
+        print_json({"tasks": reports})
+    else:
+        labels = realm_labels(it.realm for it in reports)
+        columns = ["realm", "table", "state", "held by", "would go", "purged", "missing", "spared", "failed"]
+        rows = [
+            (
+                labels[it.realm],
+                ".".join(it.task.key),
+                it.task.state,
+                ", ".join(it.task.held_by),
+                it.would_purge,
+                it.task.purged,
+                it.task.missing,
+                it.task.spared,
+                it.task.failed,
+            )
+            for it in reports
+        ]
+        print_table(columns, rows)
+    failed_if(failures)
+
+
 def _filter(like: str | None, older_than: float | None) -> FileFilter:
     from headwater.persistence.clock import SystemClock
     from headwater.streaming.files.filters import EVERY_FILE, matching, modified_before

@@ -15,7 +15,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Sequence
 
@@ -23,7 +22,6 @@ import msgspec
 
 from headwater.persistence.clock import MICROS, Clock
 from headwater.persistence.coordination.removal_intents import RemovalIntent, RemovalIntents, RemovalPhase
-from headwater.persistence.realms.realm_states import RealmStatus
 from headwater.persistence.store import Store
 from headwater.schemas.errors import (
     HeadwaterError,
@@ -31,9 +29,8 @@ from headwater.schemas.errors import (
     MaintenanceRefused,
     MaintenanceStopped,
     MaintenanceSuperseded,
-    RealmStateConflict,
 )
-from headwater.streaming.files.fingerprints import SALT_BYTES, fingerprint
+from headwater.streaming.files.fingerprints import fingerprint
 from headwater.streaming.files.kinds import FileRef, FoundFile, kind_by_name
 from headwater.streaming.files.operations import FileOperations
 from headwater.streaming.files.purging import PurgeSpec
@@ -45,21 +42,18 @@ from headwater.streaming.files.sweep.file_safeguards import ALL_ON, FileSafeguar
 from headwater.streaming.files.sweep.live_files import LiveFiles
 from headwater.streaming.files.sweep.proof import prove_listing
 from headwater.streaming.files.sweep.roots import Root, RootRecord, Roots, chosen, roots_of
-from headwater.streaming.reachability.fence import FencedRealm, fence_realm
+from headwater.streaming.files.sweep.store_marks import REQUEST_SECONDS, fence_patiently, file_salt, markable_realms
+from headwater.streaming.reachability.fence import FencedRealm
 from headwater.streaming.reachability.id_set import IdCollector, IdSet
 from headwater.streaming.retained.retained_filter import FilterKind, build_bloom, capacity_after, probe, refuse_overfull
-from headwater.streaming.runs.realm_sets import RETAIN, all_realms
 from headwater.streaming.runs.runs import Counts, Run
 
 FILES_LEASE = "files"
 LEASE_SECONDS = 300.0
-REQUEST_SECONDS = 60
-"""⚠ The longest request: lease and intent must outlast it before it is sent."""
 GRACE_HOURS, GRACE_HOURS_MIN = 168.0, 24.0
 CONFIRM_HOURS = 24.0
 SHARE_MAX = 0.5
 SHARE_GROWTH_MAX = 3.0
-FENCE_TRIES = 10
 SAMPLE_FILES = 20
 HOUR_MICROS = 3_600 * MICROS
 _FILES = "files"
@@ -150,7 +144,7 @@ class FileSweep:
         self._at = at
         self._roots = Roots(store.backend, self._clock)
         self._claims = Claims(store, self._storages)
-        self._salt = hashlib.blake2b(store.incarnation.encode(), digest_size=SALT_BYTES).digest()
+        self._salt = file_salt(store)
 
     def run(self, run: Run) -> FileSweepReport:
         realms = self._realms()
@@ -177,16 +171,7 @@ class FileSweep:
         return FileSweepReport(roots=list(reports.values()), live_files=live.count, damage=live.damage)
 
     def _realms(self) -> list[str]:
-        """⚠ A realm that cannot be marked stops every root: what it needs is not known."""
-        found = all_realms(self._store)
-        for realm in found:
-            if realm.status not in (*RETAIN, RealmStatus.CREATED, RealmStatus.PURGED):
-                raise MaintenanceRefused(
-                    f"{realm.name!r} is {realm.status}: which files it needs cannot be told.",
-                    field="realm",
-                    remedy="Nothing was deleted. Finish that first.",
-                )
-        return [realm.instance for realm in found if realm.status in RETAIN]
+        return markable_realms(self._store)
 
     def _counts(self, realm: str, roots: Sequence[Root]) -> bool:
         """⚠ Every realm does, whatever is swept."""
@@ -223,15 +208,7 @@ class FileSweep:
             self._progress("files in use", live.count - before)
 
     def fence(self, realm: str) -> FencedRealm:
-        """An object sweep may fence at the same time and overtake."""
-        for attempt in range(1, FENCE_TRIES + 1):
-            try:
-                return fence_realm(self._store.backend, realm, self._clock)
-            except RealmStateConflict:
-                if attempt == FENCE_TRIES:
-                    raise
-                self._clock.sleep(0.1 * attempt)
-        raise AssertionError("unreachable")
+        return fence_patiently(self._store.backend, realm, self._clock)
 
     def _filter(self, live: LiveFiles, claimed: list[tuple[Root, RootRecord, int]]) -> Callable[[int], bool]:
         ids = live.finish()

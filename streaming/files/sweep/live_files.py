@@ -53,6 +53,7 @@ class LiveFiles:
         mode = Mode.STRICT if safeguards.strict else Mode.LENIENT
         self._marking = Marking(storages, mode, self._fault)
         self._contents: set[ContentFiles] = set()
+        self._metadata: set[str] = set()
         self._ids = IdCollector()
         self._below: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
         """Every location below a root, a JSON text a line: they are needed again only if a listing does not show them."""
@@ -71,6 +72,7 @@ class LiveFiles:
                 for file in self._files(content):
                     self._add(file, fresh)
                 self._contents.add(content)
+                self._metadata.add(fold(content.location))
         self._late.append(fresh.finish())
 
     def finish(self) -> IdSet:
@@ -81,6 +83,10 @@ class LiveFiles:
     def is_late(self, one: int) -> bool:
         """⚠ Marked after the filter was made, for whichever root: the filter of the others lacks it too."""
         return any(one in ids for ids in self._late)
+
+    def holds(self, location: str) -> bool:
+        """Whether a retained state has this metadata file as its own."""
+        return fold(location) in self._metadata
 
     def below_roots(self) -> Iterator[str]:
         self._below.seek(0)

@@ -106,3 +106,14 @@ def test_bad_input_is_one_line_and_exit_code_2(arguments: list[str], code: str) 
     assert done.returncode == 2
     assert done.stderr.startswith(f"error {code}: ")
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_tasks_of_dropped_tables_are_shown_and_run(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/lake.db"
+    with headwater.open(store, create=True) as engine:
+        engine.ensure_realm().ensure_catalog("lake", storage_root=f"file://{tmp_path}/warehouse")
+    shown = run("--store", store, "maintain", "files", "tasks")
+    assert shown.returncode == 0 and "held by" in shown.stdout
+    ran = run("--store", store, "maintain", "files", "tasks", "--run", "--json")
+    assert (ran.returncode, json.loads(ran.stdout)) == (0, {"tasks": []})
+    assert "files-purge" in run("--store", store, "maintain", "runs").stdout

@@ -1,4 +1,4 @@
-"""Dropping with purge: a task is recorded whatever crashes, one runner goes on with it, and no file is deleted."""
+"""Dropping with purge: a task is recorded whatever crashes, one runner goes on with it, and maintenance deletes the files."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ import pytest
 import headwater
 from headwater.embedded import CatalogHandle, Headwater
 from headwater.persistence.log.committed_requests import RequestKey
+from headwater.persistence.log.log_entry import change_of
+from headwater.persistence.reading.pointer_log import PointerLog
 from headwater.persistence.store import RealmKernel
 from headwater.producer.immediate_tasks import IMMEDIATE_TASKS, ImmediateTask, ImmediateTasks, TaskState
 from headwater.schemas.errors import CommitOutcomeUnknown, MalformedMetadata, TableNotFound
@@ -28,6 +30,15 @@ from headwater.service.operations import task_runner
 from headwater.service.operations.task_runner import TaskRunner
 from headwater.service.storage.files import LocalFiles
 from headwater.service.storage.locations import Warehouse, local_path
+from headwater.streaming.expire.expire import expire_realms
+from headwater.streaming.expire.retention import parse_retention
+from headwater.streaming.files.operations import FileOperations
+from headwater.streaming.files.stores.storages import Storages
+from headwater.streaming.files.sweep.claims import Claims
+from headwater.streaming.files.sweep.file_sweep import FILES_LEASE
+from headwater.streaming.files.sweep.roots import roots_of
+from headwater.streaming.files.tasks.task_purge import TaskPurge, TaskPurgeOptions
+from headwater.streaming.runs.runs import Runs
 from tests.support.fixtures.iceberg_lake import table_body
 from tests.support.servers.served import ServedStore
 
@@ -76,13 +87,37 @@ def test_a_drop_with_purge_leaves_a_task_and_all_files(branch: LakeBranch, catal
     assert only_task(branch).state is TaskState.DROPPED
     assert runner_of(branch).run_realm(branch.kernel) == 1
     task = only_task(branch)
-    assert (task.state, task.files_named) == (TaskState.WAITING_FOR_FILE_DELETION, 1)
+    assert (task.state, task.files_named) == (TaskState.HELD, 1)
     assert (task.metadata_location, task.key) == (location, KEY)
     assert Path(local_path(location)).exists()
     newest = list(catalog.branch().changes())[-1]
     assert (task.commit_id, newest.headers["iceberg.purge"]) == (newest.commit_id, "true")
     assert runner_of(branch).run_realm(branch.kernel) == 0
     assert ImmediateTasks(branch.kernel).open() == [], "what is done is looked at again and again"
+
+
+def test_maintenance_deletes_the_files_when_history_has_expired(branch: LakeBranch) -> None:
+    location = load_table(branch, KEY).location
+    drop_table(branch, ME, KEY, purge=True)
+    runner_of(branch).run_realm(branch.kernel)
+    store, operations = branch.kernel.store, FileOperations(Storages())
+    claims = Claims(store, operations.storages)
+    for root in roots_of(store, [branch.kernel.realm]):
+        claims.claim(root)
+    runs = Runs(store.backend, store.clock, lease_seconds=300, lease_key=FILES_LEASE)
+
+    def purge() -> TaskState:
+        with runs.run("files-purge") as run:
+            TaskPurge(store, operations, TaskPurgeOptions(wait_seconds=0)).run(run)
+        return only_task(branch).state
+
+    assert purge() is TaskState.HELD and Path(local_path(location)).exists()
+    with Runs(store.backend, store.clock).run("expire") as run:
+        expire_realms(store, run, [branch.kernel.realm], parse_retention("cat/*=1n"))
+    assert purge() is TaskState.DONE and not Path(local_path(location)).exists()
+    told = [change_of(one, "default") for one in PointerLog(branch.kernel, IMMEDIATE_TASKS).forward("earliest")]
+    states = [one.after["state"] for change in told for one in change.operations if one.after is not None]
+    assert states[-3:] == ["HELD", "DELETING", "DONE"]
 
 
 def test_the_same_request_leaves_one_task(branch: LakeBranch) -> None:
@@ -129,7 +164,7 @@ def test_an_intent_is_settled_by_the_log(
     runner = runner_of(branch)
     if landed:
         assert runner.run_realm(branch.kernel) == 1
-        assert only_task(branch).state is TaskState.WAITING_FOR_FILE_DELETION
+        assert only_task(branch).state is TaskState.HELD
         return
     assert runner.run_realm(branch.kernel) == 0
     assert only_task(branch).state is TaskState.INTENDED, "a slow commit may still land"
@@ -184,10 +219,10 @@ def test_a_killed_server_goes_on_with_the_tasks_of_the_one_before(tmp_path: Path
         server.start()
         with headwater.open(server.store_url) as engine:
             deadline = time.monotonic() + 30
-            while time.monotonic() < deadline and task.state is not TaskState.WAITING_FOR_FILE_DELETION:
+            while time.monotonic() < deadline and task.state is not TaskState.HELD:
                 time.sleep(0.1)
                 (task,) = ImmediateTasks(engine.realm().kernel).all()
-        assert task.state is TaskState.WAITING_FOR_FILE_DELETION
+        assert task.state is TaskState.HELD
         assert Path(urlparse(made["metadata-location"]).path).exists()
     finally:
         server.stop()

@@ -1,0 +1,60 @@
+"""The files of a dropped table that a purge may delete, before anybody asks who else needs them.
+
+⚠ Metadata is written by engines and may name anything: files of other stores, of the machine, of other buckets. So a file
+counts only if it lies below the claimed root as it is spelled, on the same storage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from headwater.schemas.errors import FileMissing, HeadwaterError
+from headwater.streaming.files.formats.iceberg_tables import named_files, table_metadata
+from headwater.streaming.files.formats.reading import Fault, MetadataReader, Mode
+from headwater.streaming.files.kinds import FileKind, FileRef
+from headwater.streaming.files.operations import FileOperations
+
+_ONE_STORAGE = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "wasbs": "abfss", "wasb": "abfss", "abfs": "abfss"}
+
+
+def files_of_table(operations: FileOperations, location: str, on_fault: Callable[[Fault], None]) -> list[FileRef]:
+    """Each before the file that names it. Containers that are gone were finished by an earlier attempt."""
+    files = list(operations.identify(location, mode=Mode.LENIENT, on_fault=on_fault))
+    older = [file.location for file in files if file.kind is FileKind.METADATA_LOG]
+    return [*_replaced_statistics(operations, older, location), *files]
+
+
+def _replaced_statistics(operations: FileOperations, older: list[str], location: str) -> Iterator[FileRef]:
+    """Statistics that a later version has replaced are named by older metadata files alone."""
+    reader = MetadataReader(operations.storages, Mode.STRICT)
+    for metadata in older:
+        try:
+            named = list(named_files(metadata, table_metadata(reader, metadata)))
+        except (FileMissing, HeadwaterError):  # the sweep finds what is left
+            continue
+        for file in named:
+            if file.kind is not FileKind.METADATA_LOG:
+                yield msgspec.structs.replace(file, referrer=location)
+
+
+def is_below(root: str, location: str) -> bool:
+    """⚠ By the exact spelling, the scheme's variants apart: in doubt it is not."""
+    storage, path = _parts(location)
+    root_storage, root_path = _parts(root)
+    segments = path.split("/")
+    return (
+        storage == root_storage
+        and path.startswith(root_path.rstrip("/") + "/")
+        and not any(part in ("", ".", "..") for part in segments[1:])
+    )
+
+
+def _parts(location: str) -> tuple[str, str]:
+    """Storage and path, which begins with a slash."""
+    if location.startswith(("/", "file:/")):
+        return "file", "/" + location.removeprefix("file:").lstrip("/")
+    scheme, _, rest = location.partition("://")
+    authority, slash, path = rest.partition("/")
+    return f"{_ONE_STORAGE.get(scheme.lower(), scheme.lower())}://{authority}", slash + path

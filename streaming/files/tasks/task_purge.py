@@ -1,0 +1,366 @@
+"""Runs the tasks that DROP … PURGE has left to their end.
+
+⚠ The order is the protocol, as in a sweep, without grace and second look, because a user named this table:
+ 1. hold     while the state before the drop is readable, or any retained state has the metadata file
+ 2. fence    every realm of the store, and mark strictly what any retained state needs
+ 3. choose   the table's files that are below the claimed root and that nothing needs
+ 4. intent   with the list of what may go; from now on commits look their files up in it
+ 5. fence    again, and mark what is new; that is taken off the list
+ 6. delete   data files before their manifests, the metadata file last; lease, claim and intent are checked before each batch
+A crash leaves the task as it was recorded; the next run reads what is left of the table and goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from headwater.persistence.clock import MICROS
+from headwater.persistence.coordination.removal_intents import RemovalIntent, RemovalIntents, RemovalPhase
+from headwater.persistence.realms.realm_states import RealmStatus
+from headwater.persistence.store import Store
+from headwater.producer.immediate_tasks import ImmediateTask, ImmediateTasks, TaskState
+from headwater.producer.pointer_names import parse_reference_pointer
+from headwater.schemas.errors import HeadwaterError, MaintenanceStopped, MaintenanceSuperseded
+from headwater.streaming.files.fingerprints import fingerprint
+from headwater.streaming.files.formats.reading import Fault
+from headwater.streaming.files.kinds import FileRef, FoundFile
+from headwater.streaming.files.operations import FileOperations
+from headwater.streaming.files.purging import PurgeSpec
+from headwater.streaming.files.stats import PurgeStats
+from headwater.streaming.files.sweep.candidates import Sorting
+from headwater.streaming.files.sweep.claims import Claims
+from headwater.streaming.files.sweep.condemned_files import write_condemned
+from headwater.streaming.files.sweep.file_safeguards import ALL_ON as FILES_ALL_ON
+from headwater.streaming.files.sweep.live_files import LiveFiles
+from headwater.streaming.files.sweep.roots import Root, RootRecord, Roots, roots_of
+from headwater.streaming.files.sweep.store_marks import REQUEST_SECONDS, fence_patiently, file_salt, markable_realms
+from headwater.streaming.files.tasks.task_files import files_of_table, is_below
+from headwater.streaming.files.tasks.task_holds import held_by_history, holders
+from headwater.streaming.reachability.id_set import IdCollector, IdSet
+from headwater.streaming.reachability.retained_identifiers import Span
+from headwater.streaming.runs.realm_sets import all_realms
+from headwater.streaming.runs.runs import Counts, Run
+
+WAIT_SECONDS = 300
+"""So long a dropped table can be brought back by a branch from before the drop, whatever the retention."""
+TRY_SECONDS = 7 * 24 * 3_600
+"""So long files that could not be deleted are tried again."""
+_FILES = "files"
+
+
+class TaskSafeguards(msgspec.Struct, frozen=True, kw_only=True):
+    """Tests switch one off at a time, to show that it loses a file then."""
+
+    history: bool = True
+    union: bool = True
+    below_root: bool = True
+    claim: bool = True
+    second_fence: bool = True
+    lease: bool = True
+
+
+ALL_ON = TaskSafeguards()
+
+
+class TaskPurgeOptions(msgspec.Struct, frozen=True, kw_only=True):
+    batch_size: int = 250
+    files_per_second: float = 0
+    batches_per_second: float = 10
+    wait_seconds: float = WAIT_SECONDS
+    dry_run: bool = False
+
+
+class TaskReport(msgspec.Struct, frozen=True, kw_only=True):
+    realm: str
+    task: ImmediateTask
+    would_purge: int = 0
+
+
+class _Due(msgspec.Struct, kw_only=True):
+    """One task on its way."""
+
+    realm: str
+    task: ImmediateTask
+    files: list[FileRef] = []
+    going: set[str] = set()
+    faults: list[str] = []
+    is_gone: bool = False
+    """The metadata file is not there any more."""
+
+
+class TaskPurge:
+    """One run over all held tasks of all realms."""
+
+    def __init__(
+        self,
+        store: Store,
+        operations: FileOperations,
+        options: TaskPurgeOptions | None = None,
+        *,
+        safeguards: TaskSafeguards = ALL_ON,
+        on_progress: Callable[[str, int], None] = lambda _what, _count: None,
+        at: Callable[[str], None] = lambda _step: None,
+    ) -> None:
+        """`at` is called before each step of the protocol, with its name: tests act there."""
+        self._store = store
+        self._operations = operations
+        self._options = options or TaskPurgeOptions()
+        self._safeguards = safeguards
+        self._progress = on_progress
+        self._at = at
+        self._clock = store.clock
+        self._salt = file_salt(store)
+        self._roots = Roots(store.backend, store.clock)
+        self._claims = Claims(store, operations.storages)
+        self._reports: list[TaskReport] = []
+
+    def run(self, run: Run) -> list[TaskReport]:
+        due = [one for one in self._due() if not self._waits_for_history(one)]
+        if due:
+            realms = markable_realms(self._store)
+            roots = roots_of(self._store, realms)
+            live = LiveFiles(
+                self._operations.storages,
+                [root.folded for root in roots],
+                self._salt,
+                self._clock,
+                safeguards=FILES_ALL_ON,
+            )
+            try:
+                _MarkedRun(self, run, live, roots).run(due)
+            finally:
+                live.close()
+        self._count(run)
+        return self._reports
+
+    def _due(self) -> list[_Due]:
+        """Of realms that can be written to."""
+        oldest = self._clock.now_micros() - int(self._options.wait_seconds * MICROS)
+        active = [realm.instance for realm in all_realms(self._store) if realm.status is RealmStatus.ACTIVE]
+        held = [(realm, task) for realm in active for task in ImmediateTasks(self._store.kernel(realm)).held()]
+        return [_Due(realm=realm, task=task) for realm, task in held if task.created_at <= oldest]
+
+    def _waits_for_history(self, due: _Due) -> bool:
+        if not self._safeguards.history:
+            return False
+        holder = held_by_history(self._store.backend, due.realm, due.task)
+        if holder:
+            self._hold(due, [holder])
+        return bool(holder)
+
+    def _hold(self, due: _Due, by: Sequence[str]) -> None:
+        """In the log only when the reason is another one."""
+        self._record(due, state=TaskState.HELD, held_by=[one[:500] for one in by])
+
+    def _record(self, due: _Due, **changes: object) -> None:
+        moved = msgspec.structs.replace(due.task, **changes)
+        if moved != due.task and not self._options.dry_run:
+            due.task = ImmediateTasks(self._store.kernel(due.realm)).move(due.task, moved)
+        elif self._options.dry_run:
+            due.task = moved
+        if due.task.state is not TaskState.DELETING or not due.files:
+            self._reports.append(TaskReport(realm=due.realm, task=due.task, would_purge=len(due.going)))
+
+    def _count(self, run: Run) -> None:
+        for report in self._reports:
+            counts = run.record.counts.setdefault(report.realm, {}).setdefault(_FILES, Counts())
+            task = report.task
+            counts.add(Counts(purged=task.purged, failed=task.failed, retained=task.spared, would_purge=report.would_purge))
+            if task.failed or task.fault:
+                line = f"{'.'.join(task.key)}: {task.fault or f'{task.failed} files could not be deleted'}"
+                run.record.failures = [*run.record.failures, line]
+
+
+class _MarkedRun:
+    """Steps 2 to 6."""
+
+    def __init__(self, purge: TaskPurge, run: Run, live: LiveFiles, roots: Sequence[Root]) -> None:
+        self._purge = purge
+        self._run = run
+        self._live = live
+        self._roots = roots
+        self._store = purge._store
+        self._options = purge._options
+        self._safeguards = purge._safeguards
+        self._salt = purge._salt
+        self._spans: dict[str, dict[str, Span]] = {}
+        self._marked: IdSet = IdCollector().finish()
+        self._intents = RemovalIntents(self._store.backend, self._store.clock, run.record.id)
+
+    def run(self, due: Sequence[_Due]) -> None:
+        self._mark("mark", {one.realm for one in due})
+        self._marked = self._live.finish()
+        for root in [*self._roots, None]:
+            group = [one for one in due if self._root_of(one) == root]
+            if not group:
+                continue
+            try:
+                self._purge_group(root, group)
+            except (MaintenanceSuperseded, MaintenanceStopped):
+                raise
+            except HeadwaterError as error:
+                for one in group:
+                    self._interrupted(one, str(error))
+
+    def _interrupted(self, due: _Due, reason: str) -> None:
+        due.files = []
+        if due.task.state in (TaskState.HELD, TaskState.WAITING_FOR_FILE_DELETION):
+            self._purge._hold(due, [reason])
+        elif due.task.state is TaskState.DELETING:
+            self._purge._record(due, fault=reason[:1_000])
+
+    def _mark(self, step: str, realms_of_tasks: set[str]) -> None:
+        """⚠ Every realm counts, whosever table was dropped."""
+        for realm in markable_realms(self._store):
+            if self._safeguards.union or realm in realms_of_tasks:
+                self._run.check()
+                self._purge._at(step)
+                fenced = fence_patiently(self._store.backend, realm, self._store.clock)
+                spans = fenced.spans if self._safeguards.history else _heads(fenced.spans)
+                self._spans[realm] = spans
+                self._live.add(self._store.backend, realm, spans)
+        self._purge._progress("files in use", self._live.count)
+
+    def _root_of(self, due: _Due) -> Root | None:
+        named = parse_reference_pointer(due.task.pointer)
+        catalog = None if named is None else named.catalog_id
+        return next((root for root in self._roots if (root.realm, root.catalog_id) == (due.realm, catalog)), None)
+
+    def _purge_group(self, root: Root | None, group: Sequence[_Due]) -> None:
+        if root is None:
+            for one in group:
+                self._purge._hold(one, ["its catalog has no storage root of its own"])
+            return
+        record = self._purge._roots.get(root)
+        if self._safeguards.claim:
+            self._purge._claims.require(root, record)
+        ready = [one for one in self._unheld(group) if self._choose(one, root)]
+        if self._options.dry_run:
+            for one in ready:
+                self._purge._record(one, held_by=[])
+            return
+        if not ready:
+            return
+        intent = self._announce(root, ready)
+        if self._safeguards.second_fence:
+            self._mark("second fence", {one.realm for one in ready})
+        for one in self._unheld(ready):
+            self._rescue(one, root)
+            self._delete(one, root, record, intent)
+        self._intents.put(intent)  # it stays for an hour: a request may still be under way
+
+    def _unheld(self, group: Sequence[_Due]) -> list[_Due]:
+        held = [one for one in group if self._live.holds(one.task.metadata_location)]
+        for one in held:
+            self._purge._hold(one, holders(self._store.backend, self._spans, one.task.metadata_location))
+        return [one for one in group if one not in held]
+
+    # ── choose ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _choose(self, due: _Due, root: Root) -> bool:
+        """Whether the table's files are known, as far as they are left."""
+
+        def fault(found: Fault) -> None:
+            if found.location == due.task.metadata_location:
+                due.is_gone = found.missing
+            if not found.missing:
+                due.faults.append(found.reason)
+
+        due.files = files_of_table(self._purge._operations, due.task.metadata_location, fault)
+        if due.is_gone:
+            is_finished = due.task.state is TaskState.DELETING and not due.task.failed
+            ends = TaskState.DONE if is_finished else TaskState.METADATA_UNREADABLE
+            due.files = []
+            self._purge._record(due, state=ends, held_by=[], fault="" if is_finished else "the metadata file is gone")
+            return False
+        due.going = {file.location for file in due.files}
+        self._rescue(due, root)
+        return True
+
+    def _rescue(self, due: _Due, root: Root) -> None:
+        """⚠ File by file: what another table, branch or catalog needs is spared, and so is what lies elsewhere."""
+        sorting = Sorting(
+            lambda one: one in self._marked or self._live.is_late(one),
+            self._live.names,
+            self._live.protected,
+            self._salt,
+            2**62,
+            FILES_ALL_ON,
+        )
+        known = (FoundFile(file.location, file.size or 1, 0) for file in due.files if file.location in due.going)
+        listed = sorting.sort(root.location, known, lambda _: None)
+        due.going = {
+            file.location
+            for file in listed.candidates
+            if not self._safeguards.below_root or is_below(root.location, file.location)
+        }
+
+    # ── delete ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _announce(self, root: Root, ready: Sequence[_Due]) -> RemovalIntent:
+        condemned = IdCollector()
+        condemned.add(fingerprint(location, self._salt) for one in ready for location in one.going)
+        intent = RemovalIntent(
+            id=f"{self._run.record.id}-{root.catalog_id}",
+            holder=self._run.record.id,
+            root=root.location,
+            realm=root.realm,
+            catalog_id=root.catalog_id,
+            salt=self._salt,
+        )
+        self._run.check()
+        intent = write_condemned(self._purge._operations.storages, intent, condemned.finish())
+        self._purge._at("intent")
+        return self._intents.put(msgspec.structs.replace(intent, phase=RemovalPhase.DELETING))
+
+    def _delete(self, due: _Due, root: Root, record: RootRecord, intent: RemovalIntent) -> None:
+        now = self._store.clock.now_micros()
+        self._purge._record(due, state=TaskState.DELETING, held_by=[], deleting_since=due.task.deleting_since or now, fault="")
+        self._purge._at("delete")
+        spec = PurgeSpec(
+            batch_size=self._options.batch_size,
+            files_per_second=self._options.files_per_second,
+            batches_per_second=self._options.batches_per_second,
+            may_delete=lambda file: file.location in due.going,
+            before_batch=lambda: self._check(root, record, intent),
+        )
+        stats = self._purge._operations.purge(due.files, spec)
+        self._purge._progress("purged", stats.purged)
+        self._purge._at("record")
+        due.files = []
+        self._purge._record(due, **self._result(due, stats, now))
+
+    def _result(self, due: _Due, stats: PurgeStats, now: int) -> dict[str, object]:
+        """⚠ A failure never reads as success."""
+        failed = stats.failed + len(due.faults)
+        state = TaskState.DONE
+        if failed:
+            is_over = now - due.task.deleting_since > TRY_SECONDS * MICROS
+            state = TaskState.DONE_WITH_FAILURES if is_over else TaskState.DELETING
+        reasons = [*due.faults, *(one.reason for one in stats.failures)]
+        return {
+            "state": state,
+            "purged": due.task.purged + stats.purged,
+            "missing": stats.missing,
+            "spared": stats.spared,
+            "failed": failed,
+            "fault": reasons[0][:1_000] if reasons else "",
+        }
+
+    def _check(self, root: Root, record: RootRecord, intent: RemovalIntent) -> None:
+        """⚠ Before each batch. A process that slept deletes nothing."""
+        self._purge._at("batch")
+        self._run.check()
+        if self._safeguards.lease:
+            self._run.lease.require_for(REQUEST_SECONDS)
+            self._intents.require(intent, REQUEST_SECONDS)
+            self._intents.put(intent)
+        if self._safeguards.claim:
+            self._purge._claims.require(root, record)
+
+
+def _heads(spans: dict[str, Span]) -> dict[str, Span]:
+    """What a purge would see that takes no notice of history; only tests ask for it."""
+    return {name: msgspec.structs.replace(span, floor=span.seq) for name, span in spans.items()}
