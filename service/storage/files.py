@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import importlib.util
 import io
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -21,6 +23,11 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
 
 FILE_BYTES_MAX = 256 * 1024 * 1024
+_STORAGE_CODE = re.compile(
+    r"AWS Error ([A-Z_]{1,80}) during|google::cloud::Status\(([A-Z_]{1,40}):|Azure Error: \[(\w{1,80})\]"
+)
+"""How PyArrow tells the kind of a fault of each storage."""
+PYARROW = {"py-io-impl": "pyiceberg.io.pyarrow.PyArrowFileIO"}
 GZIP_SUFFIXES = (".gz.metadata.json", ".metadata.json.gz")
 
 
@@ -82,40 +89,52 @@ class RemoteFiles:
         from pyiceberg.io import load_file_io
 
         try:
-            self._io: FileIO = load_file_io(dict(options), root)
+            self._io: FileIO = load_file_io({**_way(), **options}, root)
         except (ValueError, ImportError) as error:
-            raise StoreUnavailable(f"{root[:200]} cannot be reached: {error}.", remedy="Install what it needs.") from error
+            reason = str(error) if isinstance(error, ImportError) else fault_kind(error)
+            raise StoreUnavailable(f"{root[:200]} cannot be reached: {reason}.", remedy="Install what it needs.") from None
 
     def read(self, location: str) -> bytes:
         try:
-            with self._io.new_input(location).open() as file:
-                file.seek(0, os.SEEK_END)  # ⚠ bounded before it is read: any object of the warehouse can be named
-                check_size(location, file.tell())
-                file.seek(0)
-                return bytes(file.read())
+            source = self._io.new_input(location)
+            size_bytes = len(source)  # ⚠ bounded before it is read: any object of the warehouse can be named
+            check_size(location, size_bytes)
+            with source.open() as file:
+                return bytes(file.read(size_bytes))
         except FileNotFoundError:
             raise no_file(location) from None
         except HeadwaterError:
             raise
         except Exception as error:
-            raise StoreUnavailable(f"{location[:200]} cannot be read: {error}.") from error
+            raise StoreUnavailable(f"{location[:200]} cannot be read: {fault_kind(error)}.") from None
 
     def exists(self, location: str) -> bool:
         try:
             return self._io.new_input(location).exists()
         except Exception as error:
-            raise StoreUnavailable(f"{location[:200]} cannot be read: {error}.") from error
+            raise StoreUnavailable(f"{location[:200]} cannot be read: {fault_kind(error)}.") from None
 
     def write_new(self, location: str, content: bytes) -> None:
         try:
             with self._io.new_output(location).create() as file:
                 file.write(content)
         except Exception as error:
-            raise StoreUnavailable(f"{location[:200]} cannot be written: {error}.") from error
+            raise StoreUnavailable(f"{location[:200]} cannot be written: {fault_kind(error)}.") from None
 
     def remove(self, location: str) -> None:
         with contextlib.suppress(Exception):
             self._io.delete(location)
+
+
+def _way() -> dict[str, str]:
+    """PyIceberg takes adlfs for Azure whether or not it is installed."""
+    return {} if importlib.util.find_spec("adlfs") else PYARROW
+
+
+def fault_kind(error: Exception) -> str:
+    """⚠ Never the storage's own words, nor as a cause that is logged: they may quote keys and signatures."""
+    named = _STORAGE_CODE.search(str(error))
+    return named.group(named.lastindex or 0) if named else type(error).__name__
 
 
 def files_of(root: str, options: Mapping[str, str]) -> Files:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import shlex
+import threading
+import traceback
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.io.pyarrow import PyArrowFileIO
 
 import headwater
 from headwater.embedded import CatalogHandle
@@ -117,6 +121,52 @@ def test_no_storage_key_is_disclosed(lake: IcebergLake, served: FeedServer) -> N
         assert ACCESS_KEY not in answer.text
     assert answer.json() == {"storage-credentials": []}
     assert SECRET_KEY not in served.log_text
+
+
+def test_errors_of_the_storage_are_told_without_its_words(lake: IcebergLake, served: FeedServer) -> None:
+    with headwater.open(served.store_url) as engine:
+        engine.realm().create_catalog("nowhere", storage_root="s3://no-such-bucket/x")
+    with iceberg_lake(served.url, "nowhere") as nowhere:
+        nowhere.http.post("namespaces", json={"namespace": ["db"]}).raise_for_status()
+        answer = nowhere.http.post("namespaces/db/tables", json=table_body("t"))
+    assert answer.status_code == 503, answer.text
+    message = answer.json()["error"]["message"]
+    assert "cannot be written: NO_SUCH_BUCKET." in message
+    for secret in (SECRET_KEY, ACCESS_KEY):
+        assert secret not in answer.text and secret not in served.log_text
+
+
+class _Telltale(BaseHTTPRequestHandler):
+    """A storage whose refusals quote what it was sent, as some do."""
+
+    def do_HEAD(self) -> None:
+        self.send_response(404)
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        quoted = f"{self.headers['Authorization']} {SECRET_KEY}"
+        body = f"<Error><Code>AccessDenied</Code><Message>{quoted}</Message></Error>".encode()
+        self.send_response(403)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def test_what_the_storage_quotes_is_not_passed_on() -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Telltale) as storage:
+        threading.Thread(target=storage.serve_forever, daemon=True).start()
+        options = {**MotoServer(f"http://127.0.0.1:{storage.server_port}").options}
+        with pytest.raises(OSError, match=SECRET_KEY):  # the fault is there: PyArrow passes the words on
+            PyArrowFileIO(options).new_output(f"{ROOT}/x").create().close()
+        with pytest.raises(StoreUnavailable) as refused:
+            files_of(ROOT, options).write_new(f"{ROOT}/x", b"x")
+        storage.shutdown()
+    assert "ACCESS_DENIED" in str(refused.value)
+    told = "".join(traceback.format_exception(refused.value))
+    assert SECRET_KEY not in told and ACCESS_KEY not in told
 
 
 def test_files_that_cannot_be_reached_are_a_reason_to_try_again(moto: MotoServer) -> None:
