@@ -27,6 +27,7 @@ HeadwaterError
 │   ├── TableNotFound
 │   ├── ViewNotFound
 │   ├── SnapshotNotFound              the table has no such snapshot
+│   ├── PlanNotFound                  the plan has ended, or is another principal's
 │   ├── ContentNotFound               nothing stands at that key
 │   ├── FileMissing                   a file that metadata or a caller names is not on storage
 │   ├── RecordNotFound                no such realm, catalog, principal, role or grant
@@ -55,6 +56,8 @@ HeadwaterError
 │   ├── PreconditionFailed    412  If-Match names a version that is not the newest any more
 │   ├── CatalogNotEmpty               what is inside must go first
 │   ├── FilesCondemned                a commit needs a file that is about to be deleted
+│   ├── SnapshotPinned                a snapshot that a commit removes is read by a plan
+│   ├── SnapshotExpired               what a plan would read is gone, or about to go
 │   ├── RealmStateConflict            an edge that the realm life cycle does not have
 │   └── RealmNotActive                user work on a realm that does not serve
 ├── StoreRefused              500  the store can be reached but must not be used as it is
@@ -74,6 +77,7 @@ HeadwaterError
 ├── NotAuthenticated          401  no token, or one that proves nothing here
 ├── NotPermitted              403  known, but without the right; says which, never whether the thing exists
 ├── TooManyRequests           429  retriable: over a limit; says after how many seconds to come back
+├── TooManyPlans              429  retriable: the realm has as many plans as it may
 ├── NotServing                503  retriable: the server is starting or stopping
 ├── StoreUnavailable          503  retriable: the store was not reached, nothing was changed
 │   └── StoreRestored                 another copy of the data lies underneath than before
@@ -257,6 +261,13 @@ class TooManyRequests(HeadwaterError):
     grpc_status = "RESOURCE_EXHAUSTED"
 
 
+class TooManyPlans(HeadwaterError):
+    code = "TOO_MANY_PLANS"
+    retriable = True
+    http_status = 429
+    grpc_status = "RESOURCE_EXHAUSTED"
+
+
 class NotFound(HeadwaterError):
     code = "NOT_FOUND"
     http_status = 404
@@ -317,6 +328,10 @@ class ViewNotFound(NotFound):
 
 class SnapshotNotFound(NotFound):
     code = "SNAPSHOT_NOT_FOUND"
+
+
+class PlanNotFound(NotFound):
+    code = "PLAN_NOT_FOUND"
 
 
 class ContentNotFound(NotFound):
@@ -405,6 +420,16 @@ class FilesCondemned(Conflict):
     """`facts["file"]` is the first of them. No retained state used it when it was chosen."""
 
     code = "FILES_CONDEMNED"
+
+
+class SnapshotPinned(Conflict):
+    """`facts["plan"]` is the plan, `facts["until"]` its end if it is not renewed, in microseconds."""
+
+    code = "SNAPSHOT_PINNED"
+
+
+class SnapshotExpired(Conflict):
+    code = "SNAPSHOT_EXPIRED"
 
 
 class RecordChanged(Conflict):

@@ -6,16 +6,19 @@ Nothing is deleted here: the sweep finds what no state above the floors reaches.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import msgspec
 
 from headwater.persistence.clock import MICROS, Clock
+from headwater.persistence.coordination.claimed_removals import FLOOR_CLAIM, ClaimedRemovals
 from headwater.persistence.coordination.pointer_writes import write_pointer
 from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.log.log_walk import LogWalk
 from headwater.persistence.records.subscriptions import Pin
 from headwater.persistence.rows import Anchor, PointerRow
 from headwater.persistence.store import RealmKernel, Store
+from headwater.producer.pointer_names import parse_reference_pointer
 from headwater.schemas.errors import HeadwaterError, MaintenanceStopped, MaintenanceSuperseded, ObjectNotFound
 from headwater.streaming.expire.pins import PinSource, all_pins
 from headwater.streaming.expire.retention import Retention, retention_text
@@ -97,18 +100,46 @@ class Expiry:
         choice = RetentionChoice(self._kernel, self._rules)
         rows = dict(_rows(self._kernel))
         heads = {pointer: self._kernel.walk.header(row.head) for pointer, row in rows.items()}
+        allowed = {pointer: self._allowed(row, heads[pointer], choice.of(pointer), now) for pointer, row in rows.items()}
+        floors = {pointer: found[0].floor for pointer, found in allowed.items()}
+        rising = {} if dry_run else {pointer: floor for pointer, floor in floors.items() if floor > rows[pointer].floor}
+        with self._claimed(rising):  # ⚠ before pins are read
+            done = self._run(rows, heads, allowed, now, dry_run, on_pointer)
+        return ExpireReport(realm=self._kernel.realm, dry_run=dry_run, pointers=done)
+
+    def _run(
+        self,
+        rows: dict[str, PointerRow],
+        heads: dict[str, LogRecord],
+        allowed: dict[str, list[AllowedFloor]],
+        now: int,
+        dry_run: bool,
+        on_pointer: Callable[[ExpiredPointer], None] | None,
+    ) -> list[ExpiredPointer]:
         pins: dict[str, Pin] = {}
         for pin in all_pins(self._kernel, now, rows, heads, self._pin_sources):
             if pin.until > now and (pin.pointer not in pins or pin.seq < pins[pin.pointer].seq):
                 pins[pin.pointer] = pin
         done = []
         for pointer, row in rows.items():
-            allowed = self._allowed(row, heads[pointer], choice.of(pointer), now)
-            one = self._one(pointer, row, heads[pointer], allowed, pins.get(pointer), dry_run)
+            one = self._one(pointer, row, heads[pointer], allowed[pointer], pins.get(pointer), dry_run)
             done.append(one)
             if on_pointer is not None:
                 on_pointer(one)
-        return ExpireReport(realm=self._kernel.realm, dry_run=dry_run, pointers=done)
+        return done
+
+    @contextmanager
+    def _claimed(self, floors: dict[str, int]) -> Iterator[None]:
+        """Say which floors may rise, for plans that begin meanwhile. Only of references: plans pin nothing else."""
+        claims = ClaimedRemovals(self._kernel.store.backend, self._kernel.realm, self._clock)
+        names = [pointer for pointer in floors if parse_reference_pointer(pointer) is not None]
+        for pointer in names:
+            claims.claim(FLOOR_CLAIM, pointer, [floors[pointer]])
+        try:
+            yield
+        finally:
+            for pointer in names:
+                claims.release(FLOOR_CLAIM, pointer)
 
     def _allowed(self, row: PointerRow, head: LogRecord, rules: Sequence[AppliedRule], now: int) -> list[AllowedFloor]:
         walk = self._kernel.walk

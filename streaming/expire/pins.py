@@ -1,4 +1,4 @@
-"""Collects what holds the floors of a realm: subscriptions, readers, publishers, live branches, plug-ins.
+"""Collects what holds the floors of a realm: subscriptions, plans, readers, publishers, live branches, plug-ins.
 
 A plug-in is an entry point of the group `headwater.pins`: a function of the kernel and the time that yields `Pin`s.
 """
@@ -12,6 +12,7 @@ from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.records.subscriptions import Pin, subscription_pins
 from headwater.persistence.rows import PointerRow
 from headwater.persistence.store import RealmKernel
+from headwater.producer.plans.plan_pins import plan_pins
 from headwater.producer.publisher.shards.shard_pins import publisher_pins
 from headwater.streaming.expire.branch_pins import BranchPins
 from headwater.streaming.expire.readers import RegisteredReaders
@@ -22,9 +23,9 @@ PinSource = Callable[[RealmKernel, int], Iterable[Pin]]
 
 
 def pin_sources() -> list[PinSource]:
-    """Of subscriptions and all plug-ins."""
+    """Of subscriptions, plans and all plug-ins."""
     plugged: list[PinSource] = [found.load() for found in metadata.entry_points(group=ENTRY_POINT_GROUP)]
-    return [subscription_pins, *plugged]
+    return [subscription_pins, plan_pins, *plugged]
 
 
 def published_pins(kernel: RealmKernel, now: int, rows: Mapping[str, PointerRow]) -> Iterator[Pin]:

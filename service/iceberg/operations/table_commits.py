@@ -9,6 +9,7 @@ import msgspec
 
 from headwater.producer.commits.operations import CatalogOperation, Put, Unchanged
 from headwater.producer.content.content_types import IcebergTable
+from headwater.producer.plans.snapshot_removals import SnapshotRemoval, snapshot_removal
 from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import HeadwaterError, InvalidInput, RequirementFailed
 from headwater.service.iceberg.metadata.requirements import check_requirements
@@ -17,6 +18,7 @@ from headwater.service.iceberg.metadata.table_builder import encoded, updated
 from headwater.service.iceberg.metadata.table_requests import (
     AddSnapshot,
     AssertCreate,
+    RemoveSnapshots,
     SetLocation,
     SetPartitionStatistics,
     SetProperties,
@@ -58,10 +60,12 @@ def table_change(
 
 
 def update_table(branch: LakeBranch, caller: CommitAuthor, change: TableChange) -> MetadataFile:
-    def judge(state: LakeState) -> BranchStep:
-        return _judge(branch, state, [change])
+    with snapshot_removal(branch.kernel) as removal:
 
-    return metadata_file_response(branch, branch.change(caller, [change.key], judge))
+        def judge(state: LakeState) -> BranchStep:
+            return _judge(branch, state, [change], removal)
+
+        return metadata_file_response(branch, branch.change(caller, [change.key], judge))
 
 
 def change_table(
@@ -69,11 +73,14 @@ def change_table(
 ) -> None:
     """⚠ The updates are chosen again for every attempt, by the very metadata that the commit replaces."""
 
-    def judge(state: LakeState) -> BranchStep:
-        location = str(state.require_table(key).value["metadata_location"])
-        return _judge(branch, state, [table_change(branch, key, (), choose_updates(branch.metadata.load(location).table))])
+    with snapshot_removal(branch.kernel) as removal:
 
-    branch.change(caller, [key], judge)
+        def judge(state: LakeState) -> BranchStep:
+            location = str(state.require_table(key).value["metadata_location"])
+            change = table_change(branch, key, (), choose_updates(branch.metadata.load(location).table))
+            return _judge(branch, state, [change], removal)
+
+        branch.change(caller, [key], judge)
 
 
 def update_tables(branch: LakeBranch, caller: CommitAuthor, changes: Sequence[TableChange]) -> None:
@@ -84,15 +91,23 @@ def update_tables(branch: LakeBranch, caller: CommitAuthor, changes: Sequence[Ta
     if len(set(keys)) != len(keys):
         raise InvalidInput("A table occurs twice.", field="table-changes", remedy="Send all updates of a table together.")
 
-    def judge(state: LakeState) -> BranchStep:
-        return _judge(branch, state, changes)
+    with snapshot_removal(branch.kernel) as removal:
 
-    branch.change(caller, keys, judge)
+        def judge(state: LakeState) -> BranchStep:
+            return _judge(branch, state, changes, removal)
+
+        branch.change(caller, keys, judge)
 
 
-def _judge(branch: LakeBranch, state: LakeState, changes: Sequence[TableChange]) -> BranchStep:
+def _judge(branch: LakeBranch, state: LakeState, changes: Sequence[TableChange], removal: SnapshotRemoval) -> BranchStep:
     """All requirements are checked before the first file is written."""
     made = [_made(branch, state, change) for change in changes]
+    for change, (base, metadata, _) in zip(changes, made, strict=True):
+        if any(isinstance(update, RemoveSnapshots) for update in change.updates) and base is not None:
+            left = {one["snapshot-id"] for one in metadata["snapshots"]}
+            gone = [one["snapshot-id"] for one in base.table["snapshots"] if one["snapshot-id"] not in left]
+            if gone:
+                removal.claim(state.require_table(change.key).content_id, gone)
     places = {one.key: _new_places(base, metadata) for one, (base, metadata, _) in zip(changes, made, strict=True)}
     head = branch.check_places(state, places)
     operations: list[CatalogOperation] = []

@@ -1,0 +1,4 @@
+"""Plans: durable leases that keep what a query reads, until it ends.
+
+Read plan_rows, plans, plan_pins, snapshot_removals.
+"""
