@@ -37,6 +37,8 @@ from tests.support.fixtures.restorable_stores import RestorableStore, restorable
 BRANCHES = ("main", "dev")
 ROUNDS = 6
 RESTARTING = {"STORE_BEHIND_KAFKA", "LOG_DIVERGED"}
+RUN_LEASE_SECONDS = 15.0
+"""A run that was at work in the backup excludes others until this has passed."""
 Log = dict[str, list[Change]]
 
 
@@ -145,7 +147,7 @@ def write(realm: str) -> Callable[[Headwater], None]:
 def maintain(instance: str) -> Callable[[Headwater], None]:
     def run_once(engine: Headwater) -> None:
         store, known = engine.store, Identifiers()
-        runs = Runs(store.backend, store.clock)
+        runs = Runs(store.backend, store.clock, lease_seconds=RUN_LEASE_SECONDS)
         with runs.run("expire") as run:
             expire_realms(store, run, [instance], parse_retention("*=100000n"))
         with runs.run("sweep") as run:
@@ -202,7 +204,7 @@ def test_a_backup_is_put_back_under_publishers_groups_and_sweeps(store: Restorab
             wait_until(maintainer.goes_on(), "nobody sweeps")
             store.restore()
             wait_until(writer.goes_on(), "nobody writes after the restore")
-            wait_until(maintainer.goes_on(), "nobody sweeps after the restore")
+            wait_until(maintainer.goes_on(), "nobody sweeps after the restore", 120 + RUN_LEASE_SECONDS)
             wait_until(lambda: {f"cat/1/heads/{name}" for name in BRANCHES} <= set(group.accepted), "nobody is told")
             writer.stop()
             with headwater.open(store.url) as fresh:
