@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 # Tests start many interpreters: without compiled modules each of them compiles everything again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo up test lint bench soak clean requirements
+.PHONY: setup demo up test lint protos bench soak clean requirements
 
 setup: $(READY)
 
@@ -37,8 +37,12 @@ test: $(READY)
 lint: $(READY)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@$(BIN)/python proto/generate.py --check
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache > $(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
+
+protos: $(READY)
+	@$(BIN)/python proto/generate.py
 
 bench: $(READY)
 	@$(BIN)/python -m bench

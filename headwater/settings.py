@@ -159,6 +159,23 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     allow_plaintext: Annotated[
         bool, Meta(description="Whether a server may listen beyond this machine without TLS, e.g. behind a proxy that has it")
     ] = False
+    grpc_port: Annotated[
+        int, Meta(ge=0, le=65_535, description="Port of a server's gRPC services, e.g. 8182; none is opened if 0")
+    ] = 0
+    grpc_message_bytes_max: Annotated[
+        int, Meta(ge=65_536, le=64 * 1024 * 1024, description="The largest gRPC message, in bytes; 4 MiB is clients' default")
+    ] = 4 * 1024 * 1024
+    grpc_reflection: Annotated[bool, Meta(description="Whether the gRPC port describes its services to clients that ask")] = (
+        True
+    )
+    grpc_connection_seconds: Annotated[
+        int,
+        Meta(ge=1, description="After how long a gRPC connection is asked to come back, so that they spread over workers"),
+    ] = 600
+    grpc_client_ca: Annotated[
+        str,
+        Meta(description="PEM file with the certificates that gRPC clients are checked against; none are asked for if empty"),
+    ] = ""
     server: Annotated[
         str, Meta(description="The server that commands ask, e.g. https://catalog.example.com; the store itself if empty")
     ] = ""

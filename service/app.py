@@ -19,6 +19,7 @@ from headwater.persistence.commit.observer import Observer
 from headwater.persistence.handover.handover import Handover
 from headwater.persistence.store import Store, open_store
 from headwater.producer.publisher.factory import start_publisher
+from headwater.schemas.extras import needs_extra
 from headwater.service.auth.housekeeping import AccessCollector, AccessHousekeeping
 from headwater.service.auth_factory import build_access
 from headwater.service.background import Background
@@ -45,6 +46,7 @@ from headwater.streaming.files.reach_files import condemned_files_of
 
 if TYPE_CHECKING:
     from headwater.producer.publisher.publisher import Publisher
+    from headwater.service.grpc.grpc_server import GrpcServer
 
 THREADS_MAX = 16
 """For work that may ask the store; what waits for one waits in order."""
@@ -77,6 +79,13 @@ class App:
         threads = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="feed")
         asyncio.get_running_loop().set_default_executor(threads)
         self._gate = build_gate(service)
+        try:
+            grpc_server = await _start_grpc(service, self._gate)
+        except Exception as error:
+            _log.exception("the gRPC port cannot be served")
+            await asyncio.to_thread(close_service, service, store)
+            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            return
         _stop_with_signals(service)
         tending = asyncio.ensure_future(_housekeeping(service, os.getppid()))
         publisher = await asyncio.to_thread(_publish, service, store)
@@ -88,6 +97,8 @@ class App:
         await send(_done("startup"))
         await receive()
         service.stopping.set()
+        if grpc_server is not None:
+            await grpc_server.stop(self._config.stop_seconds / 2)
         tending.cancel()
         await background.stop()
         await asyncio.to_thread(tasks.close)
@@ -106,6 +117,18 @@ def start_reconciler(store: Store, config: ServeConfig) -> Reconciler | None:
     reconciler = Reconciler(store, config.reconcile)
     reconciler.start()
     return reconciler
+
+
+async def _start_grpc(service: Service, gate: Gate) -> GrpcServer | None:
+    """⚠ `grpc` is imported here, in the worker: its threads do not survive a fork."""
+    if not service.config.grpc_port:
+        return None
+    with needs_extra("serving gRPC", "grpc"):
+        from headwater.service.grpc.grpc_server import GrpcServer
+        from headwater.service.grpc.runtime import Runtime
+    server = GrpcServer(Runtime(service, gate.budgets))
+    await server.start()
+    return server
 
 
 def make_app(config: ServeConfig) -> App:

@@ -66,6 +66,12 @@ class ServeConfig(msgspec.Struct, frozen=True, kw_only=True):
     tls_key_password: str = ""
     allow_plaintext: bool = False
     metrics_token: str = ""
+    grpc_port: int = 0
+    """0 opens none."""
+    grpc_message_bytes_max: int = 4 * 1024 * 1024
+    grpc_reflection: bool = True
+    grpc_connection_seconds: int = 600
+    grpc_client_ca: str = ""
     secret_cost: ScryptCost = ScryptCost()
     """What comparing a secret with nobody's costs: as much as with somebody's."""
 
@@ -95,11 +101,24 @@ def check_config(config: ServeConfig) -> ServeConfig:
             field="host",
             remedy="Name tls_certificate and tls_key, or say --allow-plaintext where a proxy in front does TLS.",
         )
+    if config.grpc_port:
+        _check_grpc(config)
     if config.workers > 1 and config.store.startswith("memory:"):
         raise InvalidInput(
             "processes do not share a store in memory.", field="workers", remedy="Use one worker, or another store."
         )
     return config
+
+
+def _check_grpc(config: ServeConfig) -> None:
+    if config.grpc_port == config.port:
+        raise InvalidInput("it is the port of HTTP too.", field="grpc_port", remedy="Choose another one.")
+    if not config.grpc_client_ca:
+        return
+    if not config.has_tls:
+        raise InvalidInput("clients show certificates over TLS alone.", field="grpc_client_ca", remedy="Name tls_certificate.")
+    if not Path(config.grpc_client_ca).is_file():
+        raise InvalidInput(f"{config.grpc_client_ca!r} is no file.", field="grpc_client_ca", remedy="Name a PEM file.")
 
 
 def _check_tls(config: ServeConfig) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import http.client
+import importlib.util
 import resource
+import socket
 import ssl
 import tempfile
 import threading
@@ -18,6 +20,8 @@ from granian.log import LogLevels
 from granian.server import MPServer
 
 from headwater.persistence.store import open_store
+from headwater.schemas.errors import InvalidInput
+from headwater.schemas.extras import needs_extra
 from headwater.service.app import App, make_app
 from headwater.service.auth_factory import check_access
 from headwater.service.config import ServeConfig, check_config
@@ -40,6 +44,8 @@ def serve(config: ServeConfig, on_ready: Callable[[], None] = lambda: None) -> N
     """Returns when the last worker has stopped. `on_ready` is called when the first request can be answered."""
     check_config(config)
     check_access(config)
+    if config.grpc_port:
+        check_grpc_port(config)
     prepare_store(config)
     with tempfile.TemporaryDirectory(prefix="headwater-serve-") as folder:
         if config.workers > 1:
@@ -50,6 +56,27 @@ def serve(config: ServeConfig, on_ready: Callable[[], None] = lambda: None) -> N
             _server(config).serve(target_loader=partial(load_app, config), wrap_loader=False)
         finally:
             stopped.set()
+
+
+def check_grpc_port(config: ServeConfig) -> None:
+    """⚠ Workers share the port by SO_REUSEPORT: a second server would join them in silence and take a part of the connections.
+    So it is bound once without that option, here, where a port in use is one line on the terminal. What the port needs must be
+    installed too; `grpc` itself is imported in workers alone, after the fork."""
+    with needs_extra("serving gRPC", "grpc"):
+        for package in ("grpc", "grpc_health", "grpc_reflection", "google.rpc"):
+            if importlib.util.find_spec(package) is None:
+                raise ModuleNotFoundError(f"there is no {package}", name=package)
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((config.host, config.grpc_port))
+        except OSError as error:
+            raise InvalidInput(
+                f"port {config.grpc_port} cannot be listened on: {error.strerror}.",
+                field="grpc_port",
+                remedy="Choose another one, or end what listens there.",
+            ) from None
 
 
 def _tell_when_ready(config: ServeConfig, on_ready: Callable[[], None], stopped: threading.Event) -> None:

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from typing import NamedTuple
 
 from headwater.schemas.cursor import Position
+from headwater.schemas.filters import Filter
 from headwater.service.auth.feed_view import Viewer
 from headwater.service.feed.feed_query import FeedQuery, changes_query, start_positions
 from headwater.service.feed.named_branch import with_pointers
@@ -55,8 +56,7 @@ class Changes:
                 return kept.answer
             if not query.wait_seconds:
                 return _not_modified(kept.etag)
-        positions = await start_positions(feed.pages, query)
-        page = await read_page(feed.pages, positions, query, view=view)
+        page = await self._first(feed, query, view, PAGE_BYTES_MAX)
         etag = page_etag(page, feed.kernel.realm)
         if query.wait_seconds and ((if_none_match is not None and etag in if_none_match) or not page.entries):
             page = await self._wait(feed, query, page, viewer)
@@ -68,14 +68,28 @@ class Changes:
             self._keep(feed, query_string, page.parts[query.pointers[0]], etag, answer)
         return answer
 
-    async def _wait(self, feed: RealmFeed, query: FeedQuery, page: Page, viewer: Viewer) -> Page:
+    async def page(self, feed: RealmFeed, query: FeedQuery, viewer: Viewer, bytes_max: int) -> tuple[Page, Filter]:
+        """The page itself, and the filter that its cursor carries, for other encodings than JSON."""
+        query = await with_pointers(feed, viewer, query)
+        page = await self._first(feed, query, await viewer.view(query.pointers), bytes_max)
+        if query.wait_seconds and not page.entries:
+            page = await self._wait(feed, query, page, viewer, bytes_max)
+        return page, query.filter
+
+    async def _first(self, feed: RealmFeed, query: FeedQuery, view: View | None, bytes_max: int) -> Page:
+        positions = await start_positions(feed.pages, query)
+        return await read_page(feed.pages, positions, query, bytes_max, view)
+
+    async def _wait(
+        self, feed: RealmFeed, query: FeedQuery, page: Page, viewer: Viewer, bytes_max: int = PAGE_BYTES_MAX
+    ) -> Page:
         """⚠ A filtered reader's range goes on while it waits: it must not look at the same entries again and again."""
         starts = {pointer: part.start for pointer, part in page.parts.items()}
         had_entries = bool(page.entries)
 
         async def read(positions: dict[str, Position]) -> Page:
             view = await viewer.view(query.pointers)  # again: what was revoked meanwhile is not shown
-            return await read_page(feed.pages, positions, query, view=view)
+            return await read_page(feed.pages, positions, query, bytes_max, view)
 
         loop = asyncio.get_running_loop()
         deadline = loop.time() + query.wait_seconds

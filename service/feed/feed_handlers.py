@@ -96,7 +96,7 @@ async def require_subscription(call: FeedCall) -> None:
     if call.caller.development:
         return
     try:
-        one = await asyncio.to_thread((await _subscribing(call)).read, call.names["name"])
+        one = await asyncio.to_thread((await own_subscriptions(call)).read, call.names["name"])
     except SubscriptionNotFound:
         await authorize_anywhere(call, SUBSCRIBING)
         return
@@ -111,18 +111,18 @@ async def _require(call: FeedCall, pointers: Iterable[str]) -> None:
 
 async def create_subscription(call: FeedCall) -> Response:
     body = call.read(SubscriptionBody)
-    info, made = await asyncio.to_thread((await _subscribing(call)).create, call.names["name"], body)
+    info, made = await asyncio.to_thread((await own_subscriptions(call)).create, call.names["name"], body)
     return json_response(info, 201 if made else 200, _version(info.version))
 
 
 async def read_subscription(call: FeedCall) -> Response:
-    info = await asyncio.to_thread((await _subscribing(call)).get, call.names["name"])
+    info = await asyncio.to_thread((await own_subscriptions(call)).get, call.names["name"])
     return json_response(info, 200, _version(info.version))
 
 
 async def delete_subscription(call: FeedCall) -> Response:
     try:
-        subscribing = await _subscribing(call)
+        subscribing = await own_subscriptions(call)
         await asyncio.to_thread(subscribing.delete, call.names["name"], call.version or call.query["version"])
     except SubscriptionNotFound:
         if call.run is None or not call.run.again:  # else an earlier run of this request has deleted it
@@ -131,33 +131,39 @@ async def delete_subscription(call: FeedCall) -> Response:
 
 
 async def acknowledge(call: FeedCall) -> Response:
-    body, subscribing = call.read(Acknowledgement), await _subscribing(call)
+    body, subscribing = call.read(Acknowledgement), await own_subscriptions(call)
     info = await asyncio.to_thread(subscribing.acknowledge, call.names["name"], body, _request_id(call))
     return json_response(info, 200, _version(info.version))
 
 
 async def rewind(call: FeedCall) -> Response:
-    body, subscribing = call.read(Rewind), await _subscribing(call)
+    body, subscribing = call.read(Rewind), await own_subscriptions(call)
     info = await asyncio.to_thread(subscribing.rewind, call.names["name"], body, _request_id(call))
     return json_response(info, 200, _version(info.version))
 
 
 async def subscription_changes(call: FeedCall) -> Response:
     """The next page, and what to post back when it is done with. Reading it moves nothing."""
-    one = await asyncio.to_thread((await _subscribing(call)).read, call.names["name"])
-    page = await _next_page(call.service, call.feed, one, call.query["limit"], call.query["wait"], call.viewer)
+    one = await asyncio.to_thread((await own_subscriptions(call)).read, call.names["name"])
+    page = await next_page(call.service, call.feed, one, call.query["limit"], call.query["wait"], call.viewer)
     return Response(200, [JSON, NO_STORE], subscription_page_json(page, one.version))
 
 
-async def _next_page(
-    service: Service, feed: RealmFeed, one: Subscription, limit: int, wait_seconds: float, viewer: Viewer
+async def next_page(
+    service: Service,
+    feed: RealmFeed,
+    one: Subscription,
+    limit: int,
+    wait_seconds: float,
+    viewer: Viewer,
+    bytes_max: int = PAGE_BYTES_MAX,
 ) -> Page:
     filter = NO_FILTER if one.record.filter == NO_FILTER else one.record.filter
     starts = one.record.positions
 
     async def read(positions: dict[str, Position]) -> Page:
         view = await viewer.view(positions)
-        return await asyncio.to_thread(feed.pages.read, positions, limit, filter, PAGE_BYTES_MAX, view)
+        return await asyncio.to_thread(feed.pages.read, positions, limit, filter, bytes_max, view)
 
     page = await read(starts)
     loop = asyncio.get_running_loop()
@@ -180,7 +186,7 @@ async def _may_see(call: FeedCall, pointer: str) -> MaySee | None:
     return None if view is None else view.may_see[pointer]
 
 
-async def _subscribing(call: FeedCall) -> Subscribing:
+async def own_subscriptions(call: FeedCall) -> Subscribing:
     """The caller's own subscriptions, or all of them for who manages the realm's."""
     sees_all = await call.access.allows(call.caller, Right.SUBSCRIPTION_MANAGE)
     return Subscribing(call.feed.pages, owner=call.caller.owner_id, sees_all=sees_all)

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import msgspec
 
@@ -83,7 +84,11 @@ class Stream:
         viewer: Viewer,
         connection: StreamConnection,
         heartbeat_seconds: float,
+        *,
+        frame: Callable[[Page, str, Filter], Any] | None = None,
     ) -> None:
+        """`frame` makes what the connection sends of a page; server-sent events, if left out."""
+        self._frame = stream_frame if frame is None else frame
         self.feed = feed
         self.query = query
         self.positions = positions
@@ -124,7 +129,7 @@ class Stream:
         return await read_page(self.feed.pages, self.positions, self.query, FRAME_BYTES_MAX, view)
 
     async def _send(self, page: Page) -> None:
-        rest = self._connection.start(stream_frame(page, self.feed.kernel.realm, self.query.filter))
+        rest = self._connection.start(self._frame(page, self.feed.kernel.realm, self.query.filter))
         await self._finish(rest, page.ends)
 
     async def _finish(self, rest: Awaitable[None] | None, ends: dict[str, Position]) -> None:
@@ -174,7 +179,7 @@ class Stream:
     def take(self, shared: SharedPage, now: float) -> bool:
         if self._connection.is_gone:
             return False
-        rest = self._connection.start(shared.encoded(stream_frame, self.feed.kernel.realm, self.query.filter))
+        rest = self._connection.start(shared.encoded(self._frame, self.feed.kernel.realm, self.query.filter))
         if rest is not None:
             self._unfinished = rest, shared.ends
             return False

@@ -121,6 +121,10 @@ class Request:
             self._decoded = decode_body(self.body, _decoder(type))
         return cast(T, self._decoded)
 
+    def decoded_as(self, body: msgspec.Struct) -> None:
+        """For requests whose body came in another form than JSON."""
+        self._decoded = body
+
     async def handle(self) -> Response | None:
         """Runs the handler; APIs that look something up first override it."""
         route = self.route

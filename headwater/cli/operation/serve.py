@@ -127,6 +127,8 @@ def banner(config: ServeConfig) -> str:
         ("OpenAPI", f"{url}/openapi.json"),
         ("metrics", f"{url}/metrics"),
     ]
+    if config.grpc_port:
+        rows.append(("gRPC", f"{'grpcs' if config.has_tls else 'grpc'}://{config.host}:{config.grpc_port}"))
     who = "no token is asked for, because of --dev" if config.dev else "every request needs a token: `headwater token`"
     links = "\n".join(f"  {name:<13} {link}" for name, link in rows)
     return f"headwater serves {shown_url(config.store)} at {url}/; {who}\n{links}"

@@ -20,6 +20,11 @@ NAMES = (
     "tls_key_password",
     "allow_plaintext",
     "metrics_token",
+    "grpc_port",
+    "grpc_message_bytes_max",
+    "grpc_reflection",
+    "grpc_connection_seconds",
+    "grpc_client_ca",
 )
 
 

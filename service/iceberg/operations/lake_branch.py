@@ -52,6 +52,8 @@ class CommitAuthor(msgspec.Struct, frozen=True):
     """What the commit carries, where somebody will look for it; the key if there is one."""
     headers: dict[str, str] = {}
     """Of the request, to be found in the commit: its correlation id."""
+    on_done: Callable[[BranchOutcome], None] | None = None
+    """Called with what became of the change, by APIs that return it."""
 
 
 class BranchStep(msgspec.Struct):
@@ -197,6 +199,12 @@ class LakeBranch:
         return {key: known[key] for key in keys}
 
     def change(self, caller: CommitAuthor, keys: Sequence[KeyPath], judge: Callable[[LakeState], BranchStep]) -> BranchOutcome:
+        outcome = self._change(caller, keys, judge)
+        if caller.on_done is not None:
+            caller.on_done(outcome)
+        return outcome
+
+    def _change(self, caller: CommitAuthor, keys: Sequence[KeyPath], judge: Callable[[LakeState], BranchStep]) -> BranchOutcome:
         """⚠ Files of an attempt go only when it is proven that it was lost; an unknown outcome leaves them.
 
         The commit itself finds a request that has landed before. Only one that the state of now refuses is looked up by itself.

@@ -1,0 +1,4 @@
+"""Namespaces, tables and views of a branch as the services name them: by id or by name.
+
+Read directory_index, references, iceberg_request, table_metadata.
+"""

@@ -1,0 +1,90 @@
+"""Loads the metadata of a table or view as the load routes of Iceberg REST do, and says them in messages."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, NamedTuple
+
+import msgspec
+
+from headwater.producer.content.snapshots import ContentEntry
+from headwater.schemas.change import KeyPath
+from headwater.schemas.errors import RequestTooLarge
+from headwater.schemas.rpc import common_pb2, table_pb2, view_pb2
+from headwater.service.grpc.contents.iceberg_request import RpcIcebergCall
+from headwater.service.grpc.contents.references import catalog_id
+from headwater.service.grpc.messages.message_fields import TABLE, VIEW, resource_id
+from headwater.service.grpc.rpc import RpcCall
+from headwater.service.iceberg.operations.lake_branch import as_table, as_view
+from headwater.service.iceberg.operations.metadata_files import MetadataFile, MetadataView
+
+METADATA_BYTES_MAX = 2 * 1024 * 1024
+
+
+class LoadedContent(NamedTuple):
+    entry: ContentEntry
+    file: MetadataFile
+    catalog_id: int
+
+
+async def load_table(call: RpcCall, request: RpcIcebergCall, key: KeyPath) -> LoadedContent:
+    branch = await request.branch_on_loop()
+    return await _loaded(call, request, as_table(key, await request.lakes.reads.get(branch, key)))
+
+
+async def load_view(call: RpcCall, request: RpcIcebergCall, key: KeyPath) -> LoadedContent:
+    branch = await request.branch_on_loop()
+    return await _loaded(call, request, as_view(key, await request.lakes.reads.get(branch, key)))
+
+
+async def _loaded(call: RpcCall, request: RpcIcebergCall, entry: ContentEntry) -> LoadedContent:
+    branch = await request.branch_on_loop()
+    location = entry.value["metadata_location"]
+    kept = branch.metadata.kept_and_there(location)
+    file = kept if kept is not None else await asyncio.to_thread(branch.metadata.load_if_there, location)
+    return LoadedContent(entry, file, await catalog_id(call, request.branch_name))
+
+
+def table_message(
+    call: RpcCall, request: RpcIcebergCall, loaded: LoadedContent, *, with_metadata: bool = False
+) -> table_pb2.Table:
+    entry, file = loaded.entry, loaded.file
+    table = file.table
+    schema: dict[str, Any] = next((one for one in table["schemas"] if one.get("schema-id") == table["current-schema-id"]), {})
+    shown = table_pb2.Table(
+        resource_id=resource_id(call, TABLE, loaded.catalog_id, entry.content_id),
+        name=common_pb2.Name(catalog=request.branch_name, path=entry.key),
+        metadata_location=file.location,
+        location=table["location"],
+        properties=table["properties"],
+        schema=msgspec.json.encode(schema).decode(),
+        current_snapshot_id=table.get("current-snapshot-id"),
+    )
+    if with_metadata:
+        json = file.view_json(MetadataView(gc_refused=request.branch.engine_gc_refused))
+        if len(json) > METADATA_BYTES_MAX:
+            raise RequestTooLarge(
+                f"the metadata has {len(json)} bytes.", field="with_metadata", remedy="Load the table over Iceberg REST."
+            )
+        shown.metadata = json.decode()
+    return shown
+
+
+def view_message(call: RpcCall, request: RpcIcebergCall, loaded: LoadedContent) -> view_pb2.View:
+    entry, file = loaded.entry, loaded.file
+    view: dict[str, Any] = file.plain
+    current = next(one for one in view["versions"] if one["version-id"] == view["current-version-id"])
+    schema: dict[str, Any] = next((one for one in view["schemas"] if one.get("schema-id") == current["schema-id"]), {})
+    return view_pb2.View(
+        resource_id=resource_id(call, VIEW, loaded.catalog_id, entry.content_id),
+        name=common_pb2.Name(catalog=request.branch_name, path=entry.key),
+        metadata_location=file.location,
+        location=view["location"],
+        properties=view.get("properties", {}),
+        schema=msgspec.json.encode(schema).decode(),
+        representations=[
+            view_pb2.SqlRepresentation(dialect=one.get("dialect", ""), sql=one.get("sql", ""))
+            for one in current["representations"]
+        ],
+        default_namespace=current.get("default-namespace", []),
+    )

@@ -1,0 +1,190 @@
+"""The gRPC server of one worker: every method of the table, health, reflection, TLS, and a stop in good order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import grpc
+from google.rpc.status_pb2 import Status
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from headwater.schemas.errors import HeadwaterError, InvalidInput
+from headwater.schemas.rpc.services import SERVICES, RpcMethod, all_methods
+from headwater.service.config import ServeConfig
+from headwater.service.feed.stream_connection import SlowReader
+from headwater.service.grpc.call_context import CallContext, call_context
+from headwater.service.grpc.grpc_errors import STATUS_DETAILS, internal_status, status_of
+from headwater.service.grpc.pipeline import Pipeline, Refused
+from headwater.service.grpc.rpc import Rpc
+from headwater.service.grpc.rpc_table import RPCS
+from headwater.service.grpc.runtime import Runtime
+from headwater.service.grpc.subscribing import ReaderStalled
+
+Identity = Callable[[bytes], bytes]
+SECONDS_OVER = 60_000
+"""Milliseconds that a connection beyond its age may go on with the calls that it has open."""
+
+_log = logging.getLogger(__name__)
+
+
+class GrpcServer:
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._config = runtime.service.config
+        self._server: Any = None
+        self._health = health.aio.HealthServicer()
+
+    async def start(self) -> None:
+        self._server = grpc.aio.server(options=_options(self._config))
+        handlers = {method.path: self._handler(method, rpc) for method, rpc in checked_rows(RPCS).items()}
+        self._server.add_generic_rpc_handlers((_Handlers(handlers),))
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        names = [service.full_name for service in SERVICES]
+        if self._config.grpc_reflection:
+            reflection.enable_server_reflection([*names, health.SERVICE_NAME, reflection.SERVICE_NAME], self._server)
+        _listen(self._server, self._config)
+        await self._server.start()
+        for name in ("", *names):
+            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+        self._runtime.service.metrics.registry.register(self._runtime.counts)
+        self._runtime.service.stopping.call(self._begin_to_stop)
+
+    def _begin_to_stop(self) -> None:
+        self._leaving = asyncio.ensure_future(self._health.enter_graceful_shutdown())
+
+    async def stop(self, grace_seconds: float) -> None:
+        """Streams have ended with their cursors by then; calls that are in flight may end."""
+        await self._server.stop(grace_seconds)
+
+    def _handler(self, method: RpcMethod, rpc: Rpc) -> grpc.RpcMethodHandler[Any, Any]:
+        pipeline = Pipeline(self._runtime, method, rpc)
+        if method.is_stream:
+
+            async def stream(raw: bytes, servicer: Any) -> None:
+                await self._answered(method, servicer, lambda context: self._streamed(pipeline, context, raw, servicer))
+
+            return grpc.unary_stream_rpc_method_handler(stream)
+
+        async def unary(raw: bytes, servicer: Any) -> bytes:
+            answer: bytes = await self._answered(method, servicer, lambda context: pipeline.unary(context, raw))
+            return answer
+
+        return grpc.unary_unary_rpc_method_handler(unary)
+
+    async def _answered(self, method: RpcMethod, servicer: Any, run: Callable[[CallContext], Awaitable[Any]]) -> Any:
+        """The first stage: builds the context; and the last: errors become statuses."""
+        metadata = servicer.invocation_metadata() or ()
+        context = call_context(method.name, metadata, servicer.peer(), servicer.time_remaining(), self._runtime.next_id())
+        shown = (("x-correlation-id", context.correlation_id), ("x-request-id", context.request_id))
+        await servicer.send_initial_metadata(shown)
+        servicer.set_trailing_metadata(shown)
+        try:
+            return await run(context)
+        except Refused as refused:
+            status = Status.FromString(refused.status)
+        except HeadwaterError as error:
+            if error.http_status >= 500:
+                _log.warning("%s failed: %s", method.name, error, extra={"request_id": context.request_id})
+            status = status_of(error, context, self._config.messages_dir)
+        except (asyncio.CancelledError, GeneratorExit):
+            raise
+        except Exception:
+            _log.exception("a call failed", extra={"request_id": context.request_id, "route": method.name})
+            status = internal_status(context)
+        trailers = (*shown, (STATUS_DETAILS, status.SerializeToString()))
+        code = next(one for one in grpc.StatusCode if one.value[0] == status.code)
+        return await servicer.abort(code, status.message, trailers)
+
+    async def _streamed(self, pipeline: Pipeline, context: CallContext, raw: bytes, servicer: Any) -> None:
+        parts = pipeline.stream(context, raw)
+        stall_seconds = self._config.stall_seconds
+        async with contextlib.aclosing(cast(Any, parts)):
+            async for part in parts:
+                writing = asyncio.ensure_future(servicer.write(part))
+                done, _ = await asyncio.wait([writing], timeout=stall_seconds)
+                if not done:
+                    await _stalled(parts)
+                writing.result()
+
+
+async def _stalled(parts: AsyncIterator[bytes]) -> None:
+    """Tells the stream, which says from where its reader may go on."""
+    try:
+        await cast(Any, parts).athrow(SlowReader())
+    except SlowReader:
+        raise ReaderStalled("the reader did not take a message in time.", field="stream", remedy="Call again.") from None
+
+
+class _Handlers(grpc.GenericRpcHandler):
+    def __init__(self, handlers: Mapping[str, grpc.RpcMethodHandler[Any, Any]]) -> None:
+        self._handlers = handlers
+
+    def service(self, handler_call_details: Any) -> grpc.RpcMethodHandler[Any, Any] | None:
+        return self._handlers.get(handler_call_details.method)
+
+
+def checked_rows(rows: Mapping[str, Rpc]) -> dict[RpcMethod, Rpc]:
+    """⚠ A method without a row, or a row without a right, stops the server: nothing is served that nobody thought about."""
+    found: dict[RpcMethod, Rpc] = {}
+    for method in all_methods():
+        rpc = rows.get(method.name)
+        if rpc is None:
+            raise LookupError(f"{method.name} is in no row of the table of methods")
+        if not rpc.routes or any(route.needs is None or route.budget is None for route in rpc.routes):
+            raise LookupError(f"{method.name} has no right or no budget")
+        answers = [one for one in (rpc.serve, rpc.reply, rpc.answer) if one is not None]
+        if len(answers) != 1 or (rpc.serve is not None) != method.is_stream:
+            raise LookupError(f"{method.name} has an answer of the wrong kind")
+        found[method] = rpc
+    for name in rows.keys() - {method.name for method in found}:
+        raise LookupError(f"{name} is in the table, and in no proto")
+    return found
+
+
+def _options(config: ServeConfig) -> list[tuple[str, int]]:
+    bytes_max = config.grpc_message_bytes_max
+    return [
+        ("grpc.max_receive_message_length", bytes_max),
+        ("grpc.max_send_message_length", bytes_max),
+        ("grpc.so_reuseport", 1 if config.workers > 1 else 0),
+        ("grpc.max_connection_age_ms", int(config.grpc_connection_seconds * 1_000)),
+        ("grpc.max_connection_age_grace_ms", SECONDS_OVER),
+        ("grpc.max_metadata_size", 16 * 1024),
+    ]
+
+
+def _listen(server: Any, config: ServeConfig) -> None:
+    host = f"[{config.host}]" if ":" in config.host else config.host
+    address = f"{host}:{config.grpc_port}"
+    try:
+        if config.has_tls:
+            server.add_secure_port(address, _credentials(config))
+        else:
+            server.add_insecure_port(address)
+    except RuntimeError as error:
+        raise InvalidInput(
+            f"port {config.grpc_port} cannot be listened on: {error}.", field="grpc_port", remedy="Choose another one."
+        ) from None
+
+
+def _credentials(config: ServeConfig) -> grpc.ServerCredentials:
+    key = Path(config.tls_key).read_bytes()
+    if config.tls_key_password:
+        key = _plain_key(key, config.tls_key_password)
+    pair = (key, Path(config.tls_certificate).read_bytes())
+    client_ca = Path(config.grpc_client_ca).read_bytes() if config.grpc_client_ca else None
+    return grpc.ssl_server_credentials([pair], client_ca, require_client_auth=client_ca is not None)
+
+
+def _plain_key(key: bytes, password: str) -> bytes:
+    """gRPC takes no password: the key is decrypted in memory."""
+    from cryptography.hazmat.primitives import serialization
+
+    loaded = serialization.load_pem_private_key(key, password.encode())
+    return loaded.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())

@@ -1,0 +1,281 @@
+"""Runs one call through the stages in their fixed order: context, locale, metering, tracing, access, idempotency, handler.
+
+Each stage gets the CallContext as an argument and passes it on; nothing is kept in a variable of the thread or the task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import inspect
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import nullcontext
+from typing import Any, cast
+
+import msgspec
+from google.protobuf.message import DecodeError, Message
+
+from headwater.persistence.records.idempotency_rows import IdempotencyRows, KeyedRequest
+from headwater.persistence.rows import SYSTEM_REALM
+from headwater.schemas.errors import CommitConflict, HeadwaterError, InvalidInput, NotServing
+from headwater.schemas.rpc import common_pb2
+from headwater.schemas.rpc.services import RpcMethod
+from headwater.service.auth.caller import Caller
+from headwater.service.gate.request import Request
+from headwater.service.gate.rights import authorize, authorize_body
+from headwater.service.grpc.call_context import CallContext, call_key, localized, refuse_principal
+from headwater.service.grpc.grpc_errors import late_error, status_of
+from headwater.service.grpc.rpc import Bound, Rpc, RpcCall, make_request, with_run
+from headwater.service.grpc.runtime import Runtime
+from headwater.service.http.preconditions import as_precondition
+from headwater.service.http.responses import Response
+from headwater.service.idempotency.request_key import idempotency_key
+from headwater.service.idempotency.run_once import REPLAYED, IdempotentRun, once_async
+from headwater.service.observability.logs import ACCESS
+
+REFUSED = (b"x-grpc-refused", b"true")
+"""Of a kept answer that is a status, not a message."""
+
+_log = logging.getLogger(__name__)
+
+
+class Refused(Exception):
+    """An error that was kept under its key, to be told again."""
+
+    def __init__(self, status: bytes) -> None:
+        super().__init__("refused before")
+        self.status = status
+
+
+class Pipeline:
+    """Of one method."""
+
+    STAGES = ("context", "locale", "metering", "tracing", "access", "idempotency", "handler")
+
+    def __init__(self, runtime: Runtime, method: RpcMethod, rpc: Rpc) -> None:
+        self._runtime = runtime
+        self._service = runtime.service
+        self.method = method
+        self._rpc = rpc
+
+    # ── unary ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def unary(self, context: CallContext, raw: bytes) -> bytes:
+        """The bytes of the response; raises what the call is refused with."""
+        context = localized(context, self._service.config.messages_dir)
+        return await self._metered(context, lambda: self._traced_unary(context, raw))
+
+    async def _traced_unary(self, context: CallContext, raw: bytes) -> bytes:
+        with self._span(context):
+            message = self._parsed(raw)
+            call, request, place = await self._access(context, message)
+            try:
+                return await self._idempotent(call, request)
+            finally:
+                self._runtime.budgets.leave(place)
+
+    # ── streams ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def stream(self, context: CallContext, raw: bytes) -> AsyncIterator[bytes]:
+        context = localized(context, self._service.config.messages_dir)
+        started = time.perf_counter()
+        self._runtime.counts.streams += 1
+        status = "OK"
+        try:
+            with self._span(context):
+                message = self._parsed(raw)
+                call, request, place = await self._access(context, message)
+                try:
+                    if self._rpc.serve is None:
+                        raise LookupError("the row has no stream")
+                    async for part in self._rpc.serve(call, request):
+                        yield part
+                finally:
+                    self._runtime.budgets.leave(place)
+        except HeadwaterError as error:
+            status = error.grpc_status
+            raise
+        except (GeneratorExit, asyncio.CancelledError):
+            status = "CANCELLED"
+            raise
+        except Exception:
+            status = "INTERNAL"
+            raise
+        finally:
+            self._runtime.counts.streams -= 1
+            self._runtime.counts.add(self.method.name, status, time.perf_counter() - started)
+
+    # ── stages ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _metered(self, context: CallContext, proceed: Callable[[], Awaitable[bytes]]) -> bytes:
+        started, status = time.perf_counter(), "OK"
+        try:
+            return await proceed()
+        except HeadwaterError as error:
+            status = error.grpc_status
+            raise
+        except Refused:
+            status = "REFUSED"
+            raise
+        except asyncio.CancelledError:
+            status = "CANCELLED"
+            raise
+        except Exception:
+            status = "INTERNAL"
+            raise
+        finally:
+            seconds = time.perf_counter() - started
+            self._runtime.counts.add(self.method.name, status, seconds)
+            if self._service.config.log_requests:
+                ACCESS.info("call", extra=_fields(context, status, seconds))
+
+    def _span(self, context: CallContext) -> Any:
+        tracing = self._service.tracing
+        return nullcontext() if tracing is None else tracing.request(context.scope, context.method, context.request_id)
+
+    async def _access(self, context: CallContext, message: Message) -> tuple[RpcCall, Request, Any]:
+        """⚠ The right is asked for before anything is looked up, but for ids, which are not there for who may not list them."""
+        if context.is_late:
+            raise late_error()
+        if self._service.stopping.is_set:
+            raise NotServing("the server is stopping.", remedy="Come again.")
+        caller = await self._caller(context)
+        call = RpcCall(runtime=self._runtime, context=context, caller=caller, message=message)
+        binding = self._rpc.bind(call)
+        bound: Bound = await binding if inspect.isawaitable(binding) else binding
+        if bound.route not in self._rpc.routes:
+            raise LookupError(f"{self.method.name} has no right for {bound.route.path}")
+        request = make_request(call, bound, self._key(context, message))
+        needs = bound.route.needs
+        if needs is None or bound.route.budget is None:
+            raise LookupError(f"{bound.route.path} has no right or no budget")
+        place = self._runtime.budgets.enter(bound.route.budget, caller)
+        try:
+            await authorize(request, needs)
+            await self._open(request, caller)
+            if request.refuses_unknown_parameters:
+                _ = request.query
+            await authorize_body(request, needs)
+        except BaseException:
+            self._runtime.budgets.leave(place)
+            raise
+        return call, request, place
+
+    async def _caller(self, context: CallContext) -> Caller:
+        access, realm = self._service.access, SYSTEM_REALM if self._rpc.is_system else None
+        if not self._service.config.dev:
+            refuse_principal(context)
+            return await access.caller(context.scope, realm)
+        if context.principal is None:
+            return await access.caller(context.scope, realm)
+        named = _parsed(common_pb2.PrincipalContext, context.principal, "x-principal-bin")
+        caller = await access.caller(context.scope, realm or named.realm or None)
+        return msgspec.structs.replace(caller, name=named.principal or caller.name)
+
+    def _key(self, context: CallContext, message: Message) -> str | None:
+        if not self._rpc.is_keyed and "idempotency" not in message.DESCRIPTOR.fields_by_name:
+            return None
+        return call_key(context, cast(Any, message).idempotency.key)
+
+    async def _open(self, request: Request, caller: Caller) -> None:
+        if caller.realm == SYSTEM_REALM:
+            if not request.serves_system:
+                raise InvalidInput("the system realm has tenants alone.", field="realm", remedy="Name another realm.")
+            request.kernel = self._service.feeds.store.system
+        else:
+            request.feed = await self._service.realm(caller.realm)
+            request.kernel = request.feed.kernel
+
+    async def _idempotent(self, call: RpcCall, request: Request) -> bytes:
+        key = idempotency_key(request.scope)
+        if key is None or not self._rpc.is_keyed:
+            return (await self._handled(call, request)).SerializeToString()
+        asked = KeyedRequest(
+            principal=call.caller.owner_id, key=key, route=self.method.name, fingerprint=_fingerprint(self.method, call.message)
+        )
+
+        async def run(under: IdempotentRun | None) -> Response:
+            message = await self._handled(call, with_run(request, under))
+            return Response(200, [], message.SerializeToString())
+
+        def kept(response: Response) -> Response:
+            if self._rpc.without_secret is None or REFUSED in response.headers:
+                return response
+            message = self.method.response.FromString(response.body)
+            self._rpc.without_secret(message)
+            return response._replace(body=message.SerializeToString())
+
+        folder = self._service.config.messages_dir
+        response = await once_async(
+            IdempotencyRows(request.kernel),
+            asked,
+            run,
+            refused=lambda error: Response(
+                error.http_status, [REFUSED], status_of(error, call.context, folder).SerializeToString()
+            ),
+            options=self._service.config.idempotency,
+            development=call.caller.development,
+            kept=kept,
+        )
+        if REFUSED in [tuple(one) for one in response.headers]:
+            raise Refused(response.body)
+        return self._replayed(response) if REPLAYED in [tuple(one) for one in response.headers] else response.body
+
+    def _replayed(self, response: Response) -> bytes:
+        message = self.method.response.FromString(response.body)
+        if "meta" in message.DESCRIPTOR.fields_by_name:
+            cast(Any, message).meta.replayed = True
+        return message.SerializeToString()
+
+    async def _handled(self, call: RpcCall, request: Request) -> Message:
+        try:
+            if self._rpc.answer is not None:
+                return await self._rpc.answer(call, request)
+            response = await request.handle()
+        except CommitConflict as error:
+            self._service.commits.conflict(call.caller.realm)
+            raise as_precondition(request.scope, error) from error
+        except HeadwaterError as error:
+            raise as_precondition(request.scope, error) from error
+        if response is None or self._rpc.reply is None:
+            raise LookupError(f"{self.method.name} sends by itself, or has no answer")
+        if len(response.body) > LARGE_BYTES:
+            return await asyncio.to_thread(self._rpc.reply, call, request, response)
+        return self._rpc.reply(call, request, response)
+
+    def _parsed(self, raw: bytes) -> Message:
+        message: Message = _parsed(self.method.request, raw, "message")
+        return message
+
+
+LARGE_BYTES = 64 * 1024
+
+
+def _parsed(kind: type[Any], raw: bytes, field: str) -> Any:
+    try:
+        return kind.FromString(raw)
+    except (DecodeError, RecursionError, ValueError) as error:
+        raise InvalidInput(
+            f"the bytes are no {kind.DESCRIPTOR.name}: {str(error)[:100]}.", field=field, remedy="Use the published protos."
+        ) from None
+
+
+def _fingerprint(method: RpcMethod, message: Message) -> bytes:
+    """⚠ Without the key: two keys may not make one request two, nor may the place where the key stands."""
+    plain = method.request()
+    plain.CopyFrom(message)
+    plain.ClearField("idempotency")
+    return hashlib.sha256(method.name.encode() + b"\0" + plain.SerializeToString(deterministic=True)).digest()
+
+
+def _fields(context: CallContext, status: str, seconds: float) -> dict[str, object]:
+    return {
+        "request_id": context.request_id,
+        "method": "gRPC",
+        "route": context.method,
+        "status": status,
+        "seconds": round(seconds, 6),
+        "correlation_id": context.correlation_id,
+    }

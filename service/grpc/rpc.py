@@ -1,0 +1,111 @@
+"""One row of the method table: the route whose right it needs and whose handler it calls, and how messages are translated.
+
+A call becomes the Request of its HTTP sibling, so rights, idempotency, preconditions and handlers are the same code. What is
+new with gRPC has a route of its own, which is in no HTTP table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+import msgspec
+from google.protobuf.message import Message
+
+from headwater.schemas.errors import InvalidInput
+from headwater.service.auth.caller import Caller
+from headwater.service.gate.request import LEVELS, Request
+from headwater.service.gate.route import Route
+from headwater.service.grpc.call_context import IDEMPOTENCY_KEY, CallContext
+from headwater.service.http.responses import Response, Scope
+from headwater.service.idempotency.run_once import IdempotentRun
+
+if TYPE_CHECKING:
+    from headwater.service.grpc.runtime import Runtime
+
+
+class Bound(msgspec.Struct, frozen=True, kw_only=True):
+    """What a message comes to: a route, the names in its path, its query, its body and the version that it expects."""
+
+    route: Route
+    names: Mapping[str, str] = {}
+    query: Mapping[str, str | Sequence[str]] = {}
+    body: msgspec.Struct | None = None
+    version: str | None = None
+
+
+class RpcCall(msgspec.Struct, frozen=True, kw_only=True):
+    """What a row's functions get: the context, the caller and the message."""
+
+    runtime: Runtime
+    context: CallContext
+    caller: Caller
+    message: Any
+
+
+Bind = Callable[[RpcCall], Bound] | Callable[[RpcCall], Awaitable[Bound]]
+Reply = Callable[[RpcCall, Any, Response], Message]
+"""From the call, the Request and the handler's response."""
+Answer = Callable[[RpcCall, Any], Awaitable[Message]]
+Serve = Callable[[RpcCall, Any], AsyncIterator[bytes]]
+
+
+class Rpc(msgspec.Struct, frozen=True, kw_only=True):
+    method: str
+    routes: tuple[Route, ...]
+    """The rights that it may need: those of the route that a message is bound to. ⚠ Checked before anything is looked up."""
+    bind: Bind
+    reply: Reply | None = None
+    """Makes a message of the response of the route's handler."""
+    answer: Answer | None = None
+    """In place of the handler and `reply`: calls the operation itself."""
+    serve: Serve | None = None
+    """Of a method that answers with a stream."""
+    is_keyed: bool = False
+    is_system: bool = False
+    without_secret: Callable[[Any], None] | None = None
+    """Takes the secret out of an answer before it is kept under its key."""
+
+
+def make_request(call: RpcCall, bound: Bound, key: str | None) -> Request:
+    """The Request of the sibling route, with its path, query and body as the message says them."""
+    context, route = call.context, bound.route
+    headers = [one for one in context.scope["headers"] if one[0] != IDEMPOTENCY_KEY]
+    if key is not None:
+        headers.append((IDEMPOTENCY_KEY, key.encode("utf-8", "replace")))
+    if bound.version is not None:
+        headers.append((b"if-match", b'"%b"' % bound.version.encode("utf-8", "replace")))
+    query = urlencode(bound.query, doseq=True).encode()
+    scope: Scope = {**context.scope, "method": route.method, "query_string": query, "headers": headers}
+    names = {"realm": call.caller.realm, **bound.names}
+    made: Request = call.runtime.request_type(route)(
+        call.runtime.service, scope, _nothing, _nowhere, context.request_id.encode(), route, names
+    )
+    made.caller = call.caller
+    if bound.body is not None:
+        made.body = msgspec.json.encode(bound.body)
+        made.decoded_as(bound.body)
+    return made
+
+
+def with_run(request: Request, run: IdempotentRun | None) -> Request:
+    request.run = run
+    return request
+
+
+def joined(levels: Sequence[str], field: str) -> str:
+    """Levels as one part of a path; none may be empty or hold the separator."""
+    if not levels or not all(levels):
+        raise InvalidInput("it is empty, or one of its levels is.", field=field, remedy="Name every level.")
+    if any(LEVELS in level for level in levels):
+        raise InvalidInput("a level holds the control character 1F.", field=field, remedy="Leave it out.")
+    return LEVELS.join(levels)
+
+
+async def _nothing() -> Any:
+    return {"type": "http.disconnect"}
+
+
+async def _nowhere(message: Any) -> None:
+    raise LookupError("a handler that sends by itself was called over gRPC")

@@ -1,0 +1,40 @@
+"""What all methods of one worker share: the service, the request types of the APIs, budgets, counts."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable
+from typing import Any
+
+from headwater.service.feed.call import FeedCall
+from headwater.service.feed.feed_routes import FEED
+from headwater.service.feed.service import Service
+from headwater.service.gate.budgets import Budgets
+from headwater.service.gate.route import Route
+from headwater.service.grpc.contents.directory_index import Directories
+from headwater.service.grpc.contents.iceberg_request import RpcIcebergCall
+from headwater.service.grpc.grpc_metrics import GrpcCounts
+from headwater.service.iceberg.call import PREFIX as ICEBERG
+from headwater.service.manage.call import ManageCall
+from headwater.service.manage.route import PREFIX as MANAGE
+
+
+class Runtime:
+    def __init__(self, service: Service, budgets: Budgets) -> None:
+        self.service = service
+        self.budgets = budgets
+        self.counts = GrpcCounts()
+        self.directories = Directories()
+        self._types: dict[str, Callable[..., Any]] = {
+            FEED: FeedCall,
+            ICEBERG: RpcIcebergCall,
+            MANAGE: ManageCall,
+        }
+        self._ids = (f"{worker}{number:08x}" for worker in [os.urandom(4).hex()] for number in itertools.count(1))
+
+    def next_id(self) -> str:
+        return next(self._ids)
+
+    def request_type(self, route: Route) -> Callable[..., Any]:
+        return next(made for prefix, made in self._types.items() if route.path.startswith(prefix))

@@ -1,0 +1,154 @@
+"""NamespaceService, on the operations of `/manage/v1/{realm}/catalogs/{catalog}/namespaces`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+from headwater.schemas.errors import NamespaceNotFound
+from headwater.schemas.http.manage_json import Gone, NamespaceBody, NamespaceInfo, NamespacesPage, NamespaceWritten
+from headwater.schemas.rpc import common_pb2, namespace_pb2
+from headwater.service.grpc.contents.iceberg_request import RpcIcebergCall
+from headwater.service.grpc.contents.references import Named, catalog_id, named
+from headwater.service.grpc.messages.masks import masked
+from headwater.service.grpc.messages.message_fields import (
+    NAMESPACE,
+    canonical_path,
+    catalog_name,
+    decoded,
+    prefix,
+    resource_id,
+    set_meta,
+    set_outcome,
+    version_of,
+)
+from headwater.service.grpc.messages.paging import next_token, page_size, page_token
+from headwater.service.grpc.rpc import Bound, Rpc, RpcCall, joined
+from headwater.service.grpc.sibling_routes import sibling
+from headwater.service.http.responses import Response
+from headwater.service.iceberg.operations import namespaces
+from headwater.service.iceberg.plain_handlers import PropertiesUpdate
+from headwater.service.iceberg.routes import NAMESPACE as ICEBERG_NAMESPACE
+from headwater.service.manage.route import IN_CATALOG
+
+SERVICE = "io.headwater.catalog.v1.NamespaceService"
+_ALL, _ONE = f"{IN_CATALOG}/namespaces", f"{IN_CATALOG}/namespaces/{{namespace}}"
+_LIST, _CREATE, _GET, _DELETE = sibling("GET", _ALL), sibling("POST", _ALL), sibling("GET", _ONE), sibling("DELETE", _ONE)
+_UPDATE = sibling("POST", f"{ICEBERG_NAMESPACE}/properties")
+
+
+def _on_branch(call: RpcCall) -> dict[str, str]:
+    return {"branch": call.message.reference} if call.message.reference else {}
+
+
+def _list(call: RpcCall) -> Bound:
+    message, token = call.message, page_token(call)
+    query = _on_branch(call) | {"limit": str(page_size(message)), "recursive": "true" if message.recursive else "false"}
+    if token is not None:
+        query["token"] = token
+    if message.path:
+        query["parent"] = joined(message.path, "path")
+    return Bound(route=_LIST, names={"catalog": catalog_name(message.catalog, "catalog")}, query=query)
+
+
+async def _get(call: RpcCall) -> Bound:
+    found = await named(call, call.message.namespace, call.message.reference, NAMESPACE, "namespace")
+    return Bound(route=_GET, names=_names(found), query=_on_branch(call))
+
+
+def _create(call: RpcCall) -> Bound:
+    message = call.message
+    path = canonical_path(message.name.path, "name.path")
+    joined(path, "name.path")
+    catalog = catalog_name(message.name.catalog, "name.catalog")
+    body = NamespaceBody(path=path, properties=dict(message.properties))
+    return Bound(route=_CREATE, names={"catalog": catalog}, query=_on_branch(call), body=body)
+
+
+async def _update(call: RpcCall) -> Bound:
+    message = call.message
+    masked(message.update_mask, ("properties",))
+    found = await named(call, message.target, message.reference, NAMESPACE, "target")
+    names = {"prefix": prefix(found.catalog, message.reference), "namespace": joined(found.key, "target")}
+    return Bound(route=_UPDATE, names=names, body=PropertiesUpdate(updates=dict(message.namespace.properties)))
+
+
+async def _delete(call: RpcCall) -> Bound:
+    message = call.message
+    found = await named(call, message.namespace, message.reference, NAMESPACE, "namespace")
+    requires = not message.HasField("require_empty") or message.require_empty
+    query = _on_branch(call) | {"require_empty": "true" if requires else "false"}
+    return Bound(route=_DELETE, names=_names(found), query=query, version=version_of(message))
+
+
+def _names(found: Named) -> dict[str, str]:
+    return {"catalog": found.catalog, "namespace": joined(found.key, "namespace")}
+
+
+def _info(call: RpcCall, request: Any, info: NamespaceInfo) -> namespace_pb2.Namespace:
+    return namespace_pb2.Namespace(
+        resource_id=resource_id(call, NAMESPACE, request.catalog.id, info.content_id),
+        name=common_pb2.Name(catalog=request.names["catalog"], path=info.path),
+        properties=info.properties,
+    )
+
+
+def _page(call: RpcCall, request: Any, response: Response) -> namespace_pb2.ListNamespacesResponse:
+    page = decoded(response, NamespacesPage)
+    shown = namespace_pb2.ListNamespacesResponse(namespaces=[_info(call, request, one) for one in page.namespaces])
+    shown.page.next_token = next_token(call, page.next_token)
+    return shown
+
+
+def _got(call: RpcCall, request: Any, response: Response) -> namespace_pb2.GetNamespaceResponse:
+    return namespace_pb2.GetNamespaceResponse(namespace=_info(call, request, decoded(response, NamespaceInfo)))
+
+
+def _created(call: RpcCall, request: Any, response: Response) -> namespace_pb2.CreateNamespaceResponse:
+    written = decoded(response, NamespaceWritten)
+    shown = namespace_pb2.CreateNamespaceResponse(namespace=_info(call, request, written.namespace))
+    set_meta(shown.meta, written.meta)
+    return shown
+
+
+async def _updated(call: RpcCall, request: RpcIcebergCall) -> namespace_pb2.UpdateNamespaceResponse:
+    """The mask replaces all properties: those that are not named go."""
+    wanted = dict(call.message.namespace.properties)
+    number = await catalog_id(call, request.branch_name)
+
+    def update() -> namespace_pb2.UpdateNamespaceResponse:
+        key, branch = request.namespace, request.branch
+        there = branch.state().get(key)
+        if there is None or there.type != "NAMESPACE":
+            raise NamespaceNotFound(f"there is no namespace {'.'.join(key)!r}.", field="target", remedy="List the namespaces.")
+        removals = [name for name in there.value.get("properties", {}) if name not in wanted]
+        namespaces.update_properties(branch, request.author, key, wanted, removals)
+        shown = namespace_pb2.UpdateNamespaceResponse(
+            namespace=namespace_pb2.Namespace(
+                resource_id=resource_id(call, NAMESPACE, number, there.content_id),
+                name=common_pb2.Name(catalog=request.branch_name, path=key),
+                properties=wanted,
+            )
+        )
+        set_outcome(shown.meta, request)
+        return shown
+
+    return await asyncio.to_thread(update)
+
+
+def _deleted(call: RpcCall, request: Any, response: Response) -> namespace_pb2.DeleteNamespaceResponse:
+    shown = namespace_pb2.DeleteNamespaceResponse()
+    set_meta(shown.meta, decoded(response, Gone).meta)
+    return shown
+
+
+def _rows() -> Iterable[Rpc]:
+    yield Rpc(method=f"{SERVICE}/ListNamespaces", routes=(_LIST,), bind=_list, reply=_page)
+    yield Rpc(method=f"{SERVICE}/GetNamespace", routes=(_GET,), bind=_get, reply=_got)
+    yield Rpc(method=f"{SERVICE}/CreateNamespace", routes=(_CREATE,), bind=_create, reply=_created, is_keyed=True)
+    yield Rpc(method=f"{SERVICE}/UpdateNamespace", routes=(_UPDATE,), bind=_update, answer=_updated, is_keyed=True)
+    yield Rpc(method=f"{SERVICE}/DeleteNamespace", routes=(_DELETE,), bind=_delete, reply=_deleted, is_keyed=True)
+
+
+ROWS = tuple(_rows())
