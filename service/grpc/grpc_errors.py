@@ -56,6 +56,7 @@ MC_CODES: tuple[tuple[type[HeadwaterError], str], ...] = (
     (errors.FeedUnreachable, "MC_UNAVAILABLE"),
     (errors.IdGenerationStopped, "MC_UNAVAILABLE"),
     (errors.KafkaUnavailable, "MC_UNAVAILABLE"),
+    (errors.RemovalUnderWay, "MC_UNAVAILABLE"),
 )
 """The first class that an error is of decides; all else is MC_INTERNAL."""
 
