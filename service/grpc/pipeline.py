@@ -32,7 +32,7 @@ from headwater.service.grpc.runtime import Runtime
 from headwater.service.http.preconditions import as_precondition
 from headwater.service.http.responses import Response
 from headwater.service.idempotency.request_key import idempotency_key
-from headwater.service.idempotency.run_once import REPLAYED, IdempotentRun, once_async
+from headwater.service.idempotency.run_once import REPLAYED, IdempotentRun, once
 from headwater.service.observability.logs import ACCESS
 
 REFUSED = (b"x-grpc-refused", b"true")
@@ -208,7 +208,7 @@ class Pipeline:
             return response._replace(body=message.SerializeToString())
 
         folder = self._service.config.messages_dir
-        response = await once_async(
+        response = await once(
             IdempotencyRows(request.kernel),
             asked,
             run,
