@@ -57,6 +57,8 @@ MC_CODES: tuple[tuple[type[HeadwaterError], str], ...] = (
     (errors.IdGenerationStopped, "MC_UNAVAILABLE"),
     (errors.KafkaUnavailable, "MC_UNAVAILABLE"),
     (errors.RemovalUnderWay, "MC_UNAVAILABLE"),
+    (errors.SourceUnreachable, "MC_UNAVAILABLE"),
+    (errors.SourceRefused, "MC_PRECONDITION_FAILED"),
 )
 """The first class that an error is of decides; all else is MC_INTERNAL."""
 
