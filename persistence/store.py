@@ -28,6 +28,7 @@ from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.log.log_walk import LogWalk, has_entry
 from headwater.persistence.objects.cache import ObjectCache
 from headwater.persistence.objects.object_types import all_object_types
+from headwater.persistence.objects.observed_reads import ObservedObjects, Reading, observed, unobserved
 from headwater.persistence.objects.realm_objects import Decoded, RealmObjects
 from headwater.persistence.rows import SYSTEM_REALM, PointerRow, realm_name_of
 from headwater.schemas.errors import NodeLeaseLost, StoreNotDurable
@@ -57,7 +58,9 @@ class RealmKernel:
     def __init__(self, store: Store, realm: str) -> None:
         self.store = store
         self.realm = realm
-        self.objects = RealmObjects(store.backend, realm, store.cache, all_object_types())
+        self.reading = store.reading(realm)
+        """Around each read; tells observers."""
+        self.objects = self._new_objects()
         self.walk = LogWalk(self.objects)
         self._listeners: list[Callable[[str, Draft], None]] = []
         self._peer_listeners: list[Callable[[str, PointerRow, LogRecord], None]] = []
@@ -76,6 +79,19 @@ class RealmKernel:
                 request_ids_kept_seconds=store.options.request_ids_kept_seconds,
             )
         )
+
+    def _new_objects(self) -> RealmObjects:
+        store, types = self.store, all_object_types()
+        if self.reading is unobserved:
+            return RealmObjects(store.backend, self.realm, store.cache, types)
+        return ObservedObjects(store.backend, self.realm, store.cache, types, self.reading)
+
+    def read_pointer(self, pointer: str) -> PointerRow | None:
+        """Strongly."""
+        with self.reading("pointer") as found:
+            row = self.store.backend.read_pointer(self.realm, pointer)
+            found(0 if row is None else 1)
+            return row
 
     @property
     def realm_name(self) -> str:
@@ -162,6 +178,10 @@ class Store:
         from headwater.persistence.commit.observed_committer import ObservedCommitter
 
         return ObservedCommitter(context, self._observers)
+
+    def reading(self, realm: str) -> Reading:
+        """What surrounds the reads of a realm instance."""
+        return observed(realm, self._observers)
 
     @property
     def incarnation(self) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 
 from headwater.persistence.commit.lane import CommitOutcome, CommitRequest, LaneStats
 from headwater.persistence.commit.observer import Answered, outcome_of
+from headwater.persistence.objects.observed_reads import Found
 from headwater.persistence.store import Store
 from headwater.schemas.errors import CommitConflict
 from headwater.schemas.extras import needs_extra
@@ -50,6 +52,11 @@ class Metrics:
         self._entries = Histogram(
             "headwater_batch_entries", "Entries per CAS.", ["realm"], buckets=ENTRIES_BUCKETS, registry=registry
         )
+        self._read_seconds = Histogram(
+            "headwater_read_seconds", "Time of a read.", ["realm", "read"], buckets=SECONDS_BUCKETS, registry=registry
+        )
+        self._read_rows = Counter("headwater_read_rows", "Rows and entries read.", ["realm", "read"], registry=registry)
+        self._read_failures = Counter("headwater_read_failures", "Reads that failed.", ["realm", "read"], registry=registry)
         registry.register(self)
 
     # ── what an observer is told ────────────────────────────────────────────────────────────────────────────
@@ -70,6 +77,17 @@ class Metrics:
 
     def landed(self, realm: str, pointer: str, entries: int) -> None:
         self._entries.labels(realm).observe(entries)
+
+    @contextmanager
+    def reading(self, realm: str, read: str) -> Iterator[Found]:
+        started = self._clock_seconds()
+        try:
+            yield self._read_rows.labels(realm, read).inc
+        except Exception:
+            self._read_failures.labels(realm, read).inc()
+            raise
+        finally:
+            self._read_seconds.labels(realm, read).observe(self._clock_seconds() - started)
 
     # ── what Prometheus asks for ────────────────────────────────────────────────────────────────────────────
 

@@ -1,12 +1,16 @@
-"""OpenTelemetry spans of requests, from submission to outcome, as children of the caller's span."""
+"""OpenTelemetry spans of requests, from submission to outcome, and of reads, as children of the caller's span."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headwater.persistence.commit.lane import CommitOutcome, CommitRequest
 from headwater.persistence.commit.observer import Answered, outcome_of
+from headwater.persistence.objects.observed_reads import Found
 from headwater.schemas.extras import needs_extra
 
 if TYPE_CHECKING:
@@ -36,6 +40,18 @@ class Spans:
         return answered
 
     def landed(self, realm: str, pointer: str, entries: int) -> None: ...
+
+    @contextmanager
+    def reading(self, realm: str, read: str) -> Iterator[Found]:
+        """Only inside of a caller's span: what polls in the background would make traces without end."""
+        if not trace.get_current_span().get_span_context().is_valid:
+            yield _ignore
+            return
+        with self._tracer.start_as_current_span(f"headwater.read.{read}", attributes={"headwater.realm": realm}) as span:
+            yield partial(span.set_attribute, "headwater.rows")
+
+
+def _ignore(found: int) -> None: ...
 
 
 def _describe(span: trace.Span, future: Future[CommitOutcome]) -> None:

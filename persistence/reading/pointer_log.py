@@ -84,7 +84,7 @@ class PointerLog:
 
     def head(self) -> LogHead:
         """Read strongly; `PointerNotFound` where nothing was ever committed, `PointerPurged` behind its end."""
-        row = self._kernel.store.backend.read_pointer(self._kernel.realm, self.pointer)
+        row = self._kernel.read_pointer(self.pointer)
         if row is None or not row.head:
             raise self._not_found()
         return LogHead(row, self._kernel.walk.header(row.head))
@@ -210,7 +210,9 @@ class PointerLog:
         after_seq = self.require(seen.seq, head, seen.entry_id)
         last = min(head.seq, after_seq + limit)
         try:
-            entries = self._kernel.walk.between(head.newest, after_seq + 1, last)
+            with self._kernel.reading("page") as found:
+                entries = self._kernel.walk.between(head.newest, after_seq + 1, last)
+                found(len(entries))
         except ObjectNotFound:
             now = self.head()
             if now.row.floor > after_seq + 1:

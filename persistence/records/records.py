@@ -242,7 +242,7 @@ class RecordState:
 
 def head_records(kernel: RealmKernel, pointer: str) -> RecordState:
     """The newest acknowledged state; an empty one where nothing was ever committed."""
-    row = kernel.store.backend.read_pointer(kernel.realm, pointer)
+    row = kernel.read_pointer(pointer)
     return RecordState(None if row is None or not row.head else State(kernel, kernel.walk.header(row.head)))
 
 

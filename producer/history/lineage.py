@@ -165,7 +165,7 @@ class Lineage:
         """Read strongly, unless the caller has it. A pointer that is gone has no history left."""
         if pointer in self._known_floors:
             return self._known_floors[pointer]
-        row = self._kernel.store.backend.read_pointer(self._kernel.realm, pointer)
+        row = self._kernel.read_pointer(pointer)
         return FLOOR_OF_NOTHING if row is None else row.floor
 
     def expired(self, logged: LogRecord, floor: int) -> CursorExpired:

@@ -142,7 +142,7 @@ class MergeRequest:
 
     def prepare(self, pointer: str) -> None:
         """Work out beforehand what does not need the lane. ⚠ Nothing is refused here: only the lane has the newest head."""
-        row = self._kernel.store.backend.read_pointer(self._kernel.realm, pointer)
+        row = self._kernel.read_pointer(pointer)
         if row is None or not row.head:
             return
         walk = self._kernel.walk

@@ -11,7 +11,7 @@ from headwater.schemas.http.merge_json import ConflictInfo, MergedKeyInfo, Merge
 
 
 def preview_merge(kernel: RealmKernel, pointer: str, request: MergeRequest) -> MergePreview:
-    head = load_head(kernel.objects, kernel.store.backend.read_pointer(kernel.realm, pointer))
+    head = load_head(kernel.objects, kernel.read_pointer(pointer))
     preview = request.preview(Draft(pointer, head, kernel.objects, kernel.store, kernel.store.clock))
     return MergePreview(
         base=None if preview.base is None else preview.base.entry_id.hex(),

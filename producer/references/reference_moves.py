@@ -163,7 +163,7 @@ def checked_base(kernel: RealmKernel, target: LogRecord) -> BaseState | None:
     """The state to start from, None for the empty one; `CursorExpired` if its history has been cut meanwhile."""
     if target.commit == EMPTY:
         return None
-    row = kernel.store.backend.read_pointer(kernel.realm, target.entry.pointer)
+    row = kernel.read_pointer(target.entry.pointer)
     floor = FLOOR_OF_NOTHING if row is None else row.floor
     if row is None or target.entry.seq < floor:
         raise Lineage(kernel).expired(target, floor)

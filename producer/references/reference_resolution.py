@@ -98,7 +98,7 @@ class ReferenceResolution:
         named = None if entry is None else parse_reference_pointer(entry.pointer)
         if entry is None or named is None or named.catalog_id != self._catalog_id:
             raise _no_commit(commit)
-        row = self._kernel.store.backend.read_pointer(self._kernel.realm, entry.pointer)
+        row = self._kernel.read_pointer(entry.pointer)
         if row is None or entry.seq > row.seq:
             raise _no_commit(commit)
         newest = self._kernel.walk.header(row.head)

@@ -143,7 +143,7 @@ class CatalogView:
     def draft(self, pointer: str) -> Draft:
         """The branch as it is now, for a dry run."""
         kernel = self.kernel
-        head = load_head(kernel.objects, kernel.store.backend.read_pointer(kernel.realm, pointer))
+        head = load_head(kernel.objects, kernel.read_pointer(pointer))
         return Draft(pointer, head, kernel.objects, kernel.store, kernel.store.clock)
 
     def _named(self, pointer: str, logged: LogRecord) -> Effective:
