@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from headwater.persistence.commit.lane import CommitOutcome
 from headwater.persistence.log.committed_requests import RequestKey
 from headwater.producer.catalogs.catalog_records import Catalog
 from headwater.producer.commits.operations import CatalogOperation
@@ -13,9 +14,9 @@ from headwater.schemas.http.feed_json import CommitBody
 from headwater.service.feed.call import FeedCall
 from headwater.service.http.correlation import correlation_headers
 from headwater.service.http.responses import JSON, NO_STORE, Response
-from headwater.service.iceberg.put_checks import check_puts
+from headwater.service.iceberg.put_checks import BranchOfCatalog, commit_checked
 from headwater.service.idempotency.request_key import keyed_request, request_id_of
-from headwater.service.operations.commits import commit
+from headwater.service.operations.commits import Send, commit
 from headwater.service.operations.encoded_entries import encoded_entry
 
 _encode = msgspec.json.Encoder().encode
@@ -30,12 +31,14 @@ async def commit_response(call: FeedCall) -> Response:
         body = msgspec.structs.replace(body, expected_head=expected)
     key = _request_key(call)
 
-    async def check(
-        catalog: Catalog, pointer: str, operations: Sequence[CatalogOperation]
-    ) -> Sequence[CatalogOperation] | None:
-        return await check_puts(call.service.lakes, feed.kernel, catalog, pointer, operations, key)
+    async def check_and_send(
+        catalog: Catalog, pointer: str, operations: Sequence[CatalogOperation], send: Send
+    ) -> CommitOutcome:
+        branch = BranchOfCatalog(feed.kernel, catalog, pointer)
+        return await commit_checked(call.service.lakes, branch, operations, key, send)
 
-    pointer, answer = await commit(feed, body, call.operations, key, caller.name, check, correlation_headers(call.scope))
+    headers = correlation_headers(call.scope)
+    pointer, answer = await commit(feed, body, call.operations, key, caller.name, check_and_send, headers)
     change = b"null"
     if answer.logged is not None:
         seq = answer.logged.entry.seq

@@ -1,25 +1,28 @@
 """Checks the metadata of every table and view that enters a catalog through a commit or a merge of any API.
 
 Below the catalog's storage root the server can read, so it does: the file is there, obeys the size limit, is metadata of the
-content's type, names only locations in the root, has the ids that the content names, and its uuid is the content's id. Any
-other location is foreign. The server does not read it: it is stored as given, and the Iceberg API refuses to load it.
+content's type, names only locations in the root, has the ids that the content names, and its uuid is the content's id. A table
+that is new, or that moves, does not lie on another table of the branch (`table_overlap`). Any other location is foreign. The
+server does not read it: it is stored as given, and the Iceberg API refuses to load it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeAlias
 
 import msgspec
 
+from headwater.persistence.commit.lane import CommitOutcome
 from headwater.persistence.log.committed_requests import RequestKey
-from headwater.persistence.log.log_entry import Content
+from headwater.persistence.log.log_entry import Content, LogRecord
 from headwater.persistence.reading.pointer_log import PointerLog
 from headwater.persistence.reading.request_lookup import find_request
 from headwater.persistence.store import RealmKernel
 from headwater.producer.catalogs.catalog_records import Catalog
-from headwater.producer.commits.operations import CatalogOperation, Put
+from headwater.producer.commits.conflicts import ConflictKind
+from headwater.producer.commits.operations import CatalogOperation, Delete, Put, Rename
 from headwater.producer.content.content_types import (
     ICEBERG_TABLE,
     ICEBERG_VIEW,
@@ -31,11 +34,21 @@ from headwater.producer.content.content_types import (
 )
 from headwater.producer.content.snapshots import ContentEntry, Snapshots
 from headwater.producer.merging.apply_changes import MergeRules
+from headwater.producer.pointer_names import parse_reference_pointer
 from headwater.schemas.change import KeyPath
-from headwater.schemas.entry_ids import content_id_text
-from headwater.schemas.errors import HeadwaterError, InvalidInput, MalformedMetadata
+from headwater.schemas.entry_ids import EMPTY, content_id_text
+from headwater.schemas.errors import (
+    CommitConflict,
+    HeadwaterError,
+    InvalidInput,
+    MalformedMetadata,
+    PointerNotFound,
+    RequirementFailed,
+)
+from headwater.service.iceberg.operations.lake_branch import ATTEMPTS_MAX
 from headwater.service.iceberg.operations.lakes import Lakes
 from headwater.service.iceberg.operations.metadata_files import MetadataFile, MetadataFiles
+from headwater.service.iceberg.operations.table_locations import places_of
 from headwater.service.storage.locations import is_below
 
 FILES_MAX = 1_000
@@ -54,29 +67,62 @@ _TABLE_IDS = (
 _VIEW_IDS = (("version_id", "versions", "version-id"), ("schema_id", "schemas", "schema-id"))
 
 
-async def check_puts(
-    lakes: Lakes,
-    kernel: RealmKernel,
-    catalog: Catalog,
-    pointer: str,
-    operations: Sequence[CatalogOperation],
-    request: RequestKey | str | None,
-) -> Sequence[CatalogOperation] | None:
-    """The operations, each covered put with the content id that its metadata names; None if no put is covered. On the event
-    loop, which takes a thread only where a file must be read."""
-    root = catalog.storage_root
+class BranchOfCatalog(msgspec.Struct, frozen=True):
+    kernel: RealmKernel
+    catalog: Catalog
+    pointer: str
+
+
+class CheckedPuts(msgspec.Struct, frozen=True):
+    operations: Sequence[CatalogOperation]
+    """Each covered put with the content id that its metadata names."""
+    expected_head: str | None = None
+    """The commit that the branch must stand at, where tables of its whole state were compared."""
+
+
+Send: TypeAlias = Callable[[Sequence[CatalogOperation], str | None], Awaitable[CommitOutcome]]
+"""Commits operations, if the branch stands at a commit."""
+
+
+async def commit_checked(
+    lakes: Lakes, branch: BranchOfCatalog, operations: Sequence[CatalogOperation], request: RequestKey | str | None, send: Send
+) -> CommitOutcome:
+    """Checks the puts, and commits. Does both again if the branch has moved in between and its whole state was compared.
+
+    On the event loop, which takes a thread only where a file must be read.
+    """
+    root, expected_before = branch.catalog.storage_root, None
     if not root or not any(isinstance(one, Put) and _covered(root, one.content) for one in operations):
-        return None
-
-    def check() -> list[CatalogOperation]:
+        return await send(operations, None)
+    for _ in range(ATTEMPTS_MAX):
+        checked = await asyncio.to_thread(_check_puts, lakes, branch, operations, request)
         try:
-            return _Checks(lakes.metadata_of(catalog), kernel, catalog, pointer).run(operations)
-        except HeadwaterError:
-            if find_request(kernel, pointer, request) is None:
+            return await send(checked.operations, checked.expected_head)
+        except CommitConflict as conflict:
+            if checked.expected_head in (None, expected_before) or not _says_moved(conflict):
                 raise
-            return list(operations)  # ⚠ it has landed before, and its files may be gone since: the commit returns that outcome
+            expected_before = checked.expected_head
+    raise RequirementFailed("Others kept committing to the branch.", remedy="Try again.")
 
-    return await asyncio.to_thread(check)
+
+def _check_puts(
+    lakes: Lakes, branch: BranchOfCatalog, operations: Sequence[CatalogOperation], request: RequestKey | str | None
+) -> CheckedPuts:
+    try:
+        return _Checks(lakes, branch).run(operations)
+    except PointerNotFound:
+        return CheckedPuts(operations, EMPTY.hex())  # the commit says which branch there is not
+    except HeadwaterError:
+        if find_request(branch.kernel, branch.pointer, request) is None:
+            raise
+        # ⚠ It has landed before, and its files may be gone since: the commit returns that outcome.
+        return CheckedPuts(operations)
+
+
+def _says_moved(conflict: CommitConflict) -> bool:
+    conflicts = conflict.facts.get("conflicts")
+    details = conflicts if isinstance(conflicts, list) else []
+    return any(isinstance(one, dict) and one.get("kind") == ConflictKind.UNEXPECTED_HASH for one in details)
 
 
 def check_rules(lakes: Lakes, catalog: Catalog, rules: MergeRules) -> MergeRules:
@@ -91,16 +137,27 @@ def check_rules(lakes: Lakes, catalog: Catalog, rules: MergeRules) -> MergeRules
     return rules
 
 
+class _CheckedPut(msgspec.Struct, frozen=True):
+    position: int
+    put: Put
+    file: MetadataFile
+    is_table: bool
+
+    @property
+    def key(self) -> KeyPath:
+        return tuple(self.put.key)
+
+
 class _Checks:
     """Of one commit."""
 
-    def __init__(self, metadata: MetadataFiles, kernel: RealmKernel, catalog: Catalog, pointer: str) -> None:
-        self._metadata = metadata
-        self._kernel = kernel
-        self._catalog = catalog
-        self._pointer = pointer
+    def __init__(self, lakes: Lakes, branch: BranchOfCatalog) -> None:
+        self._metadata = lakes.metadata_of(branch.catalog)
+        self._catalog = branch.catalog
+        self._lakes = lakes
+        self._branch = branch
 
-    def run(self, operations: Sequence[CatalogOperation]) -> list[CatalogOperation]:
+    def run(self, operations: Sequence[CatalogOperation]) -> CheckedPuts:
         root = self._catalog.storage_root
         covered = {
             position: (one, content)
@@ -113,18 +170,44 @@ class _Checks:
                 field="operations",
                 remedy=f"Put at most {FILES_MAX} of them in one commit.",
             )
-        puts = [(position, put, _checked_file(self._metadata, content)) for position, (put, content) in covered.items()]
-        there = self._standing_at([tuple(put.key) for _, put, file in puts if not _id_is_known(put, file)])
+        puts = [
+            _CheckedPut(position, put, _checked_file(self._metadata, content), isinstance(content, IcebergTable))
+            for position, (put, content) in covered.items()
+        ]
+        newest = PointerLog(self._branch.kernel, self._branch.pointer).head().newest
+        there = Snapshots(self._branch.kernel, self._catalog.id).get(newest, [one.key for one in puts])
         checked = list(operations)
-        for position, put, file in puts:
-            checked[position] = self._with_content_id(put, file, there.get(tuple(put.key)), position)
-        return checked
+        for one in puts:
+            standing = None if _id_is_known(one.put, one.file) else there.get(one.key)
+            checked[one.position] = self._with_content_id(one.put, one.file, standing, one.position)
+        wanted = {one.key: self._new_places(one.file, there.get(one.key)) for one in puts if one.is_table}
+        return CheckedPuts(checked, self._check_places(newest, wanted, operations))
 
-    def _standing_at(self, keys: list[KeyPath]) -> dict[KeyPath, ContentEntry]:
-        if not keys:
-            return {}
-        newest = PointerLog(self._kernel, self._pointer).head().newest
-        return Snapshots(self._kernel, self._catalog.id).get(newest, keys)
+    def _check_places(
+        self, newest: LogRecord, wanted: Mapping[KeyPath, Sequence[str]], operations: Sequence[CatalogOperation]
+    ) -> str | None:
+        branch = parse_reference_pointer(newest.entry.pointer)
+        if branch is None or not any(wanted.values()):
+            return None
+        freed = {tuple(one.key) for one in operations if isinstance(one, Delete)}
+        freed |= {tuple(one.from_key) for one in operations if isinstance(one, Rename) and tuple(one.key) in wanted}
+        return self._lakes.branch_of(self._branch.kernel, self._catalog, branch.name).check_places(newest, wanted, freed)
+
+    def _new_places(self, file: MetadataFile, there: ContentEntry | None) -> list[str]:
+        """Where the table has files, without the places that it had before."""
+        places = list(places_of(file.table["location"], file.table["properties"]))
+        before = None if there is None else _covered(self._catalog.storage_root, OtherContent(there.type, there.value))
+        if not isinstance(before, IcebergTable):
+            return places
+        folder = before.metadata_location.rpartition("/")[0]
+        if places == [folder.removesuffix("/metadata")]:
+            return []
+        try:
+            table = self._metadata.load(before.metadata_location).table
+        except HeadwaterError:  # its metadata is gone: nothing proves where it was
+            return places
+        had = set(places_of(table["location"], table["properties"]))
+        return [place for place in places if place not in had]
 
     def _with_content_id(self, put: Put, file: MetadataFile, there: ContentEntry | None, position: int) -> Put:
         """⚠ A new content gets the uuid as its id, and the commit refuses the put if the key holds a content of another id. A

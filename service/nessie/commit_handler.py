@@ -9,14 +9,14 @@ from typing import TypeAlias
 
 import msgspec
 
-from headwater.persistence.commit.lane import CommitOutcome as LaneAnswer
+from headwater.persistence.commit.lane import CommitOutcome
 from headwater.producer.commits.operations import CatalogOperation
 from headwater.producer.content import content_types
 from headwater.producer.pointer_names import branch_pointer
 from headwater.schemas.errors import CommitConflict, InvalidInput, ReferenceNotFound
 from headwater.service.auth.rights.rights import Right, Securable
 from headwater.service.http.responses import JSON, NO_STORE, Response
-from headwater.service.iceberg.put_checks import check_puts
+from headwater.service.iceberg.put_checks import BranchOfCatalog, commit_checked
 from headwater.service.nessie.call import Key, NessieCall
 from headwater.service.nessie.content_json import NessieContent
 from headwater.service.nessie.meta_json import MetaBody, read_headers, require_message, to_meta
@@ -94,12 +94,14 @@ async def commit(call: NessieCall) -> Response:
     operations = await _operations(view, pointer, wanted, expected)
     if not operations:
         return await _nothing(view, path)
-    checked = await check_puts(call.service.lakes, view.kernel, view.catalog, pointer, operations, call.request_id)
-    operations = operations if checked is None else checked
+
+    async def send(operations: Sequence[CatalogOperation], expected_head: str | None) -> CommitOutcome:
+        request = request_of(view, operations, meta, expected, call.request_id, expected_head)
+        return await view.kernel.committer.commit_async(pointer, request)
+
     try:
-        answer = await view.kernel.committer.commit_async(
-            pointer, request_of(view, operations, meta, expected, call.request_id)
-        )
+        on_branch = BranchOfCatalog(view.kernel, view.catalog, pointer)
+        answer = await commit_checked(call.service.lakes, on_branch, operations, call.request_id, send)
     except CommitConflict as conflict:
         if expected is None:
             raise
@@ -154,7 +156,7 @@ async def _nothing(view: CatalogView, path: ReferencePath) -> Response:
     return _branch_answer(found.name or "", found.hash, b"[]")
 
 
-def _answer(branch: str, answer: LaneAnswer) -> Response:
+def _answer(branch: str, answer: CommitOutcome) -> Response:
     added = [{"key": {"elements": key}, "contentId": content_id} for key, content_id in added_contents(answer)]
     hash = answer.head_commit if answer.logged is None else answer.logged.commit
     return _branch_answer(branch, hash.hex(), _encode(added))

@@ -27,8 +27,10 @@ from headwater.schemas.http.feed_json import CommitBody
 from headwater.service.operations.encoded_entries import EncodedEntry
 from headwater.service.operations.realm_feeds import RealmFeed
 
-Check = Callable[[Catalog, str, Sequence[CatalogOperation]], Awaitable[Sequence[CatalogOperation] | None]]
-"""Checks the contents that operations put into a catalog, at a pointer; None if there is nothing to check."""
+Send = Callable[[Sequence[CatalogOperation], str | None], Awaitable[CommitOutcome]]
+"""Commits operations, if the branch stands at a commit."""
+CheckAndSend = Callable[[Catalog, str, Sequence[CatalogOperation], Send], Awaitable[CommitOutcome]]
+"""Checks the contents that operations put into a catalog, at a pointer, and sends what may be committed."""
 
 
 async def commit(
@@ -37,28 +39,34 @@ async def commit(
     operations: Sequence[CatalogOperation],
     request_id: str | RequestKey | None,
     author: str,
-    check: Check,
+    check_and_send: CheckAndSend,
     headers: dict[str, str] | None = None,
 ) -> tuple[str, CommitOutcome]:
     """The pointer, and the outcome of the commit. A catalog that is remembered wrongly costs a second look, and is never
     committed to. `headers` are the request's own, beside those of the body."""
 
-    def request_of(operations: Sequence[CatalogOperation]) -> CatalogCommit:
+    def request_of(operations: Sequence[CatalogOperation], expected_head: str | None) -> CatalogCommit:
         return CatalogCommit(
             feed.kernel,
             operations,
             CommitMeta(body.author or author, body.message, {**headers, **body.headers} if headers else body.headers),
             request_id=request_id,
-            expected_head=body.expected_head,
+            expected_head=body.expected_head or expected_head,
             base_commit=body.base_commit,
         )
 
     async def commit_to(catalog: Catalog) -> tuple[str, CommitOutcome]:
         pointer = branch_pointer(catalog.id, body.branch or catalog.default_branch)
-        checked = await check(catalog, pointer, operations)
-        return pointer, await feed.kernel.committer.commit_async(pointer, request if checked is None else request_of(checked))
 
-    request = request_of(operations)
+        async def send(operations: Sequence[CatalogOperation], expected_head: str | None) -> CommitOutcome:
+            is_same = operations is asked and expected_head is None
+            return await feed.kernel.committer.commit_async(
+                pointer, request if is_same else request_of(operations, expected_head)
+            )
+
+        return pointer, await check_and_send(catalog, pointer, operations, send)
+
+    asked, request = operations, request_of(operations, None)
     known = feed.known_catalog(body.catalog)
     catalog = known if known is not None else await asyncio.to_thread(feed.read_catalog, body.catalog)
     try:

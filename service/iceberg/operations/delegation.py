@@ -72,7 +72,7 @@ class Delegation:
         found = list(dict.fromkeys(places_of(table["location"], table.get("properties") or {})))
         for place in found:
             branch.metadata.warehouse.check(place)
-        branch.check_places(branch.state(), {key: found})
+        branch.check_places(branch.state().at, {key: found})
         return found
 
     def _allowed(self, branch: LakeBranch, writes: bool) -> Allowed:

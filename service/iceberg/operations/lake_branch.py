@@ -6,7 +6,7 @@ that nothing of it has changed since. If something has, the files of the lost ra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import msgspec
@@ -36,7 +36,7 @@ from headwater.schemas.errors import (
 )
 from headwater.service.iceberg.operations.key_locks import KeyLocks
 from headwater.service.iceberg.operations.metadata_files import MetadataFiles
-from headwater.service.iceberg.operations.table_locations import TableLocations, check_apart, is_of_the_server
+from headwater.service.iceberg.operations.table_locations import TableLocations, check_apart, ends_at_random
 
 ATTEMPTS_MAX = 20
 KEYS_KNOWN_MAX = 10_000
@@ -168,8 +168,11 @@ class LakeBranch:
         """What a client is told with each table, beside the storage options."""
         return {"s3.delete-enabled": "false"} if self.engine_gc_refused and self.metadata.warehouse.is_s3 else {}
 
-    def check_places(self, state: LakeState, wanted: Mapping[KeyPath, Sequence[str]]) -> str | None:
-        """`LocationForbidden` if another table is there. What the commit must expect as head, so that none comes between.
+    def check_places(
+        self, at: LogRecord, wanted: Mapping[KeyPath, Sequence[str]], freed: Set[KeyPath] = frozenset()
+    ) -> str | None:
+        """`LocationForbidden` if another table is there at the entry, unless the commit frees its key. What the commit must
+        expect as head, so that none comes between.
 
         ⚠ Only places that a client chose: it can name any folder.
         """
@@ -178,8 +181,8 @@ class LakeBranch:
             return None
         check_apart(wanted)
         for key, of_key in wanted.items():
-            self._locations.check(state.at, key, of_key)
-        return None if all(is_of_the_server(place) for place in places) else state.at.commit.hex()
+            self._locations.check(at, key, of_key, freed)
+        return None if all(ends_at_random(place) for place in places) else at.commit.hex()
 
     def state(self) -> LakeState:
         """Read strongly: whoever has committed finds the commit in it."""

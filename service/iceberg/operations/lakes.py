@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 
+from headwater.persistence.store import RealmKernel
 from headwater.producer.catalogs.catalog_records import Catalog
 from headwater.schemas.errors import InvalidInput
 from headwater.service.iceberg.operations.coalesced_reads import CoalescedReads
@@ -46,24 +47,24 @@ class Lakes:
         name, _, reference = prefix.partition("@")
         if not name or len(prefix) > 1_000:
             raise InvalidInput(f"{prefix[:80]!r} is no warehouse.", field="warehouse", remedy="Use e.g. lake or lake@branch.")
-        return self._branch(feed, feed.known_catalog(name) or feed.read_catalog(name), reference)
+        return self.branch_of(feed.kernel, feed.known_catalog(name) or feed.read_catalog(name), reference)
 
     def known_branch(self, feed: RealmFeed, prefix: str) -> LakeBranch | None:
         """From memory alone, so an event loop may call it."""
         name, _, reference = prefix.partition("@")
         catalog = feed.known_catalog(name) if name and len(prefix) <= 1_000 else None
-        return None if catalog is None else self._branch(feed, catalog, reference)
+        return None if catalog is None else self.branch_of(feed.kernel, catalog, reference)
 
-    def _branch(self, feed: RealmFeed, catalog: Catalog, reference: str) -> LakeBranch:
+    def branch_of(self, kernel: RealmKernel, catalog: Catalog, reference: str) -> LakeBranch:
         """Of one catalog as it is now: one that was changed or made again has branches of its own."""
-        kept = self._branches.get((feed.kernel.realm, catalog.name, reference))
-        if kept is not None and kept.catalog is catalog and kept.kernel is feed.kernel:
+        kept = self._branches.get((kernel.realm, catalog.name, reference))
+        if kept is not None and kept.catalog is catalog and kept.kernel is kernel:
             return kept
-        made = LakeBranch(feed.kernel, catalog, spelled_out(reference), self.metadata_of(catalog), self._locks)
+        made = LakeBranch(kernel, catalog, spelled_out(reference), self.metadata_of(catalog), self._locks)
         with self._lock:
             if len(self._branches) >= BRANCHES_KEPT_MAX:
                 self._branches.clear()
-            self._branches[feed.kernel.realm, catalog.name, reference] = made
+            self._branches[kernel.realm, catalog.name, reference] = made
         return made
 
     def metadata_of(self, catalog: Catalog) -> MetadataFiles:

@@ -109,7 +109,7 @@ def _judge(branch: LakeBranch, state: LakeState, changes: Sequence[TableChange],
             if gone:
                 removal.claim(state.require_table(change.key).content_id, gone)
     places = {one.key: _new_places(base, metadata) for one, (base, metadata, _) in zip(changes, made, strict=True)}
-    head = branch.check_places(state, places)
+    head = branch.check_places(state.at, places)
     operations: list[CatalogOperation] = []
     files: list[MetadataFile] = []
     written: list[str] = []

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 
 from headwater.persistence.log.log_entry import LogRecord, change_of
 from headwater.persistence.reading.pointer_log import PointerLog
@@ -24,7 +24,7 @@ from headwater.service.storage.locations import LOCATION_PROPERTIES, folded
 NAMESPACE, TABLE = "NAMESPACE", "ICEBERG_TABLE"
 ENTRIES_FOLLOWED_MAX = 100_000
 """Longer stretches of the log are not read: the state is."""
-_OF_THE_SERVER = re.compile(r"-[0-9a-f]{32}")
+_RANDOM_END = re.compile(r"(-[0-9a-f]{32}|_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})\Z")
 
 
 class Places:
@@ -56,12 +56,12 @@ class Places:
                 if not holders:
                     del self._tables[place]
 
-    def overlap(self, key: KeyPath, place: str) -> bool:
-        """Whether a table other than that of the key lies at, above or below the place, or a namespace at or below it."""
+    def overlap(self, keys: Set[KeyPath], place: str) -> bool:
+        """Whether a table other than those of the keys lies at, above or below the place, or a namespace at or below it."""
         place = folded(place)
-        if any(self._tables.get(folder, set()) - {key} for folder in _at_and_above(place)):
+        if any(self._tables.get(folder, set()) - keys for folder in _at_and_above(place)):
             return True
-        own = sum(place in _at_and_above(one) for one in self._of.get(key, ()))
+        own = sum(place in _at_and_above(one) for key in keys for one in self._of.get(key, ()))
         return self._below[place] > own
 
 
@@ -76,11 +76,12 @@ class TableLocations:
         self._at: LogRecord | None = None
         self._places = Places()
 
-    def check(self, at: LogRecord, key: KeyPath, wanted: Iterable[str]) -> None:
-        """`LocationForbidden` if a place that the table of the key wants is another's in the state at an entry."""
+    def check(self, at: LogRecord, key: KeyPath, wanted: Iterable[str], freed: Set[KeyPath] = frozenset()) -> None:
+        """`LocationForbidden` if a place that the table of the key wants is another's in the state at an entry, and that one
+        is not among the freed."""
         with self._lock:
             self._advance(at)
-            taken = next((place for place in wanted if self._places.overlap(key, place)), None)
+            taken = next((place for place in wanted if self._places.overlap({key} | freed, place)), None)
         if taken is not None:
             raise _overlapping(taken)
 
@@ -152,7 +153,7 @@ def check_apart(wanted: Mapping[KeyPath, Iterable[str]]) -> None:
     """`LocationForbidden` if tables of one request want overlapping places."""
     places = Places()
     for key, of_key in wanted.items():
-        taken = next((place for place in of_key if places.overlap(key, place)), None)
+        taken = next((place for place in of_key if places.overlap({key}, place)), None)
         if taken is not None:
             raise _overlapping(taken)
         places.put(key, of_key, is_table=True)
@@ -173,9 +174,9 @@ def places_of(location: str, properties: dict[str, str]) -> Iterator[str]:
     yield from (properties[name] for name in LOCATION_PROPERTIES if name in properties)
 
 
-def is_of_the_server(location: str) -> bool:
-    """Whether it looks like a location that the server chose: nobody else asks for the same one at the same time."""
-    return _OF_THE_SERVER.fullmatch(location[-33:]) is not None
+def ends_at_random(location: str) -> bool:
+    """As locations do that this server or Nessie's client chose: nobody else asks for the same one at the same time."""
+    return _RANDOM_END.search(location[-37:]) is not None
 
 
 def _at_and_above(place: str) -> Iterator[str]:

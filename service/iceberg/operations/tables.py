@@ -55,7 +55,7 @@ def stage_table(branch: LakeBranch, key: KeyPath, creation: TableCreation) -> by
     """The metadata that the table would begin with; nothing is written."""
     state = branch.state()
     state.require_free(key, TABLE)
-    branch.check_places(state, {key: _chosen_places(creation)})
+    branch.check_places(state.at, {key: _chosen_places(creation)})
     return encoded(_new_metadata(branch, key, creation))
 
 
@@ -64,7 +64,7 @@ def create_table(branch: LakeBranch, caller: CommitAuthor, key: KeyPath, wanted:
 
     def judge(state: LakeState) -> BranchStep:
         state.require_free(key, TABLE)
-        head = branch.check_places(state, {key: _chosen_places(wanted)})
+        head = branch.check_places(state.at, {key: _chosen_places(wanted)})
         file = branch.metadata.write(encoded(metadata), metadata["location"], metadata["properties"], table=metadata)
         put = Put(key, table_content(file), must_not_exist=True, content_id=metadata["table-uuid"])
         headers = headers_of("create-table", [(key, creation(file.plain))])
@@ -79,7 +79,7 @@ def register_table(branch: LakeBranch, caller: CommitAuthor, key: KeyPath, locat
     def judge(state: LakeState) -> BranchStep:
         found = state.get(key)
         headers = headers_of("register-table")
-        head = branch.check_places(state, {key: list(places_of(file.table["location"], file.table["properties"]))})
+        head = branch.check_places(state.at, {key: list(places_of(file.table["location"], file.table["properties"]))})
         if not overwrite or found is None or found.type != TABLE:
             state.require_free(key, TABLE)
             put = Put(key, table_content(file), must_not_exist=True, content_id=file.uuid)

@@ -94,8 +94,11 @@ def request_of(
     meta: CommitMeta,
     expected: str | None,
     request_id: str | RequestKey | None,
+    expected_head: str | None = None,
 ) -> CatalogCommit:
-    return CatalogCommit(view.kernel, operations, meta, request_id=request_id, base_commit=expected)
+    return CatalogCommit(
+        view.kernel, operations, meta, request_id=request_id, base_commit=expected, expected_head=expected_head
+    )
 
 
 def added_contents(answer: CommitOutcome) -> list[tuple[KeyPath, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
@@ -26,6 +27,7 @@ class Files:
         self.table: dict[str, Any] = created["metadata"]
         self.view: dict[str, Any] = lake.http.post("namespaces/db/views", json=view_body("model_view")).json()["metadata"]
         self._folder = Path(unquote(urlparse(created["metadata-location"]).path)).parent
+        assert lake.http.delete("namespaces/db/tables/model").status_code == 204  # its place is free, its files stay
 
     def write(self, metadata: dict[str, Any] | bytes) -> str:
         path = self._folder / f"{uuid.uuid4()}.metadata.json"
@@ -41,8 +43,8 @@ def files(lake: IcebergLake) -> Files:
     return Files(lake)
 
 
-def _put(location: str, type: str = "ICEBERG_TABLE", **content: Any) -> dict[str, Any]:
-    return {"op": "put", "key": ["db", "t"], "type": type, "content": {"metadata_location": location, **content}}
+def _put(location: str, type: str = "ICEBERG_TABLE", name: str = "t", **content: Any) -> dict[str, Any]:
+    return {"op": "put", "key": ["db", name], "type": type, "content": {"metadata_location": location, **content}}
 
 
 Commit = Callable[..., httpx.Response]
@@ -92,6 +94,58 @@ def test_metadata_of_another_table_does_not_replace_a_table(branch: FeedBranch, 
     assert commit(files.new_table()).status_code == 200
     refused = commit(files.new_table())
     assert refused.status_code == 409, refused.text
+
+
+@pytest.mark.parametrize("where", ["", "/below", "/.."])
+def test_no_table_is_put_onto_the_files_of_another(lake: IcebergLake, files: Files, commit: Commit, where: str) -> None:
+    other = lake.http.post("namespaces/db/tables", json=table_body("other")).json()["metadata"]["location"]
+    place = other.rpartition("/")[0] if where == "/.." else other + where
+    put = files.new_table(location=place)
+    refused = commit(put)
+    assert (refused.status_code, "another table" in refused.text) == (400, True), refused.text
+    if where != "/..":  # the namespace lies there too
+        assert lake.http.delete("namespaces/db/tables/other").status_code == 204
+        assert commit(put).status_code == 200
+
+
+def test_a_table_is_not_moved_onto_another_by_a_put(lake: IcebergLake, files: Files, commit: Commit) -> None:
+    other = lake.http.post("namespaces/db/tables", json=table_body("other")).json()["metadata"]["location"]
+    id = str(uuid.uuid4())
+    assert commit(files.new_table(**{"table-uuid": id})).status_code == 200
+    for moved in ({"location": other}, {"properties": {"write.data.path": f"{other}/data"}}):
+        refused = commit(files.new_table(**{"table-uuid": id, **moved}))
+        assert (refused.status_code, "another table" in refused.text) == (400, True), refused.text
+
+
+def test_a_commit_may_put_a_table_where_it_deletes_one(branch: FeedBranch, files: Files) -> None:
+    def commit(*operations: dict[str, Any]) -> int:
+        return branch.http.post(
+            "/commit", json={"catalog": "lake", "branch": branch.name, "operations": operations}
+        ).status_code
+
+    location = files.new_table()
+    assert commit(_put(location)) == 200
+    assert commit(_put(location, name="again")) == 400
+    assert commit({"op": "delete", "key": ["db", "t"]}, _put(location, name="again")) == 200
+
+
+def test_of_two_puts_onto_one_place_at_the_same_moment_one_is_refused(branch: FeedBranch, files: Files) -> None:
+    statuses: list[int] = []
+
+    def commit(number: int) -> None:
+        put = _put(files.new_table(), name=f"t{number}")
+        body = {"catalog": "lake", "branch": branch.name, "operations": [put]}
+        statuses.append(branch.http.post("/commit", json=body).status_code)
+
+    def commit_namespace(number: int) -> None:  # moves the branch, so that the others must look again
+        put = {"op": "put", "key": [f"n{number}"], "type": "NAMESPACE", "content": {"properties": {}}}
+        body = {"catalog": "lake", "branch": branch.name, "operations": [put]}
+        assert branch.http.post("/commit", json=body).status_code == 200
+
+    with ThreadPoolExecutor(8) as pool:
+        for _ in pool.map(lambda number: (commit if number % 2 else commit_namespace)(number), range(8)):
+            pass
+    assert sorted(statuses) == [200, 400, 400, 400]
 
 
 @pytest.mark.parametrize(
