@@ -51,6 +51,13 @@ class KafkaChains:
         known = self._pointers.get(pointer)
         return 0 if known is None else known.generation
 
+    def has_begun_with(self, record: FeedRecord) -> bool:
+        """Whether the last that was seen of a pointer is where this baseline begins. ⚠ That is a position like that behind a
+        Change: a reader that takes the pointer over would else miss what lies before it."""
+        known = self._pointers.get(record.pointer)
+        at = None if known is None else (known.generation, known.chain.seq, known.chain.id_of(known.chain.seq))
+        return record.seq > 0 and bool(record.entry_id) and at == (record.generation, record.seq, record.entry_id)
+
     def is_over(self, record: FeedRecord) -> bool:
         """Whether a record is of a history that a later generation has replaced."""
         known = self._pointers.get(record.pointer)

@@ -60,6 +60,8 @@ class KafkaPartition:
         self._generation, self._has_ended = record.generation, record.type == RecordType.END
         if record.type in (RecordType.PURGED, RecordType.MOVED):
             self._positions.pop(record.pointer, None)
+        if record.type in (RecordType.BASELINE, RecordType.TRUNCATED) and self.chains.has_begun_with(record):
+            self.note_position(record.pointer, record.seq, record.entry_id)
 
     def note_change(self, change: Change) -> None:
         self.note_position(change.pointer, change.seq, change.entry_id)

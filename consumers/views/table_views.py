@@ -150,14 +150,17 @@ class TableViews:
         elif change.kind == Kind.DELETE:
             self._replace(record.pointer, {})
         else:
-            self._replace(record.pointer, self._base(change.base))
+            try:
+                self._replace(record.pointer, self._base(change.base))
+            except (CursorGone, NotFound):  # swept since, or of a history that the store has lost
+                self._begin_at(record)
+                return
         self._stand(record, change.entry_id)
 
     def _drop(self, record: FeedRecord, known: FollowedPosition) -> None:
         """Seen already, unless it is of another generation whose baseline the topic has lost."""
         if record.generation > known.generation:
-            self._replace(record.pointer, self._history.state_at(record.pointer, record.seq))
-            self._stand(record, record.id)
+            self._begin_at(record)
 
     def _claimed(self, record: FeedRecord) -> Change:
         change = self._history.change_at(record.pointer, record.seq)

@@ -79,10 +79,11 @@ class LogWalk:
         return entry
 
     def at(self, newest: LogRecord, seq: int) -> LogRecord:
-        """The entry `seq` of the log that ends in `newest`: never steps below `seq`, so a cut history is no obstacle.
+        """The entry `seq` of the log that ends in `newest`: never steps below `seq`, so a cut history is no obstacle. A number
+        from elsewhere may lie beyond `newest` in a store that was put back: `ObjectNotFound`.
         ⚠ Operations that are stored apart may be missing; `whole` adds them."""
         if not 1 <= seq <= newest.entry.seq:
-            raise ValueError(f"seq {seq} is not within 1 to {newest.entry.seq}")
+            raise ObjectNotFound(f"{newest.entry.pointer}: there is no entry {seq}, its log ends at {newest.entry.seq}.")
         if seq == newest.entry.seq:
             return newest
         here = _Step(newest.object_id, newest.entry)
