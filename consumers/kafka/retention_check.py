@@ -34,7 +34,8 @@ class RetentionCheck:
 
     async def is_due(self, consumer: AIOKafkaConsumer) -> bool:
         """When all that there was has been read."""
-        reached = {partition: await consumer.position(partition) for partition in self._ends if partition in consumer.assignment()}
+        assigned = self._ends.keys() & consumer.assignment()
+        reached = {partition: await consumer.position(partition) for partition in assigned}
         left = {partition for partition, position in reached.items() if position < self._ends[partition]}
         if not left:
             return True

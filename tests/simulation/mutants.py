@@ -173,7 +173,7 @@ MUTANTS = {
     "n4": Mutant(apply=first_seen_is_first, profile="topics", seed=4, promise="same-log"),
     "n7": Mutant(apply=versions_alone, profile="restores", seed=3, promise="acknowledged"),
     "n8": Mutant(apply=topics_by_name, profile="topics", seed=3, promise="same-log"),
-    "n9": Mutant(apply=lease_never_asked, profile="exports", seed=2, promise="superseded"),
+    "n9": Mutant(apply=lease_never_asked, profile="exports", seed=39, promise="superseded"),
     "n6": Mutant(apply=unseen_is_unpinned, profile="pins", seed=8, promise="pins"),
     "n10": Mutant(apply=beginning_forgotten, profile="webhooks", seed=5, promise="webhook"),
     "n11": Mutant(apply=manifest_undecided, profile="archives", seed=4, promise="archive"),

@@ -50,6 +50,7 @@ def test_a_principal_gets_its_rights_by_roles_and_loses_them(url: str) -> None:
         ("realm", "catalog.create", ""),
         ("lake", "table.read", "db.sales"),
         ("lake", "table.list", "db.sales"),
+        ("lake", "statistics.read", "db.sales"),
     }
     assert run(url, "role", "show", "reader", "--catalog", "lake", "--json").json["members"] == ["analyst"]
     assert run(url, "grant", "revoke", "analyst", "catalog.create").code == 0

@@ -159,6 +159,7 @@ def test_principals_roles_and_grants(run: Run) -> None:
     assert {(one["over"], one["right"], one["path"]) for one in shown["rights"]} == {
         ("lake", "table.read", "db.sales"),
         ("lake", "table.list", "db.sales"),
+        ("lake", "statistics.read", "db.sales"),
     }
     assert run("role", "show", "reader", "--catalog", "lake", "--json").json["members"] == ["analyst"]
     assert [one["name"] for one in run("role", "list", "--catalog", "lake", "--json").json["roles"]] == ["reader"]
