@@ -49,6 +49,7 @@ MC_CODES: tuple[tuple[type[HeadwaterError], str], ...] = (
     (errors.MaintenanceRefused, "MC_CONFLICT"),
     (errors.CursorGone, "MC_SNAPSHOT_EXPIRED"),
     (errors.TooManyRequests, "MC_RATE_LIMITED"),
+    (errors.TooManyPlans, "MC_RATE_LIMITED"),
     (errors.LaneFull, "MC_RATE_LIMITED"),
     (errors.NotServing, "MC_UNAVAILABLE"),
     (errors.StoreUnavailable, "MC_UNAVAILABLE"),
