@@ -67,8 +67,12 @@ async def committed_records(source: KafkaSource, partitions: Sequence[TopicParti
         consumer.assign(partitions)
         ends = await consumer.end_offsets(partitions)
         while any([await consumer.position(one) < end for one, end in ends.items()]):
-            for records in (await consumer.getmany(timeout_ms=POLL_MS)).values():
+            batches = await consumer.getmany(timeout_ms=POLL_MS)
+            for records in batches.values():
                 for record in records:
                     yield record
+            if not batches:  # ⚠ a topic that was made again may be shorter: its old end would never come
+                now = await consumer.end_offsets(partitions)
+                ends = {one: min(end, now[one]) for one, end in ends.items()}
     finally:
         await consumer.stop()

@@ -113,7 +113,10 @@ async def _scan(
         consumer.assign([partition])
         consumer.seek(partition, offset)
         while await consumer.position(partition) < ends[partition]:
-            for records in (await consumer.getmany(timeout_ms=POLL_MS)).values():
+            batches = await consumer.getmany(timeout_ms=POLL_MS)
+            if not batches:  # ⚠ a topic that was made again may be shorter: its old end would never come
+                ends[partition] = min(ends[partition], (await consumer.end_offsets([partition]))[partition])
+            for records in batches.values():
                 for record in records:
                     decoded = decode_record(record.headers, record.value, schema_by_id)
                     if decoded.type == RecordType.CHANGE and decoded.id == commit and decoded.generation >= begins:

@@ -24,6 +24,7 @@ class ReadLog:
         self._promise = promise
         self._realm = realm
         self._began_in = env.instance_of(realm)
+        self._opened = ""
         self._may_repeat = may_repeat
         """At least once: what was given may come again, from any place on, in order."""
         self.given: dict[str, dict[int, str]] = {}
@@ -44,7 +45,11 @@ class ReadLog:
         given[change.seq] = change.entry_id
         self._last[change.pointer] = change.seq
         self._restores.setdefault(change.pointer, self._env.model.restores)
-        self._began_in = self._began_in or self._env.instance_of(self._realm)
+        self._began_in = self._began_in or self._opened or self._env.instance_of(self._realm)
+
+    def open(self, instance: str) -> None:
+        """⚠ The realm that the reader has opened, which may be another one by now than its name means."""
+        self._opened = instance
 
     def lost_its_place(self, pointer: str, error: HeadwaterError) -> None:
         """A typed answer with the way out: the reader begins again. It must have a reason."""
@@ -56,7 +61,7 @@ class ReadLog:
         self.given.pop(pointer, None)
         self._last.pop(pointer, None)
         self._restores.pop(pointer, None)
-        self._began_in = ""
+        self._began_in = self._opened = ""
 
     def _check_reason(self, pointer: str, error: HeadwaterError) -> None:
         last = self._last.get(pointer, 0)

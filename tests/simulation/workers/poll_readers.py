@@ -25,7 +25,9 @@ class PollReader:
         engine = self._env.open()
         while True:
             try:
-                self._read(LocalTransport(engine.realm(self._realm).feed, [self._pointer]))
+                realm = engine.realm(self._realm)
+                self._log.open(realm.kernel.realm)
+                self._read(LocalTransport(realm.feed, [self._pointer]))
             except CursorGone as error:
                 self._start_over(error)
             except HeadwaterError as error:
