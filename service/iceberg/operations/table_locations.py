@@ -7,7 +7,6 @@ metadata file lies.
 
 from __future__ import annotations
 
-import re
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
@@ -24,7 +23,6 @@ from headwater.service.storage.locations import LOCATION_PROPERTIES, folded
 NAMESPACE, TABLE = "NAMESPACE", "ICEBERG_TABLE"
 ENTRIES_FOLLOWED_MAX = 100_000
 """Longer stretches of the log are not read: the state is."""
-_RANDOM_END = re.compile(r"(-[0-9a-f]{32}|_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})\Z")
 
 
 class Places:
@@ -172,11 +170,6 @@ def places_of(location: str, properties: dict[str, str]) -> Iterator[str]:
     """Everywhere that a table of this metadata has files."""
     yield location
     yield from (properties[name] for name in LOCATION_PROPERTIES if name in properties)
-
-
-def ends_at_random(location: str) -> bool:
-    """As locations do that this server or Nessie's client chose: nobody else asks for the same one at the same time."""
-    return _RANDOM_END.search(location[-37:]) is not None
 
 
 def _at_and_above(place: str) -> Iterator[str]:
