@@ -27,9 +27,8 @@ from headwater.service.feed.feed_handlers import SUBSCRIBING
 from headwater.service.feed.reference_log_route import reference_log
 from headwater.service.feed.stream import serve_stream
 from headwater.service.gate.problem_shape import PROBLEMS
-from headwater.service.gate.route import BODY, NO_BODY, STREAM, Api, Budget, Handler, Needs, Route
+from headwater.service.gate.route import BODY, STREAM, Api, Needs, Route
 from headwater.service.http import parameters
-from headwater.service.http.parameters import Parameter
 from headwater.service.http.responses import Response, header
 
 FEED = "/feed/v1/{realm}"
@@ -67,172 +66,141 @@ async def stream(call: FeedCall) -> None:
         )
 
 
-def _route(
-    method: str,
-    path: str,
-    summary: str,
-    needs: Needs,
-    handler: Handler,
-    parameters: tuple[Parameter, ...] = (),
-    *,
-    budget: Budget = NO_BODY,
-    body: type[msgspec.Struct] | None = None,
-    answer: type[msgspec.Struct] | None = None,
-    answer_media: str = "application/json",
-    status: int = 200,
-    also: tuple[int, ...] = (),
-    is_keyed: bool = True,
-    is_long: bool = False,
-) -> Route:
-    return Route(
-        method=method,
-        path=path,
-        summary=summary,
-        handler=handler,
-        needs=needs,
-        budget=budget if body is None else BODY,
-        parameters=parameters,
-        body=body,
-        answer=answer,
-        answer_media=answer_media,
-        status=status,
-        also=also,
-        is_keyed=is_keyed,
-        is_long=is_long,
-    )
-
-
 _SUBSCRIPTION = f"{FEED}/subscriptions/{{name}}"
 
 ROUTES = (
-    _route(
+    Route(
         "GET",
         f"{FEED}/pointers",
         "The pointers of a realm, in order of name.",
-        SEEN,
         feed_handlers.pointers,
-        parameters.POINTERS,
+        SEEN,
+        parameters=parameters.POINTERS,
         answer=PointersPage,
     ),
-    _route(
+    Route(
         "GET",
         CHANGES_ROUTE,
         "A page of Changes after a cursor, oldest first; 304 with If-None-Match when nothing is new.",
-        SEEN,
         changes,
-        parameters.CHANGES,
+        SEEN,
+        parameters=parameters.CHANGES,
         answer=FeedPage,
         also=(304, 410),
         is_long=True,
     ),
-    _route(
+    Route(
         "GET",
         STREAM_ROUTE,
         "Changes as server-sent events: `changes` and `bookmark` carry a FeedPage, `end` a StreamEnd.",
-        SEEN,
         stream,
-        parameters.STREAM,
-        budget=STREAM,
+        SEEN,
+        STREAM,
+        parameters=parameters.STREAM,
         is_long=True,
         answer=FeedPage,
         answer_media="text/event-stream",
         also=(410,),
     ),
-    _route(
+    Route(
         "GET",
         f"{FEED}/snapshot",
         "The state of a pointer at one entry, in pages of that same state.",
-        SEEN,
         feed_handlers.snapshot,
-        parameters.SNAPSHOT,
+        SEEN,
+        parameters=parameters.SNAPSHOT,
         answer=StatePage,
         also=(410,),
     ),
-    _route(
+    Route(
         "GET",
         f"{FEED}/commits/{{id}}",
         "The Change of an entry or commit id.",
-        SEEN,
         feed_handlers.commit_by_id,
+        SEEN,
         answer=Change,
         also=(410,),
     ),
-    _route(
+    Route(
         "GET",
         f"{FEED}/reference-log",
         "Every move of every branch and tag of a catalog, deleted ones too, newest first.",
-        SEEN,
         reference_log,
-        parameters.REFERENCE_LOG,
+        SEEN,
+        parameters=parameters.REFERENCE_LOG,
         answer=ReferenceLogAnswer,
     ),
-    _route(
+    Route(
         "POST",
         COMMIT_ROUTE,
         "Commit operations to a branch, all or none. The same Idempotency-Key commits once.",
-        COMMITTING,
         commit_response,
+        COMMITTING,
+        BODY,
         body=CommitBody,
         answer=CommitAnswer,
         also=(409, 412, 413),
         is_keyed=False,  # its key is looked for in the log
     ),
-    _route(
+    Route(
         "PUT",
         _SUBSCRIPTION,
         "Create a subscription; 200 if the same one is there already.",
-        CREATING,
         feed_handlers.create_subscription,
+        CREATING,
+        BODY,
         body=SubscriptionBody,
         answer=SubscriptionInfo,
         status=201,
         also=(200, 409, 410, 413),
     ),
-    _route(
+    Route(
         "GET",
         _SUBSCRIPTION,
         "Where a subscription stands.",
-        SUBSCRIBED,
         feed_handlers.read_subscription,
+        SUBSCRIBED,
         answer=SubscriptionInfo,
     ),
-    _route(
+    Route(
         "DELETE",
         _SUBSCRIPTION,
         "Delete a subscription.",
-        SUBSCRIBED,
         feed_handlers.delete_subscription,
-        parameters.DELETE_SUBSCRIPTION,
+        SUBSCRIBED,
+        parameters=parameters.DELETE_SUBSCRIPTION,
         status=204,
         also=(409, 412, 413),
     ),
-    _route(
+    Route(
         "GET",
         f"{_SUBSCRIPTION}/changes",
         "What is behind a subscription's positions; reading it moves nothing.",
-        SUBSCRIBED,
         feed_handlers.subscription_changes,
-        parameters.SUBSCRIPTION_CHANGES,
+        SUBSCRIBED,
+        parameters=parameters.SUBSCRIPTION_CHANGES,
         answer=SubscriptionPage,
         also=(410,),
         is_long=True,
     ),
-    _route(
+    Route(
         "POST",
         f"{_SUBSCRIPTION}/acknowledge",
         "Move forward; 409 if another reader was faster.",
-        SUBSCRIBED,
         feed_handlers.acknowledge,
+        SUBSCRIBED,
+        BODY,
         body=Acknowledgement,
         answer=SubscriptionInfo,
         also=(409, 410, 413),
     ),
-    _route(
+    Route(
         "POST",
         f"{_SUBSCRIPTION}/rewind",
         "Reset positions, back or forth.",
-        SUBSCRIBED,
         feed_handlers.rewind,
+        SUBSCRIBED,
+        BODY,
         body=Rewind,
         answer=SubscriptionInfo,
         also=(409, 410, 413),

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 import msgspec
+from msgspec.structs import force_setattr, replace
 
 from headwater.schemas.errors import HeadwaterError
 from headwater.service.auth.rights.rights import Right, Securable
@@ -106,14 +107,17 @@ def public(why: str) -> Needs:
     return Needs(right=None, where=why, is_public=True)
 
 
-class Route(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+class Route(msgspec.Struct, frozen=True, eq=False):
+    """What every route has comes first, in this order; what only some have is named."""
+
     method: str
     path: str
     summary: str
     handler: Handler | None
     """None for what a specification has and this server refuses."""
     needs: Needs | None
-    budget: Budget | None
+    budget: Budget | None = NO_BODY
+    """A route that reads a body without a budget for it does not start."""
     parameters: tuple[Parameter, ...] = ()
     body: type[msgspec.Struct] | None = None
     body_is_optional: bool = False
@@ -123,7 +127,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     answer_media: str = "application/json"
     status: int = 200
     also: tuple[int, ...] = ()
-    """Further statuses beside those that every route may answer with."""
+    """Further statuses beside those that every route may answer with; those of its API if it names none."""
     is_keyed: bool = True
     """A changing request with an Idempotency-Key runs once, and its answer is kept."""
     kept: Callable[[Response], Response] | None = None
@@ -134,8 +138,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Found out by itself: the handler is a coroutine."""
 
     def __post_init__(self) -> None:
-        msgspec.structs.force_setattr(self, "on_loop", inspect.iscoroutinefunction(self.handler))
-        msgspec.structs.force_setattr(self, "is_keyed", self.is_keyed and self.method not in READING)
+        force_setattr(self, "on_loop", inspect.iscoroutinefunction(self.handler))
+        force_setattr(self, "is_keyed", self.is_keyed and self.method not in READING)
 
 
 class Api(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -155,5 +159,12 @@ class Api(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Slashes at both ends of the names are passed over, for clients that join addresses carelessly."""
     head_as_get: bool = False
     """HEAD is answered as GET, without the body, on every path that has no HEAD of its own."""
+    also: Callable[[Route], tuple[int, ...]] | None = None
+    """Further statuses of its routes that name none themselves."""
     rejoin: Callable[[Sequence[str]], list[str]] | None = None
     """Gives segments another try where names may hold slashes."""
+
+    def __post_init__(self) -> None:
+        if self.also is not None:
+            routes = tuple(route if route.also else replace(route, also=self.also(route)) for route in self.routes)
+            force_setattr(self, "routes", routes)

@@ -38,12 +38,12 @@ async def give_token(request: Request) -> Response:
 
 def token_route(path: str) -> Route:
     return Route(
-        method="POST",
-        path=path,
-        summary="Give a token out for a client's id and secret, or for a token that still counts.",
-        handler=give_token,
-        needs=public("a client's id and secret, or a token that still counts"),
-        budget=FORM,
+        "POST",
+        path,
+        "Give a token out for a client's id and secret, or for a token that still counts.",
+        give_token,
+        public("a client's id and secret, or a token that still counts"),
+        FORM,
         form=_FORM,
         also=(408, 413),
         is_keyed=False,

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import msgspec
-
 from headwater.service.auth.rights.rights import Right
-from headwater.service.gate.route import BODY, NO_BODY, Api, Handler, Needs, Route
+from headwater.service.gate.route import BODY, Api, Needs, Route
 from headwater.service.gate.token_route import token_route
 from headwater.service.http.parameters import Parameter
 from headwater.service.http.responses import Response
@@ -41,37 +37,12 @@ _SNAPSHOTS = (Parameter(name="snapshots", choices=("all", "refs"), description="
 _PURGE = (Parameter(name="purgeRequested", choices=("true", "false"), description="Whether its files may go too."),)
 
 
-def _route(
-    method: str,
-    path: str,
-    summary: str,
-    handler: Handler | None,
-    needs: Needs,
-    body: type[msgspec.Struct] | None = None,
-    *,
-    parameters: tuple[Parameter, ...] = (),
-    body_is_optional: bool = False,
-    is_keyed: bool = True,
-    kept: Callable[[Response], Response] | None = None,
-) -> Route:
-    return Route(
-        method=method,
-        path=path,
-        summary=summary,
-        handler=handler,
-        needs=needs,
-        budget=NO_BODY if body is None else BODY,
-        parameters=parameters,
-        body=body,
-        body_is_optional=body_is_optional,
-        also=(204, 304, 406, 409, 410, 422, *((408, 413) if method in ("POST", "DELETE") else ())),
-        is_keyed=is_keyed,
-        kept=kept,
-    )
-
-
 def _refused(method: str, path: str, needs: Needs) -> Route:
-    return _route(method, path, "Not supported: 406.", None, needs)
+    return Route(method, path, "Not supported: 406.", None, needs)
+
+
+def _also(route: Route) -> tuple[int, ...]:
+    return (204, 304, 406, 409, 410, 422, *((408, 413) if route.method in ("POST", "DELETE") else ()))
 
 
 async def _config(call: IcebergCall) -> Response:
@@ -84,8 +55,9 @@ ICEBERG = Api(
     summary="The Iceberg REST catalog; a prefix is `lake`, or `lake@branch` for another branch.",
     errors=IcebergErrors(),
     is_lenient=True,
+    also=_also,
     routes=(
-        _route(
+        Route(
             "GET",
             f"{PREFIX}/v1/config",
             "What a client needs to know first.",
@@ -94,7 +66,7 @@ ICEBERG = Api(
             parameters=_WAREHOUSE,
         ),
         token_route(f"{PREFIX}/v1/oauth/tokens"),
-        _route(
+        Route(
             "GET",
             NAMESPACES,
             "Namespaces, one level.",
@@ -102,32 +74,30 @@ ICEBERG = Api(
             rights.by_path(_R.NAMESPACE_LIST, "parent", rights.parent),
             parameters=_PARENT,
         ),
-        _route(
+        Route(
             "POST",
             NAMESPACES,
             "Create a namespace.",
             plain.create_namespace,
             rights.by_body(_R.NAMESPACE_CREATE, "new namespace", rights.new_namespace),
-            plain.NamespaceCreation,
+            BODY,
+            body=plain.NamespaceCreation,
         ),
-        _route("GET", NAMESPACE, "Properties of a namespace.", plain.load_namespace, rights.over_namespace(_R.NAMESPACE_READ)),
-        _route(
-            "HEAD",
-            NAMESPACE,
-            "Whether a namespace exists.",
-            plain.namespace_exists,
-            rights.over_namespace(_R.NAMESPACE_READ),
+        Route("GET", NAMESPACE, "Properties of a namespace.", plain.load_namespace, rights.over_namespace(_R.NAMESPACE_READ)),
+        Route(
+            "HEAD", NAMESPACE, "Whether a namespace exists.", plain.namespace_exists, rights.over_namespace(_R.NAMESPACE_READ)
         ),
-        _route("DELETE", NAMESPACE, "Drop an empty namespace.", plain.drop_namespace, rights.over_namespace(_R.NAMESPACE_DROP)),
-        _route(
+        Route("DELETE", NAMESPACE, "Drop an empty namespace.", plain.drop_namespace, rights.over_namespace(_R.NAMESPACE_DROP)),
+        Route(
             "POST",
             f"{NAMESPACE}/properties",
             "Set and remove properties of a namespace.",
             plain.update_namespace,
             rights.over_namespace(_R.NAMESPACE_WRITE),
-            plain.PropertiesUpdate,
+            BODY,
+            body=plain.PropertiesUpdate,
         ),
-        _route(
+        Route(
             "GET",
             f"{NAMESPACE}/tables",
             "Tables of a namespace.",
@@ -135,13 +105,14 @@ ICEBERG = Api(
             rights.over_namespace(_R.TABLE_LIST),
             parameters=_PAGE,
         ),
-        _route(
+        Route(
             "POST",
             f"{NAMESPACE}/tables",
             "Create a table, or stage its creation.",
             content.create_table,
             rights.by_body(_R.TABLE_CREATE, "new table", rights.new_table),
-            TableCreation,
+            BODY,
+            body=TableCreation,
             kept=content.without_credentials,
         ),
         _refused("GET", f"{NAMESPACE}/functions", rights.over_namespace(_R.TABLE_LIST)),
@@ -150,75 +121,81 @@ ICEBERG = Api(
         _refused("GET", f"{TABLE}/plan/{{plan-id}}", rights.over_table(_R.TABLE_READ)),
         _refused("DELETE", f"{TABLE}/plan/{{plan-id}}", rights.over_table(_R.TABLE_READ)),
         _refused("POST", f"{TABLE}/tasks", rights.over_table(_R.TABLE_READ)),
-        _route(
+        Route(
             "POST",
             f"{NAMESPACE}/register",
             "Register a table by its metadata file.",
             content.register_table,
             rights.by_body(_R.TABLE_CREATE, "registered", rights.registered_table),
-            content.Registration,
+            BODY,
+            body=content.Registration,
             kept=content.without_credentials,
         ),
-        _route("GET", TABLE, "Load a table.", content.load_table, rights.over_table(_R.TABLE_READ), parameters=_SNAPSHOTS),
-        _route(
+        Route("GET", TABLE, "Load a table.", content.load_table, rights.over_table(_R.TABLE_READ), parameters=_SNAPSHOTS),
+        Route(
             "POST",
             TABLE,
             "Commit updates of a table.",
             content.update_table,
             rights.over_table(_R.TABLE_WRITE, rights.creating),
-            content.TableCommit,
+            BODY,
+            body=content.TableCommit,
         ),
-        _route("DELETE", TABLE, "Drop a table.", content.drop_table, rights.over_table(_R.TABLE_DROP), parameters=_PURGE),
-        _route("HEAD", TABLE, "Whether a table exists.", content.table_exists, rights.over_table(_R.TABLE_READ)),
-        _route(
+        Route("DELETE", TABLE, "Drop a table.", content.drop_table, rights.over_table(_R.TABLE_DROP), parameters=_PURGE),
+        Route("HEAD", TABLE, "Whether a table exists.", content.table_exists, rights.over_table(_R.TABLE_READ)),
+        Route(
             "POST",
             f"{TABLE}/unregister",
             "Drop a table, and return its metadata.",
             content.unregister_table,
             rights.over_table(_R.TABLE_DROP, lambda call: [(_R.TABLE_READ, call.table)]),
         ),
-        _route(
+        Route(
             "GET",
             f"{TABLE}/credentials",
             "What a client may know of the storage.",
             content.load_credentials,
             rights.over_table(_R.TABLE_READ),
         ),
-        _route(
+        Route(
             "POST",
             f"{TABLE}/sign",
             "Sign a request for a file of the table.",
             content.sign,
             rights.over_table(_R.TABLE_READ, rights.signed_write),
-            SignRequest,
+            BODY,
+            body=SignRequest,
             is_keyed=False,
         ),
-        _route(
+        Route(
             "POST",
             f"{LAKE}/tables/rename",
             "Rename a table.",
             content.rename_table,
             rights.by_body(_R.TABLE_DROP, "renamed", rights.renamed(_R.TABLE_DROP, _R.TABLE_CREATE), also=_R.TABLE_CREATE),
-            content.Renaming,
+            BODY,
+            body=content.Renaming,
         ),
-        _route(
+        Route(
             "POST",
             f"{TABLE}/metrics",
             "Accepted, and not kept.",
             content.report_metrics,
             rights.over_table(_R.TABLE_READ),
-            content.MetricsReport,
+            BODY,
+            body=content.MetricsReport,
             is_keyed=False,
         ),
-        _route(
+        Route(
             "POST",
             f"{LAKE}/transactions/commit",
             "Commit updates of several tables, all or none.",
             content.commit_transaction,
             rights.by_body(_R.TABLE_WRITE, "changed tables", rights.changed_tables),
-            content.Transaction,
+            BODY,
+            body=content.Transaction,
         ),
-        _route(
+        Route(
             "GET",
             f"{NAMESPACE}/views",
             "Views of a namespace.",
@@ -226,48 +203,53 @@ ICEBERG = Api(
             rights.over_namespace(_R.VIEW_LIST),
             parameters=_PAGE,
         ),
-        _route(
+        Route(
             "POST",
             f"{NAMESPACE}/views",
             "Create a view.",
             content.create_view,
             rights.by_body(_R.VIEW_CREATE, "new view", rights.new_view),
-            ViewCreation,
+            BODY,
+            body=ViewCreation,
         ),
-        _route("GET", VIEW, "Load a view.", content.load_view, rights.over_view(_R.VIEW_READ)),
-        _route(
+        Route("GET", VIEW, "Load a view.", content.load_view, rights.over_view(_R.VIEW_READ)),
+        Route(
             "POST",
             VIEW,
             "Commit updates of a view.",
             content.replace_view,
             rights.over_view(_R.VIEW_WRITE),
-            content.ViewCommit,
+            BODY,
+            body=content.ViewCommit,
         ),
-        _route("DELETE", VIEW, "Drop a view.", content.drop_view, rights.over_view(_R.VIEW_DROP)),
-        _route("HEAD", VIEW, "Whether a view exists.", content.view_exists, rights.over_view(_R.VIEW_READ)),
-        _route(
+        Route("DELETE", VIEW, "Drop a view.", content.drop_view, rights.over_view(_R.VIEW_DROP)),
+        Route("HEAD", VIEW, "Whether a view exists.", content.view_exists, rights.over_view(_R.VIEW_READ)),
+        Route(
             "POST",
             f"{LAKE}/views/rename",
             "Rename a view.",
             content.rename_view,
             rights.by_body(_R.VIEW_DROP, "renamed", rights.renamed(_R.VIEW_DROP, _R.VIEW_CREATE), also=_R.VIEW_CREATE),
-            content.Renaming,
+            BODY,
+            body=content.Renaming,
         ),
-        _route(
+        Route(
             "POST",
             f"{NAMESPACE}/register-view",
             "Register a view by its metadata file.",
             content.register_view,
             rights.by_body(_R.VIEW_CREATE, "registered", rights.registered_view),
-            content.Registration,
+            BODY,
+            body=content.Registration,
         ),
-        _route(
+        Route(
             "POST",
             f"{LAKE}/events",
             "A page of events of the branch.",
             events.query_events,
             Needs(right=_R.FEED_READ, where="anywhere in the catalog", somewhere=rights.catalog_of),
-            events.QueryEvents,
+            BODY,
+            body=events.QueryEvents,
             body_is_optional=True,
             is_keyed=False,
         ),

@@ -5,10 +5,11 @@ from __future__ import annotations
 from headwater.schemas.entry_ids import micros_of, time_text
 from headwater.schemas.http.manage_json import DenialInfo, DenialsPage
 from headwater.service.auth.rights.rights import Right
+from headwater.service.gate.route import Route
 from headwater.service.http.responses import Response, json_response
 from headwater.service.manage import parameters
 from headwater.service.manage.call import ManageCall
-from headwater.service.manage.route import IN_REALM, manage_route
+from headwater.service.manage.route import IN_REALM, Over
 
 
 def list_denials(call: ManageCall) -> Response:
@@ -33,12 +34,12 @@ def list_denials(call: ManageCall) -> Response:
 
 
 ROUTES = (
-    manage_route(
+    Route(
         "GET",
         f"{IN_REALM}/denials",
         "What was denied, newest first.",
         list_denials,
-        Right.ACCESS_MANAGE,
+        Over.REALM.needs(Right.ACCESS_MANAGE),
         parameters=parameters.PAGE,
         answer=DenialsPage,
     ),

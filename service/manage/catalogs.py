@@ -11,10 +11,11 @@ from headwater.producer.catalogs.catalogs import PAGE_CATALOGS_MAX, CatalogRead,
 from headwater.producer.record_views import catalog_info
 from headwater.schemas.http.manage_json import CatalogBody, CatalogChange, CatalogInfo, CatalogsPage, CatalogWritten, Gone
 from headwater.service.auth.rights.rights import Right
+from headwater.service.gate.route import BODY, Route
 from headwater.service.http.responses import Response, json_response
 from headwater.service.manage import parameters
 from headwater.service.manage.call import ManageCall, meta_of, versioned
-from headwater.service.manage.route import IN_CATALOG, IN_REALM, Over, manage_route
+from headwater.service.manage.route import IN_CATALOG, IN_REALM, Over
 
 
 def list_catalogs(call: ManageCall) -> Response:
@@ -93,44 +94,43 @@ def _written(written: Written[CatalogRead], status: int = 200) -> Response:
 
 
 ROUTES = (
-    manage_route(
+    Route(
         "GET",
         f"{IN_REALM}/catalogs",
         "The catalogs that the caller may see, in order of name.",
         list_catalogs,
-        Right.CATALOG_LIST,
-        over=Over.ANY_CATALOG,
+        Over.ANY_CATALOG.needs(Right.CATALOG_LIST),
         parameters=parameters.PAGE,
         answer=CatalogsPage,
     ),
-    manage_route(
+    Route(
         "POST",
         f"{IN_REALM}/catalogs",
         "Create a catalog with its default branch.",
         create_catalog,
-        Right.CATALOG_CREATE,
+        Over.REALM.needs(Right.CATALOG_CREATE),
+        BODY,
         body=CatalogBody,
         answer=CatalogWritten,
         status=201,
     ),
-    manage_route("GET", IN_CATALOG, "One catalog.", get_catalog, Right.CATALOG_LIST, over=Over.CATALOG, answer=CatalogInfo),
-    manage_route(
+    Route("GET", IN_CATALOG, "One catalog.", get_catalog, Over.CATALOG.needs(Right.CATALOG_LIST), answer=CatalogInfo),
+    Route(
         "PATCH",
         IN_CATALOG,
         "Change properties or the storage root of a catalog.",
         update_catalog,
-        Right.CATALOG_UPDATE,
-        over=Over.CATALOG,
+        Over.CATALOG.needs(Right.CATALOG_UPDATE),
+        BODY,
         body=CatalogChange,
         answer=CatalogWritten,
     ),
-    manage_route(
+    Route(
         "DELETE",
         IN_CATALOG,
         "Drop a catalog: its name is free, maintenance removes its data.",
         delete_catalog,
-        Right.CATALOG_DROP,
-        over=Over.CATALOG,
+        Over.CATALOG.needs(Right.CATALOG_DROP),
         parameters=parameters.DELETE_CATALOG,
         answer=Gone,
     ),

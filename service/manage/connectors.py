@@ -17,11 +17,11 @@ from headwater.schemas.http.connector_json import (
 )
 from headwater.schemas.http.manage_json import Gone
 from headwater.service.auth.rights.rights import REALM, Right, Securable
-from headwater.service.gate.route import Needs
+from headwater.service.gate.route import BODY, Needs, Route
 from headwater.service.http.responses import Response, json_response
 from headwater.service.manage import parameters
 from headwater.service.manage.call import ManageCall, meta_of, versioned
-from headwater.service.manage.route import IN_REALM, manage_route
+from headwater.service.manage.route import IN_REALM, Over
 from headwater.service.reconciling.connector_operations import ConnectorOperations
 
 
@@ -95,58 +95,72 @@ _CREATING = Needs(
 _CONNECTOR = f"{IN_REALM}/connectors/{{connector}}"
 _READ, _MANAGE = Right.CONNECTOR_READ, Right.CONNECTOR_MANAGE
 ROUTES = (
-    manage_route(
+    Route(
         "GET",
         f"{IN_REALM}/connectors",
         "The connectors, in order of name.",
         list_connectors,
-        _READ,
+        Over.REALM.needs(_READ),
         parameters=parameters.PAGE,
         answer=ConnectorsPage,
     ),
-    manage_route(
+    Route(
         "POST",
         f"{IN_REALM}/connectors",
         "Add a connector.",
         create_connector,
-        _MANAGE,
-        needs=_CREATING,
+        _CREATING,
+        BODY,
         body=ConnectorBody,
         answer=ConnectorWritten,
         status=201,
     ),
-    manage_route("GET", _CONNECTOR, "One connector.", get_connector, _READ, answer=ConnectorInfo),
-    manage_route(
+    Route("GET", _CONNECTOR, "One connector.", get_connector, Over.REALM.needs(_READ), answer=ConnectorInfo),
+    Route(
         "PUT",
         _CONNECTOR,
         "Pause, resume or change a connector.",
         update_connector,
-        _MANAGE,
+        Over.REALM.needs(_MANAGE),
+        BODY,
         body=ConnectorChange,
         answer=ConnectorWritten,
     ),
-    manage_route("DELETE", _CONNECTOR, "Remove a connector; what it committed stays.", remove_connector, _MANAGE, answer=Gone),
-    manage_route(
+    Route(
+        "DELETE",
+        _CONNECTOR,
+        "Remove a connector; what it committed stays.",
+        remove_connector,
+        Over.REALM.needs(_MANAGE),
+        answer=Gone,
+    ),
+    Route(
         "POST",
         f"{_CONNECTOR}/validate",
         "Reach the source and read one page of it.",
         validate_connector,
-        _MANAGE,
+        Over.REALM.needs(_MANAGE),
         answer=ConnectorValid,
     ),
-    manage_route(
-        "GET", f"{_CONNECTOR}/jobs", "The reconcile jobs of a connector, newest first.", list_jobs, _READ, answer=JobsPage
+    Route(
+        "GET",
+        f"{_CONNECTOR}/jobs",
+        "The reconcile jobs of a connector, newest first.",
+        list_jobs,
+        Over.REALM.needs(_READ),
+        answer=JobsPage,
     ),
-    manage_route(
+    Route(
         "POST",
         f"{_CONNECTOR}/jobs",
         "Reconcile now.",
         trigger,
-        _MANAGE,
+        Over.REALM.needs(_MANAGE),
+        BODY,
         body=JobBody,
         answer=JobInfo,
         status=202,
     ),
-    manage_route("GET", f"{_CONNECTOR}/jobs/{{job}}", "One job.", get_job, _READ, answer=JobInfo),
-    manage_route("POST", f"{_CONNECTOR}/jobs/{{job}}/cancel", "Cancel a job.", cancel_job, _MANAGE, answer=JobInfo),
+    Route("GET", f"{_CONNECTOR}/jobs/{{job}}", "One job.", get_job, Over.REALM.needs(_READ), answer=JobInfo),
+    Route("POST", f"{_CONNECTOR}/jobs/{{job}}/cancel", "Cancel a job.", cancel_job, Over.REALM.needs(_MANAGE), answer=JobInfo),
 )

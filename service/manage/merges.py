@@ -36,11 +36,12 @@ from headwater.schemas.http.merge_json import (
     TransplantBody,
 )
 from headwater.service.auth.rights.rights import Right
+from headwater.service.gate.route import BODY, Route
 from headwater.service.http.responses import Response, json_response
 from headwater.service.iceberg.put_checks import check_rules
 from headwater.service.manage import parameters
 from headwater.service.manage.call import ManageCall, versioned
-from headwater.service.manage.route import IN_CATALOG, Over, manage_route
+from headwater.service.manage.route import IN_CATALOG, Over
 
 
 class _DiffToken(msgspec.Struct, frozen=True, array_like=True):
@@ -191,43 +192,42 @@ def _shown(content: Content | None) -> ContentInfo | None:
 
 
 ROUTES = (
-    manage_route(
+    Route(
         "POST",
         f"{IN_CATALOG}/merge",
         "Merge a branch, tag or commit into a branch, as one commit.",
         merge,
-        Right.CATALOG_WRITE,
-        over=Over.CATALOG,
+        Over.CATALOG.needs(Right.CATALOG_WRITE),
+        BODY,
         body=MergeBody,
         answer=CommitAnswer,
     ),
-    manage_route(
+    Route(
         "POST",
         f"{IN_CATALOG}/merge-preview",
         "What a merge would do, key by key; nothing is written.",
         preview,
-        Right.CATALOG_READ,
-        over=Over.CATALOG,
+        Over.CATALOG.needs(Right.CATALOG_READ),
+        BODY,
         body=MergeBody,
         answer=MergePreview,
     ),
-    manage_route(
+    Route(
         "POST",
         f"{IN_CATALOG}/transplant",
         "Copy single commits to a branch, oldest first, all or none.",
         transplant,
-        Right.CATALOG_WRITE,
-        over=Over.CATALOG,
+        Over.CATALOG.needs(Right.CATALOG_WRITE),
+        BODY,
         body=TransplantBody,
         answer=CommitAnswer,
     ),
-    manage_route(
+    Route(
         "GET",
         f"{IN_CATALOG}/diff",
         "The keys at which two references or commits differ, in key order.",
         diff,
-        Right.CATALOG_READ,
-        over=Over.CATALOG,
+        Over.CATALOG.needs(Right.CATALOG_READ),
         parameters=parameters.DIFF,
         answer=DiffAnswer,
     ),

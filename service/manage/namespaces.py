@@ -16,11 +16,11 @@ from headwater.schemas.errors import CommitConflict, ContentExists, InvalidInput
 from headwater.schemas.http.manage_json import Gone, NamespaceBody, NamespaceInfo, NamespacesPage, NamespaceWritten
 from headwater.service.auth.rights.rights import Right, Securable
 from headwater.service.gate.request import LEVELS
-from headwater.service.gate.route import Needs
+from headwater.service.gate.route import BODY, Needs, Route
 from headwater.service.http.responses import Response, json_response
 from headwater.service.manage import parameters
 from headwater.service.manage.call import ManageCall, meta_of, versioned
-from headwater.service.manage.route import IN_CATALOG, Over, manage_route, namespace_of
+from headwater.service.manage.route import IN_CATALOG, Over, namespace_of
 
 NAMESPACE = "NAMESPACE"
 DELETED_MAX = 10_000
@@ -148,50 +148,47 @@ def _dropping(call: ManageCall) -> list[tuple[Right, Securable]]:
 
 _NAMESPACE = f"{IN_CATALOG}/namespaces/{{namespace}}"
 ROUTES = (
-    manage_route(
+    Route(
         "GET",
         f"{IN_CATALOG}/namespaces",
         "Namespaces of a branch: one level, or all below.",
         list_namespaces,
-        Right.NAMESPACE_LIST,
-        over=Over.PARENT,
+        Over.PARENT.needs(Right.NAMESPACE_LIST),
         parameters=parameters.NAMESPACES,
         answer=NamespacesPage,
     ),
-    manage_route(
+    Route(
         "POST",
         f"{IN_CATALOG}/namespaces",
         "Create a namespace.",
         create_namespace,
-        Right.NAMESPACE_CREATE,
-        needs=Needs(
+        Needs(
             right=Right.NAMESPACE_CREATE,
             where="the parent namespace",
             body=lambda call: [(Right.NAMESPACE_CREATE, _parent(call))],
             anywhere=(Right.NAMESPACE_CREATE,),
         ),
+        BODY,
         parameters=parameters.ON_BRANCH,
         body=NamespaceBody,
         answer=NamespaceWritten,
         status=201,
     ),
-    manage_route(
+    Route(
         "GET",
         _NAMESPACE,
         "One namespace; levels separated by %1F.",
         get_namespace,
-        Right.NAMESPACE_READ,
-        over=Over.NAMESPACE,
+        Over.NAMESPACE.needs(Right.NAMESPACE_READ),
         parameters=parameters.ON_BRANCH,
         answer=NamespaceInfo,
     ),
-    manage_route(
+    Route(
         "DELETE",
         _NAMESPACE,
         "Delete a namespace.",
         delete_namespace,
-        Right.NAMESPACE_DROP,
-        needs=Needs(right=Right.NAMESPACE_DROP, where="the namespace", path=_dropping),
+        Needs(right=Right.NAMESPACE_DROP, where="the namespace", path=_dropping),
         parameters=parameters.DELETE_NAMESPACE,
         answer=Gone,
     ),

@@ -20,10 +20,11 @@ from headwater.schemas.http.manage_json import (
     PolicyWritten,
 )
 from headwater.service.auth.rights.rights import Right
+from headwater.service.gate.route import BODY, Route
 from headwater.service.http.responses import Response, json_response
 from headwater.service.manage import parameters
 from headwater.service.manage.call import ManageCall, meta_of, versioned
-from headwater.service.manage.route import IN_REALM, manage_route
+from headwater.service.manage.route import IN_REALM, Over
 
 
 def list_policies(call: ManageCall) -> Response:
@@ -111,72 +112,80 @@ def _catalog_names(call: ManageCall) -> dict[int, str]:
 
 _POLICY = f"{IN_REALM}/policies/{{policy}}"
 ROUTES = (
-    manage_route(
+    Route(
         "GET",
         f"{IN_REALM}/policies",
         "The policies, in order of name.",
         list_policies,
-        Right.POLICY_READ,
+        Over.REALM.needs(Right.POLICY_READ),
         parameters=parameters.PAGE,
         answer=PoliciesPage,
     ),
-    manage_route(
+    Route(
         "POST",
         f"{IN_REALM}/policies",
         "Create a policy.",
         create_policy,
-        Right.POLICY_MANAGE,
+        Over.REALM.needs(Right.POLICY_MANAGE),
+        BODY,
         body=PolicyBody,
         answer=PolicyWritten,
         status=201,
     ),
-    manage_route("GET", _POLICY, "One policy.", get_policy, Right.POLICY_READ, answer=PolicyInfo),
-    manage_route(
+    Route("GET", _POLICY, "One policy.", get_policy, Over.REALM.needs(Right.POLICY_READ), answer=PolicyInfo),
+    Route(
         "PUT",
         _POLICY,
         "Change what a policy says.",
         update_policy,
-        Right.POLICY_MANAGE,
+        Over.REALM.needs(Right.POLICY_MANAGE),
+        BODY,
         body=PolicyChange,
         answer=PolicyWritten,
     ),
-    manage_route(
+    Route(
         "DELETE",
         _POLICY,
         "Delete a policy.",
         delete_policy,
-        Right.POLICY_MANAGE,
+        Over.REALM.needs(Right.POLICY_MANAGE),
         parameters=parameters.DELETE_POLICY,
         answer=Gone,
     ),
-    manage_route(
-        "GET", f"{_POLICY}/mappings", "What a policy is mapped to.", list_mappings, Right.POLICY_READ, answer=MappingsPage
+    Route(
+        "GET",
+        f"{_POLICY}/mappings",
+        "What a policy is mapped to.",
+        list_mappings,
+        Over.REALM.needs(Right.POLICY_READ),
+        answer=MappingsPage,
     ),
-    manage_route(
+    Route(
         "PUT",
         f"{_POLICY}/mappings",
         "Map a policy to the realm, a catalog, or a path of it.",
         attach,
-        Right.POLICY_MANAGE,
+        Over.REALM.needs(Right.POLICY_MANAGE),
+        BODY,
         parameters=parameters.TARGET,
         body=MappingBody,
         answer=MappingWritten,
     ),
-    manage_route(
+    Route(
         "DELETE",
         f"{_POLICY}/mappings",
         "Take a mapping of a policy away.",
         detach,
-        Right.POLICY_MANAGE,
+        Over.REALM.needs(Right.POLICY_MANAGE),
         parameters=parameters.TARGET,
         answer=Gone,
     ),
-    manage_route(
+    Route(
         "GET",
         f"{IN_REALM}/applicable-policies",
         "What applies to a thing: of each type the nearest.",
         applicable,
-        Right.POLICY_READ,
+        Over.REALM.needs(Right.POLICY_READ),
         parameters=parameters.TARGET,
         answer=ApplicablePolicies,
     ),

@@ -18,10 +18,11 @@ from headwater.schemas.http.manage_json import (
     RotationBody,
 )
 from headwater.service.auth.rights.rights import Right
+from headwater.service.gate.route import BODY, Route
 from headwater.service.http.responses import Response, json_response
 from headwater.service.manage import parameters
-from headwater.service.manage.call import ManageCall, meta_of, versioned
-from headwater.service.manage.route import IN_REALM, manage_route
+from headwater.service.manage.call import ManageCall, meta_of, versioned, without_secret
+from headwater.service.manage.route import IN_REALM, Over
 
 
 def list_principals(call: ManageCall) -> Response:
@@ -89,59 +90,72 @@ def _with_secret(made: WithSecret, status: int = 200) -> Response:
 
 _PRINCIPAL = f"{IN_REALM}/principals/{{principal}}"
 ROUTES = (
-    manage_route(
+    Route(
         "GET",
         f"{IN_REALM}/principals",
         "The principals, in order of name.",
         list_principals,
-        Right.ACCESS_MANAGE,
+        Over.REALM.needs(Right.ACCESS_MANAGE),
         parameters=parameters.PAGE,
         answer=PrincipalsPage,
     ),
-    manage_route(
+    Route(
         "POST",
         f"{IN_REALM}/principals",
         "Create a principal; its secret is shown once.",
         create_principal,
-        Right.ACCESS_MANAGE,
+        Over.REALM.needs(Right.ACCESS_MANAGE),
+        BODY,
         body=PrincipalBody,
         answer=PrincipalWritten,
         status=201,
-        has_secret=True,
+        kept=without_secret,
     ),
-    manage_route("GET", _PRINCIPAL, "One principal.", get_principal, Right.ACCESS_MANAGE, answer=PrincipalInfo),
-    manage_route(
+    Route("GET", _PRINCIPAL, "One principal.", get_principal, Over.REALM.needs(Right.ACCESS_MANAGE), answer=PrincipalInfo),
+    Route(
         "PUT",
         _PRINCIPAL,
         "Set the properties of a principal.",
         update_principal,
-        Right.ACCESS_MANAGE,
+        Over.REALM.needs(Right.ACCESS_MANAGE),
+        BODY,
         body=PropertiesBody,
         answer=PrincipalWritten,
     ),
-    manage_route(
-        "DELETE", _PRINCIPAL, "Delete a principal; its tokens end with it.", delete_principal, Right.ACCESS_MANAGE, answer=Gone
+    Route(
+        "DELETE",
+        _PRINCIPAL,
+        "Delete a principal; its tokens end with it.",
+        delete_principal,
+        Over.REALM.needs(Right.ACCESS_MANAGE),
+        answer=Gone,
     ),
-    manage_route(
+    Route(
         "POST",
         f"{_PRINCIPAL}/rotate",
         "A new secret, shown once; the one before counts for an overlap.",
         rotate_secret,
-        Right.ACCESS_MANAGE,
+        Over.REALM.needs(Right.ACCESS_MANAGE),
+        BODY,
         body=RotationBody,
         answer=PrincipalWritten,
-        has_secret=True,
+        kept=without_secret,
     ),
-    manage_route(
+    Route(
         "POST",
         f"{_PRINCIPAL}/reset",
         "A new secret, shown once; all before it end now.",
         reset_secret,
-        Right.ACCESS_MANAGE,
+        Over.REALM.needs(Right.ACCESS_MANAGE),
         answer=PrincipalWritten,
-        has_secret=True,
+        kept=without_secret,
     ),
-    manage_route(
-        "GET", f"{_PRINCIPAL}/rights", "What a principal may do now.", effective, Right.ACCESS_MANAGE, answer=EffectiveInfo
+    Route(
+        "GET",
+        f"{_PRINCIPAL}/rights",
+        "What a principal may do now.",
+        effective,
+        Over.REALM.needs(Right.ACCESS_MANAGE),
+        answer=EffectiveInfo,
     ),
 )

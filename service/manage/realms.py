@@ -23,10 +23,11 @@ from headwater.schemas.http.manage_json import (
     SecretShown,
 )
 from headwater.service.auth.rights.rights import Right
+from headwater.service.gate.route import BODY, Route
 from headwater.service.http.responses import NO_STORE, Response, json_response
 from headwater.service.manage import parameters
-from headwater.service.manage.call import ManageCall, versioned
-from headwater.service.manage.route import REALMS, Over, manage_route
+from headwater.service.manage.call import ManageCall, versioned, without_secret
+from headwater.service.manage.route import REALMS, Over
 
 
 def list_realms(call: ManageCall) -> Response:
@@ -134,75 +135,67 @@ def _version(realm: Realm) -> str:
 
 
 ROUTES = (
-    manage_route(
+    Route(
         "GET",
         REALMS,
         "All realms, in order of name.",
         list_realms,
-        Right.SYSTEM_MANAGE,
-        over=Over.SYSTEM,
+        Over.SYSTEM.needs(Right.SYSTEM_MANAGE),
         parameters=parameters.PAGE,
         answer=RealmsPage,
     ),
-    manage_route(
+    Route(
         "POST",
         REALMS,
         "Create a realm, and open it unless that is not wished.",
         create_realm,
-        Right.SYSTEM_MANAGE,
-        over=Over.SYSTEM,
+        Over.SYSTEM.needs(Right.SYSTEM_MANAGE),
+        BODY,
         body=RealmBody,
         answer=RealmMade,
         status=201,
-        has_secret=True,
+        kept=without_secret,
     ),
-    manage_route(
-        "GET", f"{REALMS}/{{realm}}", "One realm.", get_realm, Right.SYSTEM_MANAGE, over=Over.SYSTEM, answer=RealmInfo
-    ),
-    manage_route(
+    Route("GET", f"{REALMS}/{{realm}}", "One realm.", get_realm, Over.SYSTEM.needs(Right.SYSTEM_MANAGE), answer=RealmInfo),
+    Route(
         "DELETE",
         f"{REALMS}/{{realm}}",
         "Take a PURGED or CREATED realm from the list.",
         delete_realm,
-        Right.SYSTEM_MANAGE,
-        over=Over.SYSTEM,
+        Over.SYSTEM.needs(Right.SYSTEM_MANAGE),
         status=204,
     ),
-    manage_route(
+    Route(
         "POST",
         f"{REALMS}/{{realm}}/init",
         "Fill a created realm and open it.",
         init_realm,
-        Right.SYSTEM_MANAGE,
-        over=Over.SYSTEM,
+        Over.SYSTEM.needs(Right.SYSTEM_MANAGE),
         answer=RealmMade,
-        has_secret=True,
+        kept=without_secret,
     ),
-    manage_route(
+    Route(
         "POST",
         f"{REALMS}/{{realm}}/activate",
         "Open an INACTIVE realm.",
         activate_realm,
-        Right.SYSTEM_MANAGE,
-        over=Over.SYSTEM,
+        Over.SYSTEM.needs(Right.SYSTEM_MANAGE),
         answer=RealmMoved,
     ),
-    manage_route(
+    Route(
         "POST",
         f"{REALMS}/{{realm}}/deactivate",
         "Close an ACTIVE realm: no commit lands in it any more.",
         deactivate_realm,
-        Right.SYSTEM_MANAGE,
-        over=Over.SYSTEM,
+        Over.SYSTEM.needs(Right.SYSTEM_MANAGE),
         answer=RealmMoved,
     ),
-    manage_route(
+    Route(
         "POST",
         f"{REALMS}/{{realm}}/purge",
         "Give up an INACTIVE realm: maintenance deletes its data.",
         purge_realm,
-        Right.SYSTEM_MANAGE,
-        over=Over.SYSTEM,
+        Over.SYSTEM.needs(Right.SYSTEM_MANAGE),
         answer=RealmMoved,
     ),
 )

@@ -19,10 +19,11 @@ from headwater.schemas.http.manage_json import (
     ReferenceWritten,
 )
 from headwater.service.auth.rights.rights import Right
+from headwater.service.gate.route import BODY, Route
 from headwater.service.http.responses import Response, json_response
 from headwater.service.manage import parameters
 from headwater.service.manage.call import ManageCall, meta_of, versioned
-from headwater.service.manage.route import IN_CATALOG, Over, manage_route
+from headwater.service.manage.route import IN_CATALOG, Over
 
 TYPES = {"branch": ReferenceType.BRANCH, "tag": ReferenceType.TAG}
 
@@ -129,47 +130,45 @@ def _info(reference: Reference) -> ReferenceInfo:
 
 _REFERENCE = f"{IN_CATALOG}/references/{{type}}/{{reference}}"
 ROUTES = (
-    manage_route(
+    Route(
         "GET",
         f"{IN_CATALOG}/references",
         "Branches by name, then tags by name.",
         list_references,
-        Right.REFERENCE_READ,
-        over=Over.CATALOG,
+        Over.CATALOG.needs(Right.REFERENCE_READ),
         parameters=parameters.REFERENCES,
         answer=ReferencesPage,
     ),
-    manage_route(
+    Route(
         "POST",
         f"{IN_CATALOG}/references",
         "Create a branch or tag.",
         create_reference,
-        Right.REFERENCE_CREATE,
-        over=Over.CATALOG,
+        Over.CATALOG.needs(Right.REFERENCE_CREATE),
+        BODY,
         body=ReferenceBody,
         answer=ReferenceWritten,
         status=201,
     ),
-    manage_route(
-        "GET", _REFERENCE, "One branch or tag.", get_reference, Right.REFERENCE_READ, over=Over.CATALOG, answer=ReferenceInfo
+    Route(
+        "GET", _REFERENCE, "One branch or tag.", get_reference, Over.CATALOG.needs(Right.REFERENCE_READ), answer=ReferenceInfo
     ),
-    manage_route(
+    Route(
         "PUT",
         _REFERENCE,
         "Assign a branch or tag to a commit.",
         assign_reference,
-        Right.REFERENCE_ASSIGN,
-        over=Over.CATALOG,
+        Over.CATALOG.needs(Right.REFERENCE_ASSIGN),
+        BODY,
         body=ReferenceTarget,
         answer=ReferenceWritten,
     ),
-    manage_route(
+    Route(
         "DELETE",
         _REFERENCE,
         "Delete a branch or tag; its log can still be read.",
         delete_reference,
-        Right.REFERENCE_DELETE,
-        over=Over.CATALOG,
+        Over.CATALOG.needs(Right.REFERENCE_DELETE),
         parameters=parameters.DELETE_REFERENCE,
         answer=Gone,
     ),

@@ -24,11 +24,11 @@ from headwater.schemas.http.manage_json import (
     RoleWritten,
 )
 from headwater.service.auth.rights.rights import Right, right_of
-from headwater.service.gate.route import Route
+from headwater.service.gate.route import BODY, Route
 from headwater.service.http.responses import Response, json_response
 from headwater.service.manage import parameters
 from headwater.service.manage.call import ManageCall, meta_of, versioned
-from headwater.service.manage.route import IN_CATALOG, IN_REALM, Over, manage_route
+from headwater.service.manage.route import IN_CATALOG, IN_REALM, Over
 
 
 def list_roles(call: ManageCall) -> Response:
@@ -140,70 +140,71 @@ def _routes_of(base: str, what: str, right: Right, over: Over, member: str) -> t
     one = f"{base}/{{role}}"
     paths = parameters.GRANT_PATH if over is Over.CATALOG else ()
     return (
-        manage_route(
+        Route(
             "GET",
             base,
             f"The {what}s, in order of name.",
             list_roles,
-            right,
-            over=over,
+            over.needs(right),
             parameters=parameters.PAGE,
             answer=RolesPage,
         ),
-        manage_route(
-            "POST", base, f"Create a {what}.", create_role, right, over=over, body=RoleBody, answer=RoleWritten, status=201
+        Route(
+            "POST",
+            base,
+            f"Create a {what}.",
+            create_role,
+            over.needs(right),
+            BODY,
+            body=RoleBody,
+            answer=RoleWritten,
+            status=201,
         ),
-        manage_route("GET", one, f"One {what}.", get_role, right, over=over, answer=RoleInfo),
-        manage_route(
+        Route("GET", one, f"One {what}.", get_role, over.needs(right), answer=RoleInfo),
+        Route(
             "PUT",
             one,
             f"Set the properties of a {what}.",
             update_role,
-            right,
-            over=over,
+            over.needs(right),
+            BODY,
             body=PropertiesBody,
             answer=RoleWritten,
         ),
-        manage_route(
-            "DELETE", one, f"Delete a {what}, with its members and grants.", delete_role, right, over=over, answer=Gone
-        ),
-        manage_route("GET", f"{one}/members", f"Who has a {what}.", list_members, right, over=over, answer=AssignmentsPage),
-        manage_route(
+        Route("DELETE", one, f"Delete a {what}, with its members and grants.", delete_role, over.needs(right), answer=Gone),
+        Route("GET", f"{one}/members", f"Who has a {what}.", list_members, over.needs(right), answer=AssignmentsPage),
+        Route(
             "PUT",
             f"{one}/members/{{member}}",
             f"Give a {what} to a {member}.",
             assign,
-            right,
-            over=over,
+            over.needs(right),
             answer=AssignmentWritten,
         ),
-        manage_route(
+        Route(
             "DELETE",
             f"{one}/members/{{member}}",
             f"Take a {what} from a {member}.",
             revoke_member,
-            right,
-            over=over,
+            over.needs(right),
             answer=Gone,
         ),
-        manage_route("GET", f"{one}/grants", f"What is granted to a {what}.", list_grants, right, over=over, answer=GrantsPage),
-        manage_route(
+        Route("GET", f"{one}/grants", f"What is granted to a {what}.", list_grants, over.needs(right), answer=GrantsPage),
+        Route(
             "PUT",
             f"{one}/grants/{{right}}",
             f"Grant a right to a {what}.",
             grant,
-            right,
-            over=over,
+            over.needs(right),
             parameters=paths,
             answer=GrantWritten,
         ),
-        manage_route(
+        Route(
             "DELETE",
             f"{one}/grants/{{right}}",
             f"Revoke a right from a {what}.",
             revoke_grant,
-            right,
-            over=over,
+            over.needs(right),
             parameters=paths,
             answer=Gone,
         ),
@@ -211,12 +212,12 @@ def _routes_of(base: str, what: str, right: Right, over: Over, member: str) -> t
 
 
 ROUTES = (
-    manage_route(
+    Route(
         "GET",
         f"{IN_REALM}/principals/{{principal}}/roles",
         "The principal roles of a principal.",
         roles_of_principal,
-        Right.ACCESS_MANAGE,
+        Over.REALM.needs(Right.ACCESS_MANAGE),
         answer=AssignmentsPage,
     ),
     *_routes_of(f"{IN_REALM}/principal-roles", "principal role", Right.ACCESS_MANAGE, Over.REALM, "principal"),

@@ -1,18 +1,15 @@
-"""Declares management routes: what each right is over, and what every one of them has in common."""
+"""What the right of a management route is over."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
 
-import msgspec
-
 from headwater.service.auth.rights.rights import REALM, Right, Securable
 from headwater.service.gate.request import LEVELS
-from headwater.service.gate.route import BODY, NO_BODY, READING, Needs, Route
-from headwater.service.http.parameters import Parameter
+from headwater.service.gate.route import Needs
 from headwater.service.http.responses import Response
-from headwater.service.manage.call import ManageCall, without_secret
+from headwater.service.manage.call import ManageCall
 
 Handler = Callable[[ManageCall], Response]
 PREFIX = "/manage/v1"
@@ -56,37 +53,3 @@ _PATHS: dict[Over, Callable[[ManageCall], Securable]] = {
     Over.NAMESPACE: namespace_of,
     Over.PARENT: _parent,
 }
-
-
-def manage_route(
-    method: str,
-    path: str,
-    summary: str,
-    handler: Handler,
-    right: Right,
-    over: Over = Over.REALM,
-    *,
-    needs: Needs | None = None,
-    parameters: tuple[Parameter, ...] = (),
-    body: type[msgspec.Struct] | None = None,
-    answer: type[msgspec.Struct] | None = None,
-    status: int = 200,
-    has_secret: bool = False,
-) -> Route:
-    """`needs` where the right depends on more than the path; what is kept of an answer that has a secret does not have it."""
-    also = [] if method in READING else [409, 412, 413]
-    also += [410] if "{catalog}" in path else []  # what the log does not reach any more is told where branches are read
-    return Route(
-        method=method,
-        path=path,
-        summary=summary,
-        handler=handler,
-        needs=needs or over.needs(right),
-        budget=NO_BODY if body is None else BODY,
-        parameters=parameters,
-        body=body,
-        answer=answer,
-        status=status,
-        also=tuple(also),
-        kept=without_secret if has_secret else None,
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headwater.service.gate.problem_shape import PROBLEMS
-from headwater.service.gate.route import Api
+from headwater.service.gate.route import READING, Api, Route
 from headwater.service.gate.token_route import token_route
 from headwater.service.manage import (
     audit,
@@ -21,11 +21,18 @@ from headwater.service.manage import (
 from headwater.service.manage.route import IN_REALM
 from headwater.service.manage.tables import statistics
 
+
+def _also(route: Route) -> tuple[int, ...]:
+    """What the log does not reach any more is told where branches are read."""
+    return (*(() if route.method in READING else (409, 412, 413)), *((410,) if "{catalog}" in route.path else ()))
+
+
 MANAGE = Api(
     name="manage",
     prefix="/manage",
     summary="Realms, catalogs, references, identities, rights and policies.",
     errors=PROBLEMS,
+    also=_also,
     routes=(
         token_route(f"{IN_REALM}/oauth/tokens"),
         *realms.ROUTES,

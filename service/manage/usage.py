@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from headwater.schemas.http.manage_json import RealmUsage
 from headwater.service.auth.rights.rights import Right
+from headwater.service.gate.route import Route
 from headwater.service.http.responses import Response, json_response
 from headwater.service.manage.call import ManageCall
-from headwater.service.manage.route import IN_REALM, manage_route
+from headwater.service.manage.route import IN_REALM, Over
 from headwater.service.usage.usage_records import read_usage
 
 
@@ -16,7 +17,12 @@ def realm_usage(call: ManageCall) -> Response:
 
 
 ROUTES = (
-    manage_route(
-        "GET", f"{IN_REALM}/usage", "Rows and bytes of the realm, by type.", realm_usage, Right.METRICS_READ, answer=RealmUsage
+    Route(
+        "GET",
+        f"{IN_REALM}/usage",
+        "Rows and bytes of the realm, by type.",
+        realm_usage,
+        Over.REALM.needs(Right.METRICS_READ),
+        answer=RealmUsage,
     ),
 )

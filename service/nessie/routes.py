@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-import msgspec
-
 from headwater.schemas.change import KeyPath
 from headwater.service.auth.rights.rights import Right, Securable
-from headwater.service.gate.route import BODY, NO_BODY, Api, Handler, Needs, Route
+from headwater.service.gate.route import BODY, Api, Needs, Route
 from headwater.service.http.parameters import Parameter
 from headwater.service.nessie import commit_handler, merge_handlers, read_handlers, reference_handlers
 from headwater.service.nessie.call import PREFIX, NessieCall
@@ -105,32 +103,6 @@ _PAGE = ("max-records", "page-token", "filter")
 _KEYS = ("key", "min-key", "max-key", "prefix-key")
 
 
-def _route(
-    method: str,
-    path: str,
-    summary: str,
-    handler: Handler,
-    needs: Needs,
-    *parameters: str,
-    body: type[msgspec.Struct] | None = None,
-    body_is_optional: bool = False,
-    is_keyed: bool = True,
-) -> Route:
-    return Route(
-        method=method,
-        path=path,
-        summary=summary,
-        handler=handler,
-        needs=needs,
-        budget=NO_BODY if body is None else BODY,
-        parameters=_parameters(*parameters),
-        body=body,
-        body_is_optional=body_is_optional,
-        also=(408, 409, 413) if method != "GET" else (),
-        is_keyed=is_keyed,
-    )
-
-
 def rejoin(segments: Sequence[str]) -> list[str]:
     """References with slashes as one segment each: the first behind `trees`, a second one behind `diff`."""
     if "trees" not in segments:
@@ -156,107 +128,141 @@ NESSIE = Api(
     errors=NessieErrors(),
     is_lenient=True,
     head_as_get=True,
+    also=lambda route: () if route.method == "GET" else (408, 409, 413),
     rejoin=rejoin,
     routes=(
-        _route(
-            "GET", f"{PREFIX}/config", "Versions and the default branch.", read_handlers.config, _catalog(_R.REFERENCE_READ)
-        ),
-        _route(
+        Route("GET", f"{PREFIX}/config", "Versions and the default branch.", read_handlers.config, _catalog(_R.REFERENCE_READ)),
+        Route(
             "GET",
             f"{PREFIX}/config/repository",
             "The configuration of the repository, of the types that are asked for.",
             read_handlers.repository_config,
             _catalog(_R.REFERENCE_READ),
         ),
-        _route(
+        Route(
             "POST",
             f"{PREFIX}/config/repository",
             "Set the configuration of one type.",
             read_handlers.update_repository_config,
             _catalog(_R.CATALOG_UPDATE),
+            BODY,
             body=ConfigBody,
         ),
-        _route("GET", TREES, "Branches and tags.", reference_handlers.list_references, _SHOWN, "fetch", *_PAGE),
-        _route(
+        Route(
+            "GET",
+            TREES,
+            "Branches and tags.",
+            reference_handlers.list_references,
+            _SHOWN,
+            parameters=_parameters("fetch", *_PAGE),
+        ),
+        Route(
             "POST",
             TREES,
             "Create a branch or tag.",
             reference_handlers.create_reference,
             _catalog(_R.REFERENCE_CREATE),
-            "name",
-            "type",
+            BODY,
+            parameters=_parameters("name", "type"),
             body=ReferenceBody,
             body_is_optional=True,
         ),
-        _route("GET", REF, "One branch or tag.", reference_handlers.get_reference, _SHOWN, "fetch"),
-        _route(
+        Route("GET", REF, "One branch or tag.", reference_handlers.get_reference, _SHOWN, parameters=_parameters("fetch")),
+        Route(
             "PUT",
             REF,
             "Assign a branch or tag.",
             reference_handlers.assign_reference,
             _catalog(_R.REFERENCE_ASSIGN),
-            "type",
+            BODY,
+            parameters=_parameters("type"),
             body=ReferenceBody,
         ),
-        _route(
-            "DELETE", REF, "Delete a branch or tag.", reference_handlers.delete_reference, _catalog(_R.REFERENCE_DELETE), "type"
+        Route(
+            "DELETE",
+            REF,
+            "Delete a branch or tag.",
+            reference_handlers.delete_reference,
+            _catalog(_R.REFERENCE_DELETE),
+            parameters=_parameters("type"),
         ),
-        _route(
+        Route(
             "GET",
             f"{REF}/recent-changes",
             "The newest heads of a reference.",
             reference_handlers.recent_changes,
             _catalog(_R.CATALOG_READ),
-            "scan-commits",
+            parameters=_parameters("scan-commits"),
         ),
-        _route(
+        Route(
             "GET",
             f"{REF}/history",
             "Commits, newest first.",
             read_handlers.history,
             _catalog(_R.CATALOG_READ),
-            "fetch",
-            "limit-hash",
-            *_PAGE,
+            parameters=_parameters("fetch", "limit-hash", *_PAGE),
         ),
-        _route("GET", f"{REF}/entries", "Keys.", read_handlers.entries, _catalog(_R.CATALOG_READ), "content", *_KEYS, *_PAGE),
-        _route("GET", f"{REF}/contents", "Contents of keys.", read_handlers.some_contents, _SOME_KEYS, "key", "for-write"),
-        _route(
+        Route(
+            "GET",
+            f"{REF}/entries",
+            "Keys.",
+            read_handlers.entries,
+            _catalog(_R.CATALOG_READ),
+            parameters=_parameters("content", *_KEYS, *_PAGE),
+        ),
+        Route(
+            "GET",
+            f"{REF}/contents",
+            "Contents of keys.",
+            read_handlers.some_contents,
+            _SOME_KEYS,
+            parameters=_parameters("key", "for-write"),
+        ),
+        Route(
             "POST",
             f"{REF}/contents",
             "Contents of many keys.",
             read_handlers.many_contents,
             _MANY_KEYS,
-            "for-write",
+            BODY,
+            parameters=_parameters("for-write"),
             body=KeysBody,
             is_keyed=False,
         ),
-        _route("GET", f"{REF}/contents/{{key}}", "The content of a key.", read_handlers.content, _KEY, "for-write"),
-        _route("POST", f"{REF}/history/commit", "Commit operations.", commit_handler.commit, _COMMIT, body=CommitBody),
-        _route(
+        Route(
+            "GET",
+            f"{REF}/contents/{{key}}",
+            "The content of a key.",
+            read_handlers.content,
+            _KEY,
+            parameters=_parameters("for-write"),
+        ),
+        Route("POST", f"{REF}/history/commit", "Commit operations.", commit_handler.commit, _COMMIT, BODY, body=CommitBody),
+        Route(
             "POST",
             f"{REF}/history/merge",
             "Merge another reference.",
             merge_handlers.merge,
             _catalog(_R.CATALOG_WRITE),
+            BODY,
             body=MergeBody,
         ),
-        _route(
+        Route(
             "POST",
             f"{REF}/history/transplant",
             "Transplant commits.",
             merge_handlers.transplant,
             _catalog(_R.CATALOG_WRITE),
+            BODY,
             body=TransplantBody,
         ),
-        _route(
+        Route(
             "GET",
             f"{TREES}/{{from}}/diff/{{to}}",
             "What differs between two references.",
             read_handlers.diff,
             _catalog(_R.CATALOG_READ),
-            *_KEYS,
-            *_PAGE,
+            parameters=_parameters(*_KEYS, *_PAGE),
         ),
     ),
 )

@@ -7,7 +7,7 @@ import asyncio
 from headwater.schemas.errors import HeadwaterError, NotServing
 from headwater.service.gate.problem_shape import PROBLEMS
 from headwater.service.gate.request import Request
-from headwater.service.gate.route import HEALTH, NO_BODY, Api, Needs, Route, public
+from headwater.service.gate.route import HEALTH, Api, Needs, Route, public
 from headwater.service.http.responses import JSON, Response, json_response
 from headwater.service.root.front_page import FRONT_PAGE
 from headwater.service.root.metrics_access import check_metrics_reader
@@ -58,48 +58,35 @@ ROOT = Api(
     errors=PROBLEMS,
     routes=(
         Route(
-            method="GET",
-            path="/",
-            summary="A page that shows the way.",
-            handler=front,
-            needs=public("nobody: it is the same for all"),
-            budget=NO_BODY,
-            answer_media="text/html",
+            "GET", "/", "A page that shows the way.", front, public("nobody: it is the same for all"), answer_media="text/html"
         ),
         Route(
-            method="GET",
-            path="/livez",
-            summary="Whether the process lives.",
-            handler=livez,
-            needs=public("nobody: health is asked for before anything works"),
-            budget=HEALTH,
+            "GET",
+            "/livez",
+            "Whether the process lives.",
+            livez,
+            public("nobody: health is asked for before anything works"),
+            HEALTH,
         ),
         Route(
-            method="GET",
-            path="/readyz",
-            summary="Whether it can serve.",
-            handler=readyz,
-            needs=public("nobody: health is asked for before anything works"),
-            budget=HEALTH,
+            "GET",
+            "/readyz",
+            "Whether it can serve.",
+            readyz,
+            public("nobody: health is asked for before anything works"),
+            HEALTH,
             also=(503,),
         ),
         Route(
-            method="GET",
-            path="/metrics",
-            summary="Prometheus' text format.",
-            handler=metrics,
-            needs=Needs(right=None, where="the metrics token, or this machine", is_public=True, check=_reads_metrics),
-            budget=HEALTH,
+            "GET",
+            "/metrics",
+            "Prometheus' text format.",
+            metrics,
+            Needs(right=None, where="the metrics token, or this machine", is_public=True, check=_reads_metrics),
+            HEALTH,
             answer_media="text/plain",
             also=(401,),
         ),
-        Route(
-            method="GET",
-            path="/openapi.json",
-            summary="This description.",
-            handler=openapi,
-            needs=public("nobody: it is the same for all"),
-            budget=NO_BODY,
-        ),
+        Route("GET", "/openapi.json", "This description.", openapi, public("nobody: it is the same for all")),
     ),
 )

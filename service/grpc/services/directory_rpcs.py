@@ -14,7 +14,7 @@ from headwater.schemas.rpc import common_pb2, directory_pb2
 from headwater.service.auth.rights.rights import Right, Securable
 from headwater.service.feed.call import FeedCall
 from headwater.service.feed.feed_routes import FEED
-from headwater.service.gate.route import NO_BODY, Needs, Route
+from headwater.service.gate.route import Needs, Route
 from headwater.service.grpc.contents.references import KINDS, by_id, no_catalog, realm_of
 from headwater.service.grpc.messages.message_fields import CATALOG, NAMESPACE, TABLE, VIEW, catalog_name, resource_id
 from headwater.service.grpc.rpc import Bound, Rpc, RpcCall
@@ -29,12 +29,11 @@ def _unused(request: FeedCall) -> Response:
 
 
 _LISTED = Route(
-    method="POST",
-    path=f"{FEED}/directory",
-    summary="Names and ids.",
-    handler=_unused,
-    needs=Needs(right=Right.CATALOG_LIST, where="each name, or the right to list what it is", is_filtered=True),
-    budget=NO_BODY,
+    "POST",
+    f"{FEED}/directory",
+    "Names and ids.",
+    _unused,
+    Needs(right=Right.CATALOG_LIST, where="each name, or the right to list what it is", is_filtered=True),
 )
 """Of gRPC alone: it is in no HTTP table."""
 

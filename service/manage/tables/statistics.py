@@ -11,11 +11,11 @@ from headwater.schemas.http.statistics_json import (
     StatisticsWritten,
 )
 from headwater.service.auth.rights.rights import Right, Securable
-from headwater.service.gate.route import Needs
+from headwater.service.gate.route import BODY, Needs, Route
 from headwater.service.http.responses import Response, json_response
 from headwater.service.manage import parameters
 from headwater.service.manage.call import ManageCall, meta_of, versioned
-from headwater.service.manage.route import IN_CATALOG, manage_route
+from headwater.service.manage.route import IN_CATALOG
 from headwater.service.statistics.statistics_operations import SnapshotRef, StatisticsOperations, statistics_info
 
 
@@ -69,54 +69,50 @@ def _needs(right: Right) -> Needs:
 _READ, _WRITE = Right.STATISTICS_READ, Right.STATISTICS_WRITE
 _STATISTICS = f"{IN_CATALOG}/namespaces/{{namespace}}/tables/{{table}}/snapshots/{{snapshot}}/statistics"
 ROUTES = (
-    manage_route(
+    Route(
         "GET",
         _STATISTICS,
         "Totals of a snapshot, an id or `current`, and what else is known of it.",
         get_statistics,
-        _READ,
-        needs=_needs(_READ),
+        _needs(_READ),
         parameters=parameters.ON_BRANCH,
         answer=StatisticsInfo,
     ),
-    manage_route(
+    Route(
         "PUT",
         _STATISTICS,
         "Publish statistics of a snapshot, all or none.",
         put_statistics,
-        _WRITE,
-        needs=_needs(_WRITE),
+        _needs(_WRITE),
+        BODY,
         parameters=parameters.ON_BRANCH,
         body=StatisticsBody,
         answer=StatisticsWritten,
     ),
-    manage_route(
+    Route(
         "DELETE",
         _STATISTICS,
         "Delete the statistics of a snapshot.",
         delete_statistics,
-        _WRITE,
-        needs=_needs(_WRITE),
+        _needs(_WRITE),
         parameters=parameters.ON_BRANCH,
         answer=Gone,
     ),
-    manage_route(
+    Route(
         "GET",
         f"{_STATISTICS}/columns",
         "Statistics of columns, in order of field id.",
         list_columns,
-        _READ,
-        needs=_needs(_READ),
+        _needs(_READ),
         parameters=(*parameters.ON_BRANCH, *parameters.PAGE),
         answer=ColumnStatisticsPage,
     ),
-    manage_route(
+    Route(
         "GET",
         f"{_STATISTICS}/files",
         "Statistics of files, in order of path.",
         list_files,
-        _READ,
-        needs=_needs(_READ),
+        _needs(_READ),
         parameters=(*parameters.ON_BRANCH, *parameters.PAGE),
         answer=FileStatisticsPage,
     ),

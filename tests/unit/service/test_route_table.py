@@ -66,6 +66,12 @@ def test_a_route_that_is_declared_twice_does_not_start() -> None:
         _table({}, {"path": "/x/{other}"})
 
 
+def test_routes_that_name_no_further_statuses_have_those_of_their_api() -> None:
+    routes = ({}, {"method": "POST"}, {"method": "PUT", "also": (410,)})
+    table = _table(*routes, also=lambda route: () if route.method == "GET" else (409,))
+    assert {route.method: route.also for _, route in table.routes} == {"GET": (), "POST": (409,), "PUT": (410,)}
+
+
 def test_a_word_wins_over_a_name_and_a_name_over_nothing() -> None:
     table = _table({"path": "/x/{name}/a"}, {"path": "/x/word/{name}"}, {"path": "/x/{name}/{more}/b"})
     for path, route, names in (
