@@ -1,4 +1,4 @@
 """The history of a catalog, read backwards: what `git log` and `git reflog` show of a repository.
 
-Read lineage, commit_log, reference_log.
+Read lineage, reference_log.
 """

@@ -123,17 +123,14 @@ class Lineage:
                 return empty_state(newest.entry.pointer)
         return None
 
-    def backward(self, logged: LogRecord, *, include_self: bool = True) -> Iterator[LogRecord]:
+    def backward(self, logged: LogRecord) -> Iterator[LogRecord]:
         """Commits, newest first; `CursorExpired` where history was cut, plain end at the empty state."""
         for stretch in self.stretches(logged):
             newest = stretch.newest
             oldest_seq = max(stretch.floor, stretch.start_seq + 1)
             count = newest.entry.seq - oldest_seq + 1
             if count > 0:
-                commits = self._kernel.walk.backward(newest, count)
-                if newest.entry_id == logged.entry_id and not include_self:
-                    next(commits)
-                yield from commits
+                yield from self._kernel.walk.backward(newest, count)
             if stretch.is_cut:
                 raise self.expired(newest, stretch.floor)
 

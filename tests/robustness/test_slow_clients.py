@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import socket
+import statistics
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -46,8 +47,13 @@ def test_requests_that_never_end_keep_nobody_else_from_an_answer(server: FeedSer
         for number in range(CONNECTIONS):
             connection = open_connections.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=30))
             connection.sendall(beginnings[number % len(beginnings)])
-        began = time.perf_counter()
-        assert httpx.get(f"{server.url}/livez", timeout=60).status_code == 200
-        waited_ms = (time.perf_counter() - began) * 1_000
+        waits_ms = [_answered_ms(f"{server.url}/livez") for _ in range(21)]
         assert httpx.get(f"{server.feed}/pointers", timeout=60).status_code == 200
-    print(f"{CONNECTIONS} connections open: /livez after {waited_ms:.0f} ms")
+    later_ms = statistics.median(waits_ms[1:])
+    print(f"{CONNECTIONS} connections open: /livez after {waits_ms[0]:.0f} ms while they are taken in, then {later_ms:.0f} ms")
+
+
+def _answered_ms(url: str) -> float:
+    began = time.perf_counter()
+    assert httpx.get(url, timeout=60).status_code == 200
+    return (time.perf_counter() - began) * 1_000
