@@ -230,6 +230,8 @@ class Pipeline:
         return message.SerializeToString()
 
     async def _handled(self, call: RpcCall, request: Request) -> Message:
+        if call.context.is_late:  # nobody waits for the answer any more; what has begun may still land
+            raise late_error()
         try:
             if self._rpc.answer is not None:
                 return await self._rpc.answer(call, request)
