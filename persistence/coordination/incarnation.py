@@ -75,6 +75,13 @@ def is_another_copy(known: Incarnation, identity: str) -> bool:
     return bool(known.data_identity and identity) and known.data_identity != identity
 
 
+def is_in_force(backend: Backend, id: str) -> bool:
+    """Whether the data are still those that bore this incarnation: by the row, and by what the database says of its copy, for a
+    backup brings the row along."""
+    there = read_incarnation(backend)
+    return there is not None and there.id == id and not is_another_copy(there, backend.data_identity())
+
+
 def replace_incarnation(backend: Backend, clock: Clock, seen: Incarnation | None, reason: str) -> Incarnation:
     """A new incarnation after the one that was seen, or the one that another process has written after it."""
     identity = backend.data_identity()

@@ -19,6 +19,7 @@ import msgspec
 from headwater.persistence.backend import Backend
 from headwater.persistence.clock import MICROS, Clock
 from headwater.persistence.coordination.cas_rows import SEND_TRIES_MAX, cas_row, delete_row, next_row
+from headwater.persistence.coordination.incarnation import is_in_force
 from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
 from headwater.persistence.rows import SYSTEM_REALM, MutableRow
 from headwater.schemas.errors import HeadwaterError, MaintenanceSuperseded, OutcomeUnknown
@@ -60,10 +61,15 @@ class LeaseClaim(msgspec.Struct, frozen=True, array_like=True):
     holder: str
     type: str = LEASE_TYPE
     realm: str = SYSTEM_REALM
+    incarnation: str = ""
+    """⚠ Of the store that the work was planned on; empty if that does not matter. A backup that was taken during the work holds
+    the lease, too, and what was unreachable may be reachable in it."""
 
     def is_held(self, backend: Backend) -> bool:
         """By the store. A lease that ran out and that nobody took is still ours."""
-        return record_of(backend.read_mutable(self.realm, self.type, self.key)).holder == self.holder
+        if record_of(backend.read_mutable(self.realm, self.type, self.key)).holder != self.holder:
+            return False
+        return not self.incarnation or is_in_force(backend, self.incarnation)
 
     def require(self, backend: Backend) -> None:
         if not self.is_held(backend):
@@ -97,10 +103,11 @@ class WorkLeases:
     def lasts(self, key: str, seconds: float) -> bool:
         return self.look(key).until - self._clock.now_micros() >= seconds * MICROS
 
-    def take(self, key: str, holder: str, seen: SeenLease) -> HeldLease | None:
-        """Over what was seen; None if another process was faster. The caller decides whether a held lease may be taken."""
+    def take(self, key: str, holder: str, seen: SeenLease, *, incarnation: str = "") -> HeldLease | None:
+        """Over what was seen; None if another process was faster. The caller decides whether a held lease may be taken. With an
+        incarnation the lease is lost when the store is restored."""
         row = self.row(key, LeaseRecord(holder, record_of(seen.row).memo), seen.row)
-        return HeldLease(self, key, holder, row) if self.put(seen.row, row) else None
+        return HeldLease(self, key, holder, row, incarnation) if self.put(seen.row, row) else None
 
     def row(self, key: str, record: LeaseRecord, before: MutableRow | None) -> MutableRow:
         now = self._clock.now_micros()
@@ -128,8 +135,8 @@ class WorkLeases:
 class HeldLease:
     """`keep` it on a thread while the work goes on, then `release` it."""
 
-    def __init__(self, leases: WorkLeases, key: str, holder: str, row: MutableRow) -> None:
-        self.claim = LeaseClaim(key, holder, leases.type, leases.realm)
+    def __init__(self, leases: WorkLeases, key: str, holder: str, row: MutableRow, incarnation: str = "") -> None:
+        self.claim = LeaseClaim(key, holder, leases.type, leases.realm, incarnation)
         self._leases = leases
         self._row = row
         self._lost = threading.Event()
@@ -211,7 +218,9 @@ class HeldLease:
 
 
 def superseded(key: str) -> MaintenanceSuperseded:
-    return MaintenanceSuperseded(f"another process has taken over {key!r}.", remedy="Let it go on.")
+    return MaintenanceSuperseded(
+        f"another process has taken over {key!r}, or the store was restored.", remedy="Let it go on, or start again."
+    )
 
 
 def record_of(row: MutableRow | None) -> LeaseRecord:

@@ -19,6 +19,7 @@ import msgspec
 from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock
 from headwater.persistence.coordination.cas_rows import change_row, delete_row
+from headwater.persistence.coordination.incarnation import ensure_incarnation
 from headwater.persistence.coordination.work_leases import LEASE_SECONDS, HeldLease, SeenLease, WorkLeases
 from headwater.persistence.rows import ROW_BYTES_MAX, SYSTEM_REALM
 from headwater.schemas.entry_ids import time_text
@@ -90,7 +91,8 @@ class Run:
         """⚠ Before anything is changed or deleted: asks the store whether this run still holds its lease."""
         if self.lease.is_lost():
             raise MaintenanceSuperseded(
-                f"run {self.record.id} was superseded.", remedy="`headwater maintain runs` shows by whom."
+                f"run {self.record.id} was superseded, or the store was restored under it.",
+                remedy="`headwater maintain runs` shows what runs now. After a restore, start it again.",
             )
         if self._is_stopping():
             raise MaintenanceStopped(f"run {self.record.id} was asked to end.", remedy="The next run does the rest.")
@@ -174,7 +176,8 @@ class Runs:
             )
         if held and supersede is None:
             raise self._running(holder, seen)
-        lease = self._leases.take(self._lease_key, run_id, seen)
+        incarnation = ensure_incarnation(self._backend, self._clock).id
+        lease = self._leases.take(self._lease_key, run_id, seen, incarnation=incarnation)
         if lease is None:
             raise self._running("another one", None)
         if holder:

@@ -104,8 +104,9 @@ class RateLimit:
 class Removal:
     """Rows that nothing reaches enter, each batch is deleted and counted. Goes on over single failures.
 
-    ⚠ The run's lease is asked for in the store before each batch. A batch that is under way when the run is superseded still
-    goes: it was found unreachable, and what is unreachable never comes back."""
+    ⚠ The run's lease is asked for in the store before each attempt to delete. What is under way when the run is superseded
+    still goes: it was found unreachable, and what is unreachable comes back with a restored backup alone. So a failed attempt
+    is never repeated unasked: it may have failed because the store is being restored."""
 
     def __init__(
         self,
@@ -134,11 +135,21 @@ class Removal:
                 result.of(row.realm, row.type).would_purge += 1
             return
         self._deleting.wait(len(batch))
-        if not self._may_delete(batch, result) or self._delete_together(batch, result):
-            return
-        for row in batch:  # one of them cannot be deleted: find out which
-            if not self._delete_together([row], result):
-                result.of(row.realm, row.type).failed += 1
+        if self._may_delete(batch, result) and self._delete_together(batch, result) is not None:
+            for row in batch:  # one of them cannot be deleted: find out which
+                self._remove_one(row, result)
+
+    def _remove_one(self, row: ScannedRow, result: SplitResult) -> None:
+        error: HeadwaterError | None = None
+        for _ in range(DELETE_TRIES_MAX):
+            if not self._may_delete([row], result):
+                return
+            error = self._delete_together([row], result)
+            if error is None:
+                return
+        result.of(row.realm, row.type).failed += 1
+        if len(result.failures) < FAILURES_TOLD:
+            result.failures.append(f"{row.realm} {row.type} {row.id}: {error}")
 
     def _require_claim(self) -> None:
         if self._plan.claim is not None:
@@ -158,19 +169,13 @@ class Removal:
             return False
         return True
 
-    def _delete_together(self, rows: Sequence[ScannedRow], result: SplitResult) -> bool:
-        error: HeadwaterError | None = None
-        for _ in range(DELETE_TRIES_MAX if len(rows) == 1 else 1):
-            try:
-                done = self._backend.delete_scanned(rows)
-            except HeadwaterError as failed:
-                error = failed
-                continue
-            self._count(rows, done.spared, result)
-            return True
-        if len(rows) == 1 and len(result.failures) < FAILURES_TOLD:
-            result.failures.append(f"{rows[0].realm} {rows[0].type} {rows[0].id}: {error}")
-        return False
+    def _delete_together(self, rows: Sequence[ScannedRow], result: SplitResult) -> HeadwaterError | None:
+        try:
+            done = self._backend.delete_scanned(rows)
+        except HeadwaterError as error:
+            return error
+        self._count(rows, done.spared, result)
+        return None
 
     def _count(self, rows: Sequence[ScannedRow], spared: int, result: SplitResult) -> None:
         """⚠ Spared rows were not deleted: written again since the scan, or gone already. They are not told apart by row, so
