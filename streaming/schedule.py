@@ -23,7 +23,7 @@ from headwater.streaming.purge.purge import purge_all
 from headwater.streaming.reachability.fence import FencedRealm
 from headwater.streaming.reachability.retained_identifiers import Identifiers, installed_identifiers
 from headwater.streaming.retained.retained_sources import RetainedSource, WalkedSource
-from headwater.streaming.runs.realm_sets import instances_to_maintain
+from headwater.streaming.runs.realm_sets import instances_to_maintain, purged_by_sweeps
 from headwater.streaming.runs.runs import Runs
 from headwater.streaming.runs.schedule_turns import ScheduleTurns
 from headwater.streaming.sweep.executors import LocalExecutor, SweepExecutor
@@ -153,7 +153,7 @@ class _Cycle:
         sweep = Sweep(self._store, means.source, means.executor, identifiers, self._options.sweep, on_swept=means.on_swept)
         try:
             with self._runs.run("sweep") as run:
-                report = sweep.run(self._runs, run, instances_to_maintain(self._store))
+                report = sweep.run(self._runs, run, instances_to_maintain(self._store), purged_by_sweeps(self._store))
                 self.report.rows_purged = run.record.totals().purged
                 self.report.failures += report.failures
         finally:

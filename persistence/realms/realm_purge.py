@@ -1,13 +1,21 @@
-"""Deletes all rows of a closed realm instance, and confirms it by a scan."""
+"""Deletes all rows of closed realm instances, and confirms it by a scan.
+
+Where the database cannot delete by realm, one scan on several threads serves all of them. A scan that finds no row of an
+instance confirms that it is gone, so an instance without rows takes one scan in all.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import msgspec
 
 from headwater.persistence.backend import Backend
-from headwater.persistence.rows import ScannedRow, Table
+from headwater.persistence.rows import ScannedRow, Split, Table
 from headwater.schemas.errors import StoreUnavailable
 
 TABLES_IN_ORDER = (Table.OBJECTS, Table.MUTABLE, Table.POINTERS, Table.NAMES)
@@ -15,28 +23,95 @@ TABLES_IN_ORDER = (Table.OBJECTS, Table.MUTABLE, Table.POINTERS, Table.NAMES)
 DELETE_BATCH_ROWS = 1_000
 ROUNDS_MAX = 5
 """A writer that was under way when the realm was closed may still add objects that nothing will ever refer to."""
+SCAN_SPLITS = 16
+SCAN_THREADS = 4
 
 
 class PurgeCounts(msgspec.Struct, frozen=True, kw_only=True):
     rounds: int
+    """In which rows were deleted, and at least 1."""
     deleted: int | None
     """Rows; None where the database deletes in bulk and does not say."""
 
 
+class ScanFound(NamedTuple):
+    deleted: Counter[str]
+    """Rows by instance, also those that were gone before they could be deleted. An instance that is not in here had none."""
+    others: set[str]
+    """Instances that have rows and were not to be deleted."""
+
+
 def purge_rows(backend: Backend, realm: str) -> PurgeCounts:
     """`StoreUnavailable` if rows keep appearing. May be repeated at any time."""
-    deleted = 0
+    if not backend.abilities.can_delete_realms:
+        done = purge_by_scans(backend, {realm})
+        if realm not in done:
+            raise rows_left(realm)
+        return done[realm]
     for round_number in range(1, ROUNDS_MAX + 1):
-        if backend.abilities.can_delete_realms:
-            backend.delete_realms([realm])
-        else:
-            deleted += _delete_by_scan(backend, realm)
+        backend.delete_realms([realm])
         if next(rows_of(backend, realm), None) is None:
-            counted = None if backend.abilities.can_delete_realms else deleted
-            return PurgeCounts(rounds=round_number, deleted=counted)
-    raise StoreUnavailable(
-        f"{realm!r} still has rows after {ROUNDS_MAX} rounds of deleting.", field="realm", remedy="Repeat the purge."
-    )
+            return PurgeCounts(rounds=round_number, deleted=None)
+    raise rows_left(realm)
+
+
+def purge_by_scans(
+    backend: Backend,
+    realms: Collection[str],
+    *,
+    also: Callable[[set[str]], Collection[str]] = lambda _: (),
+    before_batch: Callable[[], None] = lambda: None,
+) -> dict[str, PurgeCounts]:
+    """All of them by the same scans; those whose rows keep appearing are left out.
+
+    `also` is asked after the first scan which of the other instances that it has met are to go too."""
+    left, deleted = set(realms), Counter[str]()
+    done: dict[str, PurgeCounts] = {}
+    for round_number in range(1, ROUNDS_MAX + 2):
+        found = delete_by_scan(backend, left, before_batch)
+        deleted.update(found.deleted)
+        for realm in left - found.deleted.keys():
+            done[realm] = PurgeCounts(rounds=max(1, round_number - 1), deleted=deleted[realm])
+        left &= found.deleted.keys()
+        if round_number == 1:
+            left |= set(also(found.others))
+        if not left:
+            break
+    return done
+
+
+def delete_by_scan(backend: Backend, realms: Collection[str], before_batch: Callable[[], None]) -> ScanFound:
+    """One scan of everything, table after table."""
+    found = ScanFound(Counter(), set())
+    lock = threading.Lock()
+
+    def scan(split: Split) -> None:
+        batch: list[ScannedRow] = []
+        others: set[str] = set()
+        for row in backend.scan(split):
+            if row.realm not in realms:
+                others.add(row.realm)
+                continue
+            batch.append(row)
+            if len(batch) == DELETE_BATCH_ROWS:
+                delete(batch)
+                batch = []
+        delete(batch)
+        with lock:
+            found.others.update(others)
+
+    def delete(batch: list[ScannedRow]) -> None:
+        if batch:
+            before_batch()
+            backend.delete_scanned(batch)
+            with lock:
+                found.deleted.update(row.realm for row in batch)
+
+    with ThreadPoolExecutor(SCAN_THREADS, thread_name_prefix="purge") as pool:
+        for table in TABLES_IN_ORDER:
+            for _ in pool.map(scan, backend.splits(table, SCAN_SPLITS)):
+                pass
+    return found
 
 
 def rows_of(backend: Backend, realm: str) -> Iterator[ScannedRow]:
@@ -46,12 +121,7 @@ def rows_of(backend: Backend, realm: str) -> Iterator[ScannedRow]:
             yield from backend.scan(split, realm=realm)
 
 
-def _delete_by_scan(backend: Backend, realm: str) -> int:
-    deleted = 0
-    batch: list[ScannedRow] = []
-    for row in rows_of(backend, realm):
-        batch.append(row)
-        if len(batch) == DELETE_BATCH_ROWS:
-            deleted += backend.delete_scanned(batch).deleted
-            batch = []
-    return deleted + (backend.delete_scanned(batch).deleted if batch else 0)
+def rows_left(realm: str) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"{realm!r} still has rows after {ROUNDS_MAX} rounds of deleting.", field="realm", remedy="Repeat the purge."
+    )

@@ -194,11 +194,20 @@ class Realms:
 
     def finish_purge(self, name: str) -> tuple[Realm, PurgeCounts]:
         """Delete the data of a realm that is PURGING, and see that nothing is left."""
+        found = self.begin_purge(name)
+        counts = purge_rows(self._store.backend, found.realm.instance)
+        return self.end_purge(found), counts
+
+    def begin_purge(self, name: str) -> RealmRead:
+        """The record of a realm that is PURGING and closed: now its rows may be deleted."""
         found = self._records.read(name)
         check_move(name, found.realm.status, RealmStatus.PURGED)
         self._close(found.realm)
-        counts = purge_rows(self._store.backend, found.realm.instance)
-        return self._records.move(found, RealmStatus.PURGED).realm, counts
+        return found
+
+    def end_purge(self, found: RealmRead) -> Realm:
+        """⚠ Only when a scan has found no row of it."""
+        return self._records.move(found, RealmStatus.PURGED).realm
 
     def delete(self, name: str) -> None:
         """Free the name. The realm's fence stays closed in `::system::`, for writers that slept through all of this."""

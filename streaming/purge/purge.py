@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from headwater.persistence.backend import Backend
-from headwater.persistence.realms.realm_purge import TABLES_IN_ORDER, PurgeCounts, purge_rows
-from headwater.persistence.realms.realm_records import Realm
+from headwater.persistence.realms.realm_purge import TABLES_IN_ORDER, PurgeCounts, purge_by_scans, purge_rows, rows_left
+from headwater.persistence.realms.realm_records import Realm, RealmRead
 from headwater.persistence.realms.realm_states import RealmStatus
 from headwater.persistence.realms.realms import Realms
 from headwater.persistence.rows import realm_name_of
@@ -60,9 +60,13 @@ def purge_all(
     if run.record.dry_run:
         return _would_purge(store, realms, unlisted, catalogs, catalog_age_seconds)
     chosen = realms_to_purge(store) if realms is None else realms
-    done = purge_realms(store, chosen, belongings=belongings, before_each=run.check)
+    by_scan = not store.backend.abilities.can_delete_realms
+    if by_scan:
+        done = SharedScans(store, belongings, run.check).purge(chosen, unlisted=unlisted) if chosen or unlisted else []
+    else:
+        done = purge_realms(store, chosen, belongings=belongings, before_each=run.check)
     failures = remove_late_external_resources(store, belongings)
-    if unlisted:
+    if unlisted and not by_scan:
         done += purge_unlisted(store, belongings=belongings, before_each=run.check)
     failures += [f"{it.instance}: {it.failure}" for it in done if it.failure]
     dropped: list[PurgedCatalog] = []
@@ -133,11 +137,83 @@ def remove_late_external_resources(store: Store, belongings: Sequence[ExternalRe
     return failures
 
 
+class SharedScans:
+    """Without deletion by realm: the same scans delete and confirm all realms, and find instances that have no record."""
+
+    def __init__(self, store: Store, belongings: Sequence[ExternalResources], before_each: Callable[[], None]) -> None:
+        self._store = store
+        self._realms = Realms(store)
+        self._belongings = belongings
+        self._before_each = before_each
+        self._done: list[PurgedRealm] = []
+
+    def purge(self, realms: Sequence[Realm], *, unlisted: bool) -> list[PurgedRealm]:
+        """One that fails is reported and stays PURGING; the others go on."""
+        records = {realm.instance: record for realm in realms if (record := self._begun(realm)) is not None}
+        orphans: list[str] = []
+
+        def also(found: set[str]) -> list[str]:
+            orphans.extend(one for one in _not_listed(self._store, found) if self._can_go(one))
+            return orphans
+
+        try:
+            counts = purge_by_scans(
+                self._store.backend, records, also=also if unlisted else lambda _: (), before_batch=self._before_each
+            )
+        except (MaintenanceStopped, MaintenanceSuperseded):
+            raise
+        except HeadwaterError as error:
+            for instance in (*records, *orphans):
+                self._failed(instance, error, listed=instance in records)
+            return self._done
+        for instance in (*records, *orphans):
+            self._end(instance, records.get(instance), counts.get(instance))
+        return self._done
+
+    def _begun(self, realm: Realm) -> RealmRead | None:
+        """⚠ What the realm has elsewhere goes first: its rows tell where that is."""
+        self._before_each()
+        try:
+            for kind in self._belongings:
+                kind.remove(realm.instance)
+            return self._realms.begin_purge(realm.name)
+        except HeadwaterError as error:
+            self._failed(realm.instance, error, listed=True)
+            return None
+
+    def _can_go(self, instance: str) -> bool:
+        try:
+            for kind in self._belongings:
+                kind.remove(instance)
+        except HeadwaterError as error:
+            self._failed(instance, error, listed=False)
+            return False
+        return True
+
+    def _end(self, instance: str, record: RealmRead | None, counts: PurgeCounts | None) -> None:
+        try:
+            if counts is None:
+                raise rows_left(instance)
+            if record is not None:
+                self._realms.end_purge(record)
+            self._done.append(_purged(realm_name_of(instance), instance, counts, listed=record is not None))
+        except HeadwaterError as error:
+            self._failed(instance, error, listed=record is not None)
+
+    def _failed(self, instance: str, error: HeadwaterError, *, listed: bool) -> None:
+        name = realm_name_of(instance)
+        self._done.append(PurgedRealm(realm=name, instance=instance, listed=listed, failure=str(error)))
+
+
 def unlisted_instances(store: Store) -> list[str]:
     """Instances that have rows and no record, neither by name nor by another creation of that name."""
-    found = sorted(_instances(store.backend))
+    return _not_listed(store, _instances(store.backend))
+
+
+def _not_listed(store: Store, found: set[str]) -> list[str]:
+    """⚠ The list is read after the scan that found them."""
     listed = {realm.instance for realm in all_realms(store)}
-    return [instance for instance in found if instance not in listed and _INSTANCE.fullmatch(instance)]
+    return [instance for instance in sorted(found) if instance not in listed and _INSTANCE.fullmatch(instance)]
 
 
 def purge_unlisted(

@@ -51,6 +51,11 @@ def instances_to_maintain(store: Store, names: Sequence[str] = ()) -> list[str]:
     return [SYSTEM_REALM if name == SYSTEM_REALM else _named(store, name, RETAIN, "maintained").instance for name in names]
 
 
+def purged_by_sweeps(store: Store) -> list[str]:
+    """Instances whose objects a sweep of all realms deletes on its way, where the database cannot delete by realm."""
+    return [] if store.backend.abilities.can_delete_realms else [realm.instance for realm in realm_sets(store).purge]
+
+
 def realms_to_purge(store: Store, names: Sequence[str] = ()) -> list[Realm]:
     if not names:
         return realm_sets(store).purge

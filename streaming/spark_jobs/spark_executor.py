@@ -129,9 +129,10 @@ class SparkExecutor:
         if self._bloom is not None:
             told = numbers.mapInArrow(sweeping(self._store_url, plan, splits, self._bloom, results), TOLD_DDL)
         else:
-            scanned = numbers.mapInArrow(scanning(self._store_url, plan, self._realms, splits, results), SCANNED_DDL)
+            realms = [*self._realms, *sorted(plan.purging)]
+            scanned = numbers.mapInArrow(scanning(self._store_url, plan, realms, splits, results), SCANNED_DDL)
             judged = joined(scanned.repartition(self._shares, "realm", "id"), kept)
-            told = judged.mapInArrow(deleting(self._store_url, plan, self._realms, results), TOLD_DDL)
+            told = judged.mapInArrow(deleting(self._store_url, plan, realms, results), TOLD_DDL)
         watched(self._context, told.collect, results, work)
 
     def _all_kept(self) -> DataFrame:

@@ -106,7 +106,12 @@ def _doomed(batch: pa.RecordBatch, plan: SweepPlan, realms: Sequence[str], resul
     doomed: list[ScannedRow] = []
     for number in pc.unique(batch.column("realm")).to_pylist():
         of_realm = batch.filter(pc.equal(batch.column("realm"), number))
-        realm, wanted = realms[number], plan.realms[realms[number]]
+        realm = realms[number]
+        if realm in plan.purging:
+            _count(result, realm, of_realm, "scanned")
+            doomed += _rows(realm, of_realm)
+            continue
+        wanted = plan.realms[realm]
         purgeable = pc.is_in(of_realm.column("type"), pa.array(sorted(wanted.types), pa.string()))
         unreached = pc.and_(pc.is_null(of_realm.column("kept")), purgeable)
         old = pc.less(of_realm.column("created_at"), wanted.created_before)

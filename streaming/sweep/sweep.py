@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -101,7 +101,8 @@ class Sweep:
         self._on_swept = on_swept
         """Called with each realm whose set was proved complete, when its garbage is gone: now the set may be compacted."""
 
-    def run(self, runs: Runs, run: Run, realms: Sequence[str]) -> SweepReport:
+    def run(self, runs: Runs, run: Run, realms: Sequence[str], purging: Collection[str] = ()) -> SweepReport:
+        """Objects of instances that are PURGING go by the same scan; their other rows are left to the purge."""
         marked = self._mark(run, realms)
         if not marked:
             return SweepReport(counts={}, sample=[], failures=run.record.failures, skipped=run.record.skipped, swept=[])
@@ -112,7 +113,7 @@ class Sweep:
             if self._safeguards.probe:
                 self._progress("probed", self._executor.probe())
             self._before_delete()
-            done = self._delete(runs, run, marked)
+            done = self._delete(runs, run, marked, purging)
         finally:
             self._executor.release()
             for one in marked:
@@ -179,9 +180,10 @@ class Sweep:
 
     # ── sweep ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _delete(self, runs: Runs, run: Run, marked: Sequence[MarkedRealm]) -> SplitResult:
+    def _delete(self, runs: Runs, run: Run, marked: Sequence[MarkedRealm], purging: Collection[str]) -> SplitResult:
         plan = SweepPlan(
             realms={one.fenced.realm: self._to_sweep(one) for one in marked},
+            purging=frozenset(purging),
             dry_run=self._options.dry_run,
             rows_per_second=self._options.rows_per_second,
             deletes_per_second=self._options.deletes_per_second,

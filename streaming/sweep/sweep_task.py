@@ -38,6 +38,8 @@ class SweepPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a worker needs beside the store and the filter."""
 
     realms: dict[str, RealmToSweep]
+    purging: frozenset[str] = frozenset()
+    """⚠ Instances that are PURGING, from where there is no way back: all their objects go."""
     dry_run: bool = False
     rows_per_second: float = 0.0
     """Scanned; 0 is no limit. Of one task."""
@@ -232,6 +234,11 @@ class SplitSweep:
         doomed = []
         for realm, group in groupby(chunk, key=lambda row: row.realm):
             rows = list(group)
+            if realm in self._plan.purging:
+                for row in rows:
+                    result.of(realm, row.type).scanned += 1
+                doomed += rows
+                continue
             wanted = self._plan.realms[realm]
             for row, kept in zip(rows, kept_of(self._retained, realm, [row.id for row in rows]), strict=True):
                 counts = result.of(realm, row.type)
@@ -247,11 +254,12 @@ class SplitSweep:
 
 def scanned_chunks(backend: Backend, plan: SweepPlan, split: Split) -> Iterator[list[ScannedRow]]:
     """Rows of the realms that are swept, some thousand at once; what came before a failure comes before it here too."""
-    only_realm = next(iter(plan.realms)) if len(plan.realms) == 1 else None
+    wanted = plan.realms.keys() | plan.purging
+    only_realm = next(iter(wanted)) if len(wanted) == 1 else None
     chunk: list[ScannedRow] = []
     try:
         for row in backend.scan(split, realm=only_realm):
-            if row.realm in plan.realms:
+            if row.realm in wanted:
                 chunk.append(row)
             if len(chunk) == CHUNK_ROWS:
                 yield chunk

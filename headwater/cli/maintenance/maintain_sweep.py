@@ -65,7 +65,7 @@ def sweep_command(
     """
     from headwater.schemas.entry_ids import time_text
     from headwater.streaming.reachability.retained_identifiers import installed_identifiers
-    from headwater.streaming.runs.realm_sets import instances_to_maintain
+    from headwater.streaming.runs.realm_sets import instances_to_maintain, purged_by_sweeps
     from headwater.streaming.runs.runs import Runs
     from headwater.streaming.sweep.sweep import Sweep, SweepOptions, check_grace
     from headwater.wiring.sweeps import SweepPlan, sweep_backend
@@ -99,7 +99,7 @@ def sweep_command(
             )
             runs = Runs(store.backend, store.clock)
             with runs.run("sweep", dry_run=dry_run, supersede=supersede) as run:
-                report = sweep.run(runs, run, instances)
+                report = sweep.run(runs, run, instances, () if realms else purged_by_sweeps(store))
     if json_output:
         print_json({"run": run.record.id, "dry_run": dry_run, **msgspec.to_builtins(report)})
     else:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
 
+import msgspec
 import pytest
 
+from headwater.persistence.backend import Backend
 from headwater.persistence.log.purged_pointers import purged_pointer
 from headwater.persistence.reading.pointer_log import PointerLog
 from headwater.persistence.realms.realm_purge import rows_of
 from headwater.persistence.realms.realm_states import RealmStatus
-from headwater.persistence.rows import FENCE_CLOSED, ObjectRow
+from headwater.persistence.rows import FENCE_CLOSED, ObjectRow, Split, Table
 from headwater.persistence.store import Store, open_store
 from headwater.producer.access.roles import catalog_roles
 from headwater.producer.access.writing import WriteMeta
@@ -26,12 +30,17 @@ from headwater.schemas.errors import (
 )
 from headwater.streaming.expire.readers import RegisteredReaders
 from headwater.streaming.purge.catalog_purge import CatalogPurge
-from headwater.streaming.purge.purge import purge_realms, purge_unlisted, unlisted_instances
-from headwater.streaming.runs.realm_sets import instances_to_maintain, realm_sets, realms_to_purge
+from headwater.streaming.purge.purge import PurgedRealm, purge_all, purge_realms, purge_unlisted, unlisted_instances
+from headwater.streaming.reachability.retained_identifiers import Identifiers
+from headwater.streaming.retained.retained_sources import WalkedSource
+from headwater.streaming.runs.realm_sets import instances_to_maintain, purged_by_sweeps, realm_sets, realms_to_purge
+from headwater.streaming.runs.runs import Runs
+from headwater.streaming.sweep.executors import LocalExecutor
+from headwater.streaming.sweep.sweep import Sweep, SweepOptions
 from tests.support.faults.manual_clock import ManualClock
 from tests.support.fixtures.catalog_lake import META, Lake
 from tests.support.fixtures.maintained import HOUR, sweep_store
-from tests.support.models.realm_cases import realms_of, write_note
+from tests.support.models.realm_cases import realms_of, store_over, write_note
 
 DAY = 86_400
 MAIN = "cat/1/heads/main"
@@ -238,3 +247,112 @@ def test_fences_of_purged_realms_stay_closed(store: Store) -> None:
     realms.delete("gone")
     purge_unlisted(store)
     assert read_realm_fence(store.backend, instance).fence == FENCE_CLOSED
+
+
+# ── databases that cannot delete by realm ───────────────────────────────────────────────────────────────────
+
+
+class ScanOnly:
+    """A database that deletes single rows only, and counts how often each of its tables is scanned from end to end."""
+
+    def __init__(self, inner: Backend) -> None:
+        self._inner = inner
+        self.abilities = msgspec.structs.replace(inner.abilities, can_delete_realms=False)
+        self.scans: Counter[Table] = Counter()
+        self.before_scan: Callable[[Table], None] = lambda _: None
+
+    def __getattr__(self, attribute: str) -> Any:
+        assert attribute != "delete_realms"
+        return getattr(self._inner, attribute)
+
+    def splits(self, table: Table, count: int) -> list[Split]:
+        self.scans[table] += 1
+        self.before_scan(table)
+        return self._inner.splits(table, count)
+
+
+@pytest.fixture
+def scanned() -> Iterator[Store]:
+    url = f"memory://{secrets.token_hex(6)}"
+    with open_store(url, create=True), store_over(url, ScanOnly, ManualClock()) as store:
+        yield store
+
+
+def purging(store: Store, *names: str) -> dict[str, str]:
+    """Realms with rows that are to go, by name."""
+    realms, instances = realms_of(store), {}
+    for name in names:
+        instances[name] = realms.create(name).instance
+        realms.init(name)
+        write_note(store.kernel(instances[name]), "principals", "key")
+        realms.deactivate(name)
+        realms.purge(name)
+    return instances
+
+
+def purged_of(store: Store) -> list[PurgedRealm]:
+    with Runs(store.backend, store.clock).run("purge-realms") as run:
+        return purge_all(store, run, catalogs=False).realms
+
+
+def test_all_realms_and_forgotten_instances_go_by_the_same_scans(scanned: Store) -> None:
+    backend = as_scan_only(scanned)
+    instances = purging(scanned, "a", "b", "c")
+    stays = realms_of(scanned).create("stays").instance
+    realms_of(scanned).init("stays")
+    forgotten = "nobody#0123456789abcdef"
+    backend.write_objects(forgotten, [ObjectRow(7, "content", 1, b"left by a writer that slept")])
+    kept = list(rows_of(scanned.backend, stays))
+    backend.scans.clear()
+    done = {it.instance: it for it in purged_of(scanned)}
+    assert done.keys() == {*instances.values(), forgotten} and not any(it.failure for it in done.values())
+    assert done[forgotten].deleted == 1 and not done[forgotten].listed
+    assert set(backend.scans.values()) == {3}, (
+        "one that deletes, one that confirms and deletes the forgotten, one that confirms these"
+    )
+    assert all(realms_of(scanned).get(name).status is RealmStatus.PURGED for name in instances)
+    assert not any(list(rows_of(scanned.backend, it)) for it in done) and list(rows_of(scanned.backend, stays)) == kept
+    backend.scans.clear()
+    assert purged_of(scanned) == [] and set(backend.scans.values()) == {1}
+
+
+def test_a_realm_is_purged_only_when_a_scan_has_found_nothing(scanned: Store) -> None:
+    backend = as_scan_only(scanned)
+    instances = purging(scanned, "quiet", "late")
+    ids = iter(range(100, 200))
+
+    def write_late(table: Table) -> None:
+        if table is Table.MUTABLE:  # behind the scan of the objects
+            backend.write_objects(instances["late"], [ObjectRow(next(ids), "content", 1, b"of a writer that is under way")])
+
+    backend.before_scan = write_late
+    done = {it.realm: it for it in purged_of(scanned)}
+    assert not done["quiet"].failure and realms_of(scanned).get("quiet").status is RealmStatus.PURGED
+    assert "still has rows" in done["late"].failure and realms_of(scanned).get("late").status is RealmStatus.PURGING
+    backend.before_scan = lambda _: None
+    assert [it.failure for it in purged_of(scanned)] == [""]
+    assert realms_of(scanned).get("late").status is RealmStatus.PURGED
+
+
+def test_a_sweep_deletes_the_objects_of_realms_that_go_by_its_own_scan(scanned: Store) -> None:
+    instances = purging(scanned, "gone")
+    stays = realms_of(scanned).create("stays").instance
+    realms_of(scanned).init("stays")
+    kept = [row for row in rows_of(scanned.backend, stays) if row.table is Table.OBJECTS]
+    assert purged_by_sweeps(scanned) == list(instances.values())
+    known = Identifiers()
+    sweep = Sweep(scanned, WalkedSource(scanned.backend, known), LocalExecutor(scanned.backend), known, SweepOptions())
+    runs = Runs(scanned.backend, scanned.clock)
+    with runs.run("sweep") as run:
+        report = sweep.run(runs, run, instances_to_maintain(scanned), purged_by_sweeps(scanned))
+    assert not report.failures and sum(one.purged for one in report.counts[instances["gone"]].values()) > 3
+    left = {row.table for row in rows_of(scanned.backend, instances["gone"])}
+    assert Table.OBJECTS not in left and Table.POINTERS in left, "topics are found by other rows than objects"
+    assert [row for row in rows_of(scanned.backend, stays) if row.table is Table.OBJECTS] == kept
+    assert [it.failure for it in purged_of(scanned)] == [""]
+    assert realms_of(scanned).get("gone").status is RealmStatus.PURGED
+
+
+def as_scan_only(store: Store) -> ScanOnly:
+    assert isinstance(store.backend, ScanOnly)
+    return store.backend
