@@ -179,8 +179,14 @@ def test_what_cannot_work_is_one_line_before_spark_starts(lake: Lake, tmp_path: 
     for future in admin.delete_topics(topics, operation_timeout=30).values():
         future.result(60)
     assert "no topic" in lake.run("stream", "--kafka").error
+    sets = Path(lake.settings["maintenance_dir"])
+    before = {path.relative_to(sets): path.read_bytes() for path in sets.rglob("*") if path.is_file()}
     with library.open(f"sqlite:///{tmp_path}/another.db", create=True) as another:
         another.ensure_realm()
     assert "maintenance_dir" in lake.run("--set", f"store=sqlite:///{tmp_path}/another.db", "stream", "--once").error
+    assert {path.relative_to(sets): path.read_bytes() for path in sets.rglob("*") if path.is_file()} == before
+    for url in (lake.url, f"sqlite:///{tmp_path}/another.db"):
+        with open_store(url) as store:
+            assert Runs(store.backend, store.clock).list() == [], "a run has begun"
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     assert "Java is not" in lake.run("stream", "--once").error
