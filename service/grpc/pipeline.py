@@ -105,7 +105,7 @@ class Pipeline:
             raise
         finally:
             self._runtime.counts.streams -= 1
-            self._runtime.counts.add(self.method.name, status, time.perf_counter() - started)
+            self._count(context, status, time.perf_counter() - started)
 
     # ── stages ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -126,10 +126,12 @@ class Pipeline:
             status = "INTERNAL"
             raise
         finally:
-            seconds = time.perf_counter() - started
-            self._runtime.counts.add(self.method.name, status, seconds)
-            if self._service.config.log_requests:
-                ACCESS.info("call", extra=_fields(context, status, seconds))
+            self._count(context, status, time.perf_counter() - started)
+
+    def _count(self, context: CallContext, status: str, seconds: float) -> None:
+        self._runtime.counts.add(self.method.name, status, seconds)
+        if self._service.config.log_requests:
+            ACCESS.info("call", extra=_fields(context, status, seconds))
 
     def _span(self, context: CallContext) -> Any:
         tracing = self._service.tracing
