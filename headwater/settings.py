@@ -117,6 +117,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     idempotency_gc_slice_seconds: Annotated[
         float, Meta(gt=0, le=60, description="How long one slice of it may take, in seconds")
     ] = 2.0
+    plan_seconds: Annotated[
+        float, Meta(ge=1, le=86_400, description="How long a plan's lease lasts if the caller does not say, in seconds")
+    ] = 60.0
+    plan_grace_seconds: Annotated[
+        float, Meta(ge=0, le=3600, description="How long a plan that was not renewed in time still pins, in seconds")
+    ] = 15.0
+    plan_seconds_max: Annotated[
+        float, Meta(ge=1, le=86_400, description="The longest lease of a plan that a caller may ask for, in seconds")
+    ] = 3_600.0
+    plan_age_hours: Annotated[
+        float, Meta(gt=0, le=24 * 30, description="After how long a plan ends, however often it was renewed, in hours")
+    ] = 24.0
+    plans_max: Annotated[int, Meta(ge=1, description="The most plans that a realm has at a time")] = 10_000
+    plan_inputs_max: Annotated[int, Meta(ge=1, le=1_000, description="The most tables and views of one plan")] = 1_000
     usage_seconds: Annotated[
         float, Meta(ge=0, description="How often a server measures rows and bytes by realm and type, in seconds; 0 never")
     ] = 300.0

@@ -1,4 +1,4 @@
-"""Background work of a server: expires keys and measures usage, in one worker at a time, in short slices."""
+"""Background work of a server: expires keys, plans and chunks of statistics, and measures usage, in one worker at a time, in short slices."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ import logging
 import secrets
 from collections.abc import Callable
 
+from headwater.persistence.coordination.claimed_removals import clean_claims
 from headwater.persistence.coordination.work_leases import HeldLease, WorkLeases
-from headwater.persistence.store import Store
+from headwater.persistence.store import RealmKernel, Store
+from headwater.producer.plans.plans import clean_plans
+from headwater.producer.statistics.statistics_sets import clean_statistics
 from headwater.schemas.errors import HeadwaterError
 from headwater.service.config import ServeConfig
 from headwater.service.idempotency.expiry import Cleaning
@@ -35,12 +38,17 @@ class Background:
 
     def start(self) -> None:
         cleaning, usage = self._config.idempotency_cleaning, self._config.usage
-        clean = Cleaning(self._store, cleaning)
+        clean = self.cleaning()
         works = [self._repeat("idempotency-keys", lambda: clean.slice()[1], cleaning.every_seconds, PAUSE_SECONDS)]
         if usage.every_seconds:
             measure = Measuring(self._store, usage)
             works.append(self._repeat("usage", measure.slice, usage.every_seconds, usage.rest_seconds))
         self._tasks = [asyncio.ensure_future(work) for work in works]
+
+    def cleaning(self) -> Cleaning:
+        """Of everything that expires by its own time."""
+        also = [clean_plans, _clean_claims, _clean_chunks]
+        return Cleaning(self._store, self._config.idempotency_cleaning, also=also)
 
     async def stop(self) -> None:
         """⚠ A slice that is at work is waited for: behind this the store is closed."""
@@ -85,3 +93,12 @@ class Background:
         if taken is not None:
             self._held[key] = taken
         return taken is not None
+
+
+def _clean_claims(kernel: RealmKernel, rows_max: int) -> tuple[int, bool]:
+    return clean_claims(kernel.store.backend, kernel.realm, kernel.store.clock, rows_max)
+
+
+def _clean_chunks(kernel: RealmKernel, _: int) -> tuple[int, bool]:
+    """Bounded by writes, not by rows."""
+    return clean_statistics(kernel)

@@ -9,6 +9,7 @@ import msgspec
 
 from headwater.persistence.records.secret_hashes import ScryptCost
 from headwater.persistence.store import StoreOptions
+from headwater.producer.plans.plan_rows import PlanOptions
 from headwater.producer.publisher.options import PublisherOptions
 from headwater.schemas.errors import InvalidInput
 from headwater.service.http.loopback import is_loopback
@@ -44,6 +45,7 @@ class ServeConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Where each worker publishes to Kafka beside the feed; None leaves that to `headwater publish`."""
     idempotency: IdempotencyOptions = IdempotencyOptions()
     idempotency_cleaning: CleaningOptions = CleaningOptions()
+    plans: PlanOptions = PlanOptions()
     usage: MeasuringOptions = MeasuringOptions()
     reconcile: ReconcileOptions = ReconcileOptions()
     seed: bool = False

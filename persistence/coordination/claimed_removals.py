@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
+from itertools import islice
 
 import msgspec
 
@@ -79,6 +80,14 @@ def claimed(backend: Backend, realm: str, clock: Clock, type: str, key: str) -> 
     """All numbers that somebody may be removing."""
     row = backend.read_mutable(realm, type, key)
     return frozenset(number for one in _live(row, clock.now_micros()) for number in one.numbers)
+
+
+def clean_claims(backend: Backend, realm: str, clock: Clock, rows_max: int = 5_000) -> tuple[int, bool]:
+    """Delete rows whose claims are all over: how many, and whether more are due."""
+    now = clock.now_micros()
+    rows = (row for type in (FLOOR_CLAIM, SNAPSHOT_CLAIM) for row in backend.all_mutable(realm, type))
+    over = list(islice((row for row in rows if not _live(row, now)), rows_max))
+    return sum(delete_row(backend, realm, row, clock) for row in over), len(over) == rows_max
 
 
 def _live(row: MutableRow | None, now: int) -> tuple[Claim, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Callable, Sequence
+from itertools import islice
 
 import msgspec
 
@@ -100,12 +101,6 @@ class Plans:
         """Its pins are gone at once. Ending it again changes nothing."""
         return self._change(id, owner, lambda plan, _: msgspec.structs.replace(plan, is_ended=True))
 
-    def clean(self) -> int:
-        """Delete plans that ended, or whose grace is over; how many went."""
-        now = self._clock.now_micros()
-        gone = [row for row in self._backend.all_mutable(self._kernel.realm, PLAN_TYPE) if not plan_of(row).holds(now)]
-        return sum(delete_row(self._backend, self._kernel.realm, row, self._clock) for row in gone)
-
     def _count(self) -> int:
         now = self._clock.now_micros()
         return sum(plan_of(row).holds(now) for row in self._backend.all_mutable(self._kernel.realm, PLAN_TYPE))
@@ -156,6 +151,15 @@ class Plans:
     def _row(self, before: MutableRow | None, plan: Plan) -> MutableRow:
         now = self._clock.now_micros()
         return next_row(PLAN_TYPE, plan.id, before, msgspec.msgpack.encode(plan), now, expires_at=plan.pinned_until)
+
+
+def clean_plans(kernel: RealmKernel, rows_max: int = 5_000) -> tuple[int, bool]:
+    """Delete plans that ended, or whose grace is over: how many, and whether more are due."""
+    backend, clock = kernel.store.backend, kernel.store.clock
+    now = clock.now_micros()
+    over = (row for row in backend.all_mutable(kernel.realm, PLAN_TYPE) if not plan_of(row).holds(now))
+    gone = list(islice(over, rows_max))
+    return sum(delete_row(backend, kernel.realm, row, clock) for row in gone), len(gone) == rows_max
 
 
 def _no_plan(id: str) -> PlanNotFound:

@@ -1,9 +1,9 @@
-"""Deletes expired keys in short slices, each of which goes on where the last one ended."""
+"""Deletes expired keys and other leftovers of a realm in short slices, each of which goes on where the last one ended."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -22,11 +22,24 @@ class CleaningOptions(msgspec.Struct, frozen=True, kw_only=True):
     slice_seconds: float = 2.0
 
 
+RealmCleaner = Callable[[RealmKernel, int], tuple[int, bool]]
+"""Deletes at most so many rows of a realm: how many went, and whether more are due."""
+
+
 class Cleaning:
     """Realm after realm, page after page; one worker's place in that order."""
 
-    def __init__(self, store: Store, options: CleaningOptions, now_seconds: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        store: Store,
+        options: CleaningOptions,
+        now_seconds: Callable[[], float] = time.monotonic,
+        *,
+        also: Sequence[RealmCleaner] = (),
+    ) -> None:
+        """`also` is called for each realm once its keys are done."""
         self._store = store
+        self._also = also
         self._options = options
         self._now_seconds = now_seconds
         self._realms = Realms(store)
@@ -47,12 +60,25 @@ class Cleaning:
                 )
                 deleted += gone
                 self.deleted += gone
+            if not self._after and kernel is not None:
+                gone, is_more = self._clean_also(kernel, self._options.batch_rows_max - deleted)
+                deleted += gone
+                if is_more:
+                    return deleted, False
             if not self._after or kernel is None:
                 self._after = ""
                 if not self._next_realm():
                     return deleted, True
             if deleted >= self._options.batch_rows_max or self._now_seconds() >= deadline:
                 return deleted, False
+
+    def _clean_also(self, kernel: RealmKernel, rows_max: int) -> tuple[int, bool]:
+        deleted, is_more = 0, False
+        for clean in self._also:
+            gone, more = clean(kernel, max(1, rows_max - deleted))
+            deleted, is_more = deleted + gone, is_more or more
+        self.deleted += deleted
+        return deleted, is_more
 
     def _kernel(self) -> RealmKernel | None:
         if self._realm is None:

@@ -1,4 +1,4 @@
-"""The server's options for background work: expiry of keys, measurement of usage, languages."""
+"""The server's options for background work: expiry of keys, plans, measurement of usage, languages."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ HOUR_SECONDS = 3_600
 
 def background_settings(settings: Settings, *, dev: bool) -> dict[str, Any]:
     from headwater.cli.connectors.local_connectors import reconcile_options
+    from headwater.producer.plans.plan_rows import PlanOptions
     from headwater.service.idempotency.expiry import CleaningOptions
     from headwater.service.idempotency.run_once import IdempotencyOptions
     from headwater.service.usage.measurement import MeasuringOptions
@@ -26,6 +27,14 @@ def background_settings(settings: Settings, *, dev: bool) -> dict[str, Any]:
             page_rows=settings.idempotency_gc_page,
             batch_rows_max=settings.idempotency_gc_batch,
             slice_seconds=settings.idempotency_gc_slice_seconds,
+        ),
+        "plans": PlanOptions(
+            seconds=min(settings.plan_seconds, settings.plan_seconds_max),
+            seconds_max=settings.plan_seconds_max,
+            grace_seconds=settings.plan_grace_seconds,
+            age_hours=settings.plan_age_hours,
+            plans_max=settings.plans_max,
+            inputs_max=settings.plan_inputs_max,
         ),
         "usage": MeasuringOptions(every_seconds=settings.usage_seconds),
         "reconcile": reconcile_options(settings, dev=dev),

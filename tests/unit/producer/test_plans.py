@@ -13,7 +13,7 @@ from headwater.persistence.coordination import claimed_removals
 from headwater.persistence.store import RealmKernel
 from headwater.producer.plans.plan_pins import plan_pins
 from headwater.producer.plans.plan_rows import PLAN_TYPE, PinnedEntry, Plan, PlanInput, PlanOptions, PlanState
-from headwater.producer.plans.plans import PlanCounts, Plans
+from headwater.producer.plans.plans import PlanCounts, Plans, clean_plans
 from headwater.schemas.errors import InvalidInput, PlanNotFound, SnapshotExpired, TooManyPlans
 from tests.support.faults.manual_clock import ManualClock
 from tests.support.fixtures.catalog_lake import EMBEDDED, embedded_url, open_lake
@@ -53,7 +53,7 @@ def test_a_plan_pins_until_its_lease_and_grace_are_over(rig: Rig) -> None:
     assert rig.pinned() == []
     with pytest.raises(PlanNotFound):
         rig.plans.renew(plan.id, "ann")
-    assert rig.plans.clean() == 1
+    assert clean_plans(rig.kernel) == (1, False)
     with pytest.raises(PlanNotFound):
         rig.plans.get(plan.id, "ann")
 
