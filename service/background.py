@@ -1,4 +1,4 @@
-"""Background work of a server: expires keys, plans and chunks of statistics, and measures usage, in one worker at a time, in short slices."""
+"""Background work of a server: deletes what has expired and measures usage, in one worker at a time, in short slices."""
 
 from __future__ import annotations
 

@@ -72,6 +72,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     pins: tuple[PinnedEntry, ...] = ()
     inputs: tuple[PlanInput, ...] = ()
     is_ended: bool = False
+    request: bytes = b""
+    """What else the API that began it must know to go on with it."""
 
     def state(self, now: int) -> PlanState:
         if self.is_ended:

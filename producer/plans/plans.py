@@ -52,7 +52,13 @@ class Plans:
         self._backend, self._clock = kernel.store.backend, kernel.store.clock
 
     def begin(
-        self, owner: str, inputs: Sequence[PlanInput], pins: Sequence[PinnedEntry], *, seconds: float | None = None
+        self,
+        owner: str,
+        inputs: Sequence[PlanInput],
+        pins: Sequence[PinnedEntry],
+        *,
+        seconds: float | None = None,
+        request: bytes = b"",
     ) -> Plan:
         """Pins entries and snapshots. `SnapshotExpired` if one of them is gone, or about to go: then nothing is held."""
         if len(inputs) > self._options.inputs_max:
@@ -70,6 +76,7 @@ class Plans:
             ends_at=ends_at,
             pins=tuple(pins),
             inputs=tuple(inputs),
+            request=request,
         ).leased(now, self._seconds(seconds), self._options.grace_seconds)
         self._counts.add(self._kernel.realm, now, self._count, self._options.plans_max)
         row = self._row(None, plan)

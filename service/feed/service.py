@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from headwater.producer.plans.plans import PlanCounts
 from headwater.service.auth.access import Access
 from headwater.service.auth.caller import DEV_PRINCIPAL
 from headwater.service.config import ServeConfig
@@ -44,6 +45,7 @@ class Service:
         self.tracing = tracing
         self.access = access
         self.lakes = Lakes(config.storage, keys_kept_seconds=config.idempotency.kept_seconds)
+        self.plan_counts = PlanCounts()
         self.openapi: Callable[[], bytes] = lambda: b"{}"
         """The description of all routes; set with the gate."""
 

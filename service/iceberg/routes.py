@@ -10,6 +10,7 @@ from headwater.service.http.responses import Response
 from headwater.service.iceberg import content_handlers as content
 from headwater.service.iceberg import event_handlers as events
 from headwater.service.iceberg import plain_handlers as plain
+from headwater.service.iceberg import plan_handlers as plans
 from headwater.service.iceberg import rights
 from headwater.service.iceberg.call import PREFIX, IcebergCall
 from headwater.service.iceberg.error_shape import IcebergErrors
@@ -117,10 +118,28 @@ ICEBERG = Api(
         ),
         _refused("GET", f"{NAMESPACE}/functions", rights.over_namespace(_R.TABLE_LIST)),
         _refused("GET", f"{NAMESPACE}/functions/{{function}}", rights.over_namespace(_R.TABLE_READ)),
-        _refused("POST", f"{TABLE}/plan", rights.over_table(_R.TABLE_READ)),
-        _refused("GET", f"{TABLE}/plan/{{plan-id}}", rights.over_table(_R.TABLE_READ)),
-        _refused("DELETE", f"{TABLE}/plan/{{plan-id}}", rights.over_table(_R.TABLE_READ)),
-        _refused("POST", f"{TABLE}/tasks", rights.over_table(_R.TABLE_READ)),
+        Route(
+            "POST",
+            f"{TABLE}/plan",
+            "Plan a scan.",
+            plans.plan_scan,
+            rights.over_table(_R.TABLE_READ),
+            BODY,
+            body=plans.PlanRequest,
+            is_keyed=False,
+        ),
+        Route("GET", f"{TABLE}/plan/{{plan-id}}", "A plan again.", plans.get_plan, rights.over_table(_R.TABLE_READ)),
+        Route("DELETE", f"{TABLE}/plan/{{plan-id}}", "End a plan.", plans.end_plan, rights.over_table(_R.TABLE_READ)),
+        Route(
+            "POST",
+            f"{TABLE}/tasks",
+            "Files of a part of a plan.",
+            plans.fetch_tasks,
+            rights.over_table(_R.TABLE_READ),
+            BODY,
+            body=plans.TaskRequest,
+            is_keyed=False,
+        ),
         Route(
             "POST",
             f"{NAMESPACE}/register",

@@ -1,0 +1,109 @@
+"""Reads manifest lists and manifests of one warehouse with PyIceberg.
+
+⚠ Every location is checked: metadata and manifests are written by clients. ⚠ PyIceberg's cache of manifests is not used: it is
+shared by all tenants and believes what any manifest list says of a path.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from pyiceberg.avro.file import AvroFile
+from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile
+from pyiceberg.manifest import (
+    MANIFEST_ENTRY_SCHEMAS,
+    DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+    _inherit_from_manifest,
+    read_manifest_list,
+)
+
+from headwater.schemas.errors import HeadwaterError, MalformedMetadata
+from headwater.service.storage.files import Files
+from headwater.service.storage.locations import Warehouse
+
+_FORMAT = 3
+"""Read with the newest schema: it knows deletion vectors, and what older manifests lack is optional."""
+_REFERENCED_DATA_FILE, _CONTENT_OFFSET, _CONTENT_SIZE = 17, 18, 19
+
+
+class ManifestReader:
+    def __init__(self, warehouse: Warehouse, files: Files) -> None:
+        self._io = _WarehouseIO(warehouse, files)
+
+    def manifests(self, location: str) -> list[ManifestFile]:
+        try:
+            return list(read_manifest_list(self._io.new_input(location)))
+        except HeadwaterError:
+            raise
+        except Exception as error:  # whatever a client has written there
+            raise _unreadable(location) from error
+
+    def entries(self, manifest: ManifestFile) -> list[ManifestEntry]:
+        """Without those of deleted files."""
+        try:
+            with AvroFile[ManifestEntry](
+                self._io.new_input(manifest.manifest_path),
+                MANIFEST_ENTRY_SCHEMAS[_FORMAT],
+                read_types={-1: ManifestEntry, 2: DataFile},
+                read_enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
+            ) as reader:
+                entries = [entry for entry in reader if entry.status != ManifestEntryStatus.DELETED]
+            return [_inherit_from_manifest(entry, manifest) for entry in entries]
+        except HeadwaterError:
+            raise
+        except Exception as error:
+            raise _unreadable(manifest.manifest_path) from error
+
+
+def referenced_data_file(file: DataFile) -> str | None:
+    found: str | None = file._data[_REFERENCED_DATA_FILE]
+    return found
+
+
+def content_range(file: DataFile) -> tuple[int | None, int | None]:
+    """Where a deletion vector lies in its file: offset and size."""
+    return file._data[_CONTENT_OFFSET], file._data[_CONTENT_SIZE]
+
+
+def _unreadable(location: str) -> MalformedMetadata:
+    return MalformedMetadata(f"{location[:200]} is no manifest that can be read.", field="manifest")
+
+
+class _WarehouseIO(FileIO):
+    def __init__(self, warehouse: Warehouse, files: Files) -> None:
+        super().__init__({})
+        self._warehouse, self._files = warehouse, files
+
+    def new_input(self, location: str) -> InputFile:
+        return _Read(location, self._files.read(self._warehouse.check(location, "manifest")))
+
+    def new_output(self, location: str) -> OutputFile:
+        raise NotImplementedError("plans only read")
+
+    def delete(self, location: str | InputFile | OutputFile) -> None:
+        raise NotImplementedError("plans only read")
+
+
+class _Read(InputFile):
+    """A file that was read whole: manifests are small."""
+
+    def __init__(self, location: str, content: bytes) -> None:
+        super().__init__(location)
+        self._content = content
+
+    def __len__(self) -> int:
+        return len(self._content)
+
+    def exists(self) -> bool:
+        return True
+
+    def open(self, seekable: bool = True) -> InputStream:
+        stream: Any = io.BytesIO(self._content)
+        found: InputStream = stream
+        return found
