@@ -154,7 +154,7 @@ class LocalManage:
         return [one.member for one in self._roles(catalog).members(role)]
 
     def assign(self, role: str, member: str, catalog: str | None) -> bool:
-        return self._roles(catalog).assign(member, role, meta=self._meta).mutation.changed
+        return self._roles(catalog).assign(member, role, meta=self._meta).outcome.changed
 
     def revoke(self, role: str, member: str, catalog: str | None) -> None:
         self._roles(catalog).revoke(member, role, meta=self._meta)
@@ -163,7 +163,7 @@ class LocalManage:
         return [grant_info(one) for one in self._grants(catalog).of_role(role)]
 
     def grant(self, role: str, right: str, path: KeyPath, catalog: str | None) -> bool:
-        return self._grants(catalog).grant(role, right_of(right), path, meta=self._meta).mutation.changed
+        return self._grants(catalog).grant(role, right_of(right), path, meta=self._meta).outcome.changed
 
     def revoke_grant(self, role: str, right: str, path: KeyPath, catalog: str | None) -> None:
         self._grants(catalog).revoke(role, right_of(right), path, meta=self._meta)

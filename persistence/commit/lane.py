@@ -90,11 +90,21 @@ class CommitRequest(Protocol):
 class CommitOutcome(msgspec.Struct, frozen=True, gc=False):
     """What became of a request: its entry, or None when there was nothing to do, and the head that says so."""
 
+    pointer: str
     logged: LogRecord | None
     head_seq: int
     head_commit: bytes
     replayed: bool = False
     """The request was committed before, under the same request id, as `head_seq`; its entry is None if it has expired since."""
+
+    @property
+    def seq(self) -> int:
+        """Of the entry; of the head where there was nothing to do."""
+        return self.head_seq if self.logged is None else self.logged.entry.seq
+
+    @property
+    def changed(self) -> bool:
+        return self.logged is not None or self.replayed
 
 
 class LaneStats(AttemptStats):
@@ -331,7 +341,7 @@ class Lane:
             draft.requests.append(
                 CommittedRequest(self.pointer, request.request_id, request.fingerprint, entry_id, seq, commit, token)
             )
-        return CommitOutcome(logged, draft.head.seq, draft.head.commit)
+        return CommitOutcome(self.pointer, logged, draft.head.seq, draft.head.commit)
 
     def _committed_before(self, before: CommittedRequest, token: bytes) -> CommitOutcome:
         try:
@@ -341,7 +351,7 @@ class Lane:
         if logged is not None and token and token == before.token:
             return _outcome_of(logged)
         self.stats.replayed += 1
-        return CommitOutcome(logged, before.seq, before.commit, replayed=True)
+        return CommitOutcome(self.pointer, logged, before.seq, before.commit, replayed=True)
 
     def _attempt(self) -> Attempt:
         context = self._context
@@ -482,7 +492,7 @@ class RetryBudget:
 
 def _outcome_of(logged: LogRecord) -> CommitOutcome:
     """⚠ Not `replayed`: this is the first outcome of this very request, and no caller has seen it yet."""
-    return CommitOutcome(logged, logged.entry.seq, logged.commit)
+    return CommitOutcome(logged.entry.pointer, logged, logged.entry.seq, logged.commit)
 
 
 def _as_unknown(

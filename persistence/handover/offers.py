@@ -47,7 +47,7 @@ class Offered(NamedTuple):
         if isinstance(answer, Refusal):
             self.reply.give(error_of(answer))
         else:
-            self.reply.give(CommitOutcome(answer.logged, answer.head_seq, answer.head_commit, answer.replayed))
+            self.reply.give(CommitOutcome(self.pointer, answer.logged, answer.head_seq, answer.head_commit, answer.replayed))
 
 
 class Peer:

@@ -10,13 +10,14 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from headwater.persistence.commit.lane import CommitOutcome
 from headwater.persistence.records.principal_records import GRANT, GRANTS_POINTER
 from headwater.persistence.records.records import PAGE_RECORDS_MAX, DeleteRecord, PutRecord, Record, RecordState, head_records
 from headwater.persistence.rows import SYSTEM_REALM
 from headwater.persistence.store import RealmKernel
 from headwater.producer.access.rights import REALM_ONLY, Right
 from headwater.producer.access.roles import Roles, catalog_roles, principal_roles
-from headwater.producer.access.writing import Mutation, WriteMeta, Written, check_name, commit_records, not_found, version_of
+from headwater.producer.access.writing import WriteMeta, Written, check_name, commit_records, not_found, version_of
 from headwater.producer.pointer_names import catalog_grants_pointer
 from headwater.schemas.change import KeyPath, Value
 from headwater.schemas.errors import InvalidInput
@@ -50,10 +51,10 @@ class Grants:
         role_id = self._roles.get(role).id
         value: Value = {"role": role, "role_id": role_id, "right": str(right), "path": list(path)}
         put = PutRecord(type=GRANT, key=_key(role, right, path), value=value)
-        mutation = self._commit([put], meta, f"Grant {right} to {role}")
-        return Written(value=Grant(role=role, right=right, path=path, role_id=role_id), mutation=mutation)
+        outcome = self._commit([put], meta, f"Grant {right} to {role}")
+        return Written(value=Grant(role=role, right=right, path=path, role_id=role_id), outcome=outcome)
 
-    def revoke(self, role: str, right: Right, path: KeyPath = (), *, meta: WriteMeta) -> Mutation:
+    def revoke(self, role: str, right: Right, path: KeyPath = (), *, meta: WriteMeta) -> CommitOutcome:
         """Just this grant; what another one implies stays."""
         self._check(right, path)
         key = _key(check_name(role, "role"), right, path)
@@ -70,7 +71,7 @@ class Grants:
         key = None if after is None else _key(after.role, after.right, after.path)
         return [grant_of(record) for record in self._state().page(after=key, limit=limit)]
 
-    def forget_role(self, role: str, *, meta: WriteMeta) -> Mutation | None:
+    def forget_role(self, role: str, *, meta: WriteMeta) -> CommitOutcome | None:
         """Remove what was granted to a role that is gone: it counts no more already. Call again while it says `changed`."""
         keys = [record.key for record in self._state().page((check_name(role, "role"),))]
         if not keys:
@@ -89,7 +90,7 @@ class Grants:
     def _state(self) -> RecordState:
         return head_records(self._kernel, self._pointer)
 
-    def _commit(self, operations: Sequence[PutRecord | DeleteRecord], meta: WriteMeta, message: str) -> Mutation:
+    def _commit(self, operations: Sequence[PutRecord | DeleteRecord], meta: WriteMeta, message: str) -> CommitOutcome:
         return commit_records(self._kernel, self._pointer, operations, meta, message)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from headwater.persistence.commit.lane import CommitOutcome
 from headwater.persistence.records.records import (
     PAGE_RECORDS_MAX,
     DeleteRecord,
@@ -25,7 +26,6 @@ from headwater.persistence.records.records import (
 from headwater.persistence.store import RealmKernel
 from headwater.producer.access.retention_policy import RETENTION_TYPE, read_retention
 from headwater.producer.access.writing import (
-    Mutation,
     WriteMeta,
     Written,
     check_name,
@@ -91,8 +91,8 @@ class Policies:
     ) -> Written[Policy]:
         value = _value(check_name(name, "policy"), type, content or {}, description)
         put = PutRecord(type=POLICY, key=(*POLICIES, name), value=value, expect=Expect.ABSENT)
-        mutation = self._commit([put], meta, f"Create policy {name}")
-        return Written(value=self.get(name), mutation=mutation)
+        outcome = self._commit([put], meta, f"Create policy {name}")
+        return Written(value=self.get(name), outcome=outcome)
 
     def update(
         self, name: str, *, content: Value, description: str | None = None, version: str | None = None, meta: WriteMeta
@@ -103,10 +103,10 @@ class Policies:
         value = _value(name, record.value["type"], content, said)
         expect = expected_version(version if version is not None else version_of(record))
         put = PutRecord(type=POLICY, key=(*POLICIES, name), value=value, expect=expect)
-        mutation = self._commit([put], meta, f"Update policy {name}")
-        return Written(value=self.get(name), mutation=mutation)
+        outcome = self._commit([put], meta, f"Update policy {name}")
+        return Written(value=self.get(name), outcome=outcome)
 
-    def delete(self, name: str, *, version: str | None = None, detach_all: bool = False, meta: WriteMeta) -> Mutation:
+    def delete(self, name: str, *, version: str | None = None, detach_all: bool = False, meta: WriteMeta) -> CommitOutcome:
         """`Conflict` while it is mapped to something, unless that is to go too."""
         record = self._read(name)
         mapped = [one for one in self._state().all(MAPPINGS) if one.value["policy"] == name]
@@ -134,11 +134,11 @@ class Policies:
             "parameters": parameters or {},
         }
         put = PutRecord(type=POLICY_MAPPING, key=_mapping_key(target, name), value=value)
-        mutation = self._commit([put], meta, f"Attach policy {name}")
+        outcome = self._commit([put], meta, f"Attach policy {name}")
         mapping = PolicyMapping(policy=name, target=target, parameters=parameters or {}, policy_id=policy.id)
-        return Written(value=mapping, mutation=mutation)
+        return Written(value=mapping, outcome=outcome)
 
-    def detach(self, name: str, target: Target, *, meta: WriteMeta) -> Mutation:
+    def detach(self, name: str, target: Target, *, meta: WriteMeta) -> CommitOutcome:
         key = _mapping_key(target, check_name(name, "policy"))
         if self._state().get(key) is None:
             raise not_found("policy mapping", name)
@@ -179,7 +179,7 @@ class Policies:
     def _state(self) -> RecordState:
         return head_records(self._kernel, POLICIES_POINTER)
 
-    def _commit(self, operations: Sequence[RecordOperation], meta: WriteMeta, message: str) -> Mutation:
+    def _commit(self, operations: Sequence[RecordOperation], meta: WriteMeta, message: str) -> CommitOutcome:
         return commit_records(self._kernel, POLICIES_POINTER, operations, meta, message)
 
 

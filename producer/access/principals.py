@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from headwater.persistence.clock import MICROS
+from headwater.persistence.commit.lane import CommitOutcome
 from headwater.persistence.coordination.cas_rows import delete_row
 from headwater.persistence.records.principal_records import (
     CLIENT_ID_BYTES,
@@ -34,7 +35,6 @@ from headwater.persistence.records.secret_hashes import Entropy, ScryptCost
 from headwater.persistence.rows import MutableRow
 from headwater.persistence.store import RealmKernel
 from headwater.producer.access.writing import (
-    Mutation,
     WriteMeta,
     Written,
     check_name,
@@ -83,7 +83,7 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True):
 class WithSecret(msgspec.Struct, frozen=True, kw_only=True):
     principal: Principal
     credentials: Credentials | None
-    mutation: Mutation
+    outcome: CommitOutcome
 
 
 class Principals:
@@ -126,13 +126,13 @@ class Principals:
             "created_at": now,
         }
         put = PutRecord(type=PRINCIPAL, key=(name,), value=value, expect=Expect.ABSENT)
-        mutation = self._commit([put], meta, f"Create principal {name}")
-        if mutation.replayed and with_secret:
+        outcome = self._commit([put], meta, f"Create principal {name}")
+        if outcome.replayed and with_secret:
             again = msgspec.structs.replace(meta, request_id=None)
             rotated = self.rotate_secret(name, overlap_seconds=0, meta=again)
-            return WithSecret(principal=rotated.principal, credentials=rotated.credentials, mutation=mutation)
+            return WithSecret(principal=rotated.principal, credentials=rotated.credentials, outcome=outcome)
         credentials = None if secret is None else Credentials(client_id=client_id, client_secret=secret.text)
-        return WithSecret(principal=self.get(name), credentials=credentials, mutation=mutation)
+        return WithSecret(principal=self.get(name), credentials=credentials, outcome=outcome)
 
     def update(
         self, name: str, *, properties: dict[str, str], version: str | None = None, meta: WriteMeta
@@ -140,8 +140,8 @@ class Principals:
         record = self._read(name)
         value = {**record.value, "properties": check_properties(properties)}
         expect = expected_version(version if version is not None else version_of(record))
-        mutation = self._commit([_put(name, value, expect)], meta, f"Update principal {name}")
-        return Written(value=self.get(name), mutation=mutation)
+        outcome = self._commit([_put(name, value, expect)], meta, f"Update principal {name}")
+        return Written(value=self.get(name), outcome=outcome)
 
     def rotate_secret(self, name: str, *, overlap_seconds: int = 0, version: str | None = None, meta: WriteMeta) -> WithSecret:
         """A new secret; the newest old one counts for the overlap, all others end now. Without an overlap it is a reset."""
@@ -155,15 +155,15 @@ class Principals:
         kept = _overlapping(before, now, overlap_seconds)
         value = {**record.value, "secrets": [*kept, secret_reference(secret.id, now)]}
         expect = expected_version(version if version is not None else version_of(record))
-        mutation = self._commit([_put(name, value, expect)], meta, f"Rotate the secret of {name}")
-        if mutation.replayed:
-            return self._show_another(name, mutation, meta)
+        outcome = self._commit([_put(name, value, expect)], meta, f"Rotate the secret of {name}")
+        if outcome.replayed:
+            return self._show_another(name, outcome, meta)
         principal = self.get(name)
         self._delete_rows(before.client_id, {one.id for one in before.secrets} - {one.id for one in principal.secrets})
         credentials = Credentials(client_id=before.client_id, client_secret=secret.text)
-        return WithSecret(principal=principal, credentials=credentials, mutation=mutation)
+        return WithSecret(principal=principal, credentials=credentials, outcome=outcome)
 
-    def _show_another(self, name: str, done: Mutation, meta: WriteMeta) -> WithSecret:
+    def _show_another(self, name: str, done: CommitOutcome, meta: WriteMeta) -> WithSecret:
         """⚠ A rotation that was asked for again: of its secret nobody knows whether the answer arrived, so a new one takes
         its place, and the one before still counts for the overlap that it was given."""
         record, now = self._read(name), self._now()
@@ -177,16 +177,16 @@ class Principals:
         if newest is not None:
             self._delete_rows(before.client_id, {newest.id})
         credentials = Credentials(client_id=before.client_id, client_secret=secret.text)
-        return WithSecret(principal=self.get(name), credentials=credentials, mutation=done)
+        return WithSecret(principal=self.get(name), credentials=credentials, outcome=done)
 
-    def delete(self, name: str, *, version: str | None = None, meta: WriteMeta) -> Mutation:
+    def delete(self, name: str, *, version: str | None = None, meta: WriteMeta) -> CommitOutcome:
         """Its tokens end with it. What names it elsewhere names its id, so a later one of that name inherits nothing."""
         record = self._read(name)
         expect = expected_version(version if version is not None else version_of(record))
-        mutation = self._commit([DeleteRecord(key=(name,), expect=expect)], meta, f"Delete principal {name}")
+        outcome = self._commit([DeleteRecord(key=(name,), expect=expect)], meta, f"Delete principal {name}")
         principal = principal_of(record)
         self._delete_rows(principal.client_id, {one.id for one in principal.secrets})
-        return mutation
+        return outcome
 
     # ── rows of secrets ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -231,7 +231,7 @@ class Principals:
     def _state(self) -> RecordState:
         return head_records(self._kernel, PRINCIPALS_POINTER)
 
-    def _commit(self, operations: Sequence[RecordOperation], meta: WriteMeta, message: str) -> Mutation:
+    def _commit(self, operations: Sequence[RecordOperation], meta: WriteMeta, message: str) -> CommitOutcome:
         return commit_records(self._kernel, PRINCIPALS_POINTER, operations, meta, message)
 
     def _now(self) -> int:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import msgspec
 
+from headwater.persistence.commit.lane import CommitOutcome
 from headwater.producer.access.grants import Grants
 from headwater.producer.access.roles import Roles
-from headwater.producer.access.writing import Mutation, WriteMeta
+from headwater.producer.access.writing import WriteMeta
 
 PAGES_MAX = 100
 
 
-def delete_role(roles: Roles, grants: Grants, name: str, *, version: str | None = None, meta: WriteMeta) -> Mutation:
+def delete_role(roles: Roles, grants: Grants, name: str, *, version: str | None = None, meta: WriteMeta) -> CommitOutcome:
     """⚠ First the role, which ends all that was granted to it; the grants themselves are removed after."""
-    mutation = roles.delete(name, version=version, meta=meta)
+    outcome = roles.delete(name, version=version, meta=meta)
     forget_grants(grants, name, meta)
-    return mutation
+    return outcome
 
 
 def forget_grants(grants: Grants, role: str, meta: WriteMeta) -> None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from headwater.persistence.commit.lane import CommitOutcome
 from headwater.persistence.records.principal_records import PRINCIPAL_ROLE, PRINCIPALS_POINTER, ROLE_ASSIGNMENT, ROLES_POINTER
 from headwater.persistence.records.records import (
     PAGE_RECORDS_MAX,
@@ -25,7 +26,6 @@ from headwater.persistence.records.records import (
 )
 from headwater.persistence.store import RealmKernel
 from headwater.producer.access.writing import (
-    Mutation,
     WriteMeta,
     Written,
     check_name,
@@ -105,18 +105,18 @@ class Roles:
     def create(self, name: str, *, properties: dict[str, str] | None = None, meta: WriteMeta) -> Written[Role]:
         value: Value = {"name": check_name(name, self._kind.what), "properties": check_properties(properties)}
         put = PutRecord(type=self._kind.role, key=(*ROLES, name), value=value, expect=Expect.ABSENT)
-        mutation = self._commit([put], meta, f"Create {self._kind.what} {name}")
-        return Written(value=self.get(name), mutation=mutation)
+        outcome = self._commit([put], meta, f"Create {self._kind.what} {name}")
+        return Written(value=self.get(name), outcome=outcome)
 
     def update(self, name: str, *, properties: dict[str, str], version: str | None = None, meta: WriteMeta) -> Written[Role]:
         record = self._read(name)
         value = {**record.value, "properties": check_properties(properties)}
         expect = expected_version(version if version is not None else version_of(record))
         put = PutRecord(type=self._kind.role, key=(*ROLES, name), value=value, expect=expect)
-        mutation = self._commit([put], meta, f"Update {self._kind.what} {name}")
-        return Written(value=self.get(name), mutation=mutation)
+        outcome = self._commit([put], meta, f"Update {self._kind.what} {name}")
+        return Written(value=self.get(name), outcome=outcome)
 
-    def delete(self, name: str, *, version: str | None = None, meta: WriteMeta) -> Mutation:
+    def delete(self, name: str, *, version: str | None = None, meta: WriteMeta) -> CommitOutcome:
         """The role alone: what names it counts no more, and is removed by the way."""
         record = self._read(name)
         expect = expected_version(version if version is not None else version_of(record))
@@ -135,13 +135,13 @@ class Roles:
             f"{kind.role_field}_id": self.get(role).id,
         }
         put = PutRecord(type=kind.assignment, key=(*ASSIGNMENTS, member, role), value=value)
-        mutation = self._commit([put], meta, f"Assign {member} to {kind.what} {role}")
+        outcome = self._commit([put], meta, f"Assign {member} to {kind.what} {role}")
         assignment = Assignment(
             member=member, role=role, member_id=value[f"{kind.member}_id"], role_id=value[f"{kind.role_field}_id"]
         )
-        return Written(value=assignment, mutation=mutation)
+        return Written(value=assignment, outcome=outcome)
 
-    def revoke(self, member: str, role: str, *, meta: WriteMeta) -> Mutation:
+    def revoke(self, member: str, role: str, *, meta: WriteMeta) -> CommitOutcome:
         check_name(member, self._kind.member.replace("_", " "))
         key = (*ASSIGNMENTS, member, check_name(role, self._kind.what))
         if self._state().get(key) is None:
@@ -176,7 +176,7 @@ class Roles:
     def _state(self) -> RecordState:
         return head_records(self._kernel, self._pointer)
 
-    def _commit(self, operations: Sequence[RecordOperation], meta: WriteMeta, message: str) -> Mutation:
+    def _commit(self, operations: Sequence[RecordOperation], meta: WriteMeta, message: str) -> CommitOutcome:
         return commit_records(self._kernel, self._pointer, operations, meta, message)
 
 

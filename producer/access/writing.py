@@ -8,12 +8,14 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from headwater.persistence.commit.lane import CommitOutcome
 from headwater.persistence.log.committed_requests import RequestKey
 from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.records.records import Expect, Expectation, Record, RecordOperation, RecordsRequest, Unchanged
 from headwater.persistence.store import RealmKernel
 from headwater.producer.commits.commit_meta import CommitMeta, check_meta, check_request_id
 from headwater.producer.json_safety import check_size, check_text
+from headwater.schemas.entry_ids import EMPTY
 from headwater.schemas.errors import HeadwaterError, InvalidInput, InvalidName, RecordNotFound
 
 T = TypeVar("T")
@@ -31,28 +33,14 @@ class WriteMeta(msgspec.Struct, frozen=True):
     request_id: str | RequestKey | None = None
 
 
-class Mutation(msgspec.Struct, frozen=True, kw_only=True):
-    """What a write has done to its pointer."""
-
-    pointer: str
-    seq: int
-    """Of the entry; of the head where there was nothing to do."""
-    entry_id: str
-    time: int
-    """Microseconds; 0 where there was nothing to do."""
-    changed: bool
-    replayed: bool
-    """The entry was there already, under the same request id."""
-
-
 class Written(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     value: T
-    mutation: Mutation
+    outcome: CommitOutcome
 
 
 def commit_records(
     kernel: RealmKernel, pointer: str, operations: Sequence[RecordOperation], meta: WriteMeta, message: str
-) -> Mutation:
+) -> CommitOutcome:
     """All or none, as one entry; nothing to do is no entry."""
     checked = check_meta(CommitMeta(meta.author, meta.message or message, meta.headers))
     request_id, is_callers, fingerprint = check_request_id(meta.request_id)
@@ -65,20 +53,14 @@ def commit_records(
         request_id_is_callers=is_callers,
         fingerprint=fingerprint,
     )
-    outcome = kernel.committer.commit(pointer, request)
-    return mutation_of(pointer, outcome.logged, head_seq=outcome.head_seq, replayed=outcome.replayed)
+    return kernel.committer.commit(pointer, request)
 
 
-def mutation_of(pointer: str, logged: LogRecord | None, *, head_seq: int = 0, replayed: bool) -> Mutation:
-    """From a commit's outcome, whichever way the commit was made."""
-    return Mutation(
-        pointer=pointer,
-        seq=head_seq if logged is None else logged.entry.seq,
-        entry_id="" if logged is None else logged.entry_id.hex(),
-        time=0 if logged is None else logged.entry.time,
-        changed=logged is not None or replayed,
-        replayed=replayed,
-    )
+def outcome_of(pointer: str, logged: LogRecord | None, *, replayed: bool) -> CommitOutcome:
+    """Of a commit whose entry was looked for by its request id."""
+    if logged is None:
+        return CommitOutcome(pointer, None, 0, EMPTY, replayed)
+    return CommitOutcome(pointer, logged, logged.entry.seq, logged.commit, replayed)
 
 
 def version_of(record: Record) -> str:

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 import msgspec
 
+from headwater.persistence.commit.lane import CommitOutcome
 from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.reading.request_lookup import find_request
 from headwater.persistence.records.records import Unchanged
 from headwater.persistence.store import RealmKernel
-from headwater.producer.access.writing import Mutation, WriteMeta, Written, commit_records, mutation_of
+from headwater.producer.access.writing import WriteMeta, Written, commit_records, outcome_of
 from headwater.producer.catalogs.catalog_records import Catalog, CatalogStatus, put_catalog
 from headwater.producer.catalogs.catalog_settings import check_settings
 from headwater.producer.catalogs.catalogs import STORAGE_ROOT_BYTES_MAX, CatalogRead, Catalogs
@@ -48,7 +49,7 @@ def create_catalog(
         )
     read = catalogs.finish_create(name, meta=_commit_meta(meta))
     logged = before or find_request(kernel, CATALOGS, meta.request_id)
-    return Written(value=read, mutation=mutation_of(CATALOGS, logged, replayed=before is not None))
+    return Written(value=read, outcome=outcome_of(CATALOGS, logged, replayed=before is not None))
 
 
 def update_catalog(
@@ -65,7 +66,7 @@ def update_catalog(
     read = catalogs.read(name)
     before = find_request(kernel, CATALOGS, meta.request_id)
     if before is not None:
-        return Written(value=read, mutation=mutation_of(CATALOGS, before, replayed=True))
+        return Written(value=read, outcome=outcome_of(CATALOGS, before, replayed=True))
     _check_version(read, version)
     catalog = read.catalog
     if storage_root is not None and storage_root != catalog.storage_root:
@@ -78,8 +79,8 @@ def update_catalog(
         check_settings(properties)
         catalog = msgspec.structs.replace(catalog, properties=properties)
     put = put_catalog(catalog, Unchanged(read.object_id))
-    mutation = commit_records(kernel, CATALOGS, [put], meta, f"Update catalog {name}")
-    return Written(value=catalogs.read(name), mutation=mutation)
+    outcome = commit_records(kernel, CATALOGS, [put], meta, f"Update catalog {name}")
+    return Written(value=catalogs.read(name), outcome=outcome)
 
 
 def drop_catalog(
@@ -90,20 +91,20 @@ def drop_catalog(
     purge: bool = False,
     version: str | None = None,
     meta: WriteMeta,
-) -> Mutation:
+) -> CommitOutcome:
     """Marks only, and frees the name; maintenance removes the data. What is committed while it is dropped goes with it."""
     meta, catalogs = _with_id(meta), Catalogs(kernel)
     before = find_request(kernel, CATALOGS, meta.request_id)
     if before is not None:
         for dropped in _dropped_by(before):
             catalogs.finish_drop(dropped, meta=_commit_meta(meta))
-        return mutation_of(CATALOGS, before, replayed=True)
+        return outcome_of(CATALOGS, before, replayed=True)
     read = catalogs.read(name)
     _check_version(read, version)
     if require_empty:
         _require_empty(kernel, read.catalog, "catalog")
     catalogs.drop(name, purge=purge, meta=_commit_meta(meta), request_id=meta.request_id)
-    return mutation_of(CATALOGS, find_request(kernel, CATALOGS, meta.request_id), replayed=False)
+    return outcome_of(CATALOGS, find_request(kernel, CATALOGS, meta.request_id), replayed=False)
 
 
 def first_content(kernel: RealmKernel, catalog: Catalog) -> tuple[str, KeyPath] | None:

@@ -67,6 +67,10 @@ class CommitResult(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """None when there was nothing to do. Made when it is asked for: most callers want the commit id alone."""
         return self.told if self.logged is None else change_of(self.logged, self.realm)
 
+    def outcome(self, pointer: str) -> CommitOutcome:
+        """As the engine gave it."""
+        return CommitOutcome(pointer, self.logged, self.seq, parse_id(self.commit_id), self.replayed)
+
 
 class DeclaredCommit(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A commit as plain data, for another worker."""

@@ -9,6 +9,7 @@ from enum import StrEnum
 import msgspec
 
 from headwater.persistence.commit.draft import Draft, Plan
+from headwater.persistence.commit.lane import CommitOutcome
 from headwater.persistence.index import encode_key
 from headwater.persistence.records.records import (
     PAGE_RECORDS_MAX,
@@ -23,14 +24,12 @@ from headwater.persistence.records.records import (
 )
 from headwater.persistence.store import RealmKernel
 from headwater.producer.access.writing import (
-    Mutation,
     WriteMeta,
     Written,
     check_name,
     check_properties,
     commit_records,
     expected_version,
-    mutation_of,
     not_found,
     version_of,
 )
@@ -136,8 +135,7 @@ class Connectors:
             description=check_text(description, "description", TEXT_BYTES_MAX),
         )
         outcome = self._kernel.committer.commit(CONNECTORS_POINTER, _CreateConnector(connector, meta))
-        mutation = mutation_of(CONNECTORS_POINTER, outcome.logged, head_seq=outcome.head_seq, replayed=outcome.replayed)
-        return Written(value=self.get(name), mutation=mutation)
+        return Written(value=self.get(name), outcome=outcome)
 
     def update(
         self,
@@ -168,10 +166,10 @@ class Connectors:
         )
         expect = expected_version(version if version is not None else version_of(record))
         put = PutRecord(type=CONNECTOR, key=(*NAMES, name), value=_value(changed), expect=expect)
-        mutation = commit_records(self._kernel, CONNECTORS_POINTER, [put], meta, f"Update connector {name}")
-        return Written(value=self.get(name), mutation=mutation)
+        outcome = commit_records(self._kernel, CONNECTORS_POINTER, [put], meta, f"Update connector {name}")
+        return Written(value=self.get(name), outcome=outcome)
 
-    def delete(self, name: str, *, version: str | None = None, meta: WriteMeta) -> Mutation:
+    def delete(self, name: str, *, version: str | None = None, meta: WriteMeta) -> CommitOutcome:
         """What it has committed stays, and its destination is free again."""
         record = self._read(name)
         expect = expected_version(version if version is not None else version_of(record))

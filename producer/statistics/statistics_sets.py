@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from headwater.persistence.commit.lane import CommitOutcome
 from headwater.persistence.records.records import (
     PAGE_RECORDS_MAX,
     DeleteRecord,
@@ -19,7 +20,7 @@ from headwater.persistence.records.records import (
     head_records,
 )
 from headwater.persistence.store import RealmKernel
-from headwater.producer.access.writing import Mutation, WriteMeta, commit_records, expected_version, version_of
+from headwater.producer.access.writing import WriteMeta, commit_records, expected_version, version_of
 from headwater.producer.page_tokens import check_limit, make_token, read_token
 from headwater.producer.pointer_names import statistics_pointer
 from headwater.producer.statistics.statistics_checks import SnapshotSchema
@@ -74,7 +75,7 @@ class StatisticsSets:
     def files(self, key: SetKey, *, token: str | None = None, limit: int = 100) -> StatisticsPage[FileStatistics]:
         return self._rows(key, RowKind.FILES, FileStatistics, token, limit)
 
-    def delete(self, key: SetKey, *, meta: WriteMeta, version: str | None = None) -> Mutation:
+    def delete(self, key: SetKey, *, meta: WriteMeta, version: str | None = None) -> CommitOutcome:
         record = self._record(key)
         expect = expected_version(version)
         if record is not None and version in (None, version_of(record)):

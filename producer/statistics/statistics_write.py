@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from headwater.persistence.commit.lane import CommitOutcome
 from headwater.persistence.records.records import Expect, Expectation, PutRecord, Record, Unchanged, head_records
 from headwater.persistence.store import RealmKernel
-from headwater.producer.access.writing import Mutation, WriteMeta, commit_records
+from headwater.producer.access.writing import WriteMeta, commit_records
 from headwater.producer.statistics.chunk_merge import merged_chunks, sorted_runs
 from headwater.producer.statistics.statistics_checks import SnapshotSchema, check_column, check_file, check_table
 from headwater.producer.statistics.statistics_chunks import (
@@ -40,7 +41,7 @@ PUBLISH_TRIES_MAX = 10
 
 class PutSummary(msgspec.Struct, frozen=True, kw_only=True):
     set: StatisticsSet
-    mutation: Mutation
+    outcome: CommitOutcome
     columns_sent: int
     files_sent: int
 
@@ -101,13 +102,13 @@ class StatisticsWrite:
             expect: Expectation = Expect.ABSENT if record is None else Unchanged(record.object_id)
             put = PutRecord(type=STATISTICS, key=self._key.path, value=msgspec.to_builtins(stored), expect=expect)
         message = f"Publish statistics of snapshot {self._key.snapshot_id}"
-        mutation = commit_records(self._kernel, self._pointer, [put], meta, message)
+        outcome = commit_records(self._kernel, self._pointer, [put], meta, message)
         published = head_records(self._kernel, self._pointer).get(self._key.path)
         if published is None:
             raise RecordNotFound("the statistics were deleted right after they were published.", field="snapshot")
         return PutSummary(
             set=set_of(published),
-            mutation=mutation,
+            outcome=outcome,
             columns_sent=self._runs[RowKind.COLUMNS].added,
             files_sent=self._runs[RowKind.FILES].added,
         )

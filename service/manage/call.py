@@ -7,10 +7,11 @@ from functools import cached_property
 
 import msgspec
 
+from headwater.persistence.commit.lane import CommitOutcome
 from headwater.persistence.reading.request_lookup import find_request
 from headwater.persistence.rows import SYSTEM_REALM
 from headwater.persistence.store import Store
-from headwater.producer.access.writing import Mutation, WriteMeta, mutation_of
+from headwater.producer.access.writing import WriteMeta, outcome_of
 from headwater.producer.catalogs.catalog_records import Catalog
 from headwater.producer.catalogs.catalogs import Catalogs
 from headwater.schemas.change import KeyPath
@@ -64,7 +65,7 @@ class ManageCall(Request):
         request_id = None if self.run is None else self.run.request
         return WriteMeta(self.caller.name, headers=correlation_headers(self.scope), request_id=request_id)
 
-    def gone(self, pointer: str, act: Callable[[], Mutation]) -> Mutation:
+    def gone(self, pointer: str, act: Callable[[], CommitOutcome]) -> CommitOutcome:
         """⚠ What an earlier run of this request has deleted is not there any more: then the log says that it was this one."""
         try:
             return act()
@@ -73,19 +74,20 @@ class ManageCall(Request):
             logged = find_request(self.kernel, pointer, run.request) if run is not None and run.again else None
             if logged is None:
                 raise
-            return mutation_of(pointer, logged, replayed=True)
+            return outcome_of(pointer, logged, replayed=True)
 
 
-def meta_of(mutation: Mutation, version: str | None = None) -> MutationMeta:
+def meta_of(outcome: CommitOutcome, version: str | None = None) -> MutationMeta:
+    logged = outcome.logged
     return MutationMeta(
-        pointer=mutation.pointer,
-        seq=mutation.seq,
-        entry_id=mutation.entry_id,
+        pointer=outcome.pointer,
+        seq=outcome.seq,
+        entry_id="" if logged is None else logged.entry_id.hex(),
         version=version,
         etag=None if version is None else f'"{version}"',
-        time=time_text(mutation.time) if mutation.time else None,
-        changed=mutation.changed,
-        replayed=mutation.replayed,
+        time=None if logged is None or not logged.entry.time else time_text(logged.entry.time),
+        changed=outcome.changed,
+        replayed=outcome.replayed,
     )
 
 

@@ -76,7 +76,7 @@ def update_catalog(call: ManageCall) -> Response:
 
 
 def delete_catalog(call: ManageCall) -> Response:
-    mutation = catalog_updates.drop_catalog(
+    outcome = catalog_updates.drop_catalog(
         call.kernel,
         call.names["catalog"],
         require_empty=call.query["require_empty"] == "true",
@@ -84,13 +84,13 @@ def delete_catalog(call: ManageCall) -> Response:
         version=call.version,
         meta=call.meta,
     )
-    return json_response(Gone(meta=meta_of(mutation)))
+    return json_response(Gone(meta=meta_of(outcome)))
 
 
 def _written(written: Written[CatalogRead], status: int = 200) -> Response:
     version = written.value.version
     info = catalog_info(written.value.catalog, version)
-    return versioned(CatalogWritten(catalog=info, meta=meta_of(written.mutation, version)), version, status)
+    return versioned(CatalogWritten(catalog=info, meta=meta_of(written.outcome, version)), version, status)
 
 
 ROUTES = (

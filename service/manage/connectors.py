@@ -44,21 +44,21 @@ def get_connector(call: ManageCall) -> Response:
 def create_connector(call: ManageCall) -> Response:
     written = _operations(call).create(call.read(ConnectorBody), call.meta)
     found = written.value
-    body = ConnectorWritten(connector=connector_info(found), meta=meta_of(written.mutation, found.version))
+    body = ConnectorWritten(connector=connector_info(found), meta=meta_of(written.outcome, found.version))
     return versioned(body, found.version, 201)
 
 
 def update_connector(call: ManageCall) -> Response:
     written = _operations(call).update(call.names["connector"], call.read(ConnectorChange), call.version, call.meta)
     found = written.value
-    body = ConnectorWritten(connector=connector_info(found), meta=meta_of(written.mutation, found.version))
+    body = ConnectorWritten(connector=connector_info(found), meta=meta_of(written.outcome, found.version))
     return versioned(body, found.version)
 
 
 def remove_connector(call: ManageCall) -> Response:
     name = call.names["connector"]
-    mutation = call.gone(CONNECTORS_POINTER, lambda: _operations(call).remove(name, call.version, call.meta))
-    return json_response(Gone(meta=meta_of(mutation)))
+    outcome = call.gone(CONNECTORS_POINTER, lambda: _operations(call).remove(name, call.version, call.meta))
+    return json_response(Gone(meta=meta_of(outcome)))
 
 
 def validate_connector(call: ManageCall) -> Response:

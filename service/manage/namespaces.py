@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from headwater.persistence.commit.lane import CommitOutcome
 from headwater.persistence.log.log_entry import LogRecord
-from headwater.producer.access.writing import Mutation, mutation_of
 from headwater.producer.catalogs.catalogs import Catalogs
 from headwater.producer.commits.catalog_commit import CatalogCommit, CommitResult, commit_result
 from headwater.producer.commits.commit_meta import CommitMeta
@@ -58,14 +58,14 @@ def create_namespace(call: ManageCall) -> Response:
         if _has(conflict, "KEY_EXISTS"):
             raise ContentExists(f"{'.'.join(key)!r} exists already.", field="path", remedy="Choose another name.") from conflict
         raise
-    written = NamespaceWritten(namespace=_info(_namespace(call, key)), meta=meta_of(_mutation(call, done), done.commit_id))
+    written = NamespaceWritten(namespace=_info(_namespace(call, key)), meta=meta_of(_outcome(call, done), done.commit_id))
     return versioned(written, done.commit_id, 201)
 
 
 def delete_namespace(call: ManageCall) -> Response:
     key = call.path("namespace")
-    mutation = call.gone(_pointer(call), lambda: _mutation(call, _delete(call, key)))
-    return json_response(Gone(meta=meta_of(mutation)))
+    outcome = call.gone(_pointer(call), lambda: _outcome(call, _delete(call, key)))
+    return json_response(Gone(meta=meta_of(outcome)))
 
 
 def _delete(call: ManageCall, key: KeyPath) -> CommitResult:
@@ -125,8 +125,8 @@ def _has(conflict: CommitConflict, kind: str) -> bool:
     return isinstance(conflicts, list) and any(isinstance(one, dict) and one.get("kind") == kind for one in conflicts)
 
 
-def _mutation(call: ManageCall, done: CommitResult) -> Mutation:
-    return mutation_of(_pointer(call), done.logged, head_seq=done.seq, replayed=done.replayed)
+def _outcome(call: ManageCall, done: CommitResult) -> CommitOutcome:
+    return done.outcome(_pointer(call))
 
 
 def _info(entry: ContentEntry) -> NamespaceInfo:

@@ -46,7 +46,7 @@ def create_policy(call: ManageCall) -> Response:
     )
     policy = written.value
     return versioned(
-        PolicyWritten(policy=policy_info(policy), meta=meta_of(written.mutation, policy.version)), policy.version, 201
+        PolicyWritten(policy=policy_info(policy), meta=meta_of(written.outcome, policy.version)), policy.version, 201
     )
 
 
@@ -56,16 +56,16 @@ def update_policy(call: ManageCall) -> Response:
         call.names["policy"], content=body.content, description=body.description, version=call.version, meta=call.meta
     )
     policy = written.value
-    return versioned(PolicyWritten(policy=policy_info(policy), meta=meta_of(written.mutation, policy.version)), policy.version)
+    return versioned(PolicyWritten(policy=policy_info(policy), meta=meta_of(written.outcome, policy.version)), policy.version)
 
 
 def delete_policy(call: ManageCall) -> Response:
     name, detach_all = call.names["policy"], call.query["detach_all"] == "true"
-    mutation = call.gone(
+    outcome = call.gone(
         POLICIES_POINTER,
         lambda: Policies(call.kernel).delete(name, version=call.version, detach_all=detach_all, meta=call.meta),
     )
-    return json_response(Gone(meta=meta_of(mutation)))
+    return json_response(Gone(meta=meta_of(outcome)))
 
 
 # ── mappings ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -81,13 +81,13 @@ def attach(call: ManageCall) -> Response:
     body = call.read(MappingBody)
     written = Policies(call.kernel).attach(call.names["policy"], _target(call), parameters=body.parameters, meta=call.meta)
     mapping = mapping_info(written.value, _catalog_names(call))
-    return json_response(MappingWritten(mapping=mapping, meta=meta_of(written.mutation)))
+    return json_response(MappingWritten(mapping=mapping, meta=meta_of(written.outcome)))
 
 
 def detach(call: ManageCall) -> Response:
     name, target = call.names["policy"], _target(call)
-    mutation = call.gone(POLICIES_POINTER, lambda: Policies(call.kernel).detach(name, target, meta=call.meta))
-    return json_response(Gone(meta=meta_of(mutation)))
+    outcome = call.gone(POLICIES_POINTER, lambda: Policies(call.kernel).detach(name, target, meta=call.meta))
+    return json_response(Gone(meta=meta_of(outcome)))
 
 
 def applicable(call: ManageCall) -> Response:

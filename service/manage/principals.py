@@ -50,14 +50,14 @@ def update_principal(call: ManageCall) -> Response:
     )
     found = written.value
     return versioned(
-        PrincipalWritten(principal=principal_info(found), meta=meta_of(written.mutation, found.version)), found.version
+        PrincipalWritten(principal=principal_info(found), meta=meta_of(written.outcome, found.version)), found.version
     )
 
 
 def delete_principal(call: ManageCall) -> Response:
     name = call.names["principal"]
-    mutation = call.gone(PRINCIPALS_POINTER, lambda: Principals(call.kernel).delete(name, version=call.version, meta=call.meta))
-    return json_response(Gone(meta=meta_of(mutation)))
+    outcome = call.gone(PRINCIPALS_POINTER, lambda: Principals(call.kernel).delete(name, version=call.version, meta=call.meta))
+    return json_response(Gone(meta=meta_of(outcome)))
 
 
 def rotate_secret(call: ManageCall) -> Response:
@@ -83,7 +83,7 @@ def _rotate(call: ManageCall, overlap_seconds: int) -> Response:
 
 
 def _with_secret(made: WithSecret, status: int = 200) -> Response:
-    principal, meta = made.principal, meta_of(made.mutation, made.principal.version)
+    principal, meta = made.principal, meta_of(made.outcome, made.principal.version)
     written = PrincipalWritten(principal=principal_info(principal), credentials=secret_shown(made), meta=meta)
     return versioned(written, principal.version, status)
 

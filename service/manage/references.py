@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwater.producer.access.writing import Mutation, mutation_of
+from headwater.persistence.commit.lane import CommitOutcome
 from headwater.producer.catalogs.catalogs import Catalogs
 from headwater.producer.commits.catalog_commit import CommitResult
 from headwater.producer.commits.commit_meta import CommitMeta
@@ -76,7 +76,7 @@ def delete_reference(call: ManageCall) -> Response:
     name, type = call.names["reference"], _type(call.names["type"])
     pointer = reference_pointer(call.catalog.id, type, name)
 
-    def delete() -> Mutation:
+    def delete() -> CommitOutcome:
         done = _references(call).delete(
             name,
             type=type,
@@ -84,14 +84,14 @@ def delete_reference(call: ManageCall) -> Response:
             meta=_meta(call, call.query["author"], call.query["message"] or ""),
             request_id=call.meta.request_id,
         )
-        return _mutation(pointer, done)
+        return done.outcome(pointer)
 
     return json_response(Gone(meta=meta_of(call.gone(pointer, delete))))
 
 
 def _written(call: ManageCall, name: str, type: ReferenceType, done: CommitResult, status: int = 200) -> Response:
     found = _references(call).get(name, type=type, deleted_ok=True)
-    meta = meta_of(_mutation(found.pointer, done), done.commit_id)
+    meta = meta_of(done.outcome(found.pointer), done.commit_id)
     return versioned(ReferenceWritten(reference=_info(found), meta=meta), done.commit_id, status)
 
 
@@ -109,10 +109,6 @@ def _type(text: str) -> ReferenceType:
     if text not in TYPES:
         raise InvalidInput(f"{text[:40]!r} is neither branch nor tag.", field="type", remedy="Use branch or tag.")
     return TYPES[text]
-
-
-def _mutation(pointer: str, done: CommitResult) -> Mutation:
-    return mutation_of(pointer, done.logged, head_seq=done.seq, replayed=done.replayed)
 
 
 def _info(reference: Reference) -> ReferenceInfo:

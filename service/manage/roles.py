@@ -48,22 +48,22 @@ def create_role(call: ManageCall) -> Response:
     body = call.read(RoleBody)
     written = _roles(call).create(body.name, properties=body.properties, meta=call.meta)
     role = written.value
-    return versioned(RoleWritten(role=role_info(role), meta=meta_of(written.mutation, role.version)), role.version, 201)
+    return versioned(RoleWritten(role=role_info(role), meta=meta_of(written.outcome, role.version)), role.version, 201)
 
 
 def update_role(call: ManageCall) -> Response:
     body = call.read(PropertiesBody)
     written = _roles(call).update(call.names["role"], properties=body.properties, version=call.version, meta=call.meta)
     role = written.value
-    return versioned(RoleWritten(role=role_info(role), meta=meta_of(written.mutation, role.version)), role.version)
+    return versioned(RoleWritten(role=role_info(role), meta=meta_of(written.outcome, role.version)), role.version)
 
 
 def delete_role(call: ManageCall) -> Response:
     """⚠ First the role, which ends all that was granted to it; the grants themselves are removed after."""
     name = call.names["role"]
-    mutation = call.gone(_roles_pointer(call), lambda: _roles(call).delete(name, version=call.version, meta=call.meta))
+    outcome = call.gone(_roles_pointer(call), lambda: _roles(call).delete(name, version=call.version, meta=call.meta))
     forget_grants(_grants(call), name, call.meta)
-    return json_response(Gone(meta=meta_of(mutation)))
+    return json_response(Gone(meta=meta_of(outcome)))
 
 
 # ── members ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -79,13 +79,13 @@ def roles_of_principal(call: ManageCall) -> Response:
 
 def assign(call: ManageCall) -> Response:
     written = _roles(call).assign(call.names["member"], call.names["role"], meta=call.meta)
-    return json_response(AssignmentWritten(assignment=_assignment(written.value), meta=meta_of(written.mutation)))
+    return json_response(AssignmentWritten(assignment=_assignment(written.value), meta=meta_of(written.outcome)))
 
 
 def revoke_member(call: ManageCall) -> Response:
     member, role = call.names["member"], call.names["role"]
-    mutation = call.gone(_roles_pointer(call), lambda: _roles(call).revoke(member, role, meta=call.meta))
-    return json_response(Gone(meta=meta_of(mutation)))
+    outcome = call.gone(_roles_pointer(call), lambda: _roles(call).revoke(member, role, meta=call.meta))
+    return json_response(Gone(meta=meta_of(outcome)))
 
 
 # ── grants ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -99,13 +99,13 @@ def list_grants(call: ManageCall) -> Response:
 def grant(call: ManageCall) -> Response:
     right = right_of(call.names["right"])
     written = _grants(call).grant(call.names["role"], right, call.path(), meta=call.meta)
-    return json_response(GrantWritten(grant=grant_info(written.value), meta=meta_of(written.mutation)))
+    return json_response(GrantWritten(grant=grant_info(written.value), meta=meta_of(written.outcome)))
 
 
 def revoke_grant(call: ManageCall) -> Response:
     role, right, path = call.names["role"], right_of(call.names["right"]), call.path()
-    mutation = call.gone(_grants_pointer(call), lambda: _grants(call).revoke(role, right, path, meta=call.meta))
-    return json_response(Gone(meta=meta_of(mutation)))
+    outcome = call.gone(_grants_pointer(call), lambda: _grants(call).revoke(role, right, path, meta=call.meta))
+    return json_response(Gone(meta=meta_of(outcome)))
 
 
 # ── of a realm, or of the catalog that the path names ───────────────────────────────────────────────────────

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from headwater.persistence.commit.lane import CommitOutcome
 from headwater.persistence.store import RealmKernel
-from headwater.producer.access.writing import Mutation, WriteMeta, Written
+from headwater.producer.access.writing import WriteMeta, Written
 from headwater.producer.connectors.connector_records import Connector, Connectors, ConnectorStatus
 from headwater.producer.connectors.connector_views import spec_of, status_of
 from headwater.producer.connectors.reconcile_jobs import Job, ReconcileJobs
@@ -58,12 +59,12 @@ class ConnectorOperations:
             meta=meta,
         )
 
-    def remove(self, name: str, version: str | None, meta: WriteMeta) -> Mutation:
+    def remove(self, name: str, version: str | None, meta: WriteMeta) -> CommitOutcome:
         """Its position goes too: a connector made again under the name begins anew."""
         connector = self._connectors.get(name)
-        mutation = self._connectors.delete(name, version=version, meta=meta)
+        outcome = self._connectors.delete(name, version=version, meta=meta)
         SourcePosition(self._kernel, connector.id).forget()
-        return mutation
+        return outcome
 
     def validate(self, name: str) -> ConnectorValid:
         """Opens the source, reads one page, closes it; a typed error says what is wrong. Nothing is written."""

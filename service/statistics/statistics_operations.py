@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from headwater.persistence.commit.lane import CommitOutcome
 from headwater.persistence.store import RealmKernel
-from headwater.producer.access.writing import Mutation, WriteMeta
+from headwater.producer.access.writing import WriteMeta
 from headwater.producer.catalogs.catalog_records import Catalog
 from headwater.producer.statistics.statistics_records import SetKey, StatisticsSet
 from headwater.producer.statistics.statistics_sets import StatisticsPage, StatisticsSets
@@ -64,7 +65,7 @@ class StatisticsOperations:
             write.add_file(file)
         return write.publish(meta)
 
-    def delete(self, ref: SnapshotRef, *, version: str | None, meta: WriteMeta) -> Mutation:
+    def delete(self, ref: SnapshotRef, *, version: str | None, meta: WriteMeta) -> CommitOutcome:
         """Also of a snapshot that the table does not list any more."""
         return self.sets.delete(self._key(ref), version=version, meta=meta)
 

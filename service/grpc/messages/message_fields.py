@@ -1,4 +1,4 @@
-"""Parts of messages that several services share: ids, names, what a mutation did, canonical names."""
+"""Parts of messages that several services share: ids, names, what a outcome did, canonical names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from headwater.producer.access.writing import mutation_of
+from headwater.producer.access.writing import outcome_of
 from headwater.schemas.errors import InvalidInput
 from headwater.schemas.http.manage_json import MutationMeta
 from headwater.schemas.rpc import common_pb2
@@ -78,8 +78,8 @@ def set_outcome(target: common_pb2.MutationMeta, request: RpcIcebergCall) -> Non
     if logged is None:
         target.pointer = request.branch.pointer
         return
-    mutation = mutation_of(request.branch.pointer, logged, head_seq=logged.entry.seq, replayed=outcome.replayed)
-    set_meta(target, meta_of(mutation, logged.commit.hex()))
+    done = outcome_of(request.branch.pointer, logged, replayed=outcome.replayed)
+    set_meta(target, meta_of(done, logged.commit.hex()))
 
 
 def decoded(response: Response, kind: type[Any]) -> Any:

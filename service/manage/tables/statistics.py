@@ -40,15 +40,15 @@ def put_statistics(call: ManageCall) -> Response:
         statistics=statistics_info(summary.set),
         columns_sent=summary.columns_sent,
         files_sent=summary.files_sent,
-        meta=meta_of(summary.mutation, summary.set.version),
+        meta=meta_of(summary.outcome, summary.set.version),
     )
     return versioned(written, summary.set.version)
 
 
 def delete_statistics(call: ManageCall) -> Response:
     operations = _operations(call)
-    mutation = call.gone(operations.sets.pointer, lambda: operations.delete(_ref(call), version=call.version, meta=call.meta))
-    return json_response(Gone(meta=meta_of(mutation)))
+    outcome = call.gone(operations.sets.pointer, lambda: operations.delete(_ref(call), version=call.version, meta=call.meta))
+    return json_response(Gone(meta=meta_of(outcome)))
 
 
 def _operations(call: ManageCall) -> StatisticsOperations:

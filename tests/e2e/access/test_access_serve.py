@@ -192,7 +192,7 @@ os.kill(os.getpid(), signal.SIGKILL)
         principals = Principals(Realms(store).require_active("default"))
         assert len(principals.get("alice").secrets) == 1, "the commit had landed"
         again = principals.create("alice", meta=WriteMeta("test", request_id="make-alice"))
-        assert again.credentials is not None and again.mutation.replayed
+        assert again.credentials is not None and again.outcome.replayed
         (only,) = principals.get("alice").secrets
         assert again.credentials.client_secret.startswith(f"{only.id}_")
     with feed_server(url, dev=False) as server:

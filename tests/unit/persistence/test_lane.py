@@ -83,7 +83,7 @@ def test_nothing_to_do_is_told_with_the_head_that_says_so(two_stores: tuple[Stor
     stale, other = (Lanes(store.kernel(REALM)) for store in two_stores)
     stale.commit(MAIN, Write(puts={"a": {"v": 1}, "b": {"v": 1}}))
     moved = other.landed(MAIN, Write(puts={"a": {"v": 2}}))
-    assert stale.commit(MAIN, Write(deletes=("absent",))) == CommitOutcome(None, moved.entry.seq, moved.commit)
+    assert stale.commit(MAIN, Write(deletes=("absent",))) == CommitOutcome(MAIN, None, moved.entry.seq, moved.commit)
 
 
 def test_a_conflict_against_the_held_head_costs_one_strong_read_and_no_write(store: Store, backend: FaultyBackend) -> None:

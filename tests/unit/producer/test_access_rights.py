@@ -164,10 +164,11 @@ def test_a_role_that_a_token_names_counts_only_if_the_realm_has_it(kernel: Realm
 
 def test_every_write_is_one_commit_with_who_and_why_and_nothing_to_do_is_none(kernel: RealmKernel) -> None:
     principal_roles(kernel).create("team", meta=META)
-    first = realm_grants(kernel).grant("team", Right.TABLE_READ, meta=META).mutation
-    again = realm_grants(kernel).grant("team", Right.TABLE_READ, meta=META).mutation
+    first = realm_grants(kernel).grant("team", Right.TABLE_READ, meta=META).outcome
+    again = realm_grants(kernel).grant("team", Right.TABLE_READ, meta=META).outcome
     assert first.changed and first.pointer == "grants" and not again.changed and again.seq == first.seq
-    logged = kernel.walk.load(bytes.fromhex(first.entry_id))
+    assert first.logged is not None and again.logged is None
+    logged = kernel.walk.load(first.logged.entry_id)
     assert (logged.entry.author, logged.entry.message, logged.entry.headers) == ("tester", "why", {"a": "b"})
 
 
@@ -175,7 +176,7 @@ def test_the_same_request_id_writes_once(kernel: RealmKernel) -> None:
     meta = WriteMeta("tester", request_id="once")
     first = principal_roles(kernel).create("team", meta=meta)
     again = principal_roles(kernel).create("team", meta=meta)
-    assert again.mutation.replayed and again.value == first.value and again.mutation.seq == first.mutation.seq
+    assert again.outcome.replayed and again.value == first.value and again.outcome.seq == first.outcome.seq
 
 
 def test_a_principal_created_again_under_its_request_id_has_one_valid_secret_the_last_that_was_shown(
@@ -186,7 +187,7 @@ def test_a_principal_created_again_under_its_request_id_has_one_valid_secret_the
     first = principals.create("alice", meta=meta)
     again = principals.create("alice", meta=meta)
     assert first.credentials is not None and again.credentials is not None
-    assert again.mutation.replayed and again.credentials != first.credentials
+    assert again.outcome.replayed and again.credentials != first.credentials
     assert [one.id for one in again.principal.secrets] == [again.credentials.client_secret.partition("_")[0]]
     assert len(principals.list()) == 2
 

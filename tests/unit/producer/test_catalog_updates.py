@@ -46,18 +46,20 @@ def put(kernel: RealmKernel, catalog: str, branch: str = "main") -> None:
 
 def test_the_same_request_makes_changes_and_drops_once(kernel: RealmKernel) -> None:
     first, again = (create_catalog(kernel, "c", meta=under("make")) for _ in range(2))
-    assert again.value.catalog == first.value.catalog and (first.mutation.replayed, again.mutation.replayed) == (False, True)
-    assert again.mutation.entry_id == first.mutation.entry_id
+    assert again.value.catalog == first.value.catalog and (first.outcome.replayed, again.outcome.replayed) == (False, True)
+    assert first.outcome.logged and again.outcome.logged
+    assert again.outcome.logged.entry_id == first.outcome.logged.entry_id
     with pytest.raises(CatalogExists):
         create_catalog(kernel, "c", meta=under("other"))
     updates = [
         update_catalog(kernel, "c", properties={"a": "1"}, version=first.value.version, meta=under("change")) for _ in range(2)
     ]
-    assert updates[1].mutation.replayed and updates[0].value.version == updates[1].value.version
+    assert updates[1].outcome.replayed and updates[0].value.version == updates[1].value.version
     with pytest.raises(RecordChanged):
         update_catalog(kernel, "c", properties={}, version=first.value.version, meta=ANN)
     gone, still_gone = (drop_catalog(kernel, "c", version=updates[0].value.version, meta=under("drop")) for _ in range(2))
-    assert still_gone.replayed and still_gone.entry_id == gone.entry_id
+    assert still_gone.replayed and still_gone.logged and gone.logged
+    assert still_gone.logged.entry_id == gone.logged.entry_id
     with pytest.raises(CatalogNotFound):
         drop_catalog(kernel, "c", meta=under("another"))
 

@@ -110,7 +110,7 @@ def test_a_set_is_one_small_change_and_reads_back(rig: Rig) -> None:
     )
     files = [file(number, columns=[column(1), column(2)]) for number in range(3_000)]
     summary = rig.put(TableStatistics(row_count=10, properties={"b": "2", "a": "1"}), column(3), full, *reversed(files))
-    assert (summary.columns_sent, summary.files_sent, summary.mutation.seq, rig.seq()) == (2, 3_000, 1, 1)
+    assert (summary.columns_sent, summary.files_sent, summary.outcome.seq, rig.seq()) == (2, 3_000, 1, 1)
     assert rig.columns() == [full, column(3)]
     assert rig.files(limit=7) == files
     there = rig.sets.find(KEY)
@@ -144,7 +144,7 @@ def test_modes_decide_about_rows_that_are_there(rig: Rig) -> None:
 def test_equal_statistics_add_no_entry(rig: Rig) -> None:
     first = rig.put(TableStatistics(row_count=1), column(1), file(1))
     again = rig.put(TableStatistics(row_count=1), column(1), file(1), mode=PutMode.REPLACE)
-    assert first.mutation.changed and not again.mutation.changed
+    assert first.outcome.changed and not again.outcome.changed
     assert again.set == first.set and rig.seq() == 1
 
 
@@ -152,7 +152,7 @@ def test_a_request_id_publishes_once(rig: Rig) -> None:
     rig.put(column(1), request_id="once")
     rig.put(column(1, value_count=3))
     replayed = rig.put(column(1), request_id="once")
-    assert replayed.mutation.replayed and rig.seq() == 2
+    assert replayed.outcome.replayed and rig.seq() == 2
     assert rig.columns() == [column(1, value_count=3)]
 
 
