@@ -7,7 +7,8 @@ from functools import cache, partial
 from headwater.service.feed.call import FeedCall
 from headwater.service.feed.feed_routes import FEED_API
 from headwater.service.feed.service import Service
-from headwater.service.gate.gate import Gate, RequestType
+from headwater.service.gate.gate import Gate
+from headwater.service.gate.request import Request
 from headwater.service.gate.route_table import RouteTable
 from headwater.service.iceberg.call import IcebergCall
 from headwater.service.iceberg.routes import ICEBERG
@@ -27,7 +28,7 @@ def route_table() -> RouteTable:
 def build_gate(service: Service) -> Gate:
     table = route_table()
     service.openapi = partial(openapi_bytes, table)
-    requests: dict[str, RequestType] = {
+    requests: dict[str, type[Request]] = {
         FEED_API.name: FeedCall,
         MANAGE.name: ManageCall,
         ICEBERG.name: IcebergCall,

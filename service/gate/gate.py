@@ -12,7 +12,7 @@ import os
 import re
 import time
 from collections.abc import Hashable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from headwater.persistence.records.idempotency_rows import IdempotencyRows
 from headwater.persistence.rows import SYSTEM_REALM
@@ -45,25 +45,10 @@ _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
 _log = logging.getLogger(__name__)
 
 
-class RequestType(Protocol):
-    """An API's own Request, made as the plain one is."""
-
-    def __call__(
-        self,
-        service: Service,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-        id: bytes,
-        route: Route | None = None,
-        names: Mapping[str, str] | None = None,
-    ) -> Request: ...
-
-
 class Gate:
     """Of one worker."""
 
-    def __init__(self, service: Service, table: RouteTable, requests: Mapping[str, RequestType]) -> None:
+    def __init__(self, service: Service, table: RouteTable, requests: Mapping[str, type[Request]]) -> None:
         """`requests` has the Request type of each API that has one of its own."""
         self._service = service
         self._table = table

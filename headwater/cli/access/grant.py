@@ -6,14 +6,20 @@ from collections.abc import Callable, Iterator
 
 import rich_click as click
 
-from headwater.cli.access.record_commands import RecordTable, at_path, list_command, of_catalog
+from headwater.cli.access.record_commands import (
+    RealmTarget,
+    RecordTable,
+    at_path,
+    list_command,
+    of_catalog,
+    writes_realm,
+)
 from headwater.cli.output import as_json, print_json, print_table, show_done
-from headwater.cli.target import author, in_realm, key_of, key_text, managed_realm
+from headwater.cli.target import key_of, key_text
 from headwater.manage import ManagedRealm
 from headwater.producer.access.rights import REALM_ONLY, Right, implied_by
 from headwater.schemas.change import KeyPath
 from headwater.schemas.http.manage_json import GrantInfo
-from headwater.settings import Settings
 
 GRANTS = RecordTable[GrantInfo](
     "grants", ["role", "right", "path"], lambda one: (one.role, one.right, key_text(tuple(one.path)))
@@ -37,24 +43,12 @@ def _granting(verb: str, help: str, act: Act, show: Callable[[str, str, KeyPath,
     @click.argument("right")
     @of_catalog
     @at_path
-    @in_realm
-    @author
-    @as_json
-    @click.pass_obj
-    def run(
-        settings: Settings,
-        role: str,
-        right: str,
-        catalog: str | None,
-        path_text: str,
-        realm: str,
-        author: str | None,
-        json_output: bool,
-    ) -> None:
+    @writes_realm
+    def run(at: RealmTarget, role: str, right: str, catalog: str | None, path_text: str) -> None:
         path = key_of(path_text)
-        with managed_realm(settings, realm, author) as manage:
+        with at.managed() as manage:
             outcome = act(manage, role, right, path, catalog)
-        show(role, right, path, outcome, json_output)
+        show(role, right, path, outcome, at.json_output)
 
 
 def _show_added(role: str, right: str, path: KeyPath, changed: object, json_output: bool) -> None:

@@ -7,13 +7,20 @@ from collections.abc import Callable
 import msgspec
 import rich_click as click
 
-from headwater.cli.access.record_commands import RecordTable, at_path, delete_command, list_command
-from headwater.cli.output import as_json, show_done
-from headwater.cli.target import author, in_realm, key_of, managed_realm
+from headwater.cli.access.record_commands import (
+    RealmTarget,
+    RecordTable,
+    at_path,
+    delete_command,
+    list_command,
+    reads_realm,
+    writes_realm,
+)
+from headwater.cli.output import show_done
+from headwater.cli.target import key_of
 from headwater.manage import ManagedRealm
 from headwater.schemas.change import KeyPath, Value
 from headwater.schemas.http.manage_json import PolicyInfo
-from headwater.settings import Settings
 
 POLICIES = RecordTable[PolicyInfo](
     "policies",
@@ -35,25 +42,13 @@ def command() -> None:
 @click.option("--type", "policy_type", required=True, help="What kind of policy it is, e.g. retention.")
 @content_option
 @click.option("--description", default="", help="What it is for.")
-@in_realm
-@author
-@as_json
-@click.pass_obj
-def create(
-    settings: Settings,
-    name: str,
-    policy_type: str,
-    content_text: str,
-    description: str,
-    realm: str,
-    author: str | None,
-    json_output: bool,
-) -> None:
+@writes_realm
+def create(at: RealmTarget, name: str, policy_type: str, content_text: str, description: str) -> None:
     """Create a policy."""
     content = _content(content_text)
-    with managed_realm(settings, realm, author) as manage:
+    with at.managed() as manage:
         made = manage.create_policy(name, type=policy_type, content=content, description=description)
-    POLICIES.show(made, json_output)
+    POLICIES.show(made, at.json_output)
 
 
 list_command(command, POLICIES, "Show the policies, in order of name.", lambda manage: manage.policies())
@@ -63,24 +58,13 @@ list_command(command, POLICIES, "Show the policies, in order of name.", lambda m
 @click.argument("name")
 @content_option
 @click.option("--description", help="What it is for; stays, if left out.")
-@in_realm
-@author
-@as_json
-@click.pass_obj
-def update(
-    settings: Settings,
-    name: str,
-    content_text: str,
-    description: str | None,
-    realm: str,
-    author: str | None,
-    json_output: bool,
-) -> None:
+@writes_realm
+def update(at: RealmTarget, name: str, content_text: str, description: str | None) -> None:
     """Change what a policy says."""
     content = _content(content_text)
-    with managed_realm(settings, realm, author) as manage:
+    with at.managed() as manage:
         written = manage.update_policy(name, content=content, description=description)
-    POLICIES.show(written, json_output)
+    POLICIES.show(written, at.json_output)
 
 
 delete_command(
@@ -99,17 +83,12 @@ def _mapping(verb: str, help: str, act: Callable[[ManagedRealm, str, str | None,
     @click.argument("name")
     @target_catalog
     @at_path
-    @in_realm
-    @author
-    @as_json
-    @click.pass_obj
-    def run(
-        settings: Settings, name: str, catalog: str | None, path_text: str, realm: str, author: str | None, json_output: bool
-    ) -> None:
-        with managed_realm(settings, realm, author) as manage:
+    @writes_realm
+    def run(at: RealmTarget, name: str, catalog: str | None, path_text: str) -> None:
+        with at.managed() as manage:
             act(manage, name, catalog, key_of(path_text))
         facts = {f"{verb}ed": name, "catalog": catalog, "path": key_of(path_text)}
-        show_done(f"{name} is {done} {catalog or 'the realm'} {path_text}".strip(), facts, json_output)
+        show_done(f"{name} is {done} {catalog or 'the realm'} {path_text}".strip(), facts, at.json_output)
 
 
 _mapping(
@@ -129,14 +108,12 @@ _mapping(
 @command.command()
 @target_catalog
 @at_path
-@in_realm
-@as_json
-@click.pass_obj
-def applicable(settings: Settings, catalog: str | None, path_text: str, realm: str, json_output: bool) -> None:
+@reads_realm
+def applicable(at: RealmTarget, catalog: str | None, path_text: str) -> None:
     """Show what applies to a thing: of each type the nearest."""
-    with managed_realm(settings, realm) as manage:
+    with at.managed() as manage:
         found = manage.applicable(catalog, key_of(path_text))
-    POLICIES.show_all(found, json_output)
+    POLICIES.show_all(found, at.json_output)
 
 
 def _content(text: str) -> Value:

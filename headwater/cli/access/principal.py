@@ -5,9 +5,18 @@ from __future__ import annotations
 import msgspec
 import rich_click as click
 
-from headwater.cli.access.record_commands import RecordTable, delete_command, list_command, properties, properties_of
+from headwater.cli.access.record_commands import (
+    RealmTarget,
+    RecordTable,
+    delete_command,
+    list_command,
+    properties,
+    properties_of,
+    reads_realm,
+    writes_realm,
+)
 from headwater.cli.output import as_json, echo, print_json, print_table, show_secret
-from headwater.cli.target import author, direct_store, in_realm, key_text, managed_realm
+from headwater.cli.target import author, direct_store, key_text
 from headwater.manage import NewSecret
 from headwater.schemas.http.manage_json import EffectiveInfo, PrincipalInfo
 from headwater.settings import Settings
@@ -32,29 +41,17 @@ def command() -> None:
 @click.option("--role", "roles", metavar="ROLE", multiple=True, help="Give it this principal role; may be repeated.")
 @click.option("--no-secret", is_flag=True, help="Without a secret it is known by an external issuer alone.")
 @properties
-@in_realm
-@author
-@as_json
-@click.pass_obj
-def create(
-    settings: Settings,
-    name: str,
-    roles: tuple[str, ...],
-    no_secret: bool,
-    assignments: tuple[str, ...],
-    realm: str,
-    author: str | None,
-    json_output: bool,
-) -> None:
+@writes_realm
+def create(at: RealmTarget, name: str, roles: tuple[str, ...], no_secret: bool, assignments: tuple[str, ...]) -> None:
     """Create a principal; its secret is shown once."""
     wanted = properties_of(assignments)
-    with managed_realm(settings, realm, author) as manage:
+    with at.managed() as manage:
         for role in roles:
             manage.role(role, None)  # before anything is written
         made = manage.create_principal(name, properties=wanted, with_secret=not no_secret)
         for role in roles:
             manage.assign(role, name, None)
-    _show_new(made, json_output)
+    _show_new(made, at.json_output)
 
 
 @command.command()
@@ -82,15 +79,13 @@ list_command(command, PRINCIPALS, "Show the principals of the realm, in order of
 
 @command.command()
 @click.argument("name")
-@in_realm
-@as_json
-@click.pass_obj
-def show(settings: Settings, name: str, realm: str, json_output: bool) -> None:
+@reads_realm
+def show(at: RealmTarget, name: str) -> None:
     """Show a principal, its roles, and what it may do."""
-    with managed_realm(settings, realm) as manage:
+    with at.managed() as manage:
         principal, rights = manage.principal(name), manage.rights(name)
     held = _held(rights)
-    if json_output:
+    if at.json_output:
         shown = [{"over": over, "right": right, "path": path} for over, right, path in held]
         print_json({**msgspec.to_builtins(principal), "roles": rights.roles, "rights": shown})
         return
@@ -102,32 +97,24 @@ def show(settings: Settings, name: str, realm: str, json_output: bool) -> None:
 @command.command()
 @click.argument("name")
 @properties
-@in_realm
-@author
-@as_json
-@click.pass_obj
-def update(
-    settings: Settings, name: str, assignments: tuple[str, ...], realm: str, author: str | None, json_output: bool
-) -> None:
+@writes_realm
+def update(at: RealmTarget, name: str, assignments: tuple[str, ...]) -> None:
     """Set the properties of a principal; those that are not named go."""
     wanted = properties_of(assignments)
-    with managed_realm(settings, realm, author) as manage:
+    with at.managed() as manage:
         written = manage.update_principal(name, properties=wanted)
-    PRINCIPALS.show(written, json_output)
+    PRINCIPALS.show(written, at.json_output)
 
 
 @command.command()
 @click.argument("name")
 @click.option("--overlap-seconds", default=0, show_default=True, help="How long the secret before it still counts.")
-@in_realm
-@author
-@as_json
-@click.pass_obj
-def rotate(settings: Settings, name: str, overlap_seconds: int, realm: str, author: str | None, json_output: bool) -> None:
+@writes_realm
+def rotate(at: RealmTarget, name: str, overlap_seconds: int) -> None:
     """Make a new secret, shown once; without an overlap all before it end now."""
-    with managed_realm(settings, realm, author) as manage:
+    with at.managed() as manage:
         made = manage.rotate_secret(name, overlap_seconds=overlap_seconds)
-    _show_new(made, json_output)
+    _show_new(made, at.json_output)
 
 
 delete_command(

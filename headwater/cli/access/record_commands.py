@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import rich_click as click
 
 from headwater.cli.output import as_json, confirmed, print_json, print_table, show_done, yes
 from headwater.cli.target import author, in_realm, managed_realm
+from headwater.manage import ManagedRealm
 from headwater.settings import Settings
 
 T = TypeVar("T")
@@ -17,6 +20,36 @@ Decorator = Callable[[Any], Any]
 of_catalog = click.option("--catalog", metavar="NAME", help="Of this catalog; of the realm, if left out.")
 at_path = click.option("--path", "path_text", metavar="a.b", default="", help="At and below this path of the catalog.")
 properties = click.option("--property", "assignments", metavar="NAME=VALUE", multiple=True, help="A property; may be repeated.")
+
+
+class RealmTarget(NamedTuple):
+    """The realm that a command works in, who works, and how it answers."""
+
+    settings: Settings
+    realm: str
+    author: str | None
+    json_output: bool
+
+    def managed(self) -> AbstractContextManager[ManagedRealm]:
+        return managed_realm(self.settings, self.realm, self.author)
+
+
+def reads_realm(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command its flags for a realm as a RealmTarget."""
+    return _with_target(command, [in_realm, as_json])
+
+
+def writes_realm(command: Callable[..., None]) -> Callable[..., None]:
+    """The same, with an author."""
+    return _with_target(command, [in_realm, author, as_json])
+
+
+def _with_target(command: Callable[..., None], flags: Sequence[Decorator]) -> Callable[..., None]:
+    def run(settings: Settings, realm: str, json_output: bool, author: str | None = None, **values: Any) -> None:
+        command(RealmTarget(settings, realm, author, json_output), **values)
+
+    functools.update_wrapper(run, command)  # with the flags of its own
+    return _decorated(run, flags)
 
 
 class RecordTable(NamedTuple, Generic[T]):
@@ -69,10 +102,14 @@ def delete_command(
 
 
 def _add(group: click.RichGroup, name: str, help: str, run: Callable[..., None], decorators: Sequence[Decorator]) -> None:
-    decorated: Any = click.pass_obj(run)
+    group.command(name, help=help)(_decorated(run, decorators))
+
+
+def _decorated(run: Callable[..., None], decorators: Sequence[Decorator]) -> Callable[..., None]:
+    decorated: Callable[..., None] = click.pass_obj(run)
     for decorate in reversed(decorators):
         decorated = decorate(decorated)
-    group.command(name, help=help)(decorated)
+    return decorated
 
 
 def properties_of(assignments: Sequence[str]) -> dict[str, str]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import rich_click as click
 
 from headwater.cli.access.record_commands import (
+    RealmTarget,
     RecordTable,
     delete_command,
     list_command,
@@ -14,12 +15,13 @@ from headwater.cli.access.record_commands import (
     properties,
     properties_of,
     properties_text,
+    reads_realm,
+    writes_realm,
 )
-from headwater.cli.output import as_json, echo, print_json, print_table, show_done
-from headwater.cli.target import author, in_realm, key_text, managed_realm
+from headwater.cli.output import echo, print_json, print_table, show_done
+from headwater.cli.target import key_text
 from headwater.manage import ManagedRealm
 from headwater.schemas.http.manage_json import RoleInfo
-from headwater.settings import Settings
 
 ROLES = RecordTable[RoleInfo]("roles", ["role", "properties"], lambda one: (one.name, properties_text(one.properties)))
 
@@ -36,24 +38,13 @@ def command() -> None:
 @click.argument("name")
 @of_catalog
 @properties
-@in_realm
-@author
-@as_json
-@click.pass_obj
-def create(
-    settings: Settings,
-    name: str,
-    catalog: str | None,
-    assignments: tuple[str, ...],
-    realm: str,
-    author: str | None,
-    json_output: bool,
-) -> None:
+@writes_realm
+def create(at: RealmTarget, name: str, catalog: str | None, assignments: tuple[str, ...]) -> None:
     """Create a role."""
     wanted = properties_of(assignments)
-    with managed_realm(settings, realm, author) as manage:
+    with at.managed() as manage:
         made = manage.create_role(name, catalog, properties=wanted)
-    ROLES.show(made, json_output)
+    ROLES.show(made, at.json_output)
 
 
 list_command(command, ROLES, "Show the roles, in order of name.", lambda manage, catalog: manage.roles(catalog), of_catalog)
@@ -62,15 +53,13 @@ list_command(command, ROLES, "Show the roles, in order of name.", lambda manage,
 @command.command()
 @click.argument("name")
 @of_catalog
-@in_realm
-@as_json
-@click.pass_obj
-def show(settings: Settings, name: str, catalog: str | None, realm: str, json_output: bool) -> None:
+@reads_realm
+def show(at: RealmTarget, name: str, catalog: str | None) -> None:
     """Show who has a role, and what is granted to it."""
-    with managed_realm(settings, realm) as manage:
+    with at.managed() as manage:
         role, members, grants = manage.role(name, catalog), manage.members(name, catalog), manage.grants(name, catalog)
     held = [(one.right, key_text(tuple(one.path))) for one in grants]
-    if json_output:
+    if at.json_output:
         shown = [{"right": right, "path": path} for right, path in held]
         print_json({"name": role.name, "properties": role.properties, "members": members, "grants": shown})
         return
@@ -94,16 +83,11 @@ def _membership(verb: str, help: str, act: Callable[[ManagedRealm, str, str, str
     @click.argument("role")
     @click.argument("member")
     @of_catalog
-    @in_realm
-    @author
-    @as_json
-    @click.pass_obj
-    def run(
-        settings: Settings, role: str, member: str, catalog: str | None, realm: str, author: str | None, json_output: bool
-    ) -> None:
-        with managed_realm(settings, realm, author) as manage:
+    @writes_realm
+    def run(at: RealmTarget, role: str, member: str, catalog: str | None) -> None:
+        with at.managed() as manage:
             act(manage, role, member, catalog)
-        show_done(f"{member} {done}".format(role=role), {"role": role, key: member}, json_output)
+        show_done(f"{member} {done}".format(role=role), {"role": role, key: member}, at.json_output)
 
 
 _membership(

@@ -5,17 +5,17 @@ from __future__ import annotations
 import rich_click as click
 
 from headwater.cli.access.record_commands import (
+    RealmTarget,
     RecordTable,
     delete_command,
     list_command,
     properties,
     properties_of,
     properties_text,
+    writes_realm,
 )
-from headwater.cli.output import as_json, echo, print_json
-from headwater.cli.target import author, in_realm, managed_realm
+from headwater.cli.output import echo, print_json
 from headwater.schemas.http.manage_json import CatalogInfo
-from headwater.settings import Settings
 
 CATALOGS = RecordTable[CatalogInfo](
     "catalogs",
@@ -32,15 +32,12 @@ def command() -> None:
 @command.command()
 @click.argument("name")
 @click.option("--storage-root", default="", metavar="URI", help="Where its tables' files live.")
-@in_realm
-@author
-@as_json
-@click.pass_obj
-def create(settings: Settings, name: str, storage_root: str, realm: str, author: str | None, json_output: bool) -> None:
+@writes_realm
+def create(at: RealmTarget, name: str, storage_root: str) -> None:
     """Create a catalog with its branch `main`."""
-    with managed_realm(settings, realm, author) as manage:
+    with at.managed() as manage:
         info = manage.create_catalog(name, storage_root=storage_root)
-    if json_output:
+    if at.json_output:
         print_json(info)
     else:
         echo(f"catalog {info.name} is cat/{info.id}, branch {info.default_branch}")
@@ -53,24 +50,13 @@ list_command(command, CATALOGS, "Show all catalogs of the realm.", lambda manage
 @click.argument("name")
 @click.option("--storage-root", metavar="URI", help="Where its tables' files live; only while the catalog is empty.")
 @properties
-@in_realm
-@author
-@as_json
-@click.pass_obj
-def update(
-    settings: Settings,
-    name: str,
-    storage_root: str | None,
-    assignments: tuple[str, ...],
-    realm: str,
-    author: str | None,
-    json_output: bool,
-) -> None:
+@writes_realm
+def update(at: RealmTarget, name: str, storage_root: str | None, assignments: tuple[str, ...]) -> None:
     """Set properties of a catalog; those that are not named go."""
     wanted = properties_of(assignments) if assignments else None
-    with managed_realm(settings, realm, author) as manage:
+    with at.managed() as manage:
         info = manage.update_catalog(name, storage_root=storage_root, properties=wanted)
-    if json_output:
+    if at.json_output:
         print_json(info)
     else:
         echo(f"catalog {name}: {properties_text(info.properties) or 'no properties'}")

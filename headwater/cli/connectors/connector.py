@@ -7,12 +7,19 @@ from contextlib import contextmanager
 
 import rich_click as click
 
-from headwater.cli.access.record_commands import RecordTable, properties, properties_of, properties_text
-from headwater.cli.output import as_json, confirmed, print_json, show_done, yes
-from headwater.cli.target import author, direct_store, in_realm, key_of, key_text
+from headwater.cli.access.record_commands import (
+    RealmTarget,
+    RecordTable,
+    properties,
+    properties_of,
+    properties_text,
+    reads_realm,
+    writes_realm,
+)
+from headwater.cli.output import confirmed, print_json, show_done, yes
+from headwater.cli.target import direct_store, key_of, key_text
 from headwater.manage import ManagedConnectors
 from headwater.schemas.http.connector_json import ConnectorBody, ConnectorChange, ConnectorInfo, JobInfo
-from headwater.settings import Settings
 
 CONNECTORS = RecordTable[ConnectorInfo](
     "connectors",
@@ -41,19 +48,20 @@ JOBS = RecordTable[JobInfo](
 
 
 @contextmanager
-def managed_connectors(settings: Settings, realm: str, author: str | None = None) -> Iterator[ManagedConnectors]:
+def managed_connectors(at: RealmTarget) -> Iterator[ManagedConnectors]:
+    settings = at.settings
     if settings.server:
         from headwater.wiring.servers import connected
 
         with connected(settings) as remote:
-            yield remote.connectors(realm)
+            yield remote.connectors(at.realm)
         return
     from headwater.cli.connectors.local_connectors import LocalConnectors
     from headwater.embedded import commit_meta
     from headwater.persistence.realms.realms import Realms
 
     with direct_store(settings) as store:
-        yield LocalConnectors(Realms(store).require_active(realm), settings, commit_meta(author).author)
+        yield LocalConnectors(Realms(store).require_active(at.realm), settings, commit_meta(at.author).author)
 
 
 @click.group()
@@ -78,12 +86,9 @@ def command() -> None:
 @click.option("--description", default="", help="What it is for.")
 @click.option("--paused", is_flag=True, help="Do not begin yet.")
 @properties
-@in_realm
-@author
-@as_json
-@click.pass_obj
+@writes_realm
 def add(
-    settings: Settings,
+    at: RealmTarget,
     name: str,
     source: str,
     uri: str,
@@ -96,9 +101,6 @@ def add(
     description: str,
     paused: bool,
     assignments: Sequence[str],
-    realm: str,
-    author: str | None,
-    json_output: bool,
 ) -> None:
     """Add a connector."""
     body = ConnectorBody(
@@ -115,45 +117,39 @@ def add(
         description=description,
         paused=paused,
     )
-    with managed_connectors(settings, realm, author) as manage:
+    with managed_connectors(at) as manage:
         made = manage.add(body)
-    CONNECTORS.show(made, json_output)
+    CONNECTORS.show(made, at.json_output)
 
 
 @command.command("list")
-@in_realm
-@as_json
-@click.pass_obj
-def list_all(settings: Settings, realm: str, json_output: bool) -> None:
+@reads_realm
+def list_all(at: RealmTarget) -> None:
     """Show the connectors, in order of name."""
-    with managed_connectors(settings, realm) as manage:
+    with managed_connectors(at) as manage:
         found = manage.connectors()
-    CONNECTORS.show_all(found, json_output)
+    CONNECTORS.show_all(found, at.json_output)
 
 
 @command.command()
 @click.argument("name")
-@in_realm
-@as_json
-@click.pass_obj
-def show(settings: Settings, name: str, realm: str, json_output: bool) -> None:
+@reads_realm
+def show(at: RealmTarget, name: str) -> None:
     """Show one connector."""
-    with managed_connectors(settings, realm) as manage:
+    with managed_connectors(at) as manage:
         found = manage.connector(name)
-    CONNECTORS.show(found, json_output)
+    CONNECTORS.show(found, at.json_output)
 
 
 @command.command()
 @click.argument("name")
-@in_realm
-@as_json
-@click.pass_obj
-def validate(settings: Settings, name: str, realm: str, json_output: bool) -> None:
+@reads_realm
+def validate(at: RealmTarget, name: str) -> None:
     """Reach the source and read one page of it."""
-    with managed_connectors(settings, realm) as manage:
+    with managed_connectors(at) as manage:
         found = manage.validate(name)
     how = "followed commit by commit" if found.has_log else "polled"
-    if json_output:
+    if at.json_output:
         print_json(found)
     else:
         show_done(f"{name} reaches its {found.source} source, which is {how}", {}, False)
@@ -162,54 +158,43 @@ def validate(settings: Settings, name: str, realm: str, json_output: bool) -> No
 @command.command()
 @click.argument("name")
 @click.option("--full-rescan", is_flag=True, help="Compare the whole state, whatever the position is.")
-@in_realm
-@author
-@as_json
-@click.pass_obj
-def reconcile(settings: Settings, name: str, full_rescan: bool, realm: str, author: str | None, json_output: bool) -> None:
+@writes_realm
+def reconcile(at: RealmTarget, name: str, full_rescan: bool) -> None:
     """Ask for a reconcile job; a server or `headwater reconcile` runs it."""
-    with managed_connectors(settings, realm, author) as manage:
+    with managed_connectors(at) as manage:
         job = manage.reconcile(name, full_rescan=full_rescan)
-    JOBS.show(job, json_output)
+    JOBS.show(job, at.json_output)
 
 
 @command.command()
 @click.argument("name")
 @click.option("--cancel", "cancelled", metavar="JOB", help="Cancel this job instead.")
-@in_realm
-@as_json
-@click.pass_obj
-def jobs(settings: Settings, name: str, cancelled: str | None, realm: str, json_output: bool) -> None:
+@reads_realm
+def jobs(at: RealmTarget, name: str, cancelled: str | None) -> None:
     """Show the reconcile jobs of a connector, newest first."""
-    with managed_connectors(settings, realm) as manage:
+    with managed_connectors(at) as manage:
         found = manage.jobs(name) if cancelled is None else [manage.cancel(name, cancelled)]
-    JOBS.show_all(found, json_output)
+    JOBS.show_all(found, at.json_output)
 
 
 @command.command()
 @click.argument("name")
 @click.option("--resume", is_flag=True, help="Go on instead.")
-@in_realm
-@author
-@as_json
-@click.pass_obj
-def pause(settings: Settings, name: str, resume: bool, realm: str, author: str | None, json_output: bool) -> None:
+@writes_realm
+def pause(at: RealmTarget, name: str, resume: bool) -> None:
     """Stop reading the source, or go on with --resume. The destination stays the connector's."""
-    with managed_connectors(settings, realm, author) as manage:
+    with managed_connectors(at) as manage:
         written = manage.change(name, ConnectorChange(status="ACTIVE" if resume else "PAUSED"))
-    CONNECTORS.show(written, json_output)
+    CONNECTORS.show(written, at.json_output)
 
 
 @command.command()
 @click.argument("name")
 @yes
-@in_realm
-@author
-@as_json
-@click.pass_obj
-def remove(settings: Settings, name: str, yes: bool, realm: str, author: str | None, json_output: bool) -> None:
+@writes_realm
+def remove(at: RealmTarget, name: str, yes: bool) -> None:
     """Remove a connector. What it committed stays."""
-    confirmed(f"Remove connector {name} of realm {realm}?", yes)
-    with managed_connectors(settings, realm, author) as manage:
+    confirmed(f"Remove connector {name} of realm {at.realm}?", yes)
+    with managed_connectors(at) as manage:
         manage.remove(name)
-    show_done(f"connector {name} is removed", {"removed": name}, json_output)
+    show_done(f"connector {name} is removed", {"removed": name}, at.json_output)
