@@ -1,8 +1,8 @@
 """Headwater: the change feed that begins at your catalog's HEAD. The names below are public; everything else is private.
 
-Read engine, handles, embedded, commit_options, snapshot (`headwater.open`); then client/ (`headwater.connect`), manage and
-local_manage; then settings, wiring/ and cli/; then dev/ and demo/. The layers schemas/, persistence/, producer/, consumers/,
-streaming/ and service/ are links to the folders of the same name at the top.
+Read engine, handles, embedded, commit_options, snapshot, local_logs (`headwater.open`); then client/ (`headwater.connect`),
+manage and local_manage; then settings, wiring/ and cli/; then up/, dev/ and demo/. The layers schemas/, persistence/,
+producer/, consumers/, streaming/ and service/ are links to the folders of the same name at the top.
 """
 
 from __future__ import annotations

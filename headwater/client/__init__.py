@@ -1,4 +1,5 @@
 """`headwater.connect`: the engine over HTTP.
 
-Read remote, server_calls, remote_references, remote_logs, remote_snapshot, remote_merges, remote_subscription, remote_manage.
+Read remote, server_calls, remote_references, remote_logs, remote_snapshot, remote_merges, remote_subscription, remote_manage,
+remote_connectors.
 """

@@ -1,4 +1,5 @@
 """The rows of the method table, one module for each service: how its messages become requests, and responses messages.
 
-Read catalog_rpcs, namespace_rpcs, table_rpcs, feed_rpcs, subscription_rpcs.
+Read tenant_rpcs, catalog_rpcs, directory_rpcs, namespace_rpcs, table_rpcs, view_rpcs, snapshot_rpcs, feed_rpcs,
+subscription_rpcs.
 """
