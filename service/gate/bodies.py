@@ -16,6 +16,9 @@ from headwater.service.http.responses import Receive, Scope, header
 
 SMALL_BODY_BYTES = 64 * 1024
 """Read before a right is known that only the body can tell; counted and decoded in no time."""
+GZIP_WINDOW_BITS = 31
+UNPACKED_PIECE_BYTES = 1024 * 1024
+"""Decompressed on a thread at a time."""
 DRAINED_FACTOR = 4
 """So many times the limit is read and dropped …"""
 DRAINED_SECONDS_MAX = 10.0
@@ -38,7 +41,7 @@ class BodyReader:
             body = await self._read(receive, on_large)
         encoding = header(scope, b"content-encoding")
         if body and encoding is not None and encoding.lower() != b"identity":
-            body = _unpacked(body, encoding, self._bytes_max)
+            body = await self._unpack(body, encoding, on_large)
         if len(body) > SMALL_BODY_BYTES:
             check_elements(body, self._budget.elements_max)
         return body
@@ -88,10 +91,33 @@ class BodyReader:
                 remedy=f"Send at most {self._bytes_max} bytes.",
                 bytes_max=self._bytes_max,
             )
-        if size > SMALL_BODY_BYTES:
+        if size > max(SMALL_BODY_BYTES, self._taken):
             self._budgets.take_bytes(self._owner, size - self._taken)
             self._taken = size
         pieces.append(piece)
+
+    async def _unpack(self, body: bytes, encoding: bytes, on_large: Callable[[], Awaitable[None]] | None) -> bytes:
+        """⚠ A decompressed body obeys every limit of a plain one: of its size, of the rights that a large one needs, and of
+        memory. A few kilobytes may become the largest body."""
+        if encoding.lower() != b"gzip":
+            raise InvalidInput(
+                f"{encoding[:40].decode('latin-1')!r} is not read here.", field="Content-Encoding", remedy="Use gzip."
+            )
+        unpacking = zlib.decompressobj(wbits=GZIP_WINDOW_BITS)
+        pieces: list[bytes] = []
+        piece = _unpacked(unpacking, body, SMALL_BODY_BYTES)
+        size = len(piece)
+        self._keep(pieces, piece, size)
+        while not unpacking.eof:
+            if on_large is not None:
+                await on_large()
+                on_large = None
+            piece = await asyncio.to_thread(_unpacked, unpacking, unpacking.unconsumed_tail, UNPACKED_PIECE_BYTES)
+            if not piece and not unpacking.eof:
+                raise InvalidInput("the gzip body is cut off.", field="body", remedy="Send all of it.")
+            size += len(piece)
+            self._keep(pieces, piece, size)
+        return b"".join(pieces)
 
 
 def check_elements(body: bytes, elements_max: int) -> None:
@@ -129,22 +155,8 @@ def too_slow(seconds: float) -> RequestTooSlow:
     )
 
 
-def _unpacked(body: bytes, encoding: bytes, bytes_max: int) -> bytes:
-    """⚠ Decompressed bodies obey the same size limit."""
-    if encoding.lower() != b"gzip":
-        raise InvalidInput(
-            f"{encoding[:40].decode('latin-1')!r} is not read here.", field="Content-Encoding", remedy="Use gzip."
-        )
-    unpacking = zlib.decompressobj(wbits=31)
+def _unpacked(unpacking: zlib._Decompress, packed: bytes, bytes_max: int) -> bytes:
     try:
-        plain = unpacking.decompress(body, bytes_max)
+        return unpacking.decompress(packed, bytes_max)
     except zlib.error as error:
         raise InvalidInput(f"the body is not gzip: {error}.", field="body", remedy="Send it as it is.") from None
-    if unpacking.unconsumed_tail or not unpacking.eof:
-        raise RequestTooLarge(
-            f"the body decompresses to more than {bytes_max} bytes, or is cut.",
-            field="body",
-            remedy=f"Send at most {bytes_max} bytes.",
-            bytes_max=bytes_max,
-        )
-    return plain

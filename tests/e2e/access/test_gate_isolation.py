@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 
 from headwater.producer.access.grants import realm_grants
 from headwater.producer.access.rights import Right
 from headwater.service.gate.bodies import SMALL_BODY_BYTES
-from headwater.service.gate.budgets import BODIES_OF_CALLER
+from headwater.service.gate.budgets import BODIES_OF_CALLER, Budgets
 from headwater.service.gate.route import UPLOADS_OF_ADDRESS_MAX
 from headwater.service.routes import route_table
 from tests.support.fixtures.access_rig import META, Rig, access_rig
@@ -19,6 +21,7 @@ from tests.support.fixtures.access_routes import Asked, all_routes, ask, seed
 
 BYTES_MAX = 1_000_000
 PIECE = b" " * 50_000
+GZIP = {"content-encoding": "gzip"}
 
 
 @pytest.fixture
@@ -141,6 +144,34 @@ def test_uploads_of_who_has_no_right_are_not_kept_however_many(rig: Rig) -> None
     nobody = rig.token("alpha", "nobody")
     senders = [Sender("/feed/v1/alpha/commit", nobody, 12) for _ in range(20)]
     assert _held(rig, senders) == 0
+
+
+@pytest.mark.parametrize("size", [SMALL_BODY_BYTES + 1, BYTES_MAX])
+def test_what_a_few_bytes_decompress_to_is_not_read_of_who_has_no_right(rig: Rig, size: int) -> None:
+    """It is no JSON: had it been decoded, the answer would be another one."""
+    assert _commit_packed(rig, rig.token("alpha", "nobody"), size).status_code == 403
+    assert _commit_packed(rig, rig.token("alpha"), size).status_code == 400, "of who may, it is read"
+    assert rig.gate.budgets.body_bytes == 0, "everything is given back"
+
+
+def test_a_decompressed_body_takes_its_share_of_the_memory(rig: Rig) -> None:
+    rig.gate.budgets = Budgets(BYTES_MAX // BODIES_OF_CALLER)
+    root = rig.token("alpha")
+    assert _commit_packed(rig, root, BYTES_MAX).status_code == 400
+    rig.gate.budgets = Budgets(BYTES_MAX // BODIES_OF_CALLER - 1)
+    assert _commit_packed(rig, root, BYTES_MAX).status_code == 429
+    assert rig.gate.budgets.body_bytes == 0
+
+
+def test_a_gzip_body_that_is_too_large_or_cut_off_is_refused(rig: Rig) -> None:
+    root = rig.token("alpha")
+    assert _commit_packed(rig, root, BYTES_MAX + 1).status_code == 413
+    assert _commit_packed(rig, root, 200_000, cut=4).json()["detail"].startswith("the gzip body is cut off")
+
+
+def _commit_packed(rig: Rig, token: str, size: int, *, cut: int = 0) -> httpx.Response:
+    body = gzip.compress(b"x" * size)
+    return rig.ask("POST", "/feed/v1/alpha/commit", token=token, content=body[: len(body) - cut], headers=GZIP)
 
 
 def test_a_body_of_too_many_elements_is_refused_before_it_is_decoded(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
