@@ -52,18 +52,17 @@ async def stream(call: FeedCall) -> None:
     service = call.service
     if service.stopping.is_set:
         raise NotServing("the server is stopping.", remedy="Come again, with the same cursor.")
-    with service.streams.one_of(call.caller):
-        await serve_stream(
-            call.feed,
-            call.scope,
-            call.receive,
-            call.send,
-            call.id,
-            limits=service.limits,
-            hubs=service.hubs,
-            streams=service.streams,
-            viewer=call.viewer,
-        )
+    await serve_stream(
+        call.feed,
+        call.scope,
+        call.receive,
+        call.send,
+        call.id,
+        limits=service.limits,
+        hubs=service.hubs,
+        streams=service.streams,
+        viewer=call.viewer,
+    )
 
 
 _SUBSCRIPTION = f"{FEED}/subscriptions/{{name}}"

@@ -9,9 +9,7 @@ cursor.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -20,9 +18,7 @@ from headwater.schemas.cursor import Position
 from headwater.schemas.errors import HeadwaterError
 from headwater.schemas.filters import Filter
 from headwater.schemas.http.feed_json import EndReason, Problem, StreamEnd, StreamEvent
-from headwater.service.auth.caller import Caller
 from headwater.service.auth.feed_view import Viewer
-from headwater.service.auth.rights.rate_limits import too_many
 from headwater.service.errors.problems import problem_of
 from headwater.service.feed.changes import read_page
 from headwater.service.feed.feed_query import FeedQuery, start_positions, stream_query
@@ -45,31 +41,12 @@ class StreamLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How long one frame may wait for its reader."""
 
 
-STREAMS_OF_ONE_MAX = 2_000
-STREAMS_AGAIN_SECONDS = 10.0
-
-
 class OpenStreams:
     """The streams that are open here, with where each of them stands, for metrics."""
 
     def __init__(self) -> None:
         self.open: set[Stream] = set()
         self.slow_ended = 0
-        self._of_principals: Counter[tuple[str, str]] = Counter()
-
-    @contextmanager
-    def one_of(self, caller: Caller) -> Iterator[None]:
-        """⚠ A stream keeps its place in the worker without end: one principal must not take those of all others."""
-        owner = (caller.instance, caller.name)
-        if not caller.development and self._of_principals[owner] >= STREAMS_OF_ONE_MAX:
-            raise too_many(f"this principal has {STREAMS_OF_ONE_MAX} streams open here.", STREAMS_AGAIN_SECONDS)
-        self._of_principals[owner] += 1
-        try:
-            yield
-        finally:
-            self._of_principals[owner] -= 1
-            if not self._of_principals[owner]:
-                del self._of_principals[owner]
 
 
 class Stream:

@@ -88,7 +88,7 @@ class QueueConnection(StreamConnection):
         self._on_gone()
 
 
-async def subscribe(service: Service, feed: RealmFeed, query: FeedQuery, viewer: Viewer, caller: Any) -> AsyncIterator[bytes]:
+async def subscribe(service: Service, feed: RealmFeed, query: FeedQuery, viewer: Viewer) -> AsyncIterator[bytes]:
     """Refusals before the first frame are statuses; so are later ones, with the cursor in the error's facts."""
     query = await with_pointers(feed, viewer, query)
     view = await viewer.view(query.pointers)
@@ -98,35 +98,34 @@ async def subscribe(service: Service, feed: RealmFeed, query: FeedQuery, viewer:
     heartbeat_seconds = query.heartbeat_seconds or service.limits.heartbeat_seconds
     stream = Stream(feed, query, positions, service.hubs, viewer, connection, heartbeat_seconds, frame=stream_messages)
     started_at = stream.cursor
-    with service.streams.one_of(caller):
-        service.streams.open.add(stream)
-        running = asyncio.ensure_future(stream.run())
-        running.add_done_callback(lambda _: connection.wake())
-        try:
-            while True:
-                frame = connection.take()
-                if frame is not None:
-                    yield frame[0]
-                    connection.taken_cursor = frame[1] or connection.taken_cursor  # ⚠ only now has the transport taken it
-                elif running.done():
-                    break
-                else:
-                    await connection.wait_for_frame()
-            yield _ended(running.result(), stream.cursor)
-        except SlowReader:
-            service.streams.slow_ended += 1
-            raise ReaderStalled(
-                "the reader did not take a frame in time.",
-                field="stream",
-                remedy="Subscribe again after the cursor.",
-                cursor=connection.taken_cursor or started_at,
-            ) from None
-        finally:
-            service.streams.open.discard(stream)
-            connection.close()
-            running.cancel()
-            with contextlib.suppress(asyncio.CancelledError, ReaderGone, SlowReader, Exception):
-                await running
+    service.streams.open.add(stream)
+    running = asyncio.ensure_future(stream.run())
+    running.add_done_callback(lambda _: connection.wake())
+    try:
+        while True:
+            frame = connection.take()
+            if frame is not None:
+                yield frame[0]
+                connection.taken_cursor = frame[1] or connection.taken_cursor  # ⚠ only now has the transport taken it
+            elif running.done():
+                break
+            else:
+                await connection.wait_for_frame()
+        yield _ended(running.result(), stream.cursor)
+    except SlowReader:
+        service.streams.slow_ended += 1
+        raise ReaderStalled(
+            "the reader did not take a frame in time.",
+            field="stream",
+            remedy="Subscribe again after the cursor.",
+            cursor=connection.taken_cursor or started_at,
+        ) from None
+    finally:
+        service.streams.open.discard(stream)
+        connection.close()
+        running.cancel()
+        with contextlib.suppress(asyncio.CancelledError, ReaderGone, SlowReader, Exception):
+            await running
 
 
 def _ended(reason: EndReason, cursor: str) -> bytes:

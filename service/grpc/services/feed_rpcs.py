@@ -222,7 +222,7 @@ def _subscribe(call: RpcCall) -> Bound:
 
 async def _stream_parts(call: RpcCall, request: FeedCall) -> AsyncIterator[bytes]:
     query = _parsed_query(call, stream_query(request.scope["query_string"], None))
-    async for message in subscribe(call.runtime.service, request.feed, query, request.viewer, call.caller):
+    async for message in subscribe(call.runtime.service, request.feed, query, request.viewer):
         yield message
 
 

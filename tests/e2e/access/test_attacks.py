@@ -12,6 +12,7 @@ from typing import Any
 from unittest import mock
 
 import httpx
+import msgspec
 import pytest
 
 from headwater.producer.access.principals import Principals
@@ -19,8 +20,8 @@ from headwater.producer.access.roles import principal_roles
 from headwater.schemas.errors import InvalidInput, TooManyRequests
 from headwater.service.auth.caller import Caller
 from headwater.service.auth.rights.rights import Right
-from headwater.service.feed import stream
-from headwater.service.feed.stream import OpenStreams
+from headwater.service.gate.budgets import Budgets
+from headwater.service.gate.route import STREAM
 from tests.support.fixtures.access_rig import CHEAP, META, PEER, Rig, access_rig
 
 
@@ -219,17 +220,16 @@ def test_metrics_are_not_for_those_whom_a_proxy_on_this_machine_lets_through(rig
         assert rig.get("/metrics", headers={name: "for=192.0.2.1"}).status_code == 401, name
 
 
-def test_one_principal_does_not_take_the_streams_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "STREAMS_OF_ONE_MAX", 2)
-    ann, ben = (Caller(name=name, realm="alpha", instance="alpha#1") for name in ("ann", "ben"))
-    streams = OpenStreams()
-    with streams.one_of(ann):
-        with streams.one_of(ann), streams.one_of(ben):
-            with pytest.raises(TooManyRequests) as refused, streams.one_of(ann):
-                pass
-            assert refused.value.facts["retry_after_seconds"] == 10
-        with streams.one_of(ann):  # one has ended
-            pass
+def test_one_principal_does_not_take_the_streams_of_all() -> None:
+    ann, ben = (Caller(name="ann", realm="alpha", instance="alpha#1", principal_id=id) for id in ("1", "2"))
+    budgets, budget = Budgets(1_000), msgspec.structs.replace(STREAM, requests_of_caller_max=2)
+    first, second = budgets.enter(budget, ann), budgets.enter(budget, ann)
+    budgets.enter(budget, ben)  # another one, though of the same name
+    with pytest.raises(TooManyRequests) as refused:
+        budgets.enter(budget, ann)
+    assert refused.value.facts["retry_after_seconds"] == 10
+    budgets.leave(first)
+    assert budgets.enter(budget, ann) == second, "one has ended"
 
 
 @pytest.mark.parametrize("path", ["/manage/v1/alpha/oauth/tokens", "/iceberg/v1/oauth/tokens"])
