@@ -121,7 +121,7 @@ def _merging_old_branches(lake: CatalogHandle) -> Work:
 
 
 def _job(lake: CatalogHandle) -> str:
-    """A branch with one new table: what others do to the target meanwhile is no conflict."""
+    """A branch with one new table: what others do to the target meanwhile is not a conflict."""
     number = next(_numbers)
     lake.create_branch(f"job-{number}").commit([put(TABLES + number)])
     return f"job-{number}"

@@ -23,7 +23,9 @@ def read_token(text: str, position: type[T]) -> T:
         return msgspec.msgpack.decode(raw, type=position)
     except (binascii.Error, msgspec.MsgspecError, ValueError, TypeError):
         raise InvalidInput(
-            f"{str(text)[:40]!r} is no page token.", field="page_token", remedy="Pass the token of the page before, unchanged."
+            f"{str(text)[:40]!r} is not a page token.",
+            field="page_token",
+            remedy="Pass the token of the page before, unchanged.",
         ) from None
 
 

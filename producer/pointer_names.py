@@ -78,7 +78,7 @@ def parse_statistics_pointer(pointer: str) -> int | None:
 
 @functools.lru_cache(maxsize=10_000)
 def parse_reference_pointer(pointer: str) -> ReferencePointer | None:
-    """None for a pointer that is no branch or tag."""
+    """None for a pointer that is not a branch or tag."""
     match = _REFERENCE_POINTER.fullmatch(pointer)
     if match is None:
         return None
@@ -86,7 +86,7 @@ def parse_reference_pointer(pointer: str) -> ReferencePointer | None:
 
 
 def check_reference_name(name: str, field: str = "reference") -> str:
-    """Letters, digits, `.`, `/`, `_` and `-`; begins with a letter, has no `..`, ends in no `.` or `/`, is no commit id."""
+    """Letters, digits, `.`, `/`, `_` and `-`; begins with a letter, has no `..`, ends in no `.` or `/`, is not a commit id."""
     if not isinstance(name, str) or len(name) > NAME_LENGTH_MAX or not _REFERENCE_NAME.fullmatch(name):
         raise InvalidName(
             f"{str(name)[:80]!r} is not a name for a branch or tag.",

@@ -114,7 +114,7 @@ def parse_after(after: str | int | After, *, field: str = "after") -> After:
     if _DATE.match(text) and not text.isdecimal():
         return AfterTime(micros_of(text, field=field))
     raise InvalidInput(
-        f"{text[:80]!r} is no cursor.",
+        f"{text[:80]!r} is not a cursor.",
         field=field,
         remedy="Use a commit or entry id, a seq, a cursor token, an RFC 3339 time, 'earliest' or 'latest'.",
     )

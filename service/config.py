@@ -94,7 +94,7 @@ def check_config(config: ServeConfig) -> ServeConfig:
         raise InvalidInput("a certificate comes with its key.", field="tls_key", remedy="Name both files, or none.")
     for field, file in (("tls_certificate", config.tls_certificate), ("tls_key", config.tls_key)):
         if file and not Path(file).is_file():
-            raise InvalidInput(f"{file!r} is no file.", field=field, remedy="Name a PEM file.")
+            raise InvalidInput(f"{file!r} is not a file.", field=field, remedy="Name a PEM file.")
     if config.has_tls:
         _check_tls(config)
     if not (is_loopback(config.host) or config.has_tls or config.allow_plaintext):
@@ -120,7 +120,7 @@ def _check_grpc(config: ServeConfig) -> None:
     if not config.has_tls:
         raise InvalidInput("clients show certificates over TLS alone.", field="grpc_client_ca", remedy="Name tls_certificate.")
     if not Path(config.grpc_client_ca).is_file():
-        raise InvalidInput(f"{config.grpc_client_ca!r} is no file.", field="grpc_client_ca", remedy="Name a PEM file.")
+        raise InvalidInput(f"{config.grpc_client_ca!r} is not a file.", field="grpc_client_ca", remedy="Name a PEM file.")
 
 
 def _check_tls(config: ServeConfig) -> None:

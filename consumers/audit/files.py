@@ -28,11 +28,11 @@ def write_changes(path: Path, changes: Iterable[Change]) -> int:
             return _write_lines(path, changes)
         case ".parquet":
             return _write_parquet(path, changes)
-    raise InvalidInput(f"{path.suffix!r} is no format.", field="FILE", remedy="End the name in .jsonl or .parquet.")
+    raise InvalidInput(f"{path.suffix!r} is not a format.", field="FILE", remedy="End the name in .jsonl or .parquet.")
 
 
 def read_changes(path: Path) -> Iterator[Change]:
-    """One after the other, in bounded memory; a line that is no Change is named."""
+    """One after the other, in bounded memory; a line that is not a Change is named."""
     if not path.exists():
         raise InvalidInput(f"{path} does not exist.", field="FILE", remedy="Name a file that `audit export` wrote.")
     yield from _read_parquet(path) if path.suffix == ".parquet" else _read_lines(path)
@@ -57,7 +57,7 @@ def _parsed(text: bytes | str, where: str) -> Change:
     try:
         return _decode(text)
     except msgspec.DecodeError as error:
-        raise InvalidInput(f"{where} is no Change: {error}.", field="FILE", remedy="Export it again.") from error
+        raise InvalidInput(f"{where} is not a Change: {error}.", field="FILE", remedy="Export it again.") from error
 
 
 def _write_parquet(path: Path, changes: Iterable[Change]) -> int:

@@ -87,12 +87,12 @@ def timeout(wait_seconds: float = 0.0, silent_seconds: float = SILENT_SECONDS) -
 
 
 def received_of(body: bytes | str, target: FeedTarget) -> Received:
-    """A page as frames; what is no page came from something that is not the feed."""
+    """A page as frames; what is not a page came from something that is not the feed."""
     try:
         page = _decode_page(body)
     except msgspec.DecodeError as error:
         raise InvalidInput(
-            f"{target.server} answers with something that is no page: {error}.",
+            f"{target.server} answers with something that is not a page: {error}.",
             field="server",
             remedy="Check the address, and that client and server are of versions that go together.",
         ) from error

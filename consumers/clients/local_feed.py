@@ -120,4 +120,4 @@ class LocalFeed:
 
 def _check_limit(limit: int) -> None:
     if not 1 <= limit <= PAGE_CHANGES_MAX:
-        raise InvalidInput(f"{limit} is no page size.", field="limit", remedy=f"Ask for 1 to {PAGE_CHANGES_MAX}.")
+        raise InvalidInput(f"{limit} is not a page size.", field="limit", remedy=f"Ask for 1 to {PAGE_CHANGES_MAX}.")

@@ -26,7 +26,7 @@ class _TokenAnswer(msgspec.Struct):
 class OAuthTokens(AbstractTokenProvider):  # type: ignore[misc]
     def __init__(self, url: str, client_id: str, client_secret: str, scope: str = "") -> None:
         if not url.startswith(("http://", "https://")):
-            raise KafkaRefused(f"{url!r} is no URL.", field="kafka_oauth_token_url", remedy="Use https://….")
+            raise KafkaRefused(f"{url!r} is not a URL.", field="kafka_oauth_token_url", remedy="Use https://….")
         self._url = url
         self._credentials = base64.b64encode(f"{client_id}:{client_secret}".encode()).decode()
         self._scope = scope

@@ -1,6 +1,6 @@
 """Folds records of the commits topic into live views, and checks every one.
 
-Views are made of the topic, so a history that was replaced is no error here: the pointer's view starts over with it. What the
+Views are made of the topic, so a history that was replaced is not an error here: the pointer's view starts over with it. What the
 topic does not have comes from a server or a store. Where they do not have it either, a pointer begins with its newest state.
 """
 

@@ -84,5 +84,7 @@ def _meant(address: Address) -> list[Address]:
 
 def _no_url(url: str) -> InvalidInput:
     return InvalidInput(
-        f"{url[:200]!r} is no address for a webhook.", field="url", remedy="Use https://host/path, without a password in it."
+        f"{url[:200]!r} is not an address for a webhook.",
+        field="url",
+        remedy="Use https://host/path, without a password in it.",
     )

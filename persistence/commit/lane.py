@@ -478,7 +478,7 @@ class RetryBudget:
         policy = self._context.policy
         now = self._context.clock.now_micros()
         waited_seconds, tried_seconds = max(0, now - self._since) / MICROS, max(0, now - self._began) / MICROS
-        if not policy.exhausted(self.lost, tried_seconds):  # what was spent in the queue is no attempt
+        if not policy.exhausted(self.lost, tried_seconds):  # what was spent in the queue is not an attempt
             ceiling_seconds = policy.delay_seconds_max if fault else max(policy.delay_seconds_first, turns.retry_seconds)
             self._context.clock.sleep(policy.delay_seconds(self.lost, waited_seconds, self._context.chance, ceiling_seconds))
             return None

@@ -161,7 +161,7 @@ def pack_value(value: IndexValue | None) -> bytes:
         packed = DELETED
     if packed[:8] == DELETED[:8] or value.object_id >= 2**63:
         raise IdOutOfRange(
-            f"{value} is no index value.", field="value", remedy="Object ids are 1 to 2^63-1, tags are 0 to 255."
+            f"{value} is not an index value.", field="value", remedy="Object ids are 1 to 2^63-1, tags are 0 to 255."
         )
     return packed
 

@@ -79,7 +79,7 @@ class LogWalk:
         return entry
 
     def at(self, newest: LogRecord, seq: int) -> LogRecord:
-        """The entry `seq` of the log that ends in `newest`: never steps below `seq`, so a cut history is no obstacle. A number
+        """The entry `seq` of the log that ends in `newest`: never steps below `seq`, so a cut history is not an obstacle. A number
         from elsewhere may lie beyond `newest` in a store that was put back: `ObjectNotFound`.
         ⚠ Operations that are stored apart may be missing; `whole` adds them."""
         if not 1 <= seq <= newest.entry.seq:

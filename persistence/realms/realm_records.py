@@ -106,7 +106,7 @@ class RealmRecords:
         return realm if request_id is None else self.read(name).realm
 
     def move(self, found: RealmRead, status: RealmStatus, *, again: bool = False) -> RealmRead:
-        """`again`: being there already is no fault; the record is written all the same, which shuts out who else is at it."""
+        """`again`: being there already is not a fault; the record is written all the same, which shuts out who else is at it."""
         realm = found.realm
         if not (again and realm.status is status):
             check_move(realm.name, realm.status, status)

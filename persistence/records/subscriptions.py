@@ -1,7 +1,7 @@
 """Positions of named readers, moved by one reader at a time, which also pin history.
 
 A subscription is a mutable row of its realm instance: every write is a CAS on the row that was read, so of two readers on
-one name the second is told that the first has moved on. Moving it is no log entry.
+one name the second is told that the first has moved on. Moving it is not a log entry.
 """
 
 from __future__ import annotations

@@ -163,4 +163,4 @@ def right_of(name: str) -> Right:
     try:
         return Right(name)
     except ValueError:
-        raise InvalidInput(f"{name[:80]!r} is no right.", field="right", remedy=f"Use one of {', '.join(Right)}.") from None
+        raise InvalidInput(f"{name[:80]!r} is not a right.", field="right", remedy=f"Use one of {', '.join(Right)}.") from None

@@ -41,7 +41,7 @@ class Written(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 def commit_records(
     kernel: RealmKernel, pointer: str, operations: Sequence[RecordOperation], meta: WriteMeta, message: str
 ) -> CommitOutcome:
-    """All or none, as one entry; nothing to do is no entry."""
+    """All or none, as one entry; nothing to do is not an entry."""
     checked = check_meta(CommitMeta(meta.author, meta.message or message, meta.headers))
     request_id, is_callers, fingerprint = check_request_id(meta.request_id)
     request = RecordsRequest(
@@ -75,7 +75,7 @@ def expected_version(version: str | None) -> Expectation:
     try:
         return Unchanged(int(version, 16))
     except ValueError:
-        raise InvalidInput(f"{version[:80]!r} is no version.", field="version", remedy="Send what was read.") from None
+        raise InvalidInput(f"{version[:80]!r} is not a version.", field="version", remedy="Send what was read.") from None
 
 
 def check_name(name: str, what: str) -> str:

@@ -224,7 +224,7 @@ def _check_ancestor(
         return
     if not is_namespace:
         conflicts.add(
-            ConflictKind.NOT_A_NAMESPACE, ancestor, f"{_shown(ancestor)} is no namespace, so it cannot hold {_shown(key)}."
+            ConflictKind.NOT_A_NAMESPACE, ancestor, f"{_shown(ancestor)} is not a namespace, so it cannot hold {_shown(key)}."
         )
 
 

@@ -140,7 +140,7 @@ def encoded_keys(operations: Iterable[Prepared]) -> dict[KeyPath, bytes]:
 def _prepare(operation: CatalogOperation, field: str, new_content_id: NewContentId) -> Prepared:
     if not isinstance(operation, CatalogOperation):
         raise InvalidInput(
-            f"{type(operation).__name__} is no operation.", field=field, remedy="Use Put, Delete, Rename or Unchanged."
+            f"{type(operation).__name__} is not an operation.", field=field, remedy="Use Put, Delete, Rename or Unchanged."
         )
     expected = None if operation.expected is None else to_value(operation.expected, f"{field}.expected")
     expected_content_id = _content_id(operation.expected_content_id, field, "expected_content_id")

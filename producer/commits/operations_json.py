@@ -48,7 +48,7 @@ def _operation(one: Any, field: str) -> CatalogOperation:
         raise InvalidInput(f"an operation is an object, not {type(one).__name__}.", field=field, remedy=f"Send {_SHOWN}.")
     op = one.get("op")
     if not isinstance(op, str) or op not in _FIELDS:
-        raise InvalidInput(f"{op!r} is no operation.", field=f"{field}.op", remedy=f"Use one of {', '.join(_FIELDS)}.")
+        raise InvalidInput(f"{op!r} is not an operation.", field=f"{field}.op", remedy=f"Use one of {', '.join(_FIELDS)}.")
     for name in one:
         if name not in _FIELDS[op]:
             raise InvalidInput(f"{op} has no field {name!r}.", field=field, remedy=f"It has {', '.join(sorted(_FIELDS[op]))}.")

@@ -123,7 +123,7 @@ class Connectors:
         """The spec is checked by its factory. `Conflict` if another connector's destination overlaps."""
         there = Catalogs(self._kernel).get(catalog)
         if path:
-            encode_key(path)  # refuses what is no key
+            encode_key(path)  # refuses what is not a key
         branch = branch or there.default_branch
         Catalogs(self._kernel).references(there).get(branch)
         connector = Connector(
@@ -180,7 +180,7 @@ class Connectors:
         factory = self._factories.get(spec.source)
         if factory is None:
             raise InvalidInput(
-                f"{spec.source[:80]!r} is no kind of source.",
+                f"{spec.source[:80]!r} is not a kind of source.",
                 field="source",
                 remedy=f"Use one of {', '.join(names(self._factories))}.",
             )

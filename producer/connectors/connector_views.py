@@ -62,5 +62,5 @@ def status_of(text: str | None) -> ConnectorStatus | None:
         return None if text is None else ConnectorStatus(text)
     except ValueError:
         raise InvalidInput(
-            f"{text!r:.80} is no status.", field="status", remedy=f"Use one of {', '.join(ConnectorStatus)}."
+            f"{text!r:.80} is not a status.", field="status", remedy=f"Use one of {', '.join(ConnectorStatus)}."
         ) from None

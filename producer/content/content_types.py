@@ -109,7 +109,7 @@ class ContentTypes:
             )
         if not 1 <= content_type.tag < OTHER_TAG:
             raise InvalidInput(
-                f"{content_type.tag} is no tag for {content_type.name}.",
+                f"{content_type.tag} is not a tag for {content_type.name}.",
                 field="content type",
                 remedy=f"Plug-ins use {PLUGIN_TAGS.start} to {PLUGIN_TAGS.stop - 1}.",
             )

@@ -71,5 +71,7 @@ def _step(kind: StepKind, argument: str, text: str, field: str) -> Step:
     if kind is StepKind.TIME:
         return Step(kind, micros_of(argument, field=field))
     raise InvalidInput(
-        f"{text[:80]!r}: {kind}{argument[:20]} is no step.", field=field, remedy=f"Write a number behind {kind}, e.g. {kind}1."
+        f"{text[:80]!r}: {kind}{argument[:20]} is not a step.",
+        field=field,
+        remedy=f"Write a number behind {kind}, e.g. {kind}1.",
     )

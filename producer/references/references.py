@@ -201,7 +201,7 @@ def _with_message(meta: CommitMeta, message: str) -> CommitMeta:
 def _reference_of(head: ReferenceHead) -> Reference:
     reference = _reference(head.pointer, head.row, head.newest.entry)
     if reference is None:
-        raise ValueError(f"{head.pointer} is no reference")
+        raise ValueError(f"{head.pointer} is not a reference")
     return reference
 
 

@@ -24,7 +24,7 @@ def _number(*formats: str) -> Callable[[bytes], Comparable]:
             raise ValueError(f"{len(raw)} bytes instead of {' or '.join(str(size) for size in by_size)}")
         value: int | float = struct.unpack(by_size[len(raw)], raw)[0]
         if math.isnan(value):
-            raise ValueError("NaN is no bound")
+            raise ValueError("NaN is not a bound")
         return value
 
     return decode

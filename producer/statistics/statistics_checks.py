@@ -143,4 +143,4 @@ def _less(one: Comparable, other: Comparable) -> bool:
 
 def _count(value: int | None, field: str) -> None:
     if value is not None and not 0 <= value <= COUNT_MAX:
-        raise InvalidInput(f"{value} is no count.", field=field, remedy=f"Use 0 to {COUNT_MAX}.")
+        raise InvalidInput(f"{value} is not a count.", field=field, remedy=f"Use 0 to {COUNT_MAX}.")

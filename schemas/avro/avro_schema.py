@@ -38,7 +38,7 @@ def without_null(info: inspect.Type) -> tuple[inspect.Type, bool]:
 
 def _record(info: inspect.Type, named: set[str]) -> dict[str, Any]:
     if not isinstance(info, inspect.StructType):
-        raise TypeError(f"{info} is no struct")
+        raise TypeError(f"{info} is not a struct")
     named.add(info.cls.__name__)
     fields = [_field(field, named) for field in info.fields]
     return {"type": "record", "name": info.cls.__name__, "namespace": NAMESPACE, "fields": fields}

@@ -40,7 +40,7 @@ def from_protobuf(raw: bytes) -> Change:
 
 def _fill(message: Any, struct: Any, info: inspect.Type) -> None:
     if not isinstance(info, inspect.StructType):
-        raise TypeError(f"{info} is no struct")
+        raise TypeError(f"{info} is not a struct")
     for field in info.fields:
         value, (plain, _) = getattr(struct, field.name), without_null(field.type)
         if value is None:
@@ -65,7 +65,7 @@ def _fill(message: Any, struct: Any, info: inspect.Type) -> None:
 
 def _read(message: Any, info: inspect.Type) -> dict[str, Any]:
     if not isinstance(info, inspect.StructType):
-        raise TypeError(f"{info} is no struct")
+        raise TypeError(f"{info} is not a struct")
     return {field.name: _read_field(message, field) for field in info.fields}
 
 

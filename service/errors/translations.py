@@ -70,7 +70,7 @@ def read_catalogue(file: Path) -> Catalogue:
         return msgspec.convert(tomllib.loads(file.read_text()), Catalogue)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise InvalidInput(
-            f"{file.name} is no message catalogue: {error}.",
+            f"{file.name} is not a message catalogue: {error}.",
             field="messages_dir",
             remedy="One table for each code, with a title.",
         ) from error

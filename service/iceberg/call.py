@@ -87,7 +87,7 @@ class IcebergCall(Request):
         """The token and the size of a listing; a client that sends an empty token wants pages from the beginning on."""
         size = self.query.get("pageSize")
         if size is not None and not (size.isascii() and size.isdecimal() and len(size) < 10):
-            raise InvalidInput(f"{size[:40]!r} is no page size.", field="pageSize")
+            raise InvalidInput(f"{size[:40]!r} is not a page size.", field="pageSize")
         return self.query.get("pageToken"), None if size is None else int(size)
 
     @property

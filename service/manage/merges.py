@@ -170,7 +170,7 @@ def _behavior(text: str, field: str) -> Behavior:
         return Behavior(text)
     except ValueError:
         names = ", ".join(Behavior)
-        raise InvalidInput(f"{text[:40]!r} is no merge behavior.", field=field, remedy=f"Use {names}.") from None
+        raise InvalidInput(f"{text[:40]!r} is not a merge behavior.", field=field, remedy=f"Use {names}.") from None
 
 
 def _content(given: ContentInfo | UnsetType | None, field: str) -> Content | UnsetType | None:
@@ -180,7 +180,7 @@ def _content(given: ContentInfo | UnsetType | None, field: str) -> Content | Uns
         id = content_id_bytes(given.content_id)
     except ValueError:
         raise InvalidInput(
-            f"{given.content_id[:40]!r} is no content id.", field=field, remedy="Send the id that was read."
+            f"{given.content_id[:40]!r} is not a content id.", field=field, remedy="Send the id that was read."
         ) from None
     return Content(id, given.type, typed_value(given.type, given.value, field).value)
 

@@ -113,7 +113,7 @@ class NessieCall(Request):
         if value is None:
             return None
         if not (value.isascii() and value.isdecimal() and len(value) < 11):
-            raise InvalidInput(f"{value[:40]!r} is no number of records.", field=name, remedy="Use 1, 2, 3 …")
+            raise InvalidInput(f"{value[:40]!r} is not a number of records.", field=name, remedy="Use 1, 2, 3 …")
         return int(value) or None
 
     def flag(self, name: str) -> bool:

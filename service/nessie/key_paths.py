@@ -54,9 +54,9 @@ def _escaped_elements(text: str, field: str) -> list[str]:
 
 def _unescaped(character: str, text: str, field: str) -> str:
     if character not in _UNESCAPED:
-        raise InvalidInput(f"*{character} is no escape in {text[:80]!r}.", field=field, remedy="Write *. ** *{ *} or *[.")
+        raise InvalidInput(f"*{character} is not an escape in {text[:80]!r}.", field=field, remedy="Write *. ** *{ *} or *[.")
     return _UNESCAPED[character]
 
 
 def _no_key(text: str, field: str) -> InvalidInput:
-    return InvalidInput(f"{text[:80]!r} is no content key.", field=field, remedy="Write its elements with dots between.")
+    return InvalidInput(f"{text[:80]!r} is not a content key.", field=field, remedy="Write its elements with dots between.")

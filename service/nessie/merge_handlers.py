@@ -94,7 +94,7 @@ def transplant(call: NessieCall) -> Response:
     commits = [view.find_own(path, "Hash to transplant").logged for path in paths]
     commits = [view.committed(commit) or commit for commit in commits]
     if any(commit.entry.kind not in COMMITTING_KINDS for commit in commits):
-        raise InvalidInput("the empty state is no commit.", field="hashesToTransplant", remedy="Name commits.")
+        raise InvalidInput("the empty state is not a commit.", field="hashesToTransplant", remedy="Name commits.")
     # One message for many commits would hide what each of them was: then every commit keeps its own.
     message = body.message or "" if len(commits) == 1 else ""
     meta = to_meta(MetaBody(message=message), read_headers(call.scope["headers"]), call.principal)
@@ -136,7 +136,7 @@ def _content(given: NessieContent | None, field: str) -> Content | UnsetType:
 
 
 def _no_id(field: str) -> Content:
-    raise InvalidInput("it has no content id, or one that is no UUID.", field=field, remedy="Send the id that was read.")
+    raise InvalidInput("it has no content id, or one that is not a UUID.", field=field, remedy="Send the id that was read.")
 
 
 # ── answers ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -83,14 +83,14 @@ def reference_path(name: str | None, hash: str | None, field: str = "ref") -> Re
     """From the name and the hash, with or without steps, of a body."""
     matched = _HASH_AND_STEPS.fullmatch(hash or "")
     if matched is None:
-        raise InvalidInput(f"{str(hash)[:80]!r} is no hash.", field=field, remedy=_REMEDY)
+        raise InvalidInput(f"{str(hash)[:80]!r} is not a hash.", field=field, remedy=_REMEDY)
     absolute, steps = matched.groups()
     if name is not None and name.upper() == DETACHED:
         name = None
     if name is not None and name != DEFAULT_BRANCH:
         _check_name(name, field)
     if absolute and not _HASH.fullmatch(absolute):
-        raise InvalidInput(f"{absolute[:80]!r} is no hash.", field=field, remedy="Hashes have 8 to 64 hex digits.")
+        raise InvalidInput(f"{absolute[:80]!r} is not a hash.", field=field, remedy="Hashes have 8 to 64 hex digits.")
     parsed = ReferencePath(name, absolute.lower(), steps)
     if steps:
         parse_reference_spec(f"{name or DEFAULT_BRANCH}{steps}", field)  # refuses steps that are none

@@ -57,7 +57,7 @@ def _exporter(where: str) -> SpanExporter:
 
         return ConsoleSpanExporter(out=sys.stderr)
     if where != "otlp":
-        raise InvalidInput(f"{where!r} is no place for traces.", field="traces", remedy="Use 'otlp' or 'stderr'.")
+        raise InvalidInput(f"{where!r} is not a place for traces.", field="traces", remedy="Use 'otlp' or 'stderr'.")
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
     return OTLPSpanExporter()

@@ -58,7 +58,7 @@ class Subscribing:
         self._rows = Subscriptions(pages.kernel)
 
     def create(self, name: str, body: SubscriptionBody) -> tuple[SubscriptionInfo, bool]:
-        """The subscription, and whether it was made now: asking again for the same thing is no fault."""
+        """The subscription, and whether it was made now: asking again for the same thing is not a fault."""
         _check_subscription_name(name)
         after = parse_after(body.after)
         check_many(after, len(body.pointers))

@@ -72,7 +72,7 @@ def content_range(file: DataFile) -> tuple[int | None, int | None]:
 
 
 def _unreadable(location: str) -> MalformedMetadata:
-    return MalformedMetadata(f"{location[:200]} is no manifest that can be read.", field="manifest")
+    return MalformedMetadata(f"{location[:200]} is not a manifest that can be read.", field="manifest")
 
 
 class _WarehouseIO(FileIO):

@@ -26,7 +26,7 @@ class ScanRequest(msgspec.Struct, frozen=True):
 
 
 def parsed_filter(request: ScanRequest) -> BooleanExpression:
-    """`InvalidInput` if it is no expression. Whether it fits a table is known when it is bound."""
+    """`InvalidInput` if it is not an expression. Whether it fits a table is known when it is bound."""
     if not request.has_filter:
         return AlwaysTrue()
     if len(request.filter) > FILTER_BYTES_MAX:
@@ -37,6 +37,6 @@ def parsed_filter(request: ScanRequest) -> BooleanExpression:
         found = PlanTableScanRequest.model_validate_json(b'{"filter":' + request.filter + b"}").filter
     except (ValidationError, ValueError, TypeError, NotImplementedError, RecursionError):
         raise InvalidInput(
-            "the filter is no expression.", field="filter", remedy="Send an expression of the Iceberg REST specification."
+            "the filter is not an expression.", field="filter", remedy="Send an expression of the Iceberg REST specification."
         ) from None
     return AlwaysTrue() if found is None else found

@@ -82,10 +82,10 @@ def snapshot_id_of(text: str) -> int:
     except ValueError:
         id = -(2**63) - 1
     if not -(2**63) <= id < 2**63 or str(id) != text:
-        raise InvalidInput(f"{text[:40]!r} is no snapshot id.", field="snapshot", remedy="Use a number, or current.")
+        raise InvalidInput(f"{text[:40]!r} is not a snapshot id.", field="snapshot", remedy="Use a number, or current.")
     return id
 
 
 def _number(text: object) -> int | None:
-    """A summary is written by clients: what is no count is left out."""
+    """A summary is written by clients: what is not a count is left out."""
     return int(text) if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) <= 18 else None

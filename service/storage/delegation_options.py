@@ -25,5 +25,5 @@ class DelegationOptions(msgspec.Struct, frozen=True):
 
 def delegation_options(role: str, seconds: int, sts_endpoint: str, *, signs: bool) -> DelegationOptions:
     if role and not _ROLE.fullmatch(role):
-        raise InvalidInput(f"{role[:200]!r} is no role.", field="storage_role", remedy="Use arn:aws:iam::ACCOUNT:role/NAME.")
+        raise InvalidInput(f"{role[:200]!r} is not a role.", field="storage_role", remedy="Use arn:aws:iam::ACCOUNT:role/NAME.")
     return DelegationOptions(role, seconds, sts_endpoint, signs)

@@ -148,7 +148,7 @@ def unpacked(location: str, content: bytes) -> bytes:
         with gzip.GzipFile(fileobj=io.BytesIO(content)) as packed:
             plain = packed.read(FILE_BYTES_MAX + 1)
     except (OSError, EOFError) as error:
-        raise MalformedMetadata(f"{location[:200]} is no gzip file: {error}.", field="metadata-location") from None
+        raise MalformedMetadata(f"{location[:200]} is not a gzip file: {error}.", field="metadata-location") from None
     check_size(location, len(plain))
     return plain
 

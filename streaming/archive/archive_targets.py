@@ -142,7 +142,7 @@ class IcebergArchive:
 
     def __init__(self, spark: SparkSession, table: str) -> None:
         if not _TABLE.fullmatch(table):
-            raise InvalidInput(f"{table!r} is no table.", field="archive", remedy="Write iceberg:catalog.namespace.table.")
+            raise InvalidInput(f"{table!r} is not a table.", field="archive", remedy="Write iceberg:catalog.namespace.table.")
         self._spark = spark
         self._table = table
         self._check_jar()

@@ -87,7 +87,7 @@ def _rule(text: str) -> Retention:
         match = _AMOUNT.fullmatch(amount.strip())
         if match is None or not equals or not pattern:
             raise InvalidInput(
-                f"{text!r} is no retention rule.",
+                f"{text!r} is not a retention rule.",
                 field="retention",
                 remedy="Write PATTERN=30d, PATTERN=100n or PATTERN=30d+100n (s, m, h, d; n for entries).",
             )

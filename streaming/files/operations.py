@@ -40,7 +40,7 @@ class FileOperations:
         """The files that one version of a table or view references, each before the file that names it."""
         if kind not in _READERS:
             raise InvalidInput(
-                f"{kind!r} is no kind of content with files.", field="kind", remedy="Use table, view or delta-table."
+                f"{kind!r} is not a kind of content with files.", field="kind", remedy="Use table, view or delta-table."
             )
         files = _READERS[kind](MetadataReader(self.storages, mode, on_fault), location)
         return distinct(files) if deduplicate else files

@@ -99,7 +99,9 @@ def parse_conf(text: str) -> dict[str, str]:
         raise InvalidInput(f"a quote is not closed: {text!r}.", field="spark_conf", remedy="Close it.") from error
     bad = next((name for name, equals, _ in pairs if not equals or not name.startswith("spark.")), None)
     if bad is not None:
-        raise InvalidInput(f"{bad!r} is no Spark setting.", field="spark_conf", remedy="Write spark.name=value, blank between.")
+        raise InvalidInput(
+            f"{bad!r} is not a Spark setting.", field="spark_conf", remedy="Write spark.name=value, blank between."
+        )
     return {name: value for name, _, value in pairs}
 
 

@@ -49,7 +49,7 @@ class SparkWalkedSource:
 
 
 def grouped(shares: Sequence[WalkShare], entries_per_task: int) -> list[list[WalkShare]]:
-    """Pointers with few entries go together; so does what is no part of a log, one by one."""
+    """Pointers with few entries go together; so does what is not part of a log, one by one."""
     tasks: list[list[WalkShare]] = []
     entries = 0
     for share in shares:

@@ -59,7 +59,7 @@ Progress = Callable[[str, int], None]
 
 
 def check_grace(seconds: float) -> None:
-    if not GRACE_SECONDS_MIN <= seconds < math.inf:  # also what is no number at all
+    if not GRACE_SECONDS_MIN <= seconds < math.inf:  # also NaN
         raise InvalidInput(
             f"a grace of {seconds:g} seconds.",
             field="grace",

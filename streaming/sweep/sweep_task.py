@@ -42,7 +42,7 @@ class SweepPlan(msgspec.Struct, frozen=True, kw_only=True):
     """⚠ Instances that are PURGING, from where there is no way back: all their objects go."""
     dry_run: bool = False
     rows_per_second: float = 0.0
-    """Scanned; 0 is no limit. Of one task."""
+    """Scanned; 0 is not a limit. Of one task."""
     deletes_per_second: float = 0.0
     claim: LeaseClaim | None = None
     """⚠ Of the run: each batch is deleted only while it holds, wherever the worker is."""

@@ -1,4 +1,4 @@
-"""A view whose property `version.history.num-entries` is no number is made, and every replacement of it is a 500.
+"""A view whose property `version.history.num-entries` is not a number is made, and every replacement of it is a 500.
 
 docs/iceberg-rest.md promises refusals in the specification's shape, and no 500 but for an unknown outcome. The property can be set
 over the server itself, and by whoever may write the view.

@@ -1,4 +1,4 @@
-"""A catalog is purged under the publisher: nothing stops, its end reaches the topic, and a lost pointer is no purged one."""
+"""A catalog is purged under the publisher: nothing stops, its end reaches the topic, and a lost pointer is not a purged one."""
 
 from __future__ import annotations
 

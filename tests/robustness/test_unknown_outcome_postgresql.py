@@ -186,7 +186,7 @@ def test_a_server_that_is_not_there_has_surely_changed_nothing(proxy: TcpProxy, 
 
 
 def test_a_statement_that_the_server_gave_up_was_surely_not_applied(store_url: str, direct: Backend, realm: str) -> None:
-    """An answer of severity ERROR proves the rollback, so a lock that is held too long is no unknown outcome."""
+    """An answer of severity ERROR proves the rollback, so a lock that is held too long is not an unknown outcome."""
     backend = open_backend(f"{store_url}?lock_timeout_seconds=0.2")
     assert direct.reserve_pointer(realm, "main", pointer(1))
     with psycopg.connect(store_url) as holder:

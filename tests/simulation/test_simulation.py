@@ -50,7 +50,7 @@ def test_no_promise_is_broken_by_the_fixed_seeds() -> None:
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-2_000:]
 
 
-if SOAK:  # what a new seed finds is no fault of the change that happens to be tested
+if SOAK:  # what a new seed finds is not a fault of the change that happens to be tested
 
     @pytest.mark.timeout(3_600)
     def test_no_promise_is_broken_by_new_seeds() -> None:

@@ -120,4 +120,4 @@ def _content(text: str) -> Value:
     try:
         return msgspec.json.decode(text, type=dict)
     except msgspec.DecodeError as error:
-        raise click.BadParameter(f"it is no JSON object: {error}.", param_hint="--content") from None
+        raise click.BadParameter(f"it is not a JSON object: {error}.", param_hint="--content") from None

@@ -42,7 +42,7 @@ class Amount(click.FloatRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         amount = float(super().convert(value, param, ctx))
         if not math.isfinite(amount):
-            self.fail(f"{amount} is no amount.", param, ctx)
+            self.fail(f"{amount} is not an amount.", param, ctx)
         return amount
 
 

@@ -101,7 +101,7 @@ def _branches(
 
 
 def _named(references: References, names: Sequence[str]) -> Iterator[str]:
-    """Every branch if none is named; `ReferenceNotFound` for a name that is no branch."""
+    """Every branch if none is named; `ReferenceNotFound` for a name that is not a branch."""
     found = (references.get(name, type=ReferenceType.BRANCH) for name in names)
     return (one.name for one in (found if names else references.all(type=ReferenceType.BRANCH)))
 

@@ -104,5 +104,5 @@ def _decoded(split: Split) -> list[Range]:
     try:
         decoded: list[Range] = _DECODERS[split.table].decode(split.lower)
     except msgspec.DecodeError as error:
-        raise InvalidInput(f"this is no split of table {split.table.value}: {error}.", field="split") from error
+        raise InvalidInput(f"this is not a split of table {split.table.value}: {error}.", field="split") from error
     return decoded

@@ -18,7 +18,7 @@ TIMEOUT_SECONDS = 10.0
 class SchemaRegistry:
     def __init__(self, url: str) -> None:
         if not url.startswith(("http://", "https://")):
-            raise InvalidInput(f"{url!r} is no registry.", field="kafka_registry_url", remedy="Use http:// or https://.")
+            raise InvalidInput(f"{url!r} is not a registry.", field="kafka_registry_url", remedy="Use http:// or https://.")
         self._url = url.rstrip("/")
         self._schemas: dict[int, dict[str, Any]] = {}
 

@@ -46,7 +46,7 @@ class Topics:
 
     def ensure(self, realm: str, *, apart: bool = False) -> RealmTopics:
         """Create what is missing, with `apart` a topic of access records too; a topic that another process creates at the same
-        time is no fault."""
+        time is not a fault."""
         wanted = {commits_topic(realm): self._commits(realm), progress_topic(realm): self._progress(realm)}
         if apart:
             wanted[access_topic(realm)] = self._access(realm)

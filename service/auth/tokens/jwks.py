@@ -141,7 +141,7 @@ def _decoded(document: bytes) -> dict[str, Any]:
     try:
         return msgspec.json.decode(document, type=dict[str, Any])
     except msgspec.DecodeError as error:
-        raise ValueError("the document is no JSON object") from error
+        raise ValueError("the document is not a JSON object") from error
 
 
 def _unreachable(issuer: str) -> NotServing:

@@ -122,7 +122,7 @@ def _form(body: bytes) -> dict[str, str]:
             raise ValueError
         pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=FIELDS_MAX)
     except ValueError:
-        raise _MalformedForm("The body is no form of a bounded size.") from None
+        raise _MalformedForm("The body is not a form of a bounded size.") from None
     if len(dict(pairs)) < len(pairs):
         raise _MalformedForm("A field comes twice.")
     return dict(pairs)

@@ -54,7 +54,7 @@ def prefix(catalog: str, reference: str) -> str:
     """What the Iceberg API calls a branch of a catalog."""
     name = catalog_name(catalog, "catalog")
     if "@" in name:
-        raise InvalidInput(f"{name[:80]!r} is no name of a catalog.", field="catalog", remedy="Name a catalog.")
+        raise InvalidInput(f"{name[:80]!r} is not a name of a catalog.", field="catalog", remedy="Name a catalog.")
     return prefix_of(f"{name}@{reference}" if reference else name)
 
 

@@ -80,7 +80,7 @@ def _is_old(table: Plain, ref: Plain, snapshots: Mapping[int, Plain], now_ms: in
 
 
 def _setting(table: Plain, ref: Plain, name: str) -> int | None:
-    """⚠ A property that is no number keeps everything: it was meant to say something."""
+    """⚠ A property that is not a number keeps everything: it was meant to say something."""
     if ref.get(name) is not None:
         return int(ref[name])
     stated = table["properties"].get(_PROPERTIES + name)

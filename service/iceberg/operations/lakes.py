@@ -46,7 +46,9 @@ class Lakes:
     def branch(self, feed: RealmFeed, prefix: str) -> LakeBranch:
         name, _, reference = prefix.partition("@")
         if not name or len(prefix) > 1_000:
-            raise InvalidInput(f"{prefix[:80]!r} is no warehouse.", field="warehouse", remedy="Use e.g. lake or lake@branch.")
+            raise InvalidInput(
+                f"{prefix[:80]!r} is not a warehouse.", field="warehouse", remedy="Use e.g. lake or lake@branch."
+            )
         return self.branch_of(feed.kernel, feed.known_catalog(name) or feed.read_catalog(name), reference)
 
     def known_branch(self, feed: RealmFeed, prefix: str) -> LakeBranch | None:

@@ -149,5 +149,5 @@ class CatalogView:
     def _named(self, pointer: str, logged: LogRecord) -> Effective:
         named = parse_reference_pointer(pointer)
         if named is None:
-            raise ReferenceNotFound(f"{pointer!r} is no reference.", field="ref")
+            raise ReferenceNotFound(f"{pointer!r} is not a reference.", field="ref")
         return Effective(named.name, named.type, pointer, logged)

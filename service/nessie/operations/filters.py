@@ -58,7 +58,7 @@ class CelFilter:
         _check_names(expression, used, names, allows_more=self._cost.has_comprehensions)
 
     def matches(self, variables: Mapping[str, Any]) -> bool:
-        """What a thing does not have, it does not match: a property that a commit lacks is no fault of the filter."""
+        """What a thing does not have, it does not match: a property that a commit lacks is not a fault of the filter."""
         self._check_cost(size_of(variables))
         try:
             found = self._program.execute(dict(variables))

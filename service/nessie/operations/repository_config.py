@@ -50,7 +50,7 @@ def write_config(view: CatalogView, config: Config, meta: WriteMeta) -> Config |
 
 
 def _kept(properties: dict[str, str], type: str) -> Config | None:
-    """Another program may have written the property: what is no object counts as not there."""
+    """Another program may have written the property: what is not an object counts as not there."""
     try:
         return msgspec.json.decode(properties.get(PROPERTY + type, "null"), type=dict[str, Any] | None)
     except msgspec.DecodeError:

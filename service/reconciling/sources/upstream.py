@@ -136,7 +136,7 @@ def check_uri(spec: ConnectorSpec) -> None:
     parts = urlsplit(spec.uri)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None or parts.query:
         raise InvalidInput(
-            f"{spec.uri[:200]!r} is no address of a source.",
+            f"{spec.uri[:200]!r} is not an address of a source.",
             field="uri",
             remedy="Use https://host/path, without a password or a query in it.",
         )

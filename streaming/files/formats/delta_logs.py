@@ -75,7 +75,7 @@ def _json_actions(location: str, content: bytes) -> Iterator[dict[str, Any]]:
         except msgspec.DecodeError as error:
             raise MalformedMetadata(f"{location[:200]} is damaged: {error}.", field="location") from None
         if not isinstance(action, dict):
-            raise MalformedMetadata(f"{location[:200]} holds a line that is no action.", field="location")
+            raise MalformedMetadata(f"{location[:200]} holds a line that is not an action.", field="location")
         yield action
 
 

@@ -91,7 +91,7 @@ def chosen(roots: Sequence[Root], names: Sequence[str]) -> list[Root]:
     for name in names:
         if fold(name.rstrip("/") + "/") not in by_place:
             raise InvalidInput(
-                f"{name[:200]!r} is no storage root of a catalog.",
+                f"{name[:200]!r} is not a storage root of a catalog.",
                 field="--root",
                 remedy=f"Use one of: {', '.join(sorted(root.location for root in roots)[:10]) or 'there is none'}.",
             )

@@ -63,7 +63,7 @@ def test_updates_renames_and_drops_arrive_from_every_kind_of_source(
     assert not [one for one in polled if "headwater.observed.gap" in one["headers"]]
     head = len(destination.run("changes", "--json").splitlines())
     assert [one["counters"]["committed"] for one in destination.json("reconcile", "--once")["jobs"]] == [0, 0, 0]
-    assert len(destination.run("changes", "--json").splitlines()) == head, "nothing new is no commit"
+    assert len(destination.run("changes", "--json").splitlines()) == head, "nothing new is not a commit"
 
 
 def test_bad_connectors_are_refused_and_nothing_is_written(server: FeedServer, tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ TABLE = {
         INVALID,
         "INVALID_INPUT",
     ),
-    "a schema that is no JSON": Bad(
+    "a schema that is not JSON": Bad(
         "TableService/CreateTable",
         table_pb2.CreateTableRequest(name=common_pb2.Name(catalog="lake", path=["db", "t"]), schema="{"),
         INVALID,

@@ -198,13 +198,13 @@ def test_the_set_is_kept_from_kafka_too_and_a_lag_of_the_topic_deletes_nothing(
         assert report.holds and report.streamed == report.walked > 50
 
         offsets = sorted((job._retained.folder / "kafka-checkpoint" / "offsets").glob("[0-9]*"))[-1]
-        offsets.write_text("v1\n{ this is no offset")  # a corrupt checkpoint: it is thrown away, the set knows where it is
+        offsets.write_text("v1\n{ this is not an offset")  # a corrupt checkpoint: it is thrown away, the set knows where it is
         put_tables(engine, "more")
         publish_rest(engine.store, options(kafka_bootstrap))
         job.run_kafka(KafkaOptions(bootstrap=kafka_bootstrap, realm_instance=instance, store=url))
         report = verify_realm(backend, instance, clock, Identifiers(), StreamedSource(spark, str(tmp_path / "retained")))
         assert report.holds and report.streamed == report.walked
-        assert offsets.read_text() != "v1\n{ this is no offset"
+        assert offsets.read_text() != "v1\n{ this is not an offset"
 
 
 CHAIN = [(1, "a", ""), (2, "b", "a"), (3, "c", "b"), (4, "d", "c")]

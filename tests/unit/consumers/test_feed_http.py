@@ -1,4 +1,4 @@
-"""What servers say becomes typed errors and frames, and what is no feed is refused."""
+"""What servers say becomes typed errors and frames, and what is not a feed is refused."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_answers_of_others_on_the_way_are_told_by_their_status(status: int, kind
 
 def test_a_page_that_is_no_page_is_refused() -> None:
     for body in (b"", b"<html>", b"{}", b'{"changes": 1, "cursor": ""}'):
-        with pytest.raises(InvalidInput, match="no page"):
+        with pytest.raises(InvalidInput, match="not a page"):
             received_of(body, TARGET)
 
 

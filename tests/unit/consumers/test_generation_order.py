@@ -82,7 +82,7 @@ def test_a_topic_may_be_away_for_a_moment_and_not_for_good() -> None:
     assert look(watch, brokers)
     brokers.there = {topic(2)}
     assert look(watch, brokers)
-    brokers.there = {topic(1)}  # an older one is no successor
+    brokers.there = {topic(1)}  # an older one is not a successor
     assert look(watch, brokers)
     with pytest.raises(CursorReset, match="lost its topic"):
         look(watch, brokers, ABSENT_SECONDS_MAX)

@@ -79,7 +79,7 @@ def test_two_plug_ins_cannot_claim_one_name_or_one_tag() -> None:
     for other in (ContentType("PAIMON_TABLE", 65, Namespace), ContentType("HUDI_TABLE", 64, Namespace)):
         with pytest.raises(DuplicateRegistration):
             types.register(other)
-    with pytest.raises(InvalidInput, match="255 is no tag"):
+    with pytest.raises(InvalidInput, match="255 is not a tag"):
         types.register(ContentType("HUDI_TABLE", 255, Namespace))
 
 

@@ -277,7 +277,7 @@ def test_a_token_of_another_set_or_kind_is_refused(rig: Rig) -> None:
         rig.sets.files(KEY, token=token)
     with pytest.raises(InvalidInput, match="another listing"):
         rig.sets.columns(SetKey(KEY.content_id, 8), token=token)
-    with pytest.raises(InvalidInput, match="no page token"):
+    with pytest.raises(InvalidInput, match="not a page token"):
         rig.sets.columns(KEY, token="x")
 
 
