@@ -24,7 +24,7 @@ class Backoff:
         tries_max: int | None = None,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        """`tries_max` in a row; None goes on forever."""
+        """`tries_max` in a row; None continues forever."""
         self._first_seconds = first_seconds
         self._seconds_max = seconds_max
         self._tries_max = tries_max

@@ -2,7 +2,7 @@
 
 ⚠ A commit moves one pointer, so a task and the commit that it follows cannot be written at once. The intent is written first,
 with the request id that the commit will carry; a runner that finds it later asks the log whether that commit is there. A crash
-at any point leaves either an intent that came to nothing or a task that goes on, never a commit whose task is lost.
+at any point leaves either an intent that came to nothing or a task that continues, never a commit whose task is lost.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ class TaskState(StrEnum):
 
 
 OPEN = (TaskState.INTENDED, TaskState.DROPPED)
-"""What the runner of a worker goes on with."""
+"""What the runner of a worker continues with."""
 HELD = (TaskState.HELD, TaskState.DELETING)
-"""What maintenance goes on with."""
+"""What maintenance continues with."""
 
 
 class ImmediateTask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -25,7 +25,7 @@ def read_token(text: str, position: type[T]) -> T:
         raise InvalidInput(
             f"{str(text)[:40]!r} is not a page token.",
             field="page_token",
-            remedy="Pass the token of the page before, unchanged.",
+            remedy="Pass the token of the previous page, unchanged.",
         ) from None
 
 

@@ -91,7 +91,7 @@ def check_reference_name(name: str, field: str = "reference") -> str:
         raise InvalidName(
             f"{str(name)[:80]!r} is not a name for a branch or tag.",
             field=field,
-            remedy=f"Begin with a letter, go on with letters, digits and . / _ -, without '..', at most {NAME_LENGTH_MAX}.",
+            remedy=f"Begin with a letter, continue with letters, digits and . / _ -, without '..', at most {NAME_LENGTH_MAX}.",
         )
     if _HEX_ID.fullmatch(name):
         raise InvalidName(

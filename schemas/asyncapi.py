@@ -36,7 +36,7 @@ MESSAGES: dict[RecordType, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         (),
     ),
     RecordType.MOVED: (
-        "The pointer's records go on in the topic that ce_topic names. It is the last record of the pointer here.",
+        "The pointer's records continue in the topic that ce_topic names. It is the last record of the pointer here.",
         (*_ALWAYS, *_OF_POINTER, "ce_topic"),
         (),
     ),

@@ -3,7 +3,7 @@
 `parse_after` is the one parser of it: a seq, an entry or commit id, a time, a token, `earliest` or `latest`. Tokens that are
 truncated, forged or mistyped are refused.
 
-A token carries the realm *instance*: a realm that was deleted and made again under its old name answers `CursorReset`. It
+A token carries the realm *instance*: a realm that was deleted and re-created under its old name answers `CursorReset`. It
 carries entry ids beside numbers: a log that was replaced by another one is noticed too. It holds no secret and grants nothing.
 """
 

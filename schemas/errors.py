@@ -66,7 +66,7 @@ HeadwaterError
 │   ├── StoreAccessDenied
 │   ├── StoreNotDurable
 │   └── StorageDenied         502  the storage of files refuses our credentials
-├── CursorGone                410  the feed cannot go on from there; says what is oldest and newest
+├── CursorGone                410  the feed cannot continue from there; says what is oldest and newest
 │   ├── CursorExpired                 the history behind the cursor was cut
 │   └── CursorReset                   the cursor is not of this pointer's history
 ├── FeedUnreachable           503  retriable: no answer came from the server or broker, or its connection fell silent
@@ -96,14 +96,14 @@ HeadwaterError
 │   ├── NodeLeaseLost
 │   ├── ClockMovedBackwards
 │   └── AllNodesTaken
-├── KafkaUnavailable          503  retriable: Kafka was not reached, or refused for now; commits go on
-├── PublisherStopped          500  a shard of the publisher must not go on before somebody has looked
+├── KafkaUnavailable          503  retriable: Kafka was not reached, or refused for now; commits continue
+├── PublisherStopped          500  a shard of the publisher must not continue before somebody has looked
 │   ├── HungTransaction               the progress partition cannot be read to its end
 │   ├── StoreBehindKafka              Kafka holds what the store does not: it was restored from a backup
 │   ├── LogDiverged                   another entry stands in the log where one was published
 │   └── TopicUnusable                 a topic exists with settings that would lose records
 ├── ShardLost                 503  retriable: another publisher has the shard
-├── MaintenanceRefused        409  nothing was deleted: maintenance must not go on as things are
+├── MaintenanceRefused        409  nothing was deleted: maintenance must not continue as things are
 │   ├── MaintenanceRunning            another run is at it; names it
 │   ├── MaintenanceSuperseded         this run lost its lease to another
 │   ├── MaintenanceStopped            this run's process was asked to end; the next run does the rest

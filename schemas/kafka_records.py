@@ -41,14 +41,14 @@ SchemaById = Callable[[int], dict[str, Any]]
 class RecordType(StrEnum):
     CHANGE = "io.headwater.change"
     BASELINE = "io.headwater.baseline"
-    """The pointer's first record of a generation: the others begin behind this seq. With `continues` they go on from an earlier
-    generation; without, the history starts over, and nothing of an earlier generation holds beside it."""
+    """The pointer's first record of a generation: the others follow this seq. With `continues` they extend an earlier
+    generation; without it the history starts over and replaces earlier generations."""
     TRUNCATED = "io.headwater.truncated"
     """Entries (from, sequence] were cut from the log before they were published."""
     PURGED = "io.headwater.purged"
     """The pointer is gone with its catalog: its log ended with this seq, and was published up to `from_seq`."""
     MOVED = "io.headwater.moved"
-    """The pointer's records go on in another topic of the realm, whose layout was changed."""
+    """The pointer's records continue in another topic of the realm, whose layout was changed."""
     END = "io.headwater.end"
     """The last record of a generation in this partition."""
     PROGRESS = "io.headwater.progress"

@@ -1,7 +1,7 @@
 """Names Kafka topics, partitions and transactional ids from realm instances and pointers. Pure.
 
 The names are public: a consumer computes them from the instance as the publisher does. The creation id in them keeps a realm
-that was deleted and made again out of the topics of the old one.
+that was deleted and re-created out of the topics of the old one.
 """
 
 from __future__ import annotations

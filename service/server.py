@@ -59,7 +59,7 @@ def serve(config: ServeConfig, on_ready: Callable[[], None] = lambda: None) -> N
 
 
 def check_grpc_port(config: ServeConfig) -> None:
-    """⚠ Workers share the port by SO_REUSEPORT: a second server would join them in silence and take a part of the connections.
+    """⚠ Workers share the port by SO_REUSEPORT: a second server would join them silently and take a part of the connections.
     So it is bound once without that option, here, where a port in use is one line on the terminal. What the port needs must be
     installed too; `grpc` itself is imported in workers alone, after the fork."""
     with needs_extra("serving gRPC", "grpc"):

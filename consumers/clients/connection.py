@@ -37,7 +37,7 @@ class Connection:
         """A new token of the realm, for programs that send it themselves."""
         if self.credentials is None:
             raise InvalidInput(
-                "a token is given out for a client's id and secret.",
+                "a token is issued for a client's id and secret.",
                 field="server_client_id",
                 remedy="Set HEADWATER_SERVER_CLIENT_ID and HEADWATER_SERVER_CLIENT_SECRET.",
             )

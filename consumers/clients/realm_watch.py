@@ -1,4 +1,4 @@
-"""Notices that the realm that a reader follows was given up, or made again under its name: nothing of it would ever come."""
+"""Notices that the realm that a reader follows was given up, or re-created under its name: nothing of it would ever come."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class RealmWatch:
         except NotFound:
             raise self._reset("was deleted") from None
         if now.instance != self._kernel.realm:
-            raise self._reset("was deleted and made again")
+            raise self._reset("was deleted and re-created")
         if now.status in GIVEN_UP:
             raise self._reset("is being purged")
 

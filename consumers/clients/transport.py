@@ -15,7 +15,7 @@ class Received(msgspec.Struct, frozen=True, kw_only=True):
 
     frames: tuple[Frame, ...] = ()
     cursor: str = ""
-    """Goes on behind the frames."""
+    """Continues after the frames."""
     heads: dict[str, int] = {}
     """By pointer: the newest seq that was known."""
 

@@ -11,7 +11,7 @@ from headwater.schemas.kafka_records import FeedRecord, RecordType
 
 
 class KafkaPartition:
-    """Where to go on, the positions of the pointers, the newest last, and how far its generations have come."""
+    """Where to continue, the positions of the pointers, the newest last, and how far its generations have come."""
 
     def __init__(self, chains: KafkaChains, kept: KeptPositions, *, is_shared: bool, begins_midway: bool) -> None:
         """`is_shared`: other partitions may be with other readers of a group. `begins_midway`: what came before was left out by
@@ -45,7 +45,7 @@ class KafkaPartition:
         return pointer in self._accepted
 
     def is_jump(self, record: FeedRecord) -> bool:
-        """⚠ Whether the record's generation began unread: the topic was made again, and is read from the middle."""
+        """⚠ Whether the record's generation began unread: the topic was re-created, and is read from the middle."""
         if self._generation == 0 or record.generation <= self._generation:
             return False
         return not (self._has_ended and record.generation == self._generation + 1)

@@ -1,7 +1,7 @@
 """Encodes the positions of a partition's pointers as the text that is committed beside a group's offset, and decodes it.
 
 Kafka bounds that text (`offset.metadata.max.bytes`, 4,096 by default): what does not fit is left out, the oldest first, and the
-text says so. As long as the topic holds all from the offset on, a pointer that was left out goes on with its next record.
+text says so. As long as the topic holds all from the offset on, a pointer that was left out continues with its next record.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ async def committed_records(source: KafkaSource, partitions: Sequence[TopicParti
             for records in batches.values():
                 for record in records:
                     yield record
-            if not batches:  # ⚠ a topic that was made again may be shorter: its old end would never come
+            if not batches:  # ⚠ a topic that was re-created may be shorter: its old end would never come
                 now = await consumer.end_offsets(partitions)
                 ends = {one: min(end, now[one]) for one, end in ends.items()}
     finally:

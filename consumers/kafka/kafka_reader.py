@@ -124,12 +124,12 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
                 raise _unavailable(self._source.bootstrap, error) from error
 
     async def accept(self, gone: CursorGone) -> None:
-        """Go on after `changes` raised `gone`: call this, then `changes` again. The caller has dropped what it made of the
+        """Continue after `changes` raised `gone`: call this, then `changes` again. The caller has dropped what it made of the
         pointer that `gone` names: that pointer starts over, from the oldest entry that the log has, or the topic if there is no
         log. It is durable with the next `acknowledge`; until then a new reader of the group is told again."""
         pointer = gone.facts.get("pointer")
         if not isinstance(pointer, str):
-            raise gone  # it is about the topic, not about one pointer: only a new reader can go on
+            raise gone  # it is about the topic, not about one pointer: only a new reader can continue
         refused, self._refused = self._refused, None
         for given in self._given.values():
             given.accept(pointer, 0 if refused is None else refused.record.generation)
@@ -296,7 +296,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         self._checks.append(await RetentionCheck.of(self._source, self._consumer, partitions))
 
     async def _find_place_again(self, partition: TopicPartition, offset: int) -> None:
-        """Its retention has overtaken this reader; or the topic was made again, and all will come in its new generation."""
+        """Its retention has overtaken this reader; or the topic was re-created, and all will come in its new generation."""
         given = self._given.get(partition) or await self._take_over(partition)
         first = await self._first_offset(partition)
         if given is not None and partition in self._consumer.assignment():
@@ -319,7 +319,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         """They are taken over in the reader's own turn."""
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        """All go back at once. Whoever has them next goes on from what was acknowledged, and so does this reader."""
+        """All go back at once. Whoever has them next continues from what was acknowledged, and so does this reader."""
         self._deal += 1
         self._given.clear()
         self._order.clear()
@@ -336,7 +336,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         return int((await self._consumer.beginning_offsets([partition]))[partition])
 
     async def _ends_of_now(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """⚠ A topic that was made again may be shorter than it was: its old end would never be reached."""
+        """⚠ A topic that was re-created may be shorter than it was: its old end would never be reached."""
         now = await self._consumer.end_offsets(list(before))
         return {partition: min(end, now[partition]) for partition, end in before.items()}
 

@@ -51,7 +51,7 @@ async def administering(source: KafkaSource) -> AsyncIterator[AIOKafkaAdminClien
 
 
 def newest_topic(realm: str, topics: Iterable[str], name: Callable[[str], str] = commits_topic) -> str | None:
-    """⚠ A realm that was made again has a topic of its own: the newest creation id is the realm that lives."""
+    """⚠ A realm that was re-created has a topic of its own: the newest creation id is the realm that lives."""
     wanted = re.compile(re.escape(name(f"{realm}#ID")).replace("ID", "([0-9a-f]{16})"))
     return max((topic for topic in topics if wanted.fullmatch(topic)), default=None)
 
@@ -114,7 +114,7 @@ async def _scan(
         consumer.seek(partition, offset)
         while await consumer.position(partition) < ends[partition]:
             batches = await consumer.getmany(timeout_ms=POLL_MS)
-            if not batches:  # ⚠ a topic that was made again may be shorter: its old end would never come
+            if not batches:  # ⚠ a topic that was re-created may be shorter: its old end would never come
                 ends[partition] = min(ends[partition], (await consumer.end_offsets([partition]))[partition])
             for records in batches.values():
                 for record in records:

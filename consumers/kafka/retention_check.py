@@ -39,7 +39,7 @@ class RetentionCheck:
         left = {partition for partition, position in reached.items() if position < self._ends[partition]}
         if not left:
             return True
-        now = await consumer.end_offsets(list(left))  # ⚠ a topic that was made again may be shorter: its old end never comes
+        now = await consumer.end_offsets(list(left))  # ⚠ a topic that was re-created may be shorter: its old end never comes
         return all(reached[partition] >= now[partition] for partition in left)
 
     def lost(

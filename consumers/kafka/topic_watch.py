@@ -27,7 +27,7 @@ class TopicWatch:
         self._seen_at = clock()
 
     async def is_due(self) -> bool:
-        """Whether it was time for a look. ⚠ `CursorReset` if the realm was made again, or its topic stays away: nothing of what
+        """Whether it was time for a look. ⚠ `CursorReset` if the realm was re-created, or its topic stays away: nothing of what
         happens now would ever come."""
         if self._clock() < self._next_look:
             return False
@@ -37,7 +37,7 @@ class TopicWatch:
         if found == self._topic:
             self._seen_at = self._clock()
         elif found is not None and found > self._topic:
-            raise self._reset("was made again and has a new topic")
+            raise self._reset("was re-created and has a new topic")
         elif self._clock() - self._seen_at > ABSENT_SECONDS_MAX:
             raise self._reset("has lost its topic")
         return True

@@ -46,7 +46,7 @@ class ViewsOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def make_app(options: ViewsOptions, ended: Callable[[BaseException], None]) -> faust.App:
-    """`ended` is told why the views cannot go on. ⚠ The topic must be there: faust passes over one that is not, in silence."""
+    """`ended` is told why the views cannot continue. ⚠ The topic must be there: faust passes over one that is not, silently."""
     read_from = options.source
     partitions, begins = asyncio.run(_look_up(read_from))
     app = faust.App(

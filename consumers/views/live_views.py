@@ -185,7 +185,7 @@ class LiveViews:
         self._held.setdefault(change.pointer, deque()).append(change)
 
     def _release(self) -> None:
-        """A pointer has moved: what was held for it may go on, and set free more."""
+        """A pointer has moved: what was held for it may continue, and set free more."""
         moved = True
         while moved:
             moved = False

@@ -1,7 +1,7 @@
 """Folds records of the commits topic into live views, and checks every one.
 
-Views are made of the topic, so a history that was replaced is not an error here: the pointer's view starts over with it. What the
-topic does not have comes from a server or a store. Where they do not have it either, a pointer begins with its newest state.
+Views are built from the topic, so a replaced history is not an error here: the pointer's view starts over with it. What the
+topic does not have comes from a server or a store. If they do not have it either, a pointer begins with its newest state.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Finds where the keeper of the tables topic goes on in the commits topic, and whether records between were lost."""
+"""Finds where the keeper of the tables topic continues in the commits topic, and whether records between were lost."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TIMEOUT_SECONDS = 20.0
 
 class SourceTopic(msgspec.Struct, frozen=True):
     id: str = ""
-    """A topic that was deleted and made again has another one; empty where there is none."""
+    """A topic that was deleted and re-created has another one; empty where there is none."""
     partitions: int = 0
 
 
@@ -41,7 +41,7 @@ def describe_source(admin: AdminClient, topic: str) -> SourceTopic:
 
 def find_start(consumer: Consumer, topic: str, source: SourceTopic, *, remembers: bool) -> Start:
     """⚠ A committed offset counts only beside what it was committed with: a keeper that remembers nothing, a topic that was
-    made again, and an offset that retention has passed all begin with the oldest record that is there."""
+    re-created, and an offset that retention has passed all begin with the oldest record that is there."""
     wanted = [TopicPartition(topic, number) for number in range(source.partitions)]
     positions, is_lost = {}, not remembers
     for where in consumer.committed(wanted, TIMEOUT_SECONDS) if wanted else []:

@@ -35,7 +35,7 @@ TIMEOUT_SECONDS = 20.0
 BATCH_RECORDS = 2_000
 POLL_SECONDS = 0.2
 LOOK_SECONDS = 5.0
-"""Between two looks whether the commits topic was made again or has got more partitions."""
+"""Between two looks whether the commits topic was re-created or has got more partitions."""
 LEADERLESS = (
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,

@@ -94,7 +94,7 @@ class TableViews:
                 self._take_state(pointer, head, 0 if known is None else known.generation)
 
     def _baseline(self, record: FeedRecord) -> None:
-        """The beginning of a generation: it goes on where the last one was, or starts over."""
+        """The beginning of a generation: it continues where the last one was, or starts over."""
         known = self.standings.get(record.pointer)
         if known is not None and record.generation <= known.generation:
             return

@@ -85,7 +85,7 @@ def run_demo(folder: Path, plan: DemoPlan, show: Show, say: Say) -> DemoResult:
 
 
 class Killing:
-    """Beside the follower, which goes on meanwhile: kill, look what the log holds, start the successor."""
+    """Beside the follower, which continues meanwhile: kill, look what the log holds, start the successor."""
 
     def __init__(self, crew: WriterProcesses, lake: CatalogHandle, say: Say) -> None:
         self._crew, self._lake, self._say = crew, lake, say
@@ -109,7 +109,7 @@ class Killing:
             wanted = killed.in_flight.request_id if killed.in_flight else ""
             found = [change for change in _newest_log(self._lake) if change.request_id == wanted]
             self._crew.succeed()
-            self._say(f"a new process goes on as {killed.writer}")
+            self._say(f"a new process continues as {killed.writer}")
             self._result = killed, found
         except BaseException as error:  # raised again by `result`
             self._result = error

@@ -78,7 +78,7 @@ class WriterProcesses:
         return Killed(VICTIM, process.pid, code, len(acknowledged(lines)), in_flight(lines))
 
     def _is_held_in_mid_commit(self, process: subprocess.Popen[str]) -> bool:
-        """Stop the process and look again: what a stopped process has not written down it has not heard. Else let it go on."""
+        """Stop the process and check again: a stopped process has not heard what it has not written down. Else resume it."""
         time.sleep(random.uniform(0, HOLD_SECONDS_MAX))  # noqa: S311 - sometimes before it lands, sometimes behind
         process.send_signal(signal.SIGSTOP)
         _, status = os.waitpid(process.pid, os.WUNTRACED)

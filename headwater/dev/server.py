@@ -132,7 +132,7 @@ class Server:
                 self.kill9()
                 raise self._failure(f"did not answer within {START_TIMEOUT_SECONDS:.0f} s and was killed")
             if self.given_up.wait(READY_POLL_SECONDS):
-                raise self._failure("goes on starting, but nobody waits for it any more")
+                raise self._failure("continues starting, but nobody waits for it any more")
 
     def _failure(self, what: str) -> ServerFailed:
         error = ServerFailed(f"{self.name} {what}; its log is {self.log_file}.", server=self.name, log_tail=self.log_tail())

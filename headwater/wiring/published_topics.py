@@ -33,7 +33,7 @@ def missing_error(client: KafkaClient, topic: str) -> NotFound:
     return NotFound(
         f"{client.bootstrap} has no topic {topic!r}, or shows this client none, although the store says that it was published.",
         field="kafka_bootstrap",
-        remedy="Check the brokers and the rights of this client; a publisher makes missing topics again.",
+        remedy="Check the brokers and the rights of this client; a publisher re-creates missing topics.",
     )
 
 

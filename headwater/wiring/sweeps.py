@@ -90,7 +90,7 @@ def quiet_spark(settings: Settings) -> SparkSession:
 
 
 def _caught_up(settings: Settings, store: Store, spark: SparkSession, lock_of: LockOf) -> RetainedSource:
-    """Brought up to the heads of the fence: writers that go on are always ahead of the set."""
+    """Brought up to the heads of the fence: writers that continue are always ahead of the set."""
     from headwater.streaming.retained.catch_up_source import CatchUpSource
     from headwater.streaming.retained.retained_store import RetainedStore
     from headwater.streaming.spark.spark_errors import typed_errors

@@ -85,7 +85,7 @@ class Committer:
         """Some batches of a lane; what is left goes behind the other lanes that wait for a thread."""
         while lane.run():
             with self._lock:
-                if not self._closed:  # a pool that shuts down takes nothing new: then this thread goes on
+                if not self._closed:  # a pool that shuts down takes nothing new: then this thread continues
                     self._threads.submit(self._run, lane)
                     return
         with self._lock:

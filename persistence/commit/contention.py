@@ -12,9 +12,9 @@ from headwater.persistence.clock import MICROS
 STEP_BACK_ROUND_TRIPS = 5
 """Long enough for another lane to read the head, plan and commit, wherever in its own waiting it is."""
 MET_TURN_ROUND_TRIPS = 4
-"""How long a lane goes on where others wait: a few batches of one process cost less than one each of several."""
+"""How long a lane continues where others wait: a few batches of one process cost less than one each of several."""
 TURN_MIN, TURN_MAX = 4, 80
-"""A lane that has met no others goes on for this many pauses, doubled each time: stepping back costs 1 % in the long run."""
+"""A lane that has met no others continues for this many pauses, doubled each time: stepping back costs 1 % in the long run."""
 MET_PAUSES = 40
 """For so many pauses after the last meeting others are expected again."""
 

@@ -113,7 +113,7 @@ class LaneStats(AttemptStats):
     refused: int = 0
     replayed: int = 0
     retries: int = 0
-    """Attempts that had to be made again, because another process was faster or the store was not reached."""
+    """Attempts that were repeated, because another process was faster or the store was not reached."""
     batch_requests_max: int = 0
 
 
@@ -195,7 +195,7 @@ class Lane:
             try:
                 if batch:
                     self._commit(batch)
-            except BaseException as error:  # whatever it is, every caller gets an answer and the lane goes on
+            except BaseException as error:  # whatever it is, every caller gets an answer and the lane continues
                 self._held = None
                 for waiting in batch:
                     if not waiting.reply.is_given():

@@ -1,6 +1,6 @@
 """How long a lane waits after a batch, so that its callers can join the next one.
 
-Callers that commit one after the other come back right after they were answered. A lane that goes on at once finds half of
+Callers that commit one after the other come back right after they were answered. A lane that continues at once finds half of
 them: two groups then take turns, and each CAS serves half of what it could. So a lane that has just served several callers
 waits for them, for a part of the time that the store takes anyway, and no longer than they keep coming. A single caller is
 never waited for. Nor does a lane wait if its own work takes longer than the store: its callers come back while the store works,
@@ -16,7 +16,7 @@ from headwater.persistence.clock import MICROS, Clock
 SHARE_MAX = 0.5
 """Of the time that the last batch took in the store."""
 OWN_WORK_MAX = 1
-"""Times what the store took: a lane that works longer than that on a batch goes on at once."""
+"""Times what the store took: a lane that works longer than that on a batch continues at once."""
 LOOKS = 8
 """How often to check for new callers within that time. The wait ends at the first check that finds none."""
 

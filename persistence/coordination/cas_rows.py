@@ -21,7 +21,7 @@ WRITE_TRIES_MAX = 20
 SEND_TRIES_MAX = 3
 """How often an open outcome is looked up and sent again while a caller waits."""
 PATIENT_TRIES_MAX = 20
-"""For work that cannot go on without the answer."""
+"""For work that cannot continue without the answer."""
 PAUSE_SECONDS_MAX = 0.1
 
 _PAUSE_SECONDS_FIRST = 0.005

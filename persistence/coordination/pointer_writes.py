@@ -1,7 +1,7 @@
 """Changes a pointer row by CAS, under a right that another process may take over.
 
 ⚠ The order is the protocol: read the row, prove the right in the store, write on the version that was read. A successor that
-must not be overwritten takes the right first and then writes every row (`touch_pointers`): whatever the one before it had
+must not be overwritten takes the right first and then writes every row (`touch_pointers`): whatever the previous one had
 prepared has lost its version.
 """
 

@@ -133,7 +133,7 @@ class WorkLeases:
 
 
 class HeldLease:
-    """`keep` it on a thread while the work goes on, then `release` it."""
+    """`keep` it on a thread while the work continues, then `release` it."""
 
     def __init__(self, leases: WorkLeases, key: str, holder: str, row: MutableRow, incarnation: str = "") -> None:
         self.claim = LeaseClaim(key, holder, leases.type, leases.realm, incarnation)
@@ -219,7 +219,7 @@ class HeldLease:
 
 def superseded(key: str) -> MaintenanceSuperseded:
     return MaintenanceSuperseded(
-        f"another process has taken over {key!r}, or the store was restored.", remedy="Let it go on, or start again."
+        f"another process has taken over {key!r}, or the store was restored.", remedy="Let it continue, or start again."
     )
 
 

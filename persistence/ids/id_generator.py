@@ -84,7 +84,7 @@ class IdGenerator:
                 block = self._block(count - len(ids))
             ids.extend(block)
             if len(ids) < count:
-                if self._ms != waited_at_ms:  # time goes on, even if other threads took all of it
+                if self._ms != waited_at_ms:  # time continues, even if other threads took all of it
                     waited_seconds, waited_at_ms = 0.0, self._ms
                 waited_seconds += self._wait(waited_seconds)
         return ids

@@ -121,7 +121,7 @@ class NodeLeases:
             return
 
     def _wait_for_incarnation(self) -> None:
-        """⚠ The rows of a restored store know nothing of leases that were taken after the backup: who held one may go on for
+        """⚠ The rows of a restored store know nothing of leases that were taken after the backup: who held one may continue for
         a moment, and ids that it made may be known elsewhere."""
         early_micros = self._ids_from() - self.clock.now_micros()
         if early_micros > 0:

@@ -23,7 +23,7 @@ class Geometry(msgspec.Struct, frozen=True, kw_only=True):
     push_weight_max: int = 131_072
     """About how much one push takes out of a level; it rewrites a few times as much in the next."""
     push_work_per_tail: int = 16
-    """A flush goes on pushing while it has rewritten less than this many times its tail: big tails pay for themselves."""
+    """A flush continues pushing while it has rewritten less than this many times its tail: big tails pay for themselves."""
 
     def capacity(self, level: int) -> int:
         """Of a level by its position, 0 the newest. The last level has none: it takes what there is."""

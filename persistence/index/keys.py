@@ -70,7 +70,7 @@ def children_bounds(path: Sequence[str]) -> tuple[bytes, bytes]:
 
 
 def just_after(key: bytes) -> bytes:
-    """The least bound above `key`: what a page that ended with `key` goes on from."""
+    """The least bound above `key`: what a page that ended with `key` continues from."""
     return key + _SEPARATOR
 
 

@@ -72,7 +72,7 @@ class Index:
         return found
 
     def items(self, lower: bytes = START, upper: bytes = END, *, reverse: bool = False) -> Iterator[tuple[bytes, IndexValue]]:
-        """[lower, upper) in key order, or backwards. A page goes on at lower=just_after(key), backwards at upper=key."""
+        """[lower, upper) in key order, or backwards. A page continues at lower=just_after(key), backwards at upper=key."""
         tail_keys = sorted(self.tail)
         for ranges in _read_ahead(self._ranges(lower, upper, reverse)):
             stripes = self._load_within(min(ranges)[0], max(ranges)[1])
@@ -87,7 +87,7 @@ class Index:
     def under(
         self, path: Sequence[str], *, after: bytes | None = None, reverse: bool = False
     ) -> Iterator[tuple[bytes, IndexValue]]:
-        """Everything below a path (below () lies everything), going on after the key that the page before ended with."""
+        """Everything below a path (below () lies everything), continuing after the key that the previous page ended with."""
         lower, upper = children_bounds(path)
         if after is not None and reverse:
             upper = min(upper, after)

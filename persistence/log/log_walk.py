@@ -79,8 +79,8 @@ class LogWalk:
         return entry
 
     def at(self, newest: LogRecord, seq: int) -> LogRecord:
-        """The entry `seq` of the log that ends in `newest`: never steps below `seq`, so a cut history is not an obstacle. A number
-        from elsewhere may lie beyond `newest` in a store that was put back: `ObjectNotFound`.
+        """The entry `seq` of the log that ends in `newest`: never steps below `seq`, so a cut history does not matter. A number
+        from elsewhere may lie beyond `newest` in a store that was restored: `ObjectNotFound`.
         ⚠ Operations that are stored apart may be missing; `whole` adds them."""
         if not 1 <= seq <= newest.entry.seq:
             raise ObjectNotFound(f"{newest.entry.pointer}: there is no entry {seq}, its log ends at {newest.entry.seq}.")

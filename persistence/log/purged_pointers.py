@@ -38,6 +38,6 @@ def record_purge(backend: Backend, realm: str, pointer: str, row: PointerRow, cl
 
 
 def purged_pointer(backend: Backend, realm: str, pointer: str) -> PurgedPointer | None:
-    """To be asked where the pointer has no row: one that was made again lives."""
+    """To be asked where the pointer has no row: one that was re-created lives."""
     row = backend.read_mutable(realm, PURGED_TYPE, pointer)
     return None if row is None else msgspec.msgpack.decode(row.payload, type=PurgedPointer)

@@ -24,7 +24,7 @@ ENTRIES_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 COUNTED: dict[str, tuple[str, Callable[[LaneStats], int]]] = {
     "headwater_commits": ("Entries that landed in a log.", lambda stats: stats.commits),
     "headwater_batches": ("Batches committed, one CAS each.", lambda stats: stats.batches),
-    "headwater_commit_retries": ("Attempts that had to be made again.", lambda stats: stats.retries),
+    "headwater_commit_retries": ("Attempts that were repeated.", lambda stats: stats.retries),
     "headwater_cas_sent": ("Compare-and-swaps sent to the store.", lambda stats: stats.cas_sent),
     "headwater_cas_resent": ("Of them, identical ones sent again to find out.", lambda stats: stats.cas_resent),
     "headwater_cas_lost": ("Attempts that another process won.", lambda stats: stats.lost),

@@ -114,7 +114,7 @@ class PointerLog:
 
     def _of_token(self, token: Cursor, head: LogHead) -> Position:
         if token.realm != self._kernel.realm:
-            raise self.reset("the realm was deleted and made again, or is another one.", head)
+            raise self.reset("the realm was deleted and re-created, or is another one.", head)
         position = token.positions.get(self.pointer)
         if position is None:
             raise InvalidInput(

@@ -106,7 +106,7 @@ class RealmRecords:
         return realm if request_id is None else self.read(name).realm
 
     def move(self, found: RealmRead, status: RealmStatus, *, again: bool = False) -> RealmRead:
-        """`again`: being there already is not a fault; the record is written all the same, which shuts out who else is at it."""
+        """`again`: the realm may have this status already; the record is written all the same, which shuts out other movers."""
         realm = found.realm
         if not (again and realm.status is status):
             check_move(realm.name, realm.status, status)

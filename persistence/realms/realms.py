@@ -1,7 +1,7 @@
 """Creates, initializes, opens, closes, purges and deletes realms; each move is one CAS.
 
 All else knows a realm by its *instance*, so that a name that is used again starts empty. Only what `require_active` hands out
-serves users. Each step may be repeated after a crash; of several processes that move one realm at once, one goes on.
+serves users. Each step may be repeated after a crash; of several processes that move one realm at once, one continues.
 """
 
 from __future__ import annotations

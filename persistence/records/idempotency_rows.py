@@ -21,7 +21,7 @@ from headwater.schemas.errors import OutcomeUnknown
 
 IDEMPOTENCY_TYPE = "idempotency"
 BODY_BYTES_MAX = 250_000
-"""A larger answer is not kept: it is made again from the log, under the same request id."""
+"""A larger answer is not kept: it is rebuilt from the log, under the same request id."""
 CLAIM_TRIES_MAX = 8
 
 

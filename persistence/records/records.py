@@ -219,7 +219,7 @@ class RecordState:
         return None if value is None else next(iter(self._records([(encoded, value)])))
 
     def page(self, under: KeyPath = (), *, after: KeyPath | None = None, limit: int = PAGE_RECORDS_MAX) -> list[Record]:
-        """Up to `limit` records below a path in key order; the next page goes on after the key of the last one."""
+        """Up to `limit` records below a path in key order; the next page continues after the key of the last one."""
         if not 1 <= limit <= PAGE_RECORDS_MAX:
             raise InvalidInput(f"a page of {limit} records.", field="limit", remedy=f"Use 1 to {PAGE_RECORDS_MAX}.")
         if self._state is None:

@@ -52,7 +52,7 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def version(self) -> str:
-        """Of this write of this subscription: one that was deleted and made again under its name repeats none."""
+        """Of this write of this subscription: one that was deleted and re-created under its name repeats none."""
         return f"{self.created_at:x}-{self.row.version}"
 
     @property
@@ -124,7 +124,7 @@ def moved(name: str, now: Subscription | None) -> SubscriptionMoved:
     return SubscriptionMoved(
         f"{name!r} was moved by another reader meanwhile.",
         field="version",
-        remedy="Read the subscription and go on from there.",
+        remedy="Read the subscription and continue from there.",
         version=None if now is None else now.version,
     )
 

@@ -150,7 +150,7 @@ class Policies:
         return [one for one in found if name is None or one.policy == name]
 
     def mappings_of_type(self, type: str) -> Sequence[tuple[Policy, PolicyMapping]]:
-        """Of policies that are there; a mapping of one that was deleted and made again under its name counts no more."""
+        """Of policies that are there; a mapping of one that was deleted and re-created under its name counts no more."""
         state = self._state()
         policies = {one.name: one for one in map(policy_of, state.all(POLICIES)) if one.type == type}
         mappings = map(mapping_of, state.all(MAPPINGS))

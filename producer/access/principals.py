@@ -69,7 +69,7 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     properties: dict[str, str] = {}
     created_at: int
     id: str = ""
-    """Of the record: one that is deleted and made again under its name has another one."""
+    """Of the record: one that is deleted and re-created under its name has another one."""
     version: str = ""
 
 

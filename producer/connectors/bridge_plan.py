@@ -72,7 +72,7 @@ def plan_step(key: KeyPath, there: Held, value: Value) -> Sequence[CatalogOperat
 
 
 def _is_same_content(there: Held, wanted: Held) -> bool:
-    """⚠ A table that was dropped and made again is another one, whatever its name. Namespaces are their names."""
+    """⚠ A table that was dropped and re-created is another one, whatever its name. Namespaces are their names."""
     if there.type != wanted.type:
         return False
     return wanted.type == NAMESPACE.name or not wanted.content_id or there.content_id == wanted.content_id

@@ -57,7 +57,7 @@ class LogBridge:
         try:
             for commit in self._source.changes(self._at):
                 if not self._take(commit):
-                    break  # ⚠ the state is newer than what this iterator goes on with
+                    break  # ⚠ the state is newer than what this iterator continues with
         except CursorGone as gone:
             self._resync(f"the source's log does not reach back: {gone.code}")
         self._done()
@@ -81,7 +81,7 @@ class LogBridge:
         return True
 
     def _take(self, commit: SourceCommit) -> bool:
-        """Whether the log goes on from there."""
+        """Whether the log continues from there."""
         try:
             self._apply(commit)
         except CommitConflict:  # the destination is not what the log led to: it was restored, or written to past all rights
@@ -106,7 +106,7 @@ class LogBridge:
         self._commit(commit.position, wanted, gone, seen)
 
     def _checked(self, contents: Iterable[SourceContent]) -> Iterator[tuple[KeyPath, Held]]:
-        """What must not be taken over is counted and left out; the rest goes on."""
+        """What must not be taken over is counted and left out; the rest continues."""
         for content in contents:
             try:
                 self._check_content(content)

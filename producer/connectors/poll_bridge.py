@@ -1,6 +1,6 @@
 """Follows a source without a log: lists it, observes each table, and commits what is new.
 
-⚠ The content at the destination is the position: a version is committed on the condition that the one before it stands there.
+⚠ The content at the destination is the position: a version is committed on the condition that the previous one stands there.
 So none is committed twice, and no older one follows a newer one. Versions between two polls are taken from what the source
 remembers of them; where it does not reach back, the commit says so in `headwater.observed.gap`.
 """
@@ -211,7 +211,7 @@ class PollBridge:
 
     @contextmanager
     def _counted(self, key: KeyPath) -> Iterator[None]:
-        """A table that cannot be read or committed is counted; the others go on."""
+        """A table that cannot be read or committed is counted; the others continue."""
         try:
             yield
         except MaintenanceRefused:  # the lease is lost, or the job is cancelled

@@ -51,7 +51,7 @@ class SourceCommit(msgspec.Struct, frozen=True, kw_only=True):
     """One commit of a source's log."""
 
     position: str
-    """Where the log goes on after it."""
+    """Where the log continues after it."""
     version: str
     """How the source names it: a hash or an entry id."""
     author: str = ""

@@ -137,8 +137,8 @@ class Lineage:
     # ── steps ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def stretches(self, logged: LogRecord, *, cut_ok: bool = False) -> Iterator[AncestorRange]:
-        """From the newest to the one that began empty. Behind a cut there is nothing to go on from: a caller that may not stop
-        there looks at `is_cut`."""
+        """From the newest range to the one that began empty. Nothing can be read before a cut: a caller that may not stop there
+        checks `is_cut`."""
         newest: LogRecord | None = logged
         for _ in range(HOPS_MAX):
             if newest is None or not newest.entry.seq:

@@ -92,7 +92,7 @@ class _Search:
         return SharedHistory(bases, self._brought())
 
     def _brought(self) -> tuple[CommitPlace, ...] | None:
-        """Goes on along the second side alone, as far as it is worth it."""
+        """Continues along the second side alone, as far as it is worth it."""
         steps_left = STEPS_FOR_BROUGHT_MAX
         while self._brought_all and self._queue.has(THEIRS):
             steps_left -= 1

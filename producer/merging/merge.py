@@ -42,7 +42,7 @@ _TURNS = [threading.Lock() for _ in range(64)]
 
 def commit_merge(kernel: RealmKernel, pointer: str, request: MergeRequest) -> CommitOutcome:
     """One merge into a branch at a time in a process: several would not be faster under one interpreter, would have to be
-    prepared again behind each other, and commits would wait for all of them. After a long wait a merge goes on nevertheless."""
+    prepared again behind each other, and commits would wait for all of them. After a long wait a merge continues anyway."""
     turn = _TURNS[hash((kernel.realm, pointer)) % len(_TURNS)]
     is_mine = turn.acquire(timeout=TURN_SECONDS_MAX)
     try:

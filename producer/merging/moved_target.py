@@ -13,7 +13,7 @@ from headwater.schemas.change import Kind
 from headwater.schemas.errors import ObjectNotFound
 
 MERGES_MAX = 64
-"""Merges since then that are looked at; after more of them the search is made again."""
+"""Merges since then that are looked at; after more of them the search is repeated."""
 
 
 def still_shares(walk: LogWalk, then: LogRecord | None, now: LogRecord | None, shared: SharedHistory) -> bool:

@@ -73,7 +73,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     inputs: tuple[PlanInput, ...] = ()
     is_ended: bool = False
     request: bytes = b""
-    """What else the API that began it must know to go on with it."""
+    """What else the API that began it must know to continue with it."""
 
     def state(self, now: int) -> PlanState:
         if self.is_ended:

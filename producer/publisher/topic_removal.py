@@ -1,7 +1,7 @@
 """Removes the topics of a purged realm instance, and the publisher's rows about them.
 
 A realm was published if the store knows a generation of it. Others are not asked for at the brokers, which may be away or not
-there at all. ⚠ The generation's row goes last: a purge that was cut short finds it and goes on.
+there at all. ⚠ The generation's row goes last: a purge that was cut short finds it and continues.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
 class ReferencePage(msgspec.Struct, frozen=True):
     references: list[Reference]
     next_token: str | None
-    """Where the next page goes on; None after the last."""
+    """Where the next page continues; None after the last."""
 
 
 class References:
@@ -125,7 +125,7 @@ class References:
         request_id: str | RequestKey | None = None,
     ) -> CommitResult:
         """A branch or tag at the source; `None` begins with the empty state. Costs the same for any number of tables. A
-        name that was deleted may be used again: its log goes on counting."""
+        name that was deleted may be used again: its log continues counting."""
         check_reference_name(name)
         target = self._target(source)
         request = CreateReference(

@@ -43,7 +43,7 @@ class StatisticsPage(msgspec.Struct, Generic[T], frozen=True):
 
 
 class _Position(msgspec.Struct, frozen=True, array_like=True):
-    """⚠ Of a listing: it goes on in the manifests that it began with, whatever is published meanwhile."""
+    """⚠ Of a listing: it continues in the manifests that it began with, whatever is published meanwhile."""
 
     owner: str
     kind: RowKind
@@ -117,7 +117,7 @@ class StatisticsSets:
         position = read_token(token, _Position)
         if position.owner != owner or position.kind is not kind:
             raise InvalidInput(
-                "the token is of another listing.", field="page_token", remedy="Pass the token of the page before, unchanged."
+                "the token is of another listing.", field="page_token", remedy="Pass the token of the previous page, unchanged."
             )
         return position
 

@@ -34,7 +34,7 @@ class FeedPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Changes behind a cursor, oldest first, never a part of one; without Changes it is a bookmark."""
 
     changes: tuple[Change, ...]
-    cursor: Annotated[str, Meta(description="Goes on behind this page; send it as `after`.")]
+    cursor: Annotated[str, Meta(description="Continues after this page; send it as `after`.")]
     range: Range | None = None
     head: Head | None = None
     ranges: dict[str, Range] | None = None
@@ -59,7 +59,7 @@ class EndReason(StrEnum):
     SHUTDOWN = "shutdown"
     """The server goes away; come back with the cursor, perhaps to another one."""
     FAILED = "failed"
-    """The feed cannot go on from there: `problem` says why."""
+    """The feed cannot continue from there: `problem` says why."""
 
 
 class StreamEnd(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,7 +136,7 @@ class ReferenceLogAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_default
     """Moves of all branches and tags of a catalog, newest first."""
 
     changes: list[Change]
-    next_token: Annotated[str | None, Meta(description="Goes on with older ones, also where this page is empty.")] = None
+    next_token: Annotated[str | None, Meta(description="Continues with older ones, also where this page is empty.")] = None
     withheld: Annotated[bool, Meta(description="You may not see every key: Changes of others are left out.")] = False
 
 
@@ -220,7 +220,7 @@ class SubscriptionInfo(msgspec.Struct, frozen=True, kw_only=True):
     lag: dict[str, int]
     """Entries that are not acknowledged, by pointer."""
     cursor: str | None
-    """Goes on behind the positions; None where the pointers are too many for a cursor."""
+    """Continues after the positions; None where the pointers are too many for a cursor."""
 
 
 class Acknowledgement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -49,7 +49,7 @@ class Access:
         return caller
 
     async def recheck(self, caller: Caller) -> None:
-        """For requests that last: `NotAuthenticated` once the token has ended, or its principal or secret is gone."""
+        """For requests that last: `NotAuthenticated` once the token has expired, or its principal or secret is gone."""
         if not caller.development:
             await self._provider.recheck(caller)
 

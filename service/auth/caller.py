@@ -14,7 +14,7 @@ class Identity(NamedTuple):
     """⚠ Who somebody is: a name alone, or what a client writes into a header, is nobody's identity."""
 
     instance: str
-    """Of the realm: one that was made again under its name has other principals."""
+    """Of the realm: one that was re-created under its name has other principals."""
     issuer: str
     principal_id: str
 
@@ -28,9 +28,9 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     roles: tuple[str, ...] = ()
     """Principal roles that the token itself brings along; those that the realm has assigned are looked up with each check."""
     principal_id: str = ""
-    """Content id of the principal's record: one that was deleted and made again under its name is another one."""
+    """Content id of the principal's record: one that was deleted and re-created under its name is another one."""
     secret_id: str = ""
-    """Of the secret that its token was given out for; empty for tokens of external issuers."""
+    """Of the secret that its token was issued for; empty for tokens of external issuers."""
     issuer: str = ""
     """Who signed the token …"""
     key_id: str = ""

@@ -83,7 +83,7 @@ class Changes:
     async def _wait(
         self, feed: RealmFeed, query: FeedQuery, page: Page, viewer: Viewer, bytes_max: int = PAGE_BYTES_MAX
     ) -> Page:
-        """⚠ A filtered reader's range goes on while it waits: it must not look at the same entries again and again."""
+        """⚠ A filtered reader's range continues while it waits: it must not look at the same entries again and again."""
         starts = {pointer: part.start for pointer, part in page.parts.items()}
         had_entries = bool(page.entries)
 

@@ -51,7 +51,7 @@ async def changes(call: FeedCall) -> Response:
 async def stream(call: FeedCall) -> None:
     service = call.service
     if service.stopping.is_set:
-        raise NotServing("the server is stopping.", remedy="Come again, with the same cursor.")
+        raise NotServing("the server is stopping.", remedy="Try again, with the same cursor.")
     await serve_stream(
         call.feed,
         call.scope,

@@ -44,7 +44,7 @@ def _withheld(page: Page) -> bytes:
 
 
 def page_cursor(page: Page, realm: str, filter: Filter) -> str:
-    """Goes on behind the page."""
+    """Continues after the page."""
     if len(page.parts) == 1:
         ((pointer, part),) = page.parts.items()
         return _cursor(realm, pointer, part.end.seq, part.end.entry_id, filter)

@@ -1,4 +1,4 @@
-"""`GET /stream`: server-sent events until the reader leaves, the server stops, or the feed cannot go on.
+"""`GET /stream`: server-sent events until the reader leaves, the server stops, or the feed cannot continue.
 
 Every event has the cursor behind it as its id, so a reader comes back where it was with `Last-Event-ID`. Readers who have
 caught up follow in a hub, which hands the same bytes to all of them; one who lags pulls from the log by itself. So a slow
@@ -50,7 +50,7 @@ class OpenStreams:
 
 
 class Stream:
-    """One reader. It follows in a hub, which hands it frames, and goes on by itself while it lags or cannot be served there."""
+    """One reader. It follows in a hub, which hands it frames, and reads by itself while it lags or the hub cannot serve it."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class Stream:
             if rest is not None:
                 await self._connection.finish(rest)
         except SlowReader:
-            self.positions = ends  # late, but it is out: the last event goes on behind it
+            self.positions = ends  # late, but it is out: the last event continues after it
             raise
         self.positions = ends
         self._sent_at = self._loop.time()
@@ -191,7 +191,7 @@ async def serve_stream(
     query = await with_pointers(feed, viewer, stream_query(scope["query_string"], _text(last_event_id)))
     view = await viewer.view(query.pointers)
     positions = await start_positions(feed.pages, query)
-    await read_page(feed.pages, positions, query, view=view)  # what cannot go on is refused before anything is sent
+    await read_page(feed.pages, positions, query, view=view)  # what cannot continue is refused before anything is sent
     connection = StreamConnection(receive, send, limits.stall_seconds, hubs.wheel)
     heartbeat_seconds = query.heartbeat_seconds or limits.heartbeat_seconds
     stream = Stream(feed, query, positions, hubs, viewer, connection, heartbeat_seconds)

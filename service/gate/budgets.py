@@ -44,7 +44,7 @@ class Budgets:
         """Takes a place; `leave` gives it back."""
         if self.requests >= self._requests_max and not budget.is_reserved:
             self.refused += 1
-            raise NotServing("this worker serves as many requests as it can.", remedy="Come again in a moment.")
+            raise NotServing("this worker serves as many requests as it can.", remedy="Try again in a moment.")
         key = None if caller is None or caller.development else (budget.name, caller.identity)
         if key is not None:
             open_now = self._requests.get(key, 0)
@@ -83,7 +83,7 @@ class Budgets:
             raise self._too_many("bodies of this sender fill its share of the memory.", AGAIN_SECONDS)
         if self.body_bytes + count > self._of_worker_max:
             self.refused += 1
-            raise NotServing("bodies of many senders fill the memory.", remedy="Come again in a moment.")
+            raise NotServing("bodies of many senders fill the memory.", remedy="Try again in a moment.")
         self._bytes[owner] += count
         self.body_bytes += count
 

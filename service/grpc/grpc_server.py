@@ -28,7 +28,7 @@ from headwater.service.grpc.subscribing import ReaderStalled
 
 Identity = Callable[[bytes], bytes]
 SECONDS_OVER = 60_000
-"""Milliseconds that a connection beyond its age may go on with the calls that it has open."""
+"""Milliseconds that a connection beyond its age may continue with the calls that it has open."""
 
 _log = logging.getLogger(__name__)
 
@@ -114,7 +114,7 @@ class GrpcServer:
 
 
 async def _stalled(parts: AsyncIterator[bytes]) -> None:
-    """Tells the stream, which says from where its reader may go on."""
+    """Tells the stream, which says from where its reader may continue."""
     try:
         await cast(Any, parts).athrow(SlowReader())
     except SlowReader:

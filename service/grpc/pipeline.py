@@ -142,7 +142,7 @@ class Pipeline:
         if context.is_late:
             raise late_error()
         if self._service.stopping.is_set:
-            raise NotServing("the server is stopping.", remedy="Come again.")
+            raise NotServing("the server is stopping.", remedy="Try again.")
         caller = await self._caller(context)
         call = RpcCall(runtime=self._runtime, context=context, caller=caller, message=message)
         binding = self._rpc.bind(call)

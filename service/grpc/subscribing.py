@@ -93,7 +93,7 @@ async def subscribe(service: Service, feed: RealmFeed, query: FeedQuery, viewer:
     query = await with_pointers(feed, viewer, query)
     view = await viewer.view(query.pointers)
     positions = await start_positions(feed.pages, query)
-    await read_page(feed.pages, positions, query, view=view)  # what cannot go on is refused before anything is sent
+    await read_page(feed.pages, positions, query, view=view)  # what cannot continue is refused before anything is sent
     connection = QueueConnection(service.limits.stall_seconds)
     heartbeat_seconds = query.heartbeat_seconds or service.limits.heartbeat_seconds
     stream = Stream(feed, query, positions, service.hubs, viewer, connection, heartbeat_seconds, frame=stream_messages)

@@ -185,7 +185,7 @@ STREAM = (
 )
 POINTERS = (
     Parameter(name="prefix", description="Only names that begin with this."),
-    Parameter(name="token", description="`next_token` of the page before."),
+    Parameter(name="token", description="`next_token` of the previous page."),
     _LIMIT,
 )
 SNAPSHOT = (
@@ -194,13 +194,13 @@ SNAPSHOT = (
     Parameter(
         name="at", length_max=CURSOR_BYTES_MAX, default="latest", description="An id, a seq, a cursor, a time or `latest`."
     ),
-    Parameter(name="token", length_max=10_000, description="`next_token` of the page before; the entry is pinned by it."),
+    Parameter(name="token", length_max=10_000, description="`next_token` of the previous page; the entry is pinned by it."),
     Parameter(name="limit", type="integer", minimum=1, maximum=10_000, default=1_000, description="How many keys at most."),
 )
 REFERENCE_LOG = (
     Parameter(name="catalog", required=True, length_max=256, description="Name of the catalog."),
     _FILTERS[0],
-    Parameter(name="token", length_max=10_000, description="`next_token` of the page before."),
+    Parameter(name="token", length_max=10_000, description="`next_token` of the previous page."),
     _LIMIT,
 )
 SUBSCRIPTION_CHANGES = (_LIMIT, _WAIT)

@@ -31,7 +31,7 @@ def _text(name: str, description: str) -> Parameter:
     return Parameter(name=name, description=description)
 
 
-_PAGE = (_text("pageToken", "`next-page-token` of the page before."), _text("pageSize", "How many at most."))
+_PAGE = (_text("pageToken", "`next-page-token` of the previous page."), _text("pageSize", "How many at most."))
 _WAREHOUSE = (_text("warehouse", "`lake` or `lake@branch`."),)
 _PARENT = (_text("parent", "List below this namespace; levels separated by %1F."), *_PAGE)
 _SNAPSHOTS = (Parameter(name="snapshots", choices=("all", "refs"), description="All snapshots, or those of references."),)

@@ -1,4 +1,4 @@
-"""Deletes expired keys and other leftovers of a realm in short slices, each of which goes on where the last one ended."""
+"""Deletes expired keys and other leftovers of a realm in short slices, each of which continues where the last one ended."""
 
 from __future__ import annotations
 

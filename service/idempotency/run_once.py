@@ -70,7 +70,7 @@ async def once(
     if isinstance(begun, Response):
         return begun
     try:
-        # ⚠ A caller that hangs up cancels us while the work goes on: then the claim stays until its time is over.
+        # ⚠ A caller that hangs up cancels us while the work continues: then the claim stays until its time is over.
         answer = await run(_under(begun, asked.commit_fingerprint))
     except HeadwaterError as error:
         answer = refused(error)
@@ -166,5 +166,5 @@ def _under(claim: Claim, fingerprint: bytes) -> IdempotentRun:
 
 
 def _again(claim: Claim, answer: StoredResponse) -> Response | Claim:
-    """⚠ What was too large to keep is made again, under the request id that is in the log."""
+    """⚠ What was too large to keep is re-created, under the request id that is in the log."""
     return claim if answer.body is None else Response(answer.status, [*answer.headers, REPLAYED], answer.body)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headwater.service.http.parameters import Parameter
 
-_TOKEN = Parameter(name="token", length_max=10_000, description="`next_token` of the page before.")
+_TOKEN = Parameter(name="token", length_max=10_000, description="`next_token` of the previous page.")
 _LIMIT = Parameter(name="limit", type="integer", minimum=1, maximum=1_000, default=100, description="How many at most.")
 _BRANCH = Parameter(name="branch", length_max=256, description="The default branch, if left out.")
 

@@ -85,7 +85,7 @@ _PARAMETERS = {
         Parameter(name="type", choices=("BRANCH", "TAG"), description="What it is."),
         Parameter(name="fetch", choices=("MINIMAL", "ALL"), description="With facts about commits, or without."),
         _text("filter", "A CEL expression."),
-        _text("page-token", "`token` of the page before."),
+        _text("page-token", "`token` of the previous page."),
         Parameter(name="max-records", type="integer", minimum=0, description="How many at most."),
         Parameter(name="scan-commits", type="integer", minimum=0, description="How many commits are looked at."),
         _text("limit-hash", "The oldest commit to show."),

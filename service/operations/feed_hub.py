@@ -3,8 +3,8 @@
 A reader joins when it has caught up, and stands in the hub with its positions. When a pointer moves, the hub goes through its
 readers and hands each the page that begins exactly where that reader stands: one page, read and encoded once, for all who stand
 there and may see the same. Whatever a hub cannot settle at once from memory — a right that must be looked up, a frame that the
-connection does not take, a history that was cut or replaced — releases the reader: it goes on by itself, meets the error or the
-store itself, and joins again.
+connection does not take, a history that was cut or replaced — releases the reader: it continues by itself, gets the error or
+reads the store, and joins again.
 
 ⚠ A reader gets a page only if the page begins at its positions, entry ids included, and its positions move only when it has
 taken the page. So nothing is skipped or repeated, however readers join, lag and leave.
@@ -184,7 +184,7 @@ class Hub:
                     self._serve(follower, now, found)
                 except Exception:
                     _log.exception("a reader could not be served by its hub")
-                    self.release(follower)  # it goes on, or ends, by itself
+                    self.release(follower)  # it continues, or ends, by itself
             now = self._loop.time()
         return bool(self._queue) or self._has_moved
 

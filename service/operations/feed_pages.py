@@ -221,7 +221,7 @@ class FeedPages:
 
 @contextmanager
 def _naming(pointer: str) -> Iterator[None]:
-    """A feed of many pointers says which one cannot go on."""
+    """A feed of many pointers says which one cannot continue."""
     try:
         yield
     except (CursorGone, CursorAhead) as error:

@@ -57,5 +57,5 @@ class Follower(Protocol):
         ...
 
     def released(self) -> None:
-        """It is no longer in the hub, and goes on by itself."""
+        """It is no longer in the hub, and continues by itself."""
         ...

@@ -1,6 +1,6 @@
 """What serves an ACTIVE realm: kernel, watch, pages, catalogs. Cached, and checked again.
 
-A realm that is known answers without the store; it is looked up again every second, so one that was closed or made again under
+A realm that is known answers without the store; it is looked up again every second, so one that was closed or re-created under
 its name is noticed. What is not known is always asked for: nothing is remembered as absent.
 """
 

@@ -1,7 +1,7 @@
 """Named readers with positions on the server: create, read, acknowledge, rewind, delete, read on.
 
 Two readers on one name: the second to acknowledge sends an outdated version and gets `SubscriptionMoved`, with the
-version to go on from; nothing is acknowledged twice and no position moves back unnoticed.
+version to continue from; nothing is acknowledged twice and no position moves back unnoticed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Runs the tasks that commits have left, in every realm that is served.
 
 Each worker runs one. ⚠ A task belongs to one runner at a time, by a lease that is a mutable row moved by CAS; a runner that
-dies loses it when its time is over, and another one goes on from the state that is recorded. Every step can be done twice.
+dies loses it when its time is over, and another one continues from the state that is recorded. Every step can be done twice.
 Files are deleted by maintenance, not here: a dropped table is left as HELD.
 """
 

@@ -60,7 +60,7 @@ class ConnectorOperations:
         )
 
     def remove(self, name: str, version: str | None, meta: WriteMeta) -> CommitOutcome:
-        """Its position goes too: a connector made again under the name begins anew."""
+        """Its position goes too: a connector re-created under the name begins anew."""
         connector = self._connectors.get(name)
         outcome = self._connectors.delete(name, version=version, meta=meta)
         SourcePosition(self._kernel, connector.id).forget()

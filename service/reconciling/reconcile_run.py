@@ -92,7 +92,7 @@ class ReconcileRun:
             job = self._jobs.change(job.id, lambda one: self._replace(one, state=JobState.RUNNING, started_at=self._now()))
         error = self._bridge(lease, position, job, is_stored=asked is not None)
         if isinstance(error, MaintenanceSuperseded) or self._stopping.is_set():
-            return None  # the successor, or the next start, goes on with it
+            return None  # the successor, or the next start, continues with it
         self._schedule(position, error)
         return self._finish(job, error, is_stored=asked is not None)
 
@@ -149,7 +149,7 @@ class ReconcileRun:
         def check() -> None:
             lease.require()
             if self._stopping.is_set():
-                raise MaintenanceStopped("this process stops.", remedy="Another one goes on.")
+                raise MaintenanceStopped("this process stops.", remedy="Another one continues.")
             if is_stored and self._monotonic() - self._written_at >= PROGRESS_SECONDS:
                 self._written_at = self._monotonic()
                 seen = self._jobs.change(job.id, lambda one: self._replace(one, counters=self._tally.counters))

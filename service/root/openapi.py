@@ -36,7 +36,7 @@ _TITLES = {
     413: "The body is too large.",
     422: "The request contradicts itself, or its key came with another request.",
     429: "Too many requests; Retry-After says when to come again.",
-    503: "Come again: code CURSOR_AHEAD, STORE_UNAVAILABLE, NOT_SERVING and the like.",
+    503: "Try again: code CURSOR_AHEAD, STORE_UNAVAILABLE, NOT_SERVING and the like.",
 }
 _PATH_TEXTS: dict[str, tuple[str, dict[str, Any]]] = {
     "realm": ("Name of a realm.", {"type": "string", "minLength": 1, "maxLength": 128}),
@@ -217,7 +217,7 @@ def _header_parameters(route: Route) -> list[dict[str, Any]]:
     if 304 in route.also:
         found.append(_header("If-None-Match", "The ETag of an earlier response: 304 when nothing is new."))
     if route.answer_media == "text/event-stream":
-        found.append(_header("Last-Event-ID", "Go on behind this event; wins over `after`."))
+        found.append(_header("Last-Event-ID", "Continue after this event; wins over `after`."))
     if route.method not in READING and route.form is None:
         found.append(_header("Idempotency-Key", "The same key does it once, however often it is sent."))
     if 412 in route.also:

@@ -29,7 +29,7 @@ async def livez(request: Request) -> Response:
 async def readyz(request: Request) -> Response:
     service = request.service
     if service.stopping.is_set:
-        raise NotServing("the server is stopping.", remedy="Come again.")
+        raise NotServing("the server is stopping.", remedy="Try again.")
     try:
         await asyncio.wait_for(asyncio.to_thread(service.feeds.check_store), READY_TIMEOUT_SECONDS)
     except TimeoutError:

@@ -1,7 +1,7 @@
 """Counts the rows of a store by realm and type, slice by slice, and records a complete round.
 
 Rows are counted one by one, as a scan tells them; bytes are estimated, from every so manieth row's payload. A slice ends with
-its time, and the next one goes on there: so the cost is bounded, whatever the size of the store.
+its time, and the next one continues there: so the cost is bounded, whatever the size of the store.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Parquet files or an Iceberg table as an archive that holds each Change once and knows how far it goes.
 
 ⚠ Rows and position become visible in one step: a manifest that names the files of a batch, or a snapshot with the position in
-its summary. So no checkpoint has to be believed: an archive says itself where to go on.
+its summary. So no checkpoint has to be believed: an archive says itself where to continue.
 
 ⚠ A manifest is written under a lease that another process may take over at any moment. So when the files of a batch are
 whole, its manifest is first put into the lease's row by CAS (`decide`). A successor that finds it there writes that very
-manifest before it goes on; a writer that has lost the lease cannot put it there. Files that no manifest names are removed a
+manifest before it continues; a writer that has lost the lease cannot put it there. Files that no manifest names are removed a
 day later.
 """
 

@@ -166,7 +166,7 @@ class Expiry:
                     raise_floor(self._kernel, pointer, row, head, wanted, anchor, self._clock, self._before_each)
             except (MaintenanceSuperseded, MaintenanceStopped):
                 raise
-            except HeadwaterError as error:  # others go on; this one rises next time
+            except HeadwaterError as error:  # others continue; this one rises next time
                 wanted, failure = row.floor, str(error)
         return ExpiredPointer(
             pointer=pointer,
@@ -188,7 +188,7 @@ def expire_realms(
     *,
     on_pointer: Callable[[ExpiredPointer], None] | None = None,
 ) -> list[ExpireReport]:
-    """One that fails is told in the run's record and left as it is; the others go on."""
+    """One that fails is told in the run's record and left as it is; the others continue."""
     reports, failures = [], list[str]()
     for instance in instances:
         run.check()

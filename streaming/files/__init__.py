@@ -1,7 +1,7 @@
 """The files of tables and views on object storage: what a table needs, what is there, and how files are deleted.
 
 Marking is strict and purging is lenient: while the files in use are collected, an unreadable manifest is an error, because its
-files are unknown; while files are deleted, errors are counted and the rest goes on.
+files are unknown; while files are deleted, errors are counted and the rest continues.
 
 Read kinds, filters, fingerprints; then formats/ (what a table references) and stores/ (list, read, delete); then
 limits, batches, stats, purging; then operations, which puts them together; then reach_files and sweep/ (which files

@@ -11,7 +11,7 @@ from headwater.persistence.clock import MICROS, Clock
 
 RECOVERY_PER_MINUTE = 1.05
 SLOWEST = 1 / 64
-"""Of the configured rate: however often a storage complains, work goes on."""
+"""Of the configured rate: however often a storage complains, work continues."""
 
 
 class Rate:

@@ -1,4 +1,4 @@
-"""Deletes files in batches, and goes on in case of errors: back-off, then halves, then single files.
+"""Deletes files in batches, and continues in case of errors: back-off, then halves, then single files.
 
 ⚠ A file counts as purged only if the storage confirmed its deletion. A container (manifest, list, metadata) is deleted only
 after the files that it names, and is spared if one of them failed: the next run finds the rest by it.

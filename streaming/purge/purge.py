@@ -106,7 +106,7 @@ def purge_realms(
     belongings: Sequence[ExternalResources] = (),
     before_each: Callable[[], None] = lambda: None,
 ) -> list[PurgedRealm]:
-    """One that fails is reported and stays PURGING; the others go on."""
+    """One that fails is reported and stays PURGING; the others continue."""
     done = []
     for realm in realms:
         before_each()
@@ -148,7 +148,7 @@ class SharedScans:
         self._done: list[PurgedRealm] = []
 
     def purge(self, realms: Sequence[Realm], *, unlisted: bool) -> list[PurgedRealm]:
-        """One that fails is reported and stays PURGING; the others go on."""
+        """One that fails is reported and stays PURGING; the others continue."""
         records = {realm.instance: record for realm in realms if (record := self._begun(realm)) is not None}
         orphans: list[str] = []
 

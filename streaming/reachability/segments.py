@@ -131,7 +131,7 @@ class SegmentMap:
             bound = self.holding(base)
             links.append(SegmentLink(SegmentKey(bound.pointer, bound.start), base.seq, len(links)))
             if len(links) > LINKS_MAX:
-                raise ChainBroken(f"{bound.pointer}: its bases lead round in a circle.")
+                raise ChainBroken(f"{bound.pointer}: its bases form a cycle.")
         return links
 
     def holding(self, at: BaseAt) -> Bounds:

@@ -1,6 +1,6 @@
 """Brings a realm's streamed set up to its fenced heads, and returns what must stay.
 
-While writers go on, a set that was up to date before the fence is behind it afterwards. ⚠ It may end beyond the heads: what
+While writers continue, a set that was up to date before the fence is behind it afterwards. ⚠ It may end beyond the heads: what
 was released there is still counted as live at the heads, and what was added there is newer than the fence.
 """
 

@@ -117,7 +117,7 @@ class RetainedStore:
             raise RetainedMoved(
                 f"another process has written step {number} of the retained set of {self.realm!r}.",
                 field="retained",
-                remedy="Go on from what it wrote.",
+                remedy="Continue from what it wrote.",
             ) from error
         state = self.load()
         if state is None:

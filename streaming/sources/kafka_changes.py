@@ -3,7 +3,7 @@
 Every format is read: JSON, and both frames around Avro (single-object without a schema registry, Confluent's with one). A
 Change that was too large for Kafka is fetched from the store by its entry id and checked against its digest. Records of a
 history that was replaced are left out, where a store is named. ⚠ A `truncated` record fails the read: entries were lost before
-they were published, and only the log's own floor can say how to go on.
+they were published, and only the log's own floor can say how to continue.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ class LogHeads:
         now = realm_instance(self._store, self.options.realm)
         if now != self.realm:
             raise CursorReset(
-                f"realm {self.realm} was deleted and made again as {now}.",
+                f"realm {self.realm} was deleted and re-created as {now}.",
                 field="realm",
                 remedy="Start again without a cursor.",
             )

@@ -1,6 +1,6 @@
 """Offsets of many logs as the JSON of Spark's checkpoint, and the ranges between two of them. Pure.
 
-An offset names the realm *instance*: after a realm was deleted and made again, the old checkpoint fits nothing. Each position
+An offset names the realm *instance*: after a realm was deleted and re-created, the old checkpoint fits nothing. Each position
 has its entry's id, so that a log that was replaced is noticed by the first entry behind it.
 """
 
@@ -114,7 +114,7 @@ def ranges_between(start: LogOffset, end: LogOffset) -> list[LogRange]:
     """What lies behind `start` up to `end`; a pointer that is gone by now has nothing more to say."""
     if start.realm != end.realm:
         raise CursorReset(
-            f"the position is of realm {start.realm}, the log of {end.realm}: the realm was deleted and made again.",
+            f"the position is of realm {start.realm}, the log of {end.realm}: the realm was deleted and re-created.",
             field="realm",
             remedy="Start again with a new checkpoint.",
         )

@@ -33,7 +33,7 @@ class LogOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     after: Text = "earliest"
     """earliest, latest, a time, an offset or `hwc1_` token; of a single pointer also a seq or a commit id."""
     until: str = ""
-    """`start`: what is committed before the read begins, and no more. An offset: up to there. Empty: a stream goes on."""
+    """`start`: what is committed before the read begins, and no more. An offset: up to there. Empty: a stream continues."""
     changes_per_batch: Annotated[int, Meta(ge=1)] = 20_000
     """The most that one micro-batch of a stream holds."""
     changes_per_split: Annotated[int, Meta(ge=1)] = 5_000

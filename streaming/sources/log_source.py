@@ -121,7 +121,7 @@ class LogStreamReader(DataSourceStreamReader):
         begin, stop = offset_of(start), offset_of(end)
         if begin.realm != self._heads.realm:
             raise CursorReset(
-                f"the checkpoint is of realm {begin.realm}, the log of {self._heads.realm}: it was deleted and made again.",
+                f"the checkpoint is of realm {begin.realm}, the log of {self._heads.realm}: it was deleted and re-created.",
                 field="realm",
                 remedy="Start again with a new checkpoint.",
             )

@@ -125,7 +125,7 @@ def _start_of(page: FeedPage) -> int:
 
 def _made_again(known: str, now: str) -> CursorReset:
     return CursorReset(
-        f"realm {known} was deleted and made again as {now}.", field="realm", remedy="Start again without a cursor."
+        f"realm {known} was deleted and re-created as {now}.", field="realm", remedy="Start again without a cursor."
     )
 
 

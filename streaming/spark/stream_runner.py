@@ -36,7 +36,7 @@ def silent(_: Progress) -> None:
 
 def run_until_caught_up(writer: DataStreamWriter, *, report: Report = silent, restarts_max: int = RESTARTS_MAX) -> int:
     """Start the stream, process what is there, stop it; the number of rows that went through leaves. The reader must have the
-    option `until`, or come to an end otherwise: writers that go on would keep it busy forever."""
+    option `until`, or come to an end otherwise: writers that continue would keep it busy forever."""
 
     def process(query: StreamingQuery) -> int:
         told = BatchReporter(report)

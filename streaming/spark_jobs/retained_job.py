@@ -59,7 +59,7 @@ class RetainedJob:
         report: Report = silent,
         reseed: bool = False,
     ) -> RetainedState:
-        """Catch up and stop; with `is_stopping`, go on until it says so."""
+        """Catch up and stop; with `is_stopping`, continue until it says so."""
         for attempt in range(SEEDS_MAX):
             state = self._loaded(reseed=reseed and attempt == 0)
             try:
@@ -67,10 +67,10 @@ class RetainedJob:
                     return state
                 self._stream(state, changes_per_batch, is_stopping, report)
                 return self.state()
-            except RetainedMoved:  # compacted meanwhile: go on from there
+            except RetainedMoved:  # compacted meanwhile: continue from there
                 if attempt == SEEDS_MAX - 1:
                     raise
-            except (CursorGone, RetainedIncomplete, RetainedCorrupt):  # overtaken, or not what the log goes on from
+            except (CursorGone, RetainedIncomplete, RetainedCorrupt):  # overtaken, or not what the log continues from
                 if attempt == SEEDS_MAX - 1:
                     raise
                 self._seed()
@@ -136,7 +136,7 @@ class RetainedJob:
         return self._seed() if state is None else state
 
     def _seed(self) -> RetainedState:
-        """⚠ The pin first, on all there is: what is read now must not be cut before the stream goes on behind it."""
+        """⚠ The pin first, on all there is: what is read now must not be cut before the stream continues after it."""
         if self._pin:
             self._readers.save(READER, {})
         state = seed(self._store.backend, self._retained, SparkSeedWriter(self._spark, self._url))

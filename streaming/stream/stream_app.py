@@ -3,7 +3,7 @@
 ⚠ A realm that fails or takes long does not stop the others, and a task that fails is left for its next turn. Tasks run on a
 thread of their own, so a long sweep delays no set. Realms are listed again in each round, so new ones are picked up. Of several
 processes one has the turn of each task (`schedule_turns`). Everything that counts is kept beside the sets and in the store, so
-a process that was killed goes on where it was.
+a process that was killed continues where it was.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ class StreamApp:
             return
         except HeadwaterError as error:
             status.failures = [f"{name}: {error}"]
-        except Exception as error:  # ⚠ the thread goes on: without it no task would ever run again
+        except Exception as error:  # ⚠ the thread continues: without it no task would ever run again
             _log.exception("%s failed", name)
             status.failures = [f"{name}: {type(error).__name__}: {error}"]
         finally:

@@ -1,7 +1,7 @@
 """Deletes from realm instances what no retained state reaches and is older than the grace, and records the run.
 
 ⚠ Fence, floors, names, heads; then a retained set that reaches every head; then the filter, probed where it is used; and only
-then deletion. Whatever fails before leaves everything as it was; a realm that fails is left alone while the others go on.
+then deletion. Whatever fails before leaves everything as it was; a realm that fails is left alone while the others continue.
 """
 
 from __future__ import annotations

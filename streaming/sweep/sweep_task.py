@@ -104,7 +104,7 @@ class RateLimit:
 
 
 class Removal:
-    """Rows that nothing reaches enter, each batch is deleted and counted. Goes on over single failures.
+    """Rows that nothing reaches enter, each batch is deleted and counted. Continues over single failures.
 
     ⚠ The run's lease is asked for in the store before each attempt to delete. What is under way when the run is superseded
     still goes: it was found unreachable, and what is unreachable comes back with a restored backup alone. So a failed attempt
@@ -118,7 +118,7 @@ class Removal:
         deleting: RateLimit | None = None,
         before_delete: Callable[[], None] | None = None,
     ) -> None:
-        """`before_delete` raises if the sweep must not go on; a worker elsewhere asks for the run's lease by itself."""
+        """`before_delete` raises if the sweep must not continue; a worker elsewhere asks for the run's lease by itself."""
         self._backend = backend
         self._plan = plan
         self._deleting = deleting or RateLimit(plan.deletes_per_second)

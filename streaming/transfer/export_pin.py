@@ -1,4 +1,4 @@
-"""Pins what an export reads, while commits and maintenance go on.
+"""Pins what an export reads, while commits and maintenance continue.
 
 ⚠ The pin is set under the lease of maintenance runs, and then every pointer row is written as it is: an expiry that looked
 for pins before has lost its lease, and a floor that it had prepared loses its CAS. From then on no floor rises; and whatever is

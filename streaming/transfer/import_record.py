@@ -44,5 +44,5 @@ def begin_import(backend: Backend, realm: str, file: CheckedFile, clock: Clock) 
         raise InvalidInput(
             f"{realm!r} is being loaded from another file, of {found.realm if found else 'an unknown realm'!r}.",
             field="file",
-            remedy="Go on with that one, or purge the realm.",
+            remedy="Continue with that one, or purge the realm.",
         )

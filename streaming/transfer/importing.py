@@ -44,7 +44,7 @@ RESUMABLE = {RealmStatus.CREATED: "delete", RealmStatus.LOADING: "purge"}
 
 class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
     resume: bool = False
-    """Go on with a realm that an interrupted import has left LOADING."""
+    """Continue with a realm that an interrupted import has left LOADING."""
     active: bool = True
     """Else it ends INACTIVE."""
     dry_run: bool = False
@@ -154,7 +154,7 @@ def _check_name_is_free(store: Store, name: str, options: ImportOptions) -> None
         raise RealmStateConflict(
             f"{name!r} is {found.status}, not LOADING.", field="realm", remedy="Only a load can be resumed.", realm=name
         )
-    left = f"Go on with --resume, or {RESUMABLE[found.status]} it" if resumable else "Choose another name"
+    left = f"Continue with --resume, or {RESUMABLE[found.status]} it" if resumable else "Choose another name"
     raise RealmExists(f"{name!r} exists already and is {found.status}.", field="realm", remedy=f"{left}.", realm=name)
 
 

@@ -81,4 +81,4 @@ def test_who_sees_the_pointer_moved_sees_the_objects(
         reader.join()
     assert missing == []
     assert seen == sorted(seen), "an acknowledged move must not be unseen again"
-    assert len(set(seen)) > 3, "the reader never ran while commits went on"
+    assert len(set(seen)) > 3, "the reader never ran while commits continued"

@@ -114,7 +114,7 @@ def races(backend: Backend, realm: str, tmp_path: Path) -> Iterator[list[Race]]:
 
 
 def outcome_of(race: Race, order: tuple[str, ...]) -> str:
-    """Go through one order, then let both go on to their ends."""
+    """Go through one order, then let both continue to their ends."""
     future = race.steps.start(lambda: race.committer.submit(race.pointer, race.request()))
     for turn in order:
         race.steps.step() if turn == "C" else race.remove_step()

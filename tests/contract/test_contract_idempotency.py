@@ -72,7 +72,7 @@ def test_expired_keys_go_in_pages_and_live_ones_stay(kernel: RealmKernel) -> Non
         rows.claim(asked(f"old{number}"), "r", "o", running_seconds=0, kept_seconds=0)
     rows.claim(asked("live"), "r", "o", running_seconds=60, kept_seconds=DAY)
     deleted, after = rows.delete_expired(after="", page=3, batch_max=2)
-    assert deleted == 2 and after, "a batch ends at its limit and says where to go on"
+    assert deleted == 2 and after, "a batch ends at its limit and says where to continue"
     rounds = 1
     while after:
         gone, after = rows.delete_expired(after=after, page=3, batch_max=100)

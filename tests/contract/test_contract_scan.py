@@ -1,4 +1,4 @@
-"""Scans in parallel splits: each row that is there throughout exactly once, while writers go on."""
+"""Scans in parallel splits: each row that is there throughout exactly once, while writers continue."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_splits_of_the_other_tables_are_used_too(backend: Backend, realm: str, s
     assert sum(1 for share in shares if share) >= (2 if table is Table.NAMES else 4), [len(share) for share in shares]
 
 
-# ── while writers go on ─────────────────────────────────────────────────────────────────────────────────────
+# ── while writers continue ─────────────────────────────────────────────────────────────────────────────────────
 
 
 class Writers:

@@ -133,6 +133,6 @@ print(
     f"entries {lost} and {later} were committed while the webhook was set up; the receiver has {taken}; dead letters: {bool(dead)}"
 )
 if lost not in taken and not dead:
-    print("DEFECT: entry", lost, "was skipped in silence")
+    print("DEFECT: entry", lost, "was skipped silently")
     sys.exit(1)
 print("closed")

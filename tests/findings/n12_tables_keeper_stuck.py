@@ -5,7 +5,7 @@ Both end in ChainBroken at each start ("entry 9 follows 0"), and `publish --tabl
 table of the realm is stale. Guarantee: "Kafka: the topic of the newest state per table equals the snapshots". table_state.py says of
 the topic "it is the keeper's only memory", but it resumes from the group's offsets.
 
-Exits 1 if the keeper cannot go on, 0 if the tables topic equals the snapshot afterwards.
+Exits 1 if the keeper cannot continue, 0 if the tables topic equals the snapshot afterwards.
 Run from the project's root: .venv/bin/python tests/findings/n12_tables_keeper_stuck.py   (Java for Kafka; about 60 s)
 HEADWATER_KAFKA=host:port uses a broker that runs. (Flags are those of the version it was found in.)
 """
@@ -111,7 +111,7 @@ def retention(prefix, flags):
 kept = [scenario("deleted", tables_deleted), scenario("retention", retention)]
 if not all(kept):
     print(
-        "DEFECT: the keeper does not go on:",
+        "DEFECT: the keeper does not continue:",
         dict(zip(["tables topic deleted", "behind the retention"], ["ok" if one else "stuck" for one in kept])),
     )
     sys.exit(1)

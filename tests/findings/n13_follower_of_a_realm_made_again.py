@@ -1,4 +1,4 @@
-"""`subscribe --kafka --follow` goes on waiting in silence when its realm was purged and made again under its name: it stays at topics
+"""`subscribe --kafka --follow` continues waiting silently when its realm was purged and re-created under its name: it stays at topics
 that are gone, and never hears of the realm's new changes. Readers over HTTP are told `reset`.
 
 The topic is looked up once, when the reader begins. A topic that is deleted under it is asked for without end, and its messages
@@ -102,6 +102,6 @@ for who, follower in followers.items():
     if not heard and code is None:
         faults.append(who)
 if faults:
-    print("DEFECT: waiting in silence for a realm that is gone:", faults)
+    print("DEFECT: waiting silently for a realm that is gone:", faults)
     sys.exit(1)
 print("closed")

@@ -1,7 +1,7 @@
 """`subscribe --limit N` with a subscription (or a Kafka --group) prints the same N changes again each time it is run: what was printed
 last is not acknowledged, so a job that takes its changes in portions never gets anywhere.
 
-consumers.md: "A subscription is made with its first use and acknowledged behind what was printed"; --group: "go on where this consumer group
+consumers.md: "A subscription is made with its first use and acknowledged behind what was printed"; --group: "continue where this consumer group
 was, and keep its position". (Behind the last line the generators are closed before they acknowledge.)
 
 Exits 1 if the second run prints what the first one printed, 0 otherwise.

@@ -70,6 +70,6 @@ try:
 except Exception as error:
     print("closing fails too:", type(error).__name__)
 if not after[-1].startswith("entry"):
-    print("DEFECT: the process goes on writing into read-only sessions of its pool")
+    print("DEFECT: the process continues writing into read-only sessions of its pool")
     sys.exit(1)
 print("closed")

@@ -1,4 +1,4 @@
-"""A store is put back to a backup, goes on, and is published again with `publish --restart` as the alarm says; a Kafka consumer
+"""A store is put back to a backup, continues, and is published again with `publish --restart` as the alarm says; a Kafka consumer
 group then drops the new entries without a word, because their seq is not beyond what it has acknowledged.
 
 (A new reader, or a live view that is rebuilt, is given the lost history, which comes first in the topic, and then stops with

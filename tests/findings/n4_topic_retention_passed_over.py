@@ -1,9 +1,9 @@
-"""What Kafka's retention has taken from the commits topic is passed over in silence: by a group that comes back and meets a pointer
+"""What Kafka's retention has taken from the commits topic is passed over silently: by a group that comes back and meets a pointer
 that is new to it, and by every new reader. Neither an error, nor a repair, though a log to repair from was given.
 
 A reader that knows nothing of a pointer begins at whatever record of it comes first; baselines that would tell are gone with the
 retention too. Guarantees: "What a topic has lost is said to its readers, never passed over"; "Poll, events, Kafka … give the log
-of every pointer: … none missing"; "A Kafka group goes on behind what it acknowledged …, nothing is missing …".
+of every pointer: … none missing"; "A Kafka group continues after what it acknowledged …, nothing is missing …".
 
 Exits 1 if changes are missing and nothing was said, 0 otherwise.
 Run from the project's root: .venv/bin/python tests/findings/n4_topic_retention_passed_over.py   (Java for Kafka; about 30 s)

@@ -99,6 +99,6 @@ print(
 )
 engine.close()
 if late and code is None:
-    print("DEFECT: the follower misses changes in silence")
+    print("DEFECT: the follower misses changes silently")
     sys.exit(1)
 print("closed")

@@ -1,4 +1,4 @@
-"""A store is put back to a backup while a process goes on running (an embedded engine, one of several servers): its next commit is
+"""A store is put back to a backup while a process continues running (an embedded engine, one of several servers): its next commit is
 acknowledged onto a history that is gone, and from then on the log is broken for everybody: the new head's predecessor is not
 in the store, and what others have committed since the restore is no longer reachable.
 
@@ -45,7 +45,7 @@ def copy(source, target):
     two.close()
 
 
-running = headwater.open(url, create=True)  # goes on running
+running = headwater.open(url, create=True)  # continues running
 main = running.ensure_realm().ensure_catalog("lake").branch()
 main.commit(put("first"))
 copy(db, f"{folder}/backup.db")
@@ -56,7 +56,7 @@ others = subprocess.run([sys.executable, "-c", OTHER, url], check=True, capture_
 print("another process has committed entries", others)
 try:
     landed = main.commit(put("after"))
-    print("the process that went on running: its commit is acknowledged as entry", landed.seq)
+    print("the process that continued running: its commit is acknowledged as entry", landed.seq)
 except HeadwaterError as error:
     print("refused:", type(error).__name__, error)
 running.close()

@@ -1,8 +1,8 @@
-"""The commits topic is deleted and made again (by hand, or by auto.create.topics) while commits go on: for some seconds the publisher
+"""The commits topic is deleted and re-created (by hand, or by auto.create.topics) while commits continue: for some seconds the publisher
 sends on in the old generation, so the new topic begins in the middle. The next generation then publishes all from the
 beginning, and a new reader drops it: it has begun at the middle, and what is below that counts as seen.
 
-Guarantees: "Kafka: a topic that was made again … opens a new generation …" that holds all; "Poll, events, Kafka … give the log of
+Guarantees: "Kafka: a topic that was re-created … opens a new generation …" that holds all; "Poll, events, Kafka … give the log of
 every pointer: … none missing". (The test of it makes the topic again while nothing is written.)
 
 Exits 1 if a new reader is not given the log of main and is told nothing, 0 otherwise.

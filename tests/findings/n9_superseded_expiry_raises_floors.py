@@ -1,5 +1,5 @@
-"""An expiry that an export has superseded goes on raising floors for up to twenty seconds; a sweep that then runs takes history that
-the export has pinned and is reading. The same holds for sweeps and purges: a superseded run goes on until its keeper looks.
+"""An expiry that an export has superseded continues raising floors for up to twenty seconds; a sweep that then runs takes history that
+the export has pinned and is reading. The same holds for sweeps and purges: a superseded run continues until its keeper looks.
 
 `Run.check` asks the store only when the lease has run out by the own clock, or after the keeper (every third of a minute) has seen
 the loss. Guarantee: "An expiry that was superseded, by an export that pins what it reads, raises no more floors"; maintenance.md:

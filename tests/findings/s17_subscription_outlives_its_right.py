@@ -1,4 +1,4 @@
-"""Whoever made a subscription goes on moving it after `subscription.manage` was revoked, and so goes on pinning history.
+"""Whoever made a subscription continues moving it after `subscription.manage` was revoked, and so continues pinning history.
 
 The routes' table says `subscription.manage` for reading, acknowledging, rewinding and deleting; only creating asks for it. Guarantee:
 "A right that is revoked stops with the next request of its worker". Each rewind begins the pin anew: expiry stays held back by

@@ -1,4 +1,4 @@
-"""An open stream goes on, and shows new commits, after the issuer has withdrawn the key that its token was signed with.
+"""An open stream continues, and shows new commits, after the issuer has withdrawn the key that its token was signed with.
 
 New requests with that token are refused. A stream asks again with every frame, but only whether the token's time is over
 (`recheck` of external callers), so it lives until then. Guarantee: "What was proven by an external issuer's key ends with that key."

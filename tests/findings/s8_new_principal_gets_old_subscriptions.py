@@ -1,7 +1,7 @@
-"""Who is made again under a deleted principal's name has its subscriptions: reads, rewinds and deletes them.
+"""Who is re-created under a deleted principal's name has its subscriptions: reads, rewinds and deletes them.
 
 A subscription keeps its maker's name and not its id. docs/access.md: "Records name each other by id and not only by name, so
-whatever is deleted and made again under its name inherits nothing", and "a subscription is its maker's".
+whatever is deleted and re-created under its name inherits nothing", and "a subscription is its maker's".
 
 Run from the project's root: .venv/bin/python tests/findings/s8_new_principal_gets_old_subscriptions.py  (exits 1 while the defect is there, 0 when it is closed.)
 """

@@ -2,7 +2,7 @@
 
 Each `set-properties` copies all properties so far, each `add-snapshot` compares and copies all snapshots so far; a request may have
 10,000 updates. 500 updates took 0.08 s of a processor, 2,000 took 1.1 s, and a request of 10,000 (13 MB) was not answered in 100 s.
-Everyone who may write one table can send it, and it goes on when its sender has hung up.
+Everyone who may write one table can send it, and it continues when its sender has hung up.
 
 Run from the project's root: .venv/bin/python tests/findings/s9_updates_of_one_request_cost_their_square.py  (exits 1 while the defect is there, 0 when it is closed.)
 """

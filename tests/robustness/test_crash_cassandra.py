@@ -113,7 +113,7 @@ def test_every_acknowledged_write_is_there_after_a_kill_of_the_server(server: Te
         assert writer.fault is not None, f"{kind}: the server was killed, yet no write failed"
         assert writer.acknowledged > writer.first, f"{kind}: nothing was acknowledged before the kill"
     check_all_there(open_cassandra(server.url), work, kill)
-    assert patiently(lambda: backend.list_names(REALM, limit=1)), "the backend that saw the crash goes on"
+    assert patiently(lambda: backend.list_names(REALM, limit=1)), "the backend that saw the crash continues"
 
 
 def check_all_there(reader: Backend, work: dict[str, Writer], kill: int) -> None:

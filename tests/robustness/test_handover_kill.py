@@ -144,7 +144,7 @@ def run(url: str, folder: Path, role: str, action: str, point: str) -> None:
             process.go_on()
         faulty.wait_for("fault")
         survivor.wait_for("done")
-        if action == "stop":  # it goes on with all that it had in hand when it was stopped
+        if action == "stop":  # it continues with all that it had in hand when it was stopped
             os.kill(faulty.process.pid, signal.SIGCONT)
             faulty.wait_for("done")
         check(url, faulty, survivor)

@@ -132,7 +132,7 @@ def test_groups_go_on_when_access_records_get_a_topic_of_their_own_and_when_they
     lake.write()
     lake.publish()
     assert lake.generation.apart and lake.generation.topics.access is not None
-    # The group that read all goes on with the tables, without what it has seen; a new one of the other topic gets all.
+    # The group that read all continues with the tables, without what it has seen; a new one of the other topic gets all.
     assert lake.read("all") == {lake.main.pointer: lake.log[lake.main.pointer][seen[lake.main.pointer] :]}
     assert lake.read("auditor", access=True) == lake.of_access()
     assert lake.types_of(commits_topic(lake.realm), "principals")[-1] == RecordType.MOVED

@@ -1,4 +1,4 @@
-"""Followers of Kafka when partitions are added and when realms are made again: every Change in order, or a typed reset."""
+"""Followers of Kafka when partitions are added and when realms are re-created: every Change in order, or a typed reset."""
 
 from __future__ import annotations
 
@@ -128,6 +128,6 @@ def test_followers_of_a_realm_that_was_made_again_are_reset(
         new_lake(engine, name)
         publish_rest(engine.store, given)
 
-    with pytest.raises(CursorReset, match=r"made again|lost its topic"):
+    with pytest.raises(CursorReset, match=r"re-created|lost its topic"):
         asyncio.run(read_over_a_purge())
     assert instance_of(engine, name) != old

@@ -1,4 +1,4 @@
-"""Topics are made again, cut, grown and published again under their readers; each gets every pointer's log, or is told why not.
+"""Topics are re-created, cut, grown and published again under their readers; each gets every pointer's log, or is told why not.
 
 Sequences are compared, pointer by pointer: what each reader was given, in the order in which it was given.
 """
@@ -117,7 +117,7 @@ class World:
                 return "ALREADY_EXISTS" in str(error)
             return True
 
-        wait_until(is_made, "the topic is made again")
+        wait_until(is_made, "the topic is re-created")
 
     def lose_records(self, keep: int = 0) -> None:
         """As retention does: of each partition only the last so many offsets stay."""
@@ -168,7 +168,7 @@ class World:
 
 
 class Follower:
-    """A reader on a thread of its own that goes on through whatever happens."""
+    """A reader on a thread of its own that continues through whatever happens."""
 
     def __init__(self, world: World, group: str | None = None, log: AsyncLog | None = None) -> None:
         self._source = world.source(group)
@@ -221,7 +221,7 @@ def world(tmp_path: Path, kafka_bootstrap: str) -> Iterator[World]:
         yield made
 
 
-# ── a topic that is made again ──────────────────────────────────────────────────────────────────────────────
+# ── a topic that is re-created ──────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.timeout(300)
@@ -283,7 +283,7 @@ def test_a_transaction_whose_topic_was_made_again_is_not_committed(world: World)
 def test_a_topic_made_again_while_its_generation_ends_is_published_anew(
     world: World, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
-    """⚠ The generation that was to go on in more partitions has lost what it goes on from."""
+    """⚠ The generation that was to continue in more partitions has lost what it continues from."""
     given = options(world.bootstrap)
     publish_rest(world.engine.store, given)
     world.admin.create_partitions([NewPartitions(world.topic, 6)])[world.topic].result(20)

@@ -1,5 +1,5 @@
-"""Realms in use are maintained while writers go on, on every database and by every way to know what must stay: afterwards each
-row that a kept state needs is there byte by byte, all else that is old enough is gone, and the counters say what happened."""
+"""Realms in use are maintained while writers continue, on every database and by every way to know what must stay: afterwards
+each row that a kept state needs is there byte by byte, everything else that is old enough is gone, and the counters agree."""
 
 from __future__ import annotations
 

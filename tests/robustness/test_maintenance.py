@@ -1,4 +1,4 @@
-"""Maintenance among writers that sleep, race and go on, and under kill -9: a commit is refused or whole, never dangling."""
+"""Maintenance among writers that sleep, race and continue, and under kill -9: a commit is refused or whole, never dangling."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_a_branch_made_after_names_were_listed_is_whole_though_its_base_is_cut_t
             state_at(kernel, made[0])
 
 
-# ── writers that go on ──────────────────────────────────────────────────────────────────────────────────────
+# ── writers that continue ──────────────────────────────────────────────────────────────────────────────────────
 
 
 class Writer(threading.Thread):

@@ -1,4 +1,4 @@
-"""The broker is killed, stays away, hangs a transaction or gets its topics made again; afterwards the topic equals the log."""
+"""The broker is killed, stays away, hangs a transaction or gets its topics re-created; afterwards the topic equals the log."""
 
 from __future__ import annotations
 
@@ -79,7 +79,9 @@ def settle(engine: Headwater, publisher: Publisher, bootstrap: str, realm: str) 
     A single broker that is killed between deciding to commit and writing its markers does not write them when it is back: the
     partition stays unreadable behind that transaction, and the publisher says so.
     """
-    wait_until(lambda: is_caught_up(publisher, engine.store, realm) or bool(publisher.alarms.list()), "it goes on, or says why")
+    wait_until(
+        lambda: is_caught_up(publisher, engine.store, realm) or bool(publisher.alarms.list()), "it continues, or says why"
+    )
     if is_caught_up(publisher, engine.store, realm) and _is_readable(bootstrap, realm):
         return
     wait_until(lambda: bool(publisher.alarms.list()), "an alarm is raised")
@@ -112,7 +114,7 @@ def test_a_hung_transaction_on_the_progress_partition_stops_the_shard_until_it_i
         assert len(read_topic(kafka_bootstrap, commits_topic(realm))) > 0
         assert not is_caught_up(publisher, engine.store, realm)
         foreign.abort_transaction(20)
-        wait_until(lambda: is_caught_up(publisher, engine.store, realm), "the shard goes on")
+        wait_until(lambda: is_caught_up(publisher, engine.store, realm), "the shard continues")
         assert publisher.alarms.list() == []
     assert_topic_equals_log(engine.store, kafka_bootstrap, realm)
 

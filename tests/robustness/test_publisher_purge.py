@@ -92,7 +92,7 @@ def test_a_running_publisher_passes_over_a_purge(
         drop(engine)
         wait_until(lambda: purge(engine) == "", "the delete entry is published and the catalog purged")
         commit(engine)
-        wait_until(lambda: is_caught_up(publisher, engine.store, realm), "the shard goes on")
+        wait_until(lambda: is_caught_up(publisher, engine.store, realm), "the shard continues")
         wait_until(
             lambda: doomed_records(engine, kafka_bootstrap)[-1].type == RecordType.PURGED, "the end of the pointer is published"
         )

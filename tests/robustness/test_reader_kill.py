@@ -1,4 +1,4 @@
-"""kill -9 of readers that keep their position themselves: they go on where they were, also before they have taken anything."""
+"""kill -9 of readers that keep their own position: they continue where they were, even if they had not read anything yet."""
 
 from __future__ import annotations
 

@@ -194,7 +194,7 @@ def test_sessions_that_began_while_the_server_was_read_only_are_given_up(url: st
     assert refused.value.retriable and refused.value.facts["sqlstate"] == "25006"
     with pytest.raises(StoreUnavailable, match="read-only"):
         backend.read_pointer(REALM, "main", decide=True)
-    assert backend.read_pointer(REALM, "main") == first, "reading goes on"
+    assert backend.read_pointer(REALM, "main") == first, "reading continues"
     execute(url, "SET default_transaction_read_only = off", f'ALTER DATABASE "{name}" RESET default_transaction_read_only')
     with pytest.raises(StoreUnavailable, match="read-only"):
         backend.cas_pointer(REALM, "main", first, second)  # on the session that could read

@@ -1,4 +1,4 @@
-"""Clients that never finish what they began to send: the server goes on answering all others."""
+"""Clients that never finish what they began to send: the server continues answering all others."""
 
 from __future__ import annotations
 

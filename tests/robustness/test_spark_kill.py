@@ -1,4 +1,4 @@
-"""The driver of a stream is killed; the next one goes on, and an exactly-once sink holds each Change once."""
+"""The driver of a stream is killed; the next one continues, and an exactly-once sink holds each Change once."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def no_realms(store: Store) -> bool:
     return Realms(store).list() == []
 
 
-# ── one cut, while writers go on ────────────────────────────────────────────────────────────────────────────
+# ── one cut, while writers continue ────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("closing", [True, False], ids=["closed", "mutant: heads as they are read"])

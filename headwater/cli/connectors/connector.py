@@ -179,10 +179,10 @@ def jobs(at: RealmTarget, name: str, cancelled: str | None) -> None:
 
 @command.command()
 @click.argument("name")
-@click.option("--resume", is_flag=True, help="Go on instead.")
+@click.option("--resume", is_flag=True, help="Continue instead.")
 @writes_realm
 def pause(at: RealmTarget, name: str, resume: bool) -> None:
-    """Stop reading the source, or go on with --resume. The destination stays the connector's."""
+    """Stop reading the source, or continue with --resume. The destination stays the connector's."""
     with managed_connectors(at) as manage:
         written = manage.change(name, ConnectorChange(status="ACTIVE" if resume else "PAUSED"))
     CONNECTORS.show(written, at.json_output)

@@ -40,12 +40,12 @@ if TYPE_CHECKING:
 @click.option("--follow", is_flag=True, help="Wait for more.")
 @click.option("--limit", type=click.IntRange(1), help="Stop after so many.")
 @click.option("--stream", is_flag=True, help="Of a server: over server-sent events instead of polls.")
-@click.option("--subscription", metavar="NAME", help="Of a server: go on where this name has acknowledged, and acknowledge.")
-@click.option("--group", metavar="NAME", help="Of Kafka: go on where this consumer group was, and keep its position.")
+@click.option("--subscription", metavar="NAME", help="Of a server: continue where this name has acknowledged, and acknowledge.")
+@click.option("--group", metavar="NAME", help="Of Kafka: continue where this consumer group was, and keep its position.")
 @click.option("--access", is_flag=True, help="Of Kafka: read the topic of access records, in a realm that has one.")
-@click.option("--with-cursor", is_flag=True, help="With --json: beside each change the cursor that goes on behind it.")
+@click.option("--with-cursor", is_flag=True, help="With --json: beside each change the cursor that continues after it.")
 @click.option(
-    "--cursor-file", metavar="FILE", help="Of a server or the store: go on where this file says, and keep the position."
+    "--cursor-file", metavar="FILE", help="Of a server or the store: continue where this file says, and keep the position."
 )
 @as_json
 @click.pass_obj

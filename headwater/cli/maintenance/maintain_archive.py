@@ -22,7 +22,7 @@ at_archive = click.option("--archive", metavar="PLACE", help="Read an archive in
 @click.command("archive")
 @click.argument("place")
 @in_store_realm
-@click.option("--follow", is_flag=True, help="Go on until it is interrupted.")
+@click.option("--follow", is_flag=True, help="Continue until it is interrupted.")
 @click.option(
     "--batch", "changes_per_batch", type=click.IntRange(1), default=100_000, show_default=True, help="Changes at once."
 )

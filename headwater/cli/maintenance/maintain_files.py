@@ -51,7 +51,7 @@ def files() -> None:
 @in_catalog
 @click.option("--reference", default="main", show_default=True, help="The branch, tag or commit of TABLE.")
 @click.option("--kind", type=click.Choice(["table", "view", "delta-table"]), help="What TABLE is, if it is a location.")
-@click.option("--lenient", is_flag=True, help="Go on after files that cannot be read, and report them.")
+@click.option("--lenient", is_flag=True, help="Continue after files that cannot be read, and report them.")
 @list_files
 @as_json
 @click.pass_obj

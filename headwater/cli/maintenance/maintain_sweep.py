@@ -61,7 +61,7 @@ def sweep_command(
 ) -> None:
     """Delete what no kept state reaches and is older than the grace.
 
-    A realm that fails is left as it is while the others go on; exit code 1 says that something is left for the next run.
+    A realm that fails is left as it is while the others continue; exit code 1 says that something is left for the next run.
     """
     from headwater.schemas.entry_ids import time_text
     from headwater.streaming.reachability.retained_identifiers import installed_identifiers
@@ -158,7 +158,7 @@ def _what_is_wrong(report: Any) -> str:
 
 @click.command("retained")
 @in_realms
-@click.option("--follow", is_flag=True, help="Go on until it is interrupted.")
+@click.option("--follow", is_flag=True, help="Continue until it is interrupted.")
 @click.option("--reseed", is_flag=True, help="Discard the set and seed it again by walking.")
 @click.option("--batch", type=click.IntRange(1), default=100_000, show_default=True, help="Changes at once.")
 @click.option("--kafka", is_flag=True, help="Read the realms' topics (setting kafka_bootstrap), not the store's log.")

@@ -23,7 +23,7 @@ from headwater.wiring.stores import opened_store
 def export_command(
     settings: Settings, realm: str, to: str, low_level: bool, secrets: bool, supersede: str | None, json_output: bool
 ) -> None:
-    """Write a realm to a file, as of one moment, while commits go on.
+    """Write a realm to a file, as of one moment, while commits continue.
 
     The file appears under its name when it is whole. It holds all that the pointers reach, from their floors to their heads.
     """
@@ -46,7 +46,7 @@ def export_command(
 @click.command("import")
 @click.argument("file")
 @click.option("--as", "name", metavar="REALM", required=True, help="The name of the realm to make.")
-@click.option("--resume", is_flag=True, help="Go on with a realm that an interrupted import has left LOADING.")
+@click.option("--resume", is_flag=True, help="Continue with a realm that an interrupted import has left LOADING.")
 @click.option("--inactive", is_flag=True, help="Leave it INACTIVE: `headwater realm activate` opens it.")
 @click.option("--dry-run", is_flag=True, help="Make nothing; check the file from its first byte to its last.")
 @as_json

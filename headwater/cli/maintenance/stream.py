@@ -62,7 +62,7 @@ def command(
     """Keep the retained sets of all realms current, and expire, purge, sweep and archive, each on its cadence.
 
     One Spark session serves all realms. New realms are picked up, one that fails does not stop the others, and a process that
-    was killed goes on where it was. SIGTERM ends it after the batch under way. The page shows lag by realm: / and /metrics.
+    was killed continues where it was. SIGTERM ends it after the batch under way. The page shows lag by realm: / and /metrics.
     """
     from headwater.wiring.kafka_readers import checked_client
     from headwater.wiring.stream import StreamOptions, check_stream, stream_app, stream_settings

@@ -186,7 +186,7 @@ def _happened(summary: Summary) -> Iterator[tuple[str, str]]:
 def _fate(summary: Summary) -> str:
     killed = summary.killed
     if killed.in_flight is None:
-        return f"{killed.writer}, between two commits; a new process went on"
+        return f"{killed.writer}, between two commits; a new process continued"
     landed = "had landed" if summary.successor_found_it else "had not landed"
     again = "was told so" if summary.successor_found_it else "committed it"
     return f"{killed.writer}, waiting for an answer; its last commit {landed}, and its successor {again}"

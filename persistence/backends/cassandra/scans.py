@@ -1,6 +1,6 @@
 """Scans a share of the token ring page by page, and deletes exactly the revisions that were scanned.
 
-A row keeps its token, each token lies in one share, and paging goes on behind the last row it gave: so every row that is
+A row keeps its token, each token lies in one share, and paging continues after the last row it gave: so every row that is
 there throughout is seen exactly once, whatever is written meanwhile.
 
 Immutable rows are deleted at their scanned writetime: a rewrite since then has a larger one and survives. Within a process

@@ -108,7 +108,7 @@ def check_schema(calls: Calls) -> None:
 
 
 def table_identity(calls: Calls) -> str:
-    """A keyspace that was dropped and made again has other tables. Files that were put back under them have not."""
+    """A keyspace that was dropped and re-created has other tables. Files that were put back under them have not."""
     found = calls.first_row(calls.read(_POINTERS_ID, (calls.options.keyspace,)))
     return "" if found is None else str(found[0])
 

@@ -1,4 +1,4 @@
-"""Raises an alarm for a shard that had to stop: a row in `::system::` and a log line, until the shard goes on."""
+"""Raises an alarm for a shard that had to stop: a row in `::system::` and a log line, until the shard continues."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 ⚠ All old shards are leased and fenced first, so that nothing of the old generation lands behind its end. Where the topics are
 still the same ones, positions are carried over in the transaction that writes the end records: nothing is published twice.
-Where one was made again, or an operator asked for it, the next generation starts over at the oldest entries. Pointers that the
+Where one was re-created, or an operator asked for it, the next generation starts over at the oldest entries. Pointers that the
 store no longer has are then said to be gone, so that no reader keeps them.
 """
 
@@ -155,7 +155,7 @@ class GenerationRollover:
 
 
 def _begun_in(topics: RealmTopics, found: Recovered) -> RealmTopics:
-    """⚠ A topic that was made again between the end of a generation and the store's word of it lacks what the next one begins
+    """⚠ A topic that was re-created between the end of a generation and the store's word of it lacks what the next one begins
     with. That generation is opened where it was to begin, does not fit, and is ended in its turn."""
     if not found.next_commits:
         return topics

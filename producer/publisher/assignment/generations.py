@@ -45,7 +45,7 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
         return not self.restart and self.topics == topics
 
     def carries_over(self, topics: RealmTopics) -> bool:
-        """Whether what was published stays readable: then the next generation goes on where this one ends."""
+        """Whether what was published stays readable: then the next generation continues where this one ends."""
         return not self.restart and [topic.id for topic in self.topics.all] == [topic.id for topic in topics.all]
 
 

@@ -76,7 +76,7 @@ def translated(error: KafkaException, what: str) -> HeadwaterError:
     if isinstance(cause, KafkaError) and cause.code() in FENCED_CODES:
         return ShardLost(f"{what}: another publisher has taken over ({cause.str()}).")
     text = cause.str() if isinstance(cause, KafkaError) else str(error)
-    return KafkaUnavailable(f"{what}: {text}.", remedy="Look at the brokers; publishing goes on by itself.")
+    return KafkaUnavailable(f"{what}: {text}.", remedy="Look at the brokers; publishing continues by itself.")
 
 
 def discard(producer: Producer) -> None:

@@ -142,13 +142,13 @@ class Topics:
         return found
 
     def check_same(self, topics: RealmTopics) -> None:
-        """⚠ `KafkaUnavailable` if one was deleted or made again since. Asked behind the last delivery report of a transaction:
+        """⚠ `KafkaUnavailable` if one was deleted or re-created since. Asked behind the last delivery report of a transaction:
         then all of it lies in the topics of its own generation, or it is not committed."""
         found = self._describe([topic.name for topic in topics.all])
         for topic in topics.all:
             now = found.get(topic.name)
             if now is None or now.id != topic.id:
-                raise KafkaUnavailable(f"{topic.name} was deleted or made again: a new generation begins.")
+                raise KafkaUnavailable(f"{topic.name} was deleted or re-created: a new generation begins.")
 
     def check(self, topics: RealmTopics) -> None:
         """A progress topic that forgets by age would have all published again."""

@@ -137,7 +137,7 @@ def check_against_log(kernel: RealmKernel, position: Progress) -> PurgedPointer 
         purged = purged_pointer(kernel.store.backend, kernel.realm, position.pointer)
         if purged is None or not _ends_behind(purged, position):
             raise
-        return purged  # and perhaps made again since, by a writer that slept through the purge
+        return purged  # and perhaps re-created since, by a writer that slept through the purge
     return None
 
 

@@ -77,4 +77,4 @@ class RateLimits:
 
 def too_many(message: str, wait_seconds: float) -> TooManyRequests:
     seconds = max(1, int(wait_seconds + 0.999))
-    return TooManyRequests(message, remedy=f"Come again in {seconds} s.", retry_after_seconds=seconds)
+    return TooManyRequests(message, remedy=f"Try again in {seconds} s.", retry_after_seconds=seconds)

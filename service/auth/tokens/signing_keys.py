@@ -1,7 +1,7 @@
 """The keys that sign a realm's tokens: created once, kept in the store, rotated.
 
 They lie in one mutable row of the realm instance, so every worker and every restart agree, and no feed or export reads them. A
-new key is added by CAS; the one before it stays until the last token that it signed has ended.
+new key is added by CAS; the previous one stays until the last token that it signed has ended.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class SigningKeys:
             if self._is_young(ring, now):
                 return self._learn(instance, ring).ring.keys[0]
             self._add_key(instance, row, ring, now)
-        raise StoreUnavailable("the keys of a realm could not be rotated.", remedy="Come again.")
+        raise StoreUnavailable("the keys of a realm could not be rotated.", remedy="Try again.")
 
     def rotate(self, instance: str, *, void_old: bool = False) -> None:
         """A new key now; with `void_old` every token that was signed before ends within `LOOK_AGAIN_SECONDS`."""
@@ -126,7 +126,7 @@ class SigningKeys:
             if self._add_key(instance, row, ring, self._store.clock.now_micros()):
                 self._learn(instance, _ring(self._read(instance)))
                 return
-        raise StoreUnavailable("the keys of a realm could not be rotated.", remedy="Come again.")
+        raise StoreUnavailable("the keys of a realm could not be rotated.", remedy="Try again.")
 
     def _add_key(self, instance: str, row: MutableRow | None, ring: SigningKeyRing, now: int) -> bool:
         """A ring with a key more, and without those whose tokens have all ended, if nobody else has written it since."""

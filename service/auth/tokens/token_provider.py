@@ -70,7 +70,7 @@ class TokenProvider:
         if isinstance(said, TokenClaims):
             check_time(said, now)
         elif said.expires_at <= now:
-            raise refused("the token has ended.")
+            raise refused("the token has expired.")
         return proof
 
     async def _prove(self, token: str, now: int) -> _Proof:
@@ -102,7 +102,7 @@ class TokenProvider:
 
     async def recheck(self, caller: Caller) -> None:
         if caller.expires_at <= self._clock.now_micros():
-            raise refused("the token has ended.")
+            raise refused("the token has expired.")
         if not await self._has_key(caller):
             raise refused("the key that the token was signed with is gone.")
         if caller.secret_id:
@@ -133,7 +133,7 @@ class TokenProvider:
         return await asyncio.to_thread(self._keys.public, caller.instance, caller.key_id) is not None
 
     async def check_principal(self, said: TokenClaims) -> None:
-        """The principal and the secret that a token was given out for are still there."""
+        """The principal and the secret that a token was issued for are still there."""
         await self._check_principal(said.realm, said.instance, said.sub, said.pid, said.sid)
 
     async def _check_principal(self, realm: str, instance: str, name: str, principal_id: str, secret_id: str) -> None:
@@ -143,7 +143,7 @@ class TokenProvider:
         known = rights.known_principal(name)
         principal = known[0] if known is not None else await asyncio.to_thread(rights.principal, name)
         if not _has_secret(principal, principal_id, secret_id, self._clock.now_micros()):
-            raise refused("the token's principal, or the secret that it was given out for, is gone.")
+            raise refused("the token's principal, or the secret that it was issued for, is gone.")
 
     async def _rights(self, realm: str) -> RealmRights:
         try:

@@ -27,7 +27,7 @@ class TokenClaims(msgspec.Struct, frozen=True, kw_only=True):
     pid: str
     """Id of its record."""
     sid: str
-    """Id of the secret that it was given out for: with the secret the token ends."""
+    """Id of the secret that it was issued for: with the secret the token ends."""
     realm: str
     instance: str
     iat: int
@@ -76,7 +76,7 @@ def verified(token: str, key: Ed25519PublicKey, now: int) -> TokenClaims:
 
 def check_time(claims: TokenClaims, now: int) -> None:
     if claims.exp * MICROS <= now:
-        raise refused("the token has ended.")
+        raise refused("the token has expired.")
 
 
 def refused(why: str = "the token is none that counts here.") -> NotAuthenticated:

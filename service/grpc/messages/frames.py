@@ -78,7 +78,7 @@ def frame_of(page: Page, cursor: str) -> feed_pb2.Frame:
 
 
 def stream_messages(page: Page, realm: str, filter: Filter) -> list[tuple[bytes, str | None]]:
-    """What Subscribe sends for a page: the chunks of large Changes, then the frame behind which the cursor goes on."""
+    """What Subscribe sends for a page: the chunks of large Changes, then the frame behind which the cursor continues."""
     parts: list[tuple[bytes, str | None]] = [
         (chunk, None) for entry in page.entries if len(entry.json) > FRAME_BYTES for chunk in _chunked(entry)
     ]

@@ -1,4 +1,4 @@
-"""Pages of listings: sizes, and tokens that are bound to the method and the filter that they were given out for."""
+"""Pages of listings: sizes, and tokens that are bound to the method and the filter that they were issued for."""
 
 from __future__ import annotations
 

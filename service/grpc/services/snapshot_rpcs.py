@@ -62,7 +62,7 @@ async def _deleting(call: RpcCall) -> Bound:
 
 
 async def _list(call: RpcCall, request: RpcIcebergCall) -> snapshot_pb2.ListSnapshotsResponse:
-    """A page goes on behind a snapshot; where that one is gone, behind those that were older."""
+    """A page continues after a snapshot; where that one is gone, behind those that were older."""
     snapshots = await _snapshots(call, request)
     ordered = sorted(snapshots, key=lambda one: (one.get("timestamp-ms", 0), one["snapshot-id"]))
     token, size = page_token(call), page_size(call.message)

@@ -1,7 +1,7 @@
 """Reads a page of a branch's events after a continuation token, filtered.
 
 The token holds the position in the log, how far into a Change the last page went, and the filters: nothing is kept on the
-server, so it outlives restarts, and any worker can go on with it.
+server, so it outlives restarts, and any worker can continue with it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from headwater.service.operations.realm_feeds import RealmFeed
 PAGE_EVENTS = 100
 PAGE_EVENTS_MAX = 1_000
 SCANNED_CHANGES_MAX = 5_000
-"""For one page: with a filter that fits little, it ends early with a token that went on."""
+"""For one page: with a filter that fits little, it ends early with a token that continued."""
 READ_CHANGES = 200
 FILTER_ITEMS_MAX = 1_000
 TIME_MS_MAX = 253_402_300_799_000

@@ -104,7 +104,7 @@ class FeedSource:
         path = f"{self._feed}/changes"
         answer = self._upstream.get(path, {**self._branch, "after": after, "limit": PAGE_CHANGES})
         if answer.status_code in _GONE:
-            raise CursorExpired(f"the feed does not go on: {answer.text[:200]}", field="position")
+            raise CursorExpired(f"the feed does not continue: {answer.text[:200]}", field="position")
         if answer.status_code != httpx.codes.OK:
             raise refused(path, answer)
         return decoded(path, answer, _Page)

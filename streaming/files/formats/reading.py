@@ -1,7 +1,7 @@
 """How the readers of metadata get bytes and treat faults.
 
-⚠ Strict readers raise at the first fault: what they cannot read would look unused. Lenient readers report the fault and go on
-with what they can read.
+⚠ Strict readers raise at the first fault: files they cannot read about would look unused. Lenient readers report the fault and
+continue with what they can read.
 """
 
 from __future__ import annotations

@@ -230,7 +230,7 @@ class FileSweep:
     # ── one root ────────────────────────────────────────────────────────────────────────────────────────────
 
     def _guarded(self, report: RootReport, sweep: _RootSweep) -> None:
-        """A root that is refused is left alone while the others go on."""
+        """A root that is refused is left alone while the others continue."""
         try:
             sweep.run(report)
         except (MaintenanceSuperseded, MaintenanceStopped):

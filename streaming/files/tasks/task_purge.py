@@ -7,7 +7,7 @@
  4. intent   with the list of what may go; from now on commits look their files up in it
  5. fence    again, and mark what is new; that is taken off the list
  6. delete   data files before their manifests, the metadata file last; lease, claim and intent are checked before each batch
-A crash leaves the task as it was recorded; the next run reads what is left of the table and goes on.
+A crash leaves the task as it was recorded; the next run reads what is left of the table and continues.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def test_a_certificate_that_is_not_trusted_is_named_with_the_option_that_helps(g
 
 
 def test_a_follower_outlives_its_tokens(guarded: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A token that is over at once is fetched again for every request: the follower goes on all the same."""
+    """A token that is over at once is fetched again for every request: the follower continues all the same."""
     ticks = itertools.count(step=10_000)
     monkeypatch.setattr(ClientCredentials.__init__, "__defaults__", (lambda: float(next(ticks)),))
     options = {"client_id": guarded.client[0], "client_secret": guarded.client[1], "ca": guarded.certificate}

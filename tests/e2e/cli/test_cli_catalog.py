@@ -256,7 +256,7 @@ def test_references_are_created_shown_assigned_and_deleted(
     gone = [one for one in run(kind, "list", "--deleted", "--json").json["references"] if one["name"] == "r"]
     assert gone[0]["deleted"] and gone[0]["seq"] == 3
     assert "deleted" in run(kind, "list", "--deleted").out
-    assert run(kind, "create", "r", "--json").json["seq"] == 4, "a name that is used again goes on counting"
+    assert run(kind, "create", "r", "--json").json["seq"] == 4, "a name that is used again continues counting"
 
 
 def test_the_log_of_a_deleted_branch_can_still_be_read(run: Run, put: Callable[..., str]) -> None:

@@ -49,7 +49,7 @@ def test_every_promise_is_kept_though_a_writer_is_killed_in_the_middle(performan
     assert killed.exit_code == -9 and killed.acknowledged > 0
     assert any("kill -9" in text for text in performance.said)
     lines = read_journal(performance.folder / "nightly.diary.jsonl")
-    assert len(acknowledged(lines)) > killed.acknowledged, "nobody went on for the killed writer"
+    assert len(acknowledged(lines)) > killed.acknowledged, "nobody continued for the killed writer"
     assert in_flight(lines) is None
 
 

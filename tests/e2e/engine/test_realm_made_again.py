@@ -1,4 +1,4 @@
-"""Readers that follow a realm in the process are told when it is given up or made again: nothing of it would ever come."""
+"""Readers that follow a realm in the process are told when it is given up or re-created: nothing of it would ever come."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def test_a_filtered_reader_advances_over_what_it_does_not_see(branch: FeedBranch
     resumed = branch.http.get("/changes", params={"after": page["cursor"]}).json()
     assert [change["seq"] for change in resumed["changes"]] == [8], "the cursor carries pointer and filter"
     branch.commit("b.last")
-    assert branch.changes(8, prefix="a", wait=0.3)["range"] == {"from": 8, "to": 9}, "the range goes on while it waits"
+    assert branch.changes(8, prefix="a", wait=0.3)["range"] == {"from": 8, "to": 9}, "the range continues while it waits"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Dropping with purge: a task is recorded whatever crashes, one runner goes on with it, and maintenance deletes the files."""
+"""Dropping with purge: a task is recorded whatever crashes, one runner continues with it, and maintenance deletes the files."""
 
 from __future__ import annotations
 

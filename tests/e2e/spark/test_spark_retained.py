@@ -84,7 +84,7 @@ def test_the_streamed_set_is_the_walked_set_through_a_realms_whole_life(streamed
     assert lag(realm.store, streamed.job().state()) == {}
     streamed.steps(30)
     state = streamed.job().run(changes_per_batch=20)
-    assert state.number == 3  # it was seeded, and went on by two batches
+    assert state.number == 3  # it was seeded, and continued by two batches
     assert realm.expire("*=6n").expired > 0
     streamed.compare()
 
@@ -246,7 +246,7 @@ def test_entries_of_a_batch_are_linked_by_their_ids(
 
 
 class TwoHistories:
-    """A store that was put back to a backup and went on, and all that a topic holds then: both histories."""
+    """A store that was put back to a backup and continued, and all that a topic holds then: both histories."""
 
     def __init__(self, spark: SparkSession, streamed: Streamed, folder: Path, lost_steps: int, new_steps: int) -> None:
         streamed.steps(12)

@@ -1,4 +1,4 @@
-"""An imported realm is streamed and swept like any other: its retained set begins by walking and goes on with its log."""
+"""An imported realm is streamed and swept like any other: its retained set begins by walking and continues with its log."""
 
 from __future__ import annotations
 

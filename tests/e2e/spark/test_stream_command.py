@@ -121,9 +121,9 @@ def test_all_realms_are_kept_current_swept_and_resumed_after_kill_9(lake: Lake, 
     broken = Path(lake.settings["maintenance_dir"]) / lake.engine.ensure_realm("broken").kernel.realm
     broken.write_text("a file is in its way")
     with publishing(lake.engine.store, given), streaming(*OFTEN, settings=lake.settings) as stream:
-        stream.wait_for(lambda: lake.is_known(stream, "default", "kafka", step), "it goes on after kill -9")
+        stream.wait_for(lambda: lake.is_known(stream, "default", "kafka", step), "it continues after kill -9")
         lake.commit(5)
-        stream.wait_for(lambda: lake.is_known(stream, "default", "kafka", step + 1), "it goes on beside a realm that fails")
+        stream.wait_for(lambda: lake.is_known(stream, "default", "kafka", step + 1), "it continues beside a realm that fails")
         stream.wait_for(lambda: stream.realms()["broken"]["failure"], "the failure is shown")
         metrics = stream.get("/metrics").text
         assert 'headwater_stream_realm_failing{realm="broken"} 1' in metrics

@@ -22,7 +22,7 @@ class DeliveredLog:
         self.number = 1
         self.members: list[str] = []
         self.was_told = False
-        """The last pass ended with a typed error: nothing was passed over in silence."""
+        """The last pass ended with a typed error: nothing was passed over silently."""
         self._env = env
         self._ids: dict[str, set[str]] = {}
         self._last: dict[str, int] = {}
@@ -40,7 +40,7 @@ class DeliveredLog:
         self._last.clear()
 
     def accepted(self, pointer: str) -> None:
-        """A member was told that its place in the pointer is gone, and goes on."""
+        """A member was told that its place in the pointer is gone, and continues."""
         self._void.update(kept.entry_id for kept in self._kept(pointer))
         self._ids.pop(pointer, None)
         self._last.pop(pointer, None)

@@ -64,7 +64,7 @@ class LogChecks(RowObserver):
             self._model.ever[entry_id] = name
 
     def _new_entries(self, realm: str, name: str, row: PointerRow, log: list[ModelEntry]) -> list[LogRecord]:
-        """Those behind what the model knows, each checked to follow the one before it."""
+        """Those behind what the model knows, each checked to follow the previous one."""
         if row.seq <= len(log):
             broken("chain", f"{name} went from entry {len(log)} to {row.seq}")
         try:

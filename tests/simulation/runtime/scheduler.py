@@ -17,7 +17,7 @@ START_MICROS = 1_767_225_600_000_000
 STEP_MICROS = (50, 200, 1_000, 5_000, 20_000)
 """How much time may pass at a step."""
 STAY_SHARE = 0.35
-"""How often the task that runs goes on, though others could: bursts are as telling as perfect interleaving."""
+"""How often the task that runs continues, though others could: bursts are as telling as perfect interleaving."""
 
 
 class Killed(BaseException):
@@ -25,7 +25,7 @@ class Killed(BaseException):
 
 
 class Stuck(Exception):
-    """No task can go on, and no timer would wake one."""
+    """No task can continue, and no timer would wake one."""
 
 
 class Process:

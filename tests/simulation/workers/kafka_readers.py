@@ -63,7 +63,7 @@ class KafkaWorker:
             driven(reader.__aexit__())
 
     def _read_on(self, reader: KafkaReader, member: str) -> bool:
-        """False if the reader was told that its place is gone, and may go on."""
+        """False if the reader was told that its place is gone, and may continue."""
         try:
             for change in iterated(reader.changes(follow=self._follow)):
                 self._give(member, change)
@@ -82,7 +82,7 @@ class KafkaWorker:
 
     def _start_over(self) -> None:
         """A typed error said that something is missing. A group is given up: its members begin as another group, all of them,
-        because one that went on would acknowledge for those that begin again. Whoever reads all anew knows it."""
+        because one that continued would acknowledge for those that begin again. Whoever reads all anew knows it."""
         self._log.begin_again()
         self._log.was_told = not self._is_group
         if self._is_group:

@@ -1,4 +1,4 @@
-"""The simulated Kafka cluster: topics that are made again, transactions, retention, groups with their offsets.
+"""The simulated Kafka cluster: topics that are re-created, transactions, retention, groups with their offsets.
 
 It keeps Kafka's rules that correctness rests on: a name leads to whatever topic bears it now; a transactional id fences its
 older producers; readers of committed records stop at the first undecided one; an offset that is not there is out of range.

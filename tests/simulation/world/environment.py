@@ -33,7 +33,7 @@ from tests.simulation.world.store_faults import Faults
 
 REALM = "default"
 GUEST = "guest"
-"""A realm that is purged and made again."""
+"""A realm that is purged and re-created."""
 CATALOG = "lake"
 RESTART_SECONDS = 1.0
 NOTICED_SECONDS = 10.0

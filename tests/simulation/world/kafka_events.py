@@ -1,4 +1,4 @@
-"""What happens to the Kafka cluster: it is away, topics are made again, grow, or lose their oldest records."""
+"""What happens to the Kafka cluster: it is away, topics are re-created, grow, or lose their oldest records."""
 
 from __future__ import annotations
 

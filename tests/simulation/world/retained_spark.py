@@ -130,7 +130,7 @@ def stream_kafka(session: RetainedSession, options: KafkaOptions) -> RowStream:
 
 
 def _topic_batches(session: RetainedSession, options: KafkaOptions, checkpoint: Path) -> Iterator[RowFrame]:
-    """⚠ Spark knows a topic by its name and offsets alone: one that was made again is read on from the middle. An offset that
+    """⚠ Spark knows a topic by its name and offsets alone: one that was re-created is read on from the middle. An offset that
     is not there is a loss, and fails the stream."""
     broker, kept = session.env.broker, checkpoint / "offsets.json"
     offsets: dict[str, int] = msgspec.json.decode(kept.read_bytes()) if kept.exists() else {}

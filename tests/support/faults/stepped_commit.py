@@ -1,4 +1,4 @@
-"""A commit on a thread of its own that goes on step by step: head, removal intents, compare-and-swap."""
+"""A commit on a thread of its own that continues step by step: head, removal intents, compare-and-swap."""
 
 from __future__ import annotations
 

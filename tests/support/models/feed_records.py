@@ -1,4 +1,4 @@
-"""Records of the commits topic as readers decode them, made from logs: generations that start over or go on."""
+"""Records of the commits topic as readers decode them, made from logs: generations that start over or continue."""
 
 from __future__ import annotations
 

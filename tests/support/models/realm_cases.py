@@ -41,7 +41,7 @@ def store_over(url: str, wrap: Callable[[Any], Any] = lambda backend: backend, c
 
 
 class PausingBackend:
-    """Stops its caller right before the chosen call, once, until it is told to go on."""
+    """Stops its caller right before the chosen call, once, until it is told to continue."""
 
     def __init__(self, inner: Any, method: str, pointer: str | None = None) -> None:
         self._inner = inner
@@ -74,4 +74,4 @@ class PausingBackend:
         if self.armed and method == self._method and self._pointer in (None, pointer):
             self.armed = False
             self.paused.set()
-            assert self.go_on.wait(WAIT_SECONDS), "nobody told the paused call to go on"
+            assert self.go_on.wait(WAIT_SECONDS), "nobody told the paused call to continue"

@@ -2,7 +2,7 @@
 
 Each acknowledged request id is printed, and flushed, before the next commit begins. Whoever is killed in between may have
 committed one that it did not print, never the reverse. It begins with a line on its input, so that several can begin together.
-A count of 0 goes on until the process is ended.
+A count of 0 continues until the process is ended.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Readers that go on through a restore and keep what they saw: runs of entries, a new one after each typed reset."""
+"""Readers that continue through a restore and keep what they saw: runs of entries, a new one after each typed reset."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ POINTER = "cat/1/heads/main"
 
 
 def history(length: int) -> list[Change]:
-    """A valid log, each entry chained to the one before it."""
+    """A valid log, each entry chained to the previous one."""
     changes: list[Change] = []
     for seq in range(1, length + 1):
         previous = changes[-1].entry_id if changes else ""

@@ -71,7 +71,7 @@ def test_a_realm_that_was_made_again_resets_its_followers() -> None:
     watch = TopicWatch("r", topic(2), brokers.topics, clock=lambda: brokers.now)
     assert not look(watch, brokers, LOOK_SECONDS / 2) and look(watch, brokers)
     brokers.there = {topic(3)}
-    with pytest.raises(CursorReset, match="made again"):
+    with pytest.raises(CursorReset, match="re-created"):
         look(watch, brokers)
 
 

@@ -33,7 +33,7 @@ def values(state: live_views.LiveViews, pointer: str) -> dict[str, int]:
 
 
 def two_pointers() -> tuple[list[Change], list[Change]]:
-    """dev is made from main's third entry, goes its own way, is moved to main's fifth, and goes on."""
+    """dev is made from main's third entry, goes its own way, is moved to main's fifth, and continues."""
     main, dev = History(MAIN), History(DEV)
     for seq in range(1, 8):
         main.add(put("db", f"t{seq}", value=seq))

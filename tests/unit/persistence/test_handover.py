@@ -173,7 +173,7 @@ def test_what_landed_before_its_worker_was_lost_is_answered_as_landed(
 def test_a_worker_that_was_only_slow_does_not_land_what_its_sender_has_landed(
     workers: tuple[Worker, Worker], callers_key: str | None
 ) -> None:
-    """It stops with the request in hand, the sender commits by itself, and then it goes on."""
+    """It stops with the request in hand, the sender commits by itself, and then it continues."""
     holder, sender = workers
     go_on, taken = threading.Event(), threading.Event()
 

@@ -219,7 +219,7 @@ def test_a_table_made_again_under_its_name_gets_another_id(kernel: RealmKernel, 
     bridge(kernel, connector, source)
     destination = DestinationBranch(kernel, connector)
     before = destination.everything(destination.log.head())["bridged", "db", "a"].content_id
-    source.commit(put("a", 1, id="made again"))
+    source.commit(put("a", 1, id="re-created"))
     bridge(kernel, connector, source)
     assert destination.everything(destination.log.head())["bridged", "db", "a"].content_id != before
 

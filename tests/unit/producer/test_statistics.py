@@ -228,7 +228,7 @@ def test_superseded_chunks_go_after_an_hour_and_named_ones_stay(rig: Rig) -> Non
     page = rig.sets.files(KEY, limit=10)
     rig.put(*(file(number) for number in range(20)), mode=PutMode.REPLACE)
     assert clean_statistics(rig.kernel) == (0, False)
-    assert len(rig.sets.files(KEY, token=page.next_token, limit=1_000).rows) == 1_000, "a listing goes on where it began"
+    assert len(rig.sets.files(KEY, token=page.next_token, limit=1_000).rows) == 1_000, "a listing continues where it began"
     before = rig.rows_of(CHUNK_TYPE)
     rig.clock.move(JOURNAL_SECONDS + 1)
     deleted, more = clean_statistics(rig.kernel)

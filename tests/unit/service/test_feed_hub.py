@@ -121,7 +121,7 @@ class Reader:
         return [change["seq"] for change in self.changes]
 
     def ranges_are_whole(self) -> bool:
-        """Whether each event goes on where the one before it ended, and the last one says where."""
+        """Whether each event continues where the previous one ended, and the last one says where."""
         ranges = [event.data["range"] for event in self.events if event.event != "end"]
         return all(before["to"] == after["from"] for before, after in pairwise(ranges))
 

@@ -1,4 +1,4 @@
-"""Pages that filter end in time, between any two things, and the next page goes on right behind."""
+"""Pages that filter end in time, between any two things, and the next page continues right behind."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def test_a_key_that_its_issuer_has_taken_back_proves_nothing_any_more() -> None:
         assert issuers.has_current(ISSUER, "one")
         del published.keys["one"]
         clock.now += FRESH_SECONDS + 1
-        assert not await issuers.has(ISSUER, "one"), "an open stream would go on"
+        assert not await issuers.has(ISSUER, "one"), "an open stream would continue"
         assert not issuers.has_current(ISSUER, "one"), "what was proven with it would count for as long as the token says"
         with pytest.raises(NotAuthenticated):
             await issuers.verified(_token(), ISSUER, "one", int(time.time()) * MICROS)

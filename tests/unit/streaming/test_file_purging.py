@@ -1,4 +1,4 @@
-"""Purges go on in case of errors, count only what was confirmed, and never delete a container before what it names."""
+"""Purges continue in case of errors, count only what was confirmed, and never delete a container before what it names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A realm goes through a file into another store: history, ids, states and bytes are the same, and life goes on in it."""
+"""A realm goes through a file into another store: history, ids, states and bytes are the same, and life continues in it."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_an_empty_new_realm_and_a_closed_one_can_be_moved(tmp_path: Path) -> Non
     Lanes(copied.kernel(report.instance)).landed(MAIN, Write(puts={"new": {"v": 1}}))
 
 
-# ── life goes on ────────────────────────────────────────────────────────────────────────────────────────────
+# ── life continues ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_commits_go_on_in_it_with_newer_ids_and_sweeps_delete_nothing_that_is_reached(

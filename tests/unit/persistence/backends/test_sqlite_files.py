@@ -144,7 +144,7 @@ def test_a_deciding_read_waits_for_the_writer_of_another_process(tmp_path: Path)
 
 
 def test_a_commit_that_meets_the_end_of_the_disk_is_never_reported_as_done(tmp_path: Path) -> None:
-    """A limit of the file size stands for a full disk; the store must still be whole and go on afterwards."""
+    """A limit of the file size stands for a full disk; the store must still be whole and continue afterwards."""
     url = url_of(tmp_path / "store.db")
     backend = open_sqlite(url)
     backend.create_schema()
@@ -264,7 +264,7 @@ def test_a_backup_that_was_put_back_underneath_is_noticed_before_anything_is_wri
 
 
 def test_a_file_that_was_replaced_by_another_is_not_written_into_the_air(tmp_path: Path) -> None:
-    """Who has the old file open goes on writing into it, though nobody will ever find it again."""
+    """Who has the old file open continues writing into it, though nobody will ever find it again."""
     path, backup = tmp_path / "store.db", tmp_path / "backup.db"
     backend = open_sqlite(url_of(path))
     backend.create_schema()
