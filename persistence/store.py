@@ -43,7 +43,7 @@ class StoreOptions(msgspec.Struct, frozen=True, kw_only=True):
     durability: Literal["warn", "refuse"] = "warn"
     retries: RetryPolicy = RetryPolicy()
     request_ids_kept_seconds: float = KEPT_SECONDS
-    """How long a request id that a caller brought along is found, after restarts and from other processes too."""
+    """How long a request id that a caller supplied is found, after restarts and from other processes too."""
     poll_seconds: float = 0.1
     """How soon commits of other processes are noticed."""
 
@@ -59,7 +59,7 @@ class RealmKernel:
         self.store = store
         self.realm = realm
         self.reading = store.reading(realm)
-        """Around each read; tells observers."""
+        """Wraps each read, for observers."""
         self.objects = self._new_objects()
         self.walk = LogWalk(self.objects)
         self._listeners: list[Callable[[str, Draft], None]] = []
@@ -141,7 +141,7 @@ class Store:
         self.restores.on_restored(self._forget)
         self.removals = IntentWatch(backend, clock)
         self.reach_files: Callable[[], CondemnedFiles] | None = None
-        """Set by whoever opens the store and can reach file storage. Without it, commits near a removal are refused."""
+        """Set by a process that can reach file storage. Without it, commits near a removal are refused."""
         for observer in observers:
             observer.opened(self)
 

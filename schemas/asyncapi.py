@@ -21,7 +21,7 @@ MESSAGES: dict[RecordType, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("ce_dataref", "ce_datadigest"),
     ),
     RecordType.BASELINE: (
-        "The pointer's first record of a generation. It continues the one in ce_continues, or begins history anew without it.",
+        "The pointer's first record of a generation. It continues the one in ce_continues; without it, history starts over.",
         (*_ALWAYS, *_OF_POINTER, "ce_entryid", "ce_headsequence", "ce_headid"),
         ("ce_continues",),
     ),

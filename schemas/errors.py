@@ -1,7 +1,7 @@
 """The error tree: each class has a code, a status, a remedy and facts, the same for CLI, HTTP and gRPC.
 
 HeadwaterError
-├── InvalidInput              400  what was asked cannot be meant: names the field and the remedy
+├── InvalidInput              400  the request is not valid: names the field and the remedy
 │   ├── InvalidStoreUrl
 │   ├── InvalidName
 │   ├── KafkaRefused              brokers do not let this client in: TLS, SASL
@@ -239,7 +239,7 @@ class ForeignOrigin(HeadwaterError):
 
 
 class NotAuthenticated(HeadwaterError):
-    """Carries nothing that tells a wrong secret from an unknown client, or one realm from none."""
+    """Reveals neither whether the client or the secret is wrong, nor whether the realm exists."""
 
     code = "NOT_AUTHENTICATED"
     http_status = 401

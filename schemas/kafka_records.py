@@ -2,7 +2,7 @@
 
 Headers are CloudEvents 1.0 in binary mode. A Change is either JSON, as the feed shows it over HTTP, or Avro: in the
 single-object encoding (C3 01, fingerprint) without a schema registry, in Confluent's wire format (00, schema id) with one. The
-first byte tells which, so a topic may hold all of them. Records that are no Change have no value: all is in the headers.
+first byte shows which, so a topic may hold all of them. Records other than Changes have no value: all is in the headers.
 """
 
 from __future__ import annotations

@@ -317,7 +317,7 @@ class Draft:
         return last.merge_seq, last.merge_id, last.merge_time
 
     def _head_before_unless_told(self) -> bytes:
-        """The predecessor's id tells it where the predecessor is itself the commit."""
+        """Derived from the predecessor's id if the predecessor is itself the commit."""
         return b"" if self.head.commit == (self.head.entry_id or EMPTY) else self.head.commit
 
     def _jump_of(self, link: JumpLink) -> JumpLink:

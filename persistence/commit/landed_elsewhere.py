@@ -6,7 +6,7 @@ and the CAS on that head decides the rest: it fails if another process lands som
 ⚠ A log in which the position is not found was restored from a backup, or has expired: then the outcome is unknown.
 
 An id that a caller brought along may be in the log for another request of that caller, so it is looked up by its row as always
-(request_search); the row has the token of the hand-over, which tells whether it is this request or one before it.
+(request_search); the row has the token of the hand-over, which shows whether it is this request or an earlier one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ENTRIES_MAX = 10_000
 
 
 class NotLookedBack(CommitOutcomeUnknown):
-    """The log does not tell, and the lane has not planned the request: the worker that offered it may still commit it."""
+    """The log does not show it, and the lane has not planned the request: the worker that offered it may still commit it."""
 
 
 class LogPosition(NamedTuple):
@@ -34,7 +34,7 @@ class LogPosition(NamedTuple):
 
 
 class HandedOver(NamedTuple):
-    """Of a request that several processes may land: after which entry, and how its row is told from those of others."""
+    """For a request that several processes may land: after which entry, and how its row differs from those of others."""
 
     after: LogPosition
     token: bytes

@@ -66,7 +66,7 @@ class CommitRequest(Protocol):
 
     @property
     def request_id_is_callers(self) -> bool:
-        """Whether the caller brought the id along, so that the same request may have come before."""
+        """Whether the caller supplied the id, so that the same request may have come before."""
 
     @property
     def fingerprint(self) -> bytes:
@@ -133,7 +133,7 @@ class LaneContext(msgspec.Struct, frozen=True):
     answered: Callable[[], None] | None = None
     """Called after all requests of a batch have been given their outcome."""
     request_ids_kept_seconds: float = KEPT_SECONDS
-    """How long a request id that a caller brought along is found."""
+    """How long a request id that a caller supplied is found."""
 
 
 class PendingRequest(msgspec.Struct):

@@ -17,7 +17,7 @@ from headwater.schemas.errors import HeadwaterError
 
 
 class ObservedCommitter(Committer):
-    """Stands in for the committer only where somebody observes: the plain one pays nothing."""
+    """Wraps the committer only if there are observers: without them nothing is paid."""
 
     def __init__(self, context: LaneContext, observers: Sequence[Observer]) -> None:
         self._observers = observers

@@ -1,4 +1,4 @@
-"""Requests that callers may send again are looked for before they are planned: in memory, then by one bulk read of their rows.
+"""Finds requests that were committed before, before they are planned: in memory, then by one bulk read of their rows.
 
 ⚠ A row counts only if its entry is in the log that ends in the head that the batch is planned on. What is not found there is
 not in that log, for a row is written before its entry lands; so whatever lands on that head was never committed before.

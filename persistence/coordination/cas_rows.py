@@ -53,7 +53,7 @@ def cas_row(
 ) -> bool:
     """Write `row` over `before`, or insert it where there was none; whether it is there now.
 
-    ⚠ Two writers of equal rows cannot be told apart when an outcome is looked up. A row that grants something therefore carries
+    ⚠ Writers of equal rows cannot be distinguished when an outcome is looked up. A row that grants something therefore carries
     a token of its writer and is written with `has_token`: then a refusal is looked up too, because a driver may have sent the
     write twice and reported the second attempt alone.
     """
@@ -74,7 +74,7 @@ def cas_row(
 
 
 def delete_row(backend: Backend, realm: str, row: MutableRow, clock: Clock, *, tries_max: int = SEND_TRIES_MAX) -> bool:
-    """Delete the row if nobody has written it since it was read; whether it is gone by that."""
+    """Delete the row if it was not written since it was read; returns whether this deleted it."""
     try:
         return backend.delete_mutable(realm, row)
     except OutcomeUnknown as unknown:

@@ -1,4 +1,4 @@
-"""What of the history is about to go, for those who pin it: a pin sees the removal, or is seen by it.
+"""Announces removals of history to pins: of a pin and a removal that overlap, at least one sees the other.
 
 ⚠ The order is the protocol. A remover (it raises a floor, or takes snapshots from a table) writes a claim, then reads the pins,
 and removes only what no pin holds. A reader writes its pin, then reads the claims and what is gone already, and takes its pin
@@ -73,11 +73,11 @@ class ClaimedRemovals:
             return msgspec.msgpack.encode(_Claims(change(others)[-_LIVE_MAX:]))
 
         if not change_row(self._backend, self._realm, type, key, payload, self._clock):
-            raise OutcomeUnknown(f"{type} {key} could not be written: others kept writing.", remedy="Try again.")
+            raise OutcomeUnknown(f"{type} {key} could not be written: other writers kept changing it.", remedy="Try again.")
 
 
 def claimed(backend: Backend, realm: str, clock: Clock, type: str, key: str) -> frozenset[int]:
-    """All numbers that somebody may be removing."""
+    """All numbers that may be being removed."""
     row = backend.read_mutable(realm, type, key)
     return frozenset(number for one in _live(row, clock.now_micros()) for number in one.numbers)
 

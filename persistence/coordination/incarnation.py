@@ -1,11 +1,11 @@
 """The incarnation of a store's data: a random id that a restore changes.
 
 The id lies in a mutable row of `::system::`, with what the database said of its copy of the data when the row was written
-(`Backend.data_identity`). Data that come from a backup bring the row along, but not the identity: a process that sees
+(`Backend.data_identity`). Data that come from a backup contain the row, but not the identity: a process that sees
 the two differ writes a new incarnation. Where the database cannot tell, `headwater store restored` writes it, or the first
 process that finds a commit it knows to have landed missing from the log.
 
-An equal id says that nobody has noticed a restore since. A different one says that commits may be gone: compare entry ids.
+An equal id means that no restore was noticed since. A different one means that commits may be gone: compare entry ids.
 """
 
 from __future__ import annotations

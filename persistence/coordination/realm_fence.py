@@ -79,7 +79,7 @@ def take_realm_fence(
     taken = RealmFence(
         realm=seen.realm,
         fence=fence,
-        holder=uuid.uuid4().hex,  # so that an unanswered write can be told from another's
+        holder=uuid.uuid4().hex,  # distinguishes our unanswered write from another's
         open_max=max(seen.open_max, reopens_after if fence == FENCE_CLOSED else fence),
         version=seen.version + 1,
         created_at=seen.created_at or clock.now_micros(),

@@ -1,7 +1,7 @@
-"""What is about to be deleted from file storage, for those who commit: a commit sees the removal, or is seen by it.
+"""Announces removals of files to commits: of a commit and a removal that overlap, at least one sees the other.
 
-⚠ The order is the protocol. Whoever removes files writes an intent in the phase DELETING, then fences every realm, then reads
-the heads, and deletes only after that. Whoever commits reads the intents after it has read the fence of its pointer's row. If
+⚠ The order is the protocol. A removal writes an intent in the phase DELETING, then fences every realm, then reads
+the heads, and deletes only after that. A commit reads the intents after it has read the fence of its pointer's row. If
 the row has the new fence, the intent is there to be seen. If it has an older one, either its commit lands before the row is
 fenced and is among the heads, or its compare-and-swap fails.
 ⚠ So each fence is greater than every earlier one of its realm: "no intent at this fence" is remembered by the fence's value.

@@ -1,4 +1,4 @@
-"""Detects that the store was restored underneath this process, and tells everyone who keeps state.
+"""Detects that the store was restored underneath this process, and notifies everything that keeps state.
 
 Checked once a second by working threads (lanes, head watches, id generators), never by a thread of its own: the incarnation,
 what the database says of its copy of the data, and the pointers that this process saw move last. A backup lacks the newest

@@ -1,7 +1,7 @@
 """Announces that the data of a store came from a backup: a new incarnation, and new versions of all pointers.
 
-What an operator does after a restore. Processes that run notice most restores by themselves; where the database cannot tell
-(Cassandra's snapshots, rows that were loaded into tables that stayed), this tells them.
+What an operator runs after a restore. Running processes notice most restores by themselves; where the database gives no sign
+(Cassandra's snapshots, rows that were loaded into existing tables), this informs them.
 """
 
 from __future__ import annotations

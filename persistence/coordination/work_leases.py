@@ -66,7 +66,7 @@ class LeaseClaim(msgspec.Struct, frozen=True, array_like=True):
     the lease, too, and what was unreachable may be reachable in it."""
 
     def is_held(self, backend: Backend) -> bool:
-        """By the store. A lease that ran out and that nobody took is still ours."""
+        """By the store. A lease that expired and that no other process took is still ours."""
         if record_of(backend.read_mutable(self.realm, self.type, self.key)).holder != self.holder:
             return False
         return not self.incarnation or is_in_force(backend, self.incarnation)
@@ -199,7 +199,7 @@ class HeldLease:
             self._keeper.join(timeout=JOIN_SECONDS)
 
     def delete(self) -> None:
-        """Release a lease whose key nobody will lease again."""
+        """Release a lease whose key will never be leased again."""
         self._ended.set()
         with self._writing:
             if not self._lost.is_set():

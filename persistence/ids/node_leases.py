@@ -32,7 +32,7 @@ _ROUNDS_MAX = 8
 """How often all nodes are listed again when others keep winning the free ones."""
 
 _NEARLY_MICROS = 2_000
-"""A bound this close is waited for: who closes and opens again at once is not told that all nodes are taken."""
+"""A lease that ends this soon is waited for, so that closing and reopening at once does not fail for want of a node."""
 
 
 class NodeLease(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +76,7 @@ class NodeLeases:
         self._rng = rng or random.Random()  # noqa: S311 - spreads load, keeps no secret
 
     def acquire(self) -> NodeLease:
-        """A node that nobody holds, or `AllNodesTaken` with the time when the first comes free."""
+        """A free node, or `AllNodesTaken` with the time when the first one becomes free."""
         holder = uuid.uuid4().hex
         self._wait_for_incarnation()
         for node in self._candidates():

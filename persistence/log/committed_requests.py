@@ -1,4 +1,4 @@
-"""A request id that a caller brought along, kept as a row beside the entries it became: found by one read, however far back.
+"""A request id that a caller supplied, kept as a row beside the entries it became: found by one read, however far back.
 
 The row is written with the entry, before the CAS. Where the database has no transactions a lost attempt leaves its row behind,
 so a row counts only if its entry is in the pointer's log; each attempt has a row of its own, so that none replaces another's.
@@ -42,7 +42,7 @@ class CommittedRequest(msgspec.Struct, frozen=True, array_like=True, gc=False):
     seq: int
     commit: bytes
     token: bytes = b""
-    """Of the hand-over to another worker, if there was one: tells this request from another one with the same id."""
+    """Of the hand-over to another worker, if there was one: distinguishes this request from another one with the same id."""
 
 
 COMMITTED_REQUEST = OBJECT_TYPES.register(ObjectType("request", CommittedRequest, Life.TIMED))

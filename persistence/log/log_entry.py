@@ -1,6 +1,6 @@
 """The log entry and the contents it puts, as stored, and the `Change` that readers see of it.
 
-Fields that a neighbour already tells are left empty: `head_before` when it is the predecessor's own id, `parent` when it is
+Fields that a neighbour already implies are left empty: `head_before` when it is the predecessor's own id, `parent` when it is
 `head_before`, `commit` when the entry is itself the commit. `Entry` is array-like: append new fields, never move one.
 """
 
@@ -109,7 +109,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     merge_time: int = 0
     """The newest merge before this entry in its segment: ancestors are found by one read for each merge, not each commit."""
     origin: CommitPlace | None = None
-    """The commit that a merge brought over, or that a create or assign started from."""
+    """The commit that was merged, or that a create or assign started from."""
     brought: tuple[CommitPlace, ...] | None = None
     """⚠ All other segments in which a merge made commits ancestors of its target: what the source descends from is known
     from here when the source's own history has been swept. None if they were too many: then that history is read."""

@@ -19,7 +19,7 @@ from headwater.schemas.errors import ChainBroken, ObjectNotFound
 
 
 def has_entry(walk: LogWalk, row: PointerRow, seq: int, entry_id: bytes) -> bool:
-    """Whether that entry is in the log of the row's head. Below the floor only the anchor tells; below that, nothing does."""
+    """Whether that entry is in the log of the row's head. Below the floor only the anchor is known; below that, nothing is."""
     if seq > row.seq:
         return False
     if seq >= row.floor:
@@ -53,7 +53,7 @@ class LogWalk:
         return found
 
     def header(self, entry_id: bytes) -> LogRecord:
-        """The entry of an id that the store itself has told, of a row or another entry, without operations that are stored
+        """The entry of an id that comes from the store itself, from a row or another entry, without operations that are stored
         apart: a large commit at the head costs no more to look at than a small one. ⚠ Its operations may be missing."""
         object_id = object_id_of(entry_id)
         entry = self._fetch(object_id)

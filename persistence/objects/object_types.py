@@ -77,7 +77,7 @@ class ObjectTypes:
         return object_type
 
     def find(self, name: str) -> ObjectType[msgspec.Struct] | None:
-        """None for a type that nobody registered: such objects are carried as bytes, never purged, never a crash."""
+        """None for a type that is not registered: such objects are carried as bytes, never purged, and never cause a crash."""
         return self._by_name.get(name)
 
     def timed(self) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""Tells observers about each read of a realm: how long it took, how many rows it found, and how it failed."""
+"""Reports each read of a realm to observers: how long it took, how many rows it found, and how it failed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def unobserved(read: str) -> AbstractContextManager[Found]:
 
 
 def observed(realm: str, observers: Sequence[object]) -> Reading:
-    """For the realm instance, by everybody who wants to hear of reads."""
+    """The observers of the realm instance that want to see reads."""
     wanting = [observer for observer in observers if isinstance(observer, ReadObserver)]
     if not wanting:
         return unobserved
@@ -51,7 +51,7 @@ def observed(realm: str, observers: Sequence[object]) -> Reading:
 
 
 class ObservedObjects(RealmObjects):
-    """Stands in for the realm's objects only where somebody observes reads. What the cache has is not read."""
+    """Wraps the realm's objects only if an observer wants reads. Cache hits are not reads."""
 
     def __init__(self, backend: Backend, realm: str, cache: ObjectCache[Decoded], types: ObjectTypes, reading: Reading) -> None:
         super().__init__(backend, realm, cache, types)

@@ -98,7 +98,7 @@ class RealmObjects:
         return {object_id: found[object_id] for object_id in wanted if object_id in found}
 
     def fetch_any(self, ids: Iterable[int], *, missing_ok: bool = False) -> dict[int, msgspec.Struct]:
-        """Objects of whatever types; those of a type that nobody registered come as `codec.Opaque`."""
+        """Objects of any types; those of a type that is not registered come as `codec.Opaque`."""
         wanted = list(dict.fromkeys(ids))
         cached = self._cache.get_many(self.realm, wanted)
         found = {object_id: decoded.value for object_id, decoded in cached.items()}

@@ -73,7 +73,7 @@ class CreatePointer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def expected_principal(kernel: RealmKernel) -> Expectation:
-    """What initializing may replace: the principal of an earlier try, whose secret nobody was ever shown.
+    """What initializing may replace: the principal of an earlier try, whose secret was never shown.
 
     ⚠ Read before the realm's record is taken over: then of several that initialize at once only the one that completes has
     its principal stored, for everyone else's expectation is older than what that one wrote.
@@ -133,7 +133,7 @@ def _content_id(kernel: RealmKernel, pointer: str, key: KeyPath) -> str:
 
 
 def check_first_records(kernel: RealmKernel, root: Value, principal: NewPrincipal) -> None:
-    """Everything is there, as the store tells it now."""
+    """Checks that everything is in the store now."""
     rows = kernel.store.backend.read_pointers(kernel.realm, REALM_POINTERS)
     missing: list[str] = [name for name in REALM_POINTERS if name not in rows or not rows[name].head]
     stored_root = head_records(kernel, ROOT_POINTER).get(ROOT_KEY)

@@ -42,7 +42,7 @@ _NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{NAME_CHARACTERS_MAX}}}")
 
 
 class Realm(msgspec.Struct, frozen=True, kw_only=True):
-    """A realm as its record tells it."""
+    """A realm as its record describes it."""
 
     name: str
     instance: str

@@ -94,7 +94,7 @@ class Realms:
         realm = self.get(name)
         if realm.status is not RealmStatus.ACTIVE:
             raise RealmNotActive(
-                f"{name!r} is {realm.status} and serves nobody.",
+                f"{name!r} is {realm.status}, not open to users.",
                 field="realm",
                 remedy=NEXT_STEP[realm.status],
                 realm=name,
@@ -150,7 +150,7 @@ class Realms:
     def _filled(self, found: RealmRead, *, active: bool) -> Realm:
         if active:
             return self._records.move(found, RealmStatus.ACTIVE).realm
-        # Nobody was served yet, so the record may come first: then nobody's ACTIVE realm is closed by mistake.
+        # No user was served yet, so the record may come first: then no ACTIVE realm is closed by mistake.
         seen = read_realm_fence(self._store.backend, found.realm.instance)
         realm = self._records.move(found, RealmStatus.INACTIVE).realm
         self._fence(seen, FENCE_CLOSED)

@@ -119,7 +119,7 @@ class IdempotencyRows:
         return ClaimResult.WAIT, found if found is not None else made_up(asked)
 
     def finish(self, claim: Claim, answer: StoredResponse) -> bool:
-        """False if another one has taken the claim over meanwhile: its answer will be the same, found in the log."""
+        """False if another process has taken the claim over: its response will be the same, found in the log."""
         if answer.body is not None and len(answer.body) > BODY_BYTES_MAX:
             answer = msgspec.structs.replace(answer, body=None)
         record = msgspec.structs.replace(claim.record, running_until=0, answer=answer)
@@ -180,7 +180,7 @@ def _taken_over(
 
 
 def made_up(asked: KeyedRequest) -> Claim:
-    """For one who kept losing races for the row: somebody is at it."""
+    """For a caller who kept losing races for the row: another process is working on it."""
     record = RequestRecord(asked.principal, asked.route, asked.fingerprint, "", 0, "")
     return Claim(MutableRow(type=IDEMPOTENCY_TYPE, key=asked.row_key, created_at=0), record)
 

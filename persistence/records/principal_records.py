@@ -1,7 +1,7 @@
 """Principal records; a secret is shown once and kept only as a hash, in a row of its own.
 
 ⚠ Records are in the log, and the log goes to readers, Kafka and archives. So the record holds only the ids of secrets; hashes
-lie in mutable rows that no feed or snapshot ever reads, and an export only if it is told to. The record decides which count.
+lie in mutable rows that no feed or snapshot ever reads, and an export only on request. The record decides which are valid.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ OBJECT_TYPES.register(ObjectType(SECRET_TYPE, SecretRecord, Life.MUTABLE))
 class NewSecret(NamedTuple):
     id: str
     text: str
-    """For its owner alone: nothing can bring it back. Begins with the id, so that checking it costs one hash."""
+    """Shown to its owner only, and never recoverable. Begins with the id, so that checking it costs one hash."""
     row: MutableRow
 
 

@@ -174,7 +174,7 @@ def _check_expectation(operation: RecordOperation, found: Record | None) -> None
     same_value = isinstance(expect, ValueIs) and found.value == expect.value
     if not (expect is Expect.PRESENT or unchanged or same_value):
         raise RecordChanged(
-            f"{_path(operation.key)} was changed by another one meanwhile.",
+            f"{_path(operation.key)} was changed by another writer in the meantime.",
             field="key",
             remedy="Read it again and retry.",
             key=key,

@@ -1,7 +1,7 @@
 """Positions of named readers, moved by one reader at a time, which also pin history.
 
 A subscription is a mutable row of its realm instance: every write is a CAS on the row that was read, so of two readers on
-one name the second is told that the first has moved on. Moving it is not a log entry.
+one name, the second one gets an error when the first has moved it. Moving it is not a log entry.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class SubscriptionRecord(msgspec.Struct, frozen=True, array_like=True):
     owner: str = ""
     """Identity of the principal that created it: its name and the id of its record."""
     moved_by: str = ""
-    """Request id of the write, where its caller brought a key along: then it is known again."""
+    """Request id of the write, if its caller supplied a key: a repeated write is then recognised."""
 
 
 OBJECT_TYPES.register(ObjectType(SUBSCRIPTION_TYPE, SubscriptionRecord, Life.MUTABLE))
@@ -52,7 +52,7 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def version(self) -> str:
-        """Of this write of this subscription: one that was deleted and re-created under its name repeats none."""
+        """Of this write of this subscription: a subscription re-created under the same name repeats no write of the old one."""
         return f"{self.created_at:x}-{self.row.version}"
 
     @property

@@ -79,7 +79,7 @@ class ParameterProblem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """RFC 9457. Tell errors apart by `code`: CURSOR_EXPIRED, CURSOR_RESET and CURSOR_AHEAD are three answers."""
+    """RFC 9457. Distinguish errors by `code`: CURSOR_EXPIRED, CURSOR_RESET and CURSOR_AHEAD call for different reactions."""
 
     type: str
     title: str
@@ -91,7 +91,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     remedy: str | None = None
     facts: dict[str, Any] = {}
     parameters: list[ParameterProblem] = []
-    """Every parameter that cannot be meant, if it is about parameters."""
+    """Every parameter that is not valid, if the problem is about parameters."""
     request_id: str | None = None
     oldest: int | None = None
     """With CURSOR_EXPIRED and CURSOR_RESET: the oldest seq that the feed still has,"""

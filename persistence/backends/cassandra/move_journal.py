@@ -137,7 +137,7 @@ class MoveJournal:
                 announced.doubtful_version = max(doubtful_version, announced.doubtful_version or 0)
 
     def close(self) -> None:
-        """Announcements that are open stay so until they expire: nobody waits for their answers any more."""
+        """Open announcements stay open until they expire: nothing waits for their answers any more."""
         self._closing.set()
 
     # ── closing what is no longer used ──────────────────────────────────────────────────────────────────────

@@ -78,7 +78,7 @@ def list_mutable(calls: Calls, realm: str, type: str, *, after: str, limit: int)
 
 
 def remove_names_of_deleted(calls: Calls, realm: str, type: str, keys: Sequence[str]) -> None:
-    """After a purge nobody lists the realm any more, so that its names go with its rows, as far as they are old enough."""
+    """After a purge the realm is not listed any more, so its names are deleted with its rows, if they are old enough."""
     pages = calls.run_all([calls.read(_READ_NAME, (realm, type, bucket_of(key), key)) for key in keys])
     names = [Name(key, page.rows[0][0]) for key, page in zip(keys, pages, strict=True) if page.rows]
     remove_stale_names(calls, realm, type, names)

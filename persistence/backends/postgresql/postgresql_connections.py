@@ -157,7 +157,7 @@ class PostgresqlConnections:
 
 
 def _read_data_identity(connection: BoundedConnection) -> str:
-    """Empty where the server does not tell: not every service that speaks PostgreSQL's protocol has these functions."""
+    """Empty if the server does not have these functions: not every service that speaks PostgreSQL's protocol does."""
     try:
         row = connection.execute(DATA_IDENTITY.encode()).fetchone()
     except psycopg.DatabaseError:

@@ -22,7 +22,7 @@ Wake = Callable[[], None]
 
 
 class HintSender:
-    """Sends soon after it is told to, from a thread that starts with the first hint."""
+    """Sends hints shortly after they are given, from a thread that starts with the first one."""
 
     def __init__(self, connect: Callable[[], psycopg.Connection[Any]]) -> None:
         self._connect = connect

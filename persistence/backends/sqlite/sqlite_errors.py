@@ -29,7 +29,7 @@ def is_busy(error: sqlite3.Error) -> bool:
 
 def is_read_only(error: BaseException) -> bool:
     """⚠ A connection that was opened while the file could not be written, or whose file was moved, stays read-only forever:
-    only a new one can tell whether that is over."""
+    only a new one shows whether that is over."""
     return getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE == sqlite3.SQLITE_READONLY
 
 
