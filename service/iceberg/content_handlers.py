@@ -16,7 +16,7 @@ from headwater.service.iceberg.call import IcebergCall, Identifier, key_of
 from headwater.service.iceberg.metadata.shapes import Plain
 from headwater.service.iceberg.metadata.table_requests import AssertCreate, read_requirements
 from headwater.service.iceberg.operations import table_commits, tables, views
-from headwater.service.iceberg.operations.delegation import SIGNING, VENDED, Delegated
+from headwater.service.iceberg.operations.delegation import SIGNING, VENDED, Delegated, TableFiles, needs_write
 from headwater.service.iceberg.operations.lake_branch import TABLE, VIEW, LakeBranch, as_table, as_view
 from headwater.service.iceberg.operations.metadata_files import MetadataFile, MetadataView, require_type
 from headwater.service.iceberg.operations.namespaces import list_names
@@ -177,8 +177,8 @@ def sign(call: IcebergCall) -> Response:
             field="uri",
             remedy="Ask for storage_remote_signing, on S3.",
         )
-    table = tables.load_table(call.branch, call.table).table
-    return json_response(call.lakes.delegation.sign(call.branch, call.table, table, request))
+    wanted = _files_of(call, call.table, tables.load_table(call.branch, call.table).table, writes=needs_write(request))
+    return json_response(call.lakes.delegation.sign(wanted, request))
 
 
 def report_metrics(call: IcebergCall) -> Response:
@@ -197,21 +197,21 @@ def list_views(call: IcebergCall) -> Response:
 def create_view(call: IcebergCall) -> Response:
     body = call.read(ViewCreation)
     file = views.create_view(call.branch, call.author, key_of(call.namespace, body.name), body)
-    return _loaded(call, call.branch, file.json, file.location, Delegated())
+    return _loaded_view(call, call.branch, file)
 
 
 def register_view(call: IcebergCall) -> Response:
     body = call.read(Registration)
     key = key_of(call.namespace, body.name)
     file = views.register_view(call.branch, call.author, key, body.metadata_location)
-    return _loaded(call, call.branch, file.json, file.location, Delegated())
+    return _loaded_view(call, call.branch, file)
 
 
 async def load_view(call: IcebergCall) -> Response:
     location = as_view(call.view, await _standing_at(call, call.view)).value["metadata_location"]
     branch = await call.branch_on_loop()
     file = require_type(await _file(branch, location), is_view=True)
-    return _loaded(call, branch, file.json, file.location, Delegated())
+    return _loaded_view(call, branch, file)
 
 
 async def view_exists(call: IcebergCall) -> Response:
@@ -222,7 +222,7 @@ async def view_exists(call: IcebergCall) -> Response:
 def replace_view(call: IcebergCall) -> Response:
     body = call.read(ViewCommit)
     file = views.replace_view(call.branch, call.author, call.view, body.requirements, body.updates)
-    return _loaded(call, call.branch, file.json, file.location, Delegated())
+    return _loaded_view(call, call.branch, file)
 
 
 def drop_view(call: IcebergCall) -> Response:
@@ -261,8 +261,13 @@ def _delegated(call: IcebergCall, key: KeyPath, table: Plain, way: str | None = 
     way = way or call.delegation
     if way is None:
         return Delegated()
-    prefix, writes = call.names["prefix"], call.may(Right.TABLE_WRITE, key)
-    return call.lakes.delegation.give(call.branch, key, table, prefix, way, writes=writes)
+    wanted = _files_of(call, key, table, writes=call.may(Right.TABLE_WRITE, key))
+    return call.lakes.delegation.give(wanted, call.names["prefix"], way)
+
+
+def _files_of(call: IcebergCall, key: KeyPath, table: Plain, *, writes: bool) -> TableFiles:
+    default = call.lakes.branch_of(call.branch.kernel, call.branch.catalog, "")
+    return TableFiles(call.branch, default, key, table, writes, call.may)
 
 
 def without_credentials(response: Response) -> Response:
@@ -274,6 +279,13 @@ def without_credentials(response: Response) -> Response:
     config = msgspec.json.decode(parts["config"], type=dict[str, str])
     parts["config"] = msgspec.Raw(_encode({name: value for name, value in config.items() if name not in CREDENTIAL_NAMES}))
     return Response(response.status, response.headers, _encode(parts))
+
+
+def _loaded_view(call: IcebergCall, branch: LakeBranch, file: MetadataFile) -> Response:
+    """⚠ Without the keys that the operator lets readers of tables know: a view has no files that need them."""
+    config = _encode({**call.lakes.storage.told_to_all, **branch.table_config})
+    body = b'{"metadata-location":%b,"metadata":%b,"config":%b}' % (_encode(file.location), file.json, config)
+    return Response(200, [JSON, NO_STORE], body)
 
 
 def _loaded(

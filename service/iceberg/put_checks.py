@@ -48,8 +48,7 @@ from headwater.schemas.errors import (
 from headwater.service.iceberg.operations.lake_branch import ATTEMPTS_MAX
 from headwater.service.iceberg.operations.lakes import Lakes
 from headwater.service.iceberg.operations.metadata_files import MetadataFile, MetadataFiles
-from headwater.service.iceberg.operations.table_locations import places_of
-from headwater.service.storage.locations import is_below
+from headwater.service.storage.locations import is_below, places_of
 
 FILES_MAX = 1_000
 """Of one commit, as many as an Iceberg transaction may have tables: each one is read before the commit."""

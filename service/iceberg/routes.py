@@ -37,6 +37,10 @@ _PARENT = (_text("parent", "List below this namespace; levels separated by %1F."
 _SNAPSHOTS = (Parameter(name="snapshots", choices=("all", "refs"), description="All snapshots, or those of references."),)
 _PURGE = (Parameter(name="purgeRequested", choices=("true", "false"), description="Whether its files may go too."),)
 
+_DELEGATION = (
+    ("X-Iceberg-Access-Delegation", "`vended-credentials`, `remote-signing` or both: the access to files it wants."),
+)
+
 
 def _refused(method: str, path: str, needs: Needs) -> Route:
     return Route(method, path, "Not supported: 406.", None, needs)
@@ -113,6 +117,7 @@ ICEBERG = Api(
             content.create_table,
             rights.by_body(_R.TABLE_CREATE, "new table", rights.new_table),
             BODY,
+            headers=_DELEGATION,
             body=TableCreation,
             kept=content.without_credentials,
         ),
@@ -147,10 +152,19 @@ ICEBERG = Api(
             content.register_table,
             rights.by_body(_R.TABLE_CREATE, "registered", rights.registered_table),
             BODY,
+            headers=_DELEGATION,
             body=content.Registration,
             kept=content.without_credentials,
         ),
-        Route("GET", TABLE, "Load a table.", content.load_table, rights.over_table(_R.TABLE_READ), parameters=_SNAPSHOTS),
+        Route(
+            "GET",
+            TABLE,
+            "Load a table.",
+            content.load_table,
+            rights.over_table(_R.TABLE_READ),
+            parameters=_SNAPSHOTS,
+            headers=_DELEGATION,
+        ),
         Route(
             "POST",
             TABLE,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from headwater.schemas.change import KeyPath
@@ -92,6 +92,12 @@ class Warehouse:
             return True
         root = os.path.realpath(local_path(self.root))
         return Path(os.path.realpath(local_path(location))).is_relative_to(root)
+
+
+def places_of(location: str, properties: Mapping[str, str]) -> Iterator[str]:
+    """Everywhere that a table of this metadata has files."""
+    yield location
+    yield from (properties[name] for name in LOCATION_PROPERTIES if name in properties)
 
 
 def folded(location: str) -> str:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 import msgspec
 from botocore.auth import S3SigV4Auth
@@ -46,6 +46,8 @@ _SIGNED = re.compile(
 )
 _OURS = ("x-amz-date", "x-amz-content-sha256", "x-amz-security-token")
 _PAYLOAD = re.compile(r"[0-9a-f]{64}|UNSIGNED-PAYLOAD|STREAMING-UNSIGNED-PAYLOAD-TRAILER")
+_URI = re.compile(r"(?:[A-Za-z0-9._~:/?@!$&'()*,=\[\]-]|%[0-9A-Fa-f]{2}){1,8192}")
+"""⚠ Without what one program reads as a letter and the next as an order: raw `+`, `;`, blanks, backslashes, loose `%`."""
 _AWS_HOST = re.compile(r"(?:(?P<bucket>[a-z0-9][a-z0-9.-]*)\.)?s3(?:[.-][a-z0-9-]+)?\.amazonaws\.com(?:\.cn)?")
 
 
@@ -85,15 +87,15 @@ class S3Target(msgspec.Struct, frozen=True):
         )
 
 
-def target_of(request: SignRequest, endpoint: str) -> S3Target:
+def target_of(request: SignRequest, identity: S3Identity) -> S3Target:
     """What the request would do, and to what; `InvalidInput` for everything but plain operations on objects."""
-    parts = urlsplit(request.uri)
-    if request.provider not in (None, "s3") or parts.fragment or parts.username is not None:
+    parts = _split(request.uri)
+    if request.provider not in (None, "s3") or parts.username is not None:
         raise _refused("it is not a request to S3.")
-    bucket, key = _bucket_and_path(parts.netloc, unquote(parts.path), endpoint, parts.scheme)
+    bucket, key = _bucket_and_path(parts.scheme, parts.netloc, _decoded(parts.path), identity)
     query = _query(parts.query)
-    if any(part in (".", "..") for part in key.split("/")):
-        raise _refused("its path holds dots, which a proxy may resolve.")
+    if "\\" in key or any(part in (".", "..") for part in key.split("/")):
+        raise _refused("its path holds dots or backslashes, which a proxy may resolve.")
     if not key:
         return S3Target(_listing(request.method, query), bucket, query.get("prefix", ""))
     return S3Target(_act(request.method, query), bucket, key)
@@ -126,6 +128,8 @@ class _Signature(S3SigV4Auth):  # type: ignore[misc]
 
 
 def _act(method: str, query: dict[str, str]) -> Act:
+    if query.get("uploadId") == "":  # ⚠ some servers take it for none, and delete the object instead of an upload
+        raise _refused("its upload has no name.")
     if method in ("GET", "HEAD") and query.keys() <= _READ:
         return Act.READ
     if method in _WRITE and query.keys() <= _WRITE[method] and (method == "PUT" or {"uploads", "uploadId"} & query.keys()):
@@ -141,19 +145,42 @@ def _listing(method: str, query: dict[str, str]) -> Act:
     return Act.LIST
 
 
+def _split(uri: str) -> SplitResult:
+    if _URI.fullmatch(uri) is None:
+        raise _refused("its address holds characters that must be percent-encoded.")
+    try:
+        return urlsplit(uri)
+    except ValueError:
+        raise _refused("its address cannot be read.") from None
+
+
 def _query(text: str) -> dict[str, str]:
-    pairs = parse_qsl(text, keep_blank_values=True)
+    pairs = [(_decoded(name), _decoded(value)) for name, _, value in (one.partition("=") for one in text.split("&")) if name]
     if len(dict(pairs)) != len(pairs):
         raise _refused("a parameter occurs twice.")
     return dict(pairs)
 
 
-def _bucket_and_path(host: str, path: str, endpoint: str, scheme: str) -> tuple[str, str]:
-    """Path style, or with the bucket in the host's name. ⚠ No other host gets a signature."""
-    where = urlsplit(endpoint)
-    if endpoint and scheme == where.scheme and (host == where.netloc or host.endswith(f".{where.netloc}")):
-        bucket = host.removesuffix(where.netloc).rstrip(".")
-    elif not endpoint and scheme == "https" and (match := _AWS_HOST.fullmatch(host)) is not None:
+def _decoded(text: str) -> str:
+    try:
+        found = unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        raise _refused("it is not in UTF-8.") from None
+    if any(ord(letter) < 32 or ord(letter) == 127 for letter in found):
+        raise _refused("it holds control characters.")
+    return found
+
+
+def _bucket_and_path(scheme: str, host: str, path: str, identity: S3Identity) -> tuple[str, str]:
+    """Path style, or with the bucket in the host's name. ⚠ No other host gets a signature, and no bucket is read from a host
+    where the storage may not do so: it would take the path's first part for the bucket."""
+    where = urlsplit(identity.endpoint)
+    bucket = ""
+    if identity.endpoint and scheme == where.scheme and host == where.netloc:
+        pass
+    elif identity.endpoint and scheme == where.scheme and identity.bucket_is_in_host and host.endswith(f".{where.netloc}"):
+        bucket = host.removesuffix(f".{where.netloc}")
+    elif not identity.endpoint and scheme == "https" and (match := _AWS_HOST.fullmatch(host)) is not None:
         bucket = match["bucket"] or ""
     else:
         raise _refused("its host is not the storage of the table.")

@@ -29,6 +29,12 @@ class S3Identity:
         named = self._options.get("s3.region") or self._options.get("client.region")
         return named or self._session.get_config_variable("region") or REGION_IF_NONE_IS_NAMED
 
+    @property
+    def bucket_is_in_host(self) -> bool:
+        """As PyIceberg reads the same option: with an endpoint of one's own, only if it is asked for."""
+        forced = self._options.get("s3.force-virtual-addressing", "false").lower() == "true"
+        return forced or not self.endpoint
+
     def credentials(self) -> Any:
         """As they are now: those of an instance are renewed by botocore."""
         found = self._credentials

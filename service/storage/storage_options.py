@@ -67,6 +67,10 @@ class StorageOptions(msgspec.Struct, frozen=True):
     def secrets_told(self) -> dict[str, str]:
         return {name: value for name, value in self.clients.items() if is_secret(name, value)}
 
+    @property
+    def told_to_all(self) -> dict[str, str]:
+        return {name: value for name, value in self.clients.items() if not is_secret(name, value)}
+
 
 def server_storage(options: str) -> StorageOptions:
     """For commands that reach files by themselves, and tell clients nothing."""

@@ -184,6 +184,12 @@ class LakeBranch:
             self._locations.check(at, key, of_key, freed)
         return at.commit.hex()
 
+    def tables_at(self, places: Sequence[str]) -> set[KeyPath]:
+        """Tables of the branch, as it is now, that have files at, above or below the places; none if the catalog allows it."""
+        if guard_of(self.catalog.properties, TABLE_OVERLAP) is Guard.ALLOW:
+            return set()
+        return self._locations.tables_at(self.state().at, places)
+
     def state(self) -> LakeState:
         """Read strongly: whoever has committed finds the commit in it."""
         return LakeState(self._snapshots, self._references.resolve(self.reference).logged)

@@ -7,17 +7,17 @@ plain values for updates.
 from __future__ import annotations
 
 import gzip
-import re
 import time
 from collections.abc import Mapping
 from functools import cached_property
 from hashlib import blake2s
 from typing import TYPE_CHECKING, Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import msgspec
 
 from headwater.schemas.errors import MalformedMetadata
+from headwater.service.iceberg.metadata.file_names import FOLDER, keeps_together, new_file_location
 from headwater.service.iceberg.metadata.new_table import whole
 from headwater.service.iceberg.metadata.shapes import Plain
 from headwater.service.iceberg.metadata.view_shape import checked_view
@@ -31,8 +31,6 @@ CODEC = "write.metadata.compression-codec"
 GC_ENABLED = "gc.enabled"
 SEEN_SECONDS = 60.0
 """How long a remote file counts as there without a look."""
-
-_VERSION = re.compile(r"(\d{1,9})-[^/]*metadata\.json(?:\.gz)?")
 
 
 class MetadataView(msgspec.Struct, frozen=True):
@@ -179,10 +177,10 @@ class MetadataFiles:
         table: Plain | None = None,
     ) -> MetadataFile:
         """A new file; its number follows that of the previous one."""
-        folder = properties.get("write.metadata.path") or f"{table_location.rstrip('/')}/metadata"
+        folder = properties.get("write.metadata.path") or f"{table_location.rstrip('/')}{FOLDER}"
         packed = properties.get(CODEC, "none").lower() == "gzip"
-        name = f"{next_version(previous):05d}-{uuid4()}{'.gz' if packed else ''}.metadata.json"
-        location = f"{self.warehouse.check(folder)}/{name}"
+        together = keeps_together(table_location, folder, properties)
+        location = new_file_location(self.warehouse.check(folder), previous, packed=packed, kept_together=together)
         check_size(location, len(json))
         self._files.write_new(location, gzip.compress(json, 1) if packed else json)
         if previous is not None:
@@ -212,11 +210,6 @@ def require_type(file: MetadataFile, *, is_view: bool) -> MetadataFile:
             f"{file.location[:200]} is metadata of a {there}, not of a {wanted}.", field="metadata-location"
         )
     return file
-
-
-def next_version(previous: str | None) -> int:
-    match = None if previous is None else _VERSION.fullmatch(previous.rpartition("/")[2])
-    return 0 if previous is None else int(match.group(1)) + 1 if match else 1
 
 
 def read_object(json: bytes, what: str) -> dict[str, Any]:

@@ -30,10 +30,9 @@ from headwater.service.iceberg.metadata.table_requests import (
 )
 from headwater.service.iceberg.operations.lake_branch import TABLE, BranchStep, CommitAuthor, LakeBranch, LakeState, shown
 from headwater.service.iceberg.operations.metadata_files import MetadataFile
-from headwater.service.iceberg.operations.table_locations import places_of
 from headwater.service.iceberg.operations.tables import metadata_file_response, now_ms, table_content
 from headwater.service.iceberg.operations.update_headers import headers_of
-from headwater.service.storage.locations import Warehouse
+from headwater.service.storage.locations import Warehouse, places_of
 
 TABLES_MAX = 1_000
 

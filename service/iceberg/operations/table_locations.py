@@ -1,8 +1,8 @@
 """Refuses a table whose files would lie at, above or below those of another table of the branch.
 
 Two tables on one place destroy each other: engines remove "orphans" by folder, and credentials are scoped by folder. The places
-are kept in memory, read once from the state of the branch and then from its log. A table's place is known by where its newest
-metadata file lies.
+are kept in memory, read once from the state of the branch and then from its log. Where a table has files its newest metadata
+says, which is read unless its name tells all there is to know.
 """
 
 from __future__ import annotations
@@ -10,19 +10,24 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from headwater.persistence.log.log_entry import LogRecord, change_of
 from headwater.persistence.reading.pointer_log import PointerLog
 from headwater.persistence.store import RealmKernel
 from headwater.producer.content.snapshots import Snapshots
 from headwater.schemas.change import COMMITTING_KINDS, Change, KeyPath, Op, Value
-from headwater.schemas.errors import HeadwaterError, LocationForbidden
+from headwater.schemas.errors import FileMissing, HeadwaterError, LocationForbidden, MalformedMetadata
+from headwater.service.iceberg.metadata.file_names import FOLDER, only_place
 from headwater.service.iceberg.operations.metadata_files import MetadataFiles
-from headwater.service.storage.locations import LOCATION_PROPERTIES, folded
+from headwater.service.storage.locations import folded, places_of
 
 NAMESPACE, TABLE = "NAMESPACE", "ICEBERG_TABLE"
 ENTRIES_FOLLOWED_MAX = 100_000
 """Longer stretches of the log are not read: the state is."""
+READERS_MAX = 16
+"""Metadata files that are read at once."""
 
 
 class Places:
@@ -62,6 +67,14 @@ class Places:
         own = sum(place in _at_and_above(one) for key in keys for one in self._of.get(key, ()))
         return self._below[place] > own
 
+    def tables_at(self, place: str) -> set[KeyPath]:
+        """Those that have files at, above or below the place."""
+        place = folded(place)
+        found = {key for folder in _at_and_above(place) for key in self._tables.get(folder, ())}
+        if self._below[place]:
+            found |= {key for one, keys in self._tables.items() if one.startswith(f"{place}/") for key in keys}
+        return found
+
 
 class TableLocations:
     """Of one branch. Thread-safe."""
@@ -73,15 +86,32 @@ class TableLocations:
         self._lock = threading.Lock()
         self._at: LogRecord | None = None
         self._places = Places()
+        self._unread: dict[KeyPath, str] = {}
+        """Where the metadata lies of tables whose places only it can tell."""
 
     def check(self, at: LogRecord, key: KeyPath, wanted: Iterable[str], freed: Set[KeyPath] = frozenset()) -> None:
         """`LocationForbidden` if a place that the table of the key wants is another's in the state at an entry, and that one
         is not among the freed."""
         with self._lock:
-            self._advance(at)
+            self._know(at)
             taken = next((place for place in wanted if self._places.overlap({key} | freed, place)), None)
         if taken is not None:
             raise _overlapping(taken)
+
+    def tables_at(self, at: LogRecord, places: Iterable[str]) -> set[KeyPath]:
+        """Those that have files at, above or below the places in the state at an entry."""
+        with self._lock:
+            self._know(at)
+            return {key for place in places for key in self._places.tables_at(place)}
+
+    def _know(self, at: LogRecord) -> None:
+        self._advance(at)
+        if self._unread:
+            with ThreadPoolExecutor(max_workers=min(len(self._unread), READERS_MAX)) as readers:
+                found = zip(self._unread, readers.map(partial(places_in, self._metadata), self._unread.values()), strict=True)
+                for key, places in found:
+                    self._places.put(key, places, is_table=True)
+            self._unread = {}
 
     def _advance(self, at: LogRecord) -> None:
         if self._at is not None and self._at.entry_id == at.entry_id:
@@ -116,35 +146,46 @@ class TableLocations:
         return None
 
     def _read_whole(self, at: LogRecord) -> None:
-        self._at, self._places = None, Places()
+        self._at, self._places, self._unread = None, Places(), {}
         for entry in self._snapshots.entries(at, types=[NAMESPACE, TABLE]):
             self._put(entry.key, entry.type, entry.value)
 
     def _apply(self, change: Change) -> None:
         for one in change.operations:
             if one.op is Op.RENAME and one.from_key is not None:
-                self._places.remove(one.from_key)
+                self._forget(one.from_key)
             value = one.after if one.op is not Op.RENAME else one.after or one.before
             if value is None:
-                self._places.remove(one.key)
+                self._forget(one.key)
             else:
                 self._put(one.key, one.type, value)
 
     def _put(self, key: KeyPath, type: str, value: Value) -> None:
+        self._forget(key)
         if type == NAMESPACE:
             self._places.put(key, [self._metadata.warehouse.namespace_location(key)], is_table=False)
         elif type == TABLE:
-            self._places.put(key, self._table_places(str(value["metadata_location"])), is_table=True)
+            location = str(value["metadata_location"])
+            place = only_place(location)
+            if place is None:
+                self._unread[key] = location
+            else:
+                self._places.put(key, [place], is_table=True)
 
-    def _table_places(self, metadata_location: str) -> list[str]:
-        folder = metadata_location.rpartition("/")[0]
-        if folder.endswith("/metadata"):
-            return [folder.removesuffix("/metadata")]
-        try:  # its metadata lies apart from the table
-            table = self._metadata.load(metadata_location).table
-        except HeadwaterError:
-            return [folder]
-        return list(places_of(table["location"], table["properties"]))
+    def _forget(self, key: KeyPath) -> None:
+        self._places.remove(key)
+        self._unread.pop(key, None)
+
+
+def places_in(metadata: MetadataFiles, location: str) -> list[str]:
+    """⚠ What the metadata says, and where that lies: a table may keep its data apart from its metadata."""
+    folder = location.rpartition("/")[0]
+    home = [folder.removesuffix(FOLDER)] if folder.endswith(FOLDER) else []
+    try:
+        table = metadata.load(location).table
+    except (FileMissing, MalformedMetadata, LocationForbidden):  # nothing but the folder is known of it
+        return home or [folder]
+    return list(dict.fromkeys([*home, *places_of(table["location"], table["properties"])]))
 
 
 def check_apart(wanted: Mapping[KeyPath, Iterable[str]]) -> None:
@@ -164,12 +205,6 @@ def _overlapping(place: str) -> LocationForbidden:
         field="location",
         remedy="Leave the location out, choose another one, or set table_overlap=allow for the catalog.",
     )
-
-
-def places_of(location: str, properties: dict[str, str]) -> Iterator[str]:
-    """Everywhere that a table of this metadata has files."""
-    yield location
-    yield from (properties[name] for name in LOCATION_PROPERTIES if name in properties)
 
 
 def _at_and_above(place: str) -> Iterator[str]:

@@ -26,9 +26,8 @@ from headwater.service.iceberg.operations.lake_branch import (
 )
 from headwater.service.iceberg.operations.metadata_files import MetadataFile
 from headwater.service.iceberg.operations.purging import drop_with_task
-from headwater.service.iceberg.operations.table_locations import places_of
 from headwater.service.iceberg.operations.update_headers import PURGE, creation, headers_of
-from headwater.service.storage.locations import LOCATION_PROPERTIES
+from headwater.service.storage.locations import LOCATION_PROPERTIES, places_of
 
 
 class TableCreation(msgspec.Struct, frozen=True, rename="kebab"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,6 +54,43 @@ def test_no_table_is_created_staged_or_moved_onto_another(lake: IcebergLake, roo
         assert "another table" in lake.refused("POST", TABLES, 400, "BadRequestException", json=body)
     assert "another table" in lake.refused("POST", f"{TABLES}/b", 400, "BadRequestException", json=move(location))
     assert lake.http.head(f"{TABLES}/c").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("place", "properties"),
+    [
+        ("apart/data", {"write.data.path": "apart/data"}),
+        ("apart/data/below", {"write.object-storage.path": "apart/data"}),
+        ("apart/home", {"write.metadata.path": "apart/meta/metadata"}),
+        ("apart/home/data", {"write.metadata.path": "apart/home/deep/metadata"}),
+        ("apart/meta", {"write.metadata.path": "apart/meta/metadata"}),
+    ],
+)
+@pytest.mark.parametrize("way", ["created", "updated", "committed"])
+def test_files_that_a_table_keeps_apart_from_its_metadata_are_its_own(
+    lake: IcebergLake, shared_feed: FeedServer, root: str, tmp_path: Path, place: str, properties: dict[str, str], way: str
+) -> None:
+    properties = {name: f"{root}/{path}" for name, path in properties.items()}
+    body = table_body("b", location=f"{root}/apart/home")
+    if way == "created":
+        lake.http.post(TABLES, json={**body, "properties": properties}).raise_for_status()
+    elif way == "updated":
+        lake.http.post(TABLES, json=body).raise_for_status()
+        updates = [{"action": "set-properties", "updates": properties}]
+        lake.http.post(f"{TABLES}/b", json={"requirements": [], "updates": updates}).raise_for_status()
+    else:  # with metadata of another writer
+        staged = lake.http.post(TABLES, json={**body, "properties": properties, "stage-create": True}).json()["metadata"]
+        file = Path(
+            properties.get("write.metadata.path", f"{root}/apart/home/metadata").removeprefix("file://"), "00001-x.json"
+        )
+        file.parent.mkdir(parents=True)
+        file.write_text(json.dumps(staged))
+        put = {"op": "put", "key": ["db", "b"], "type": "ICEBERG_TABLE", "content": {"metadata_location": file.as_uri()}}
+        commit = {"catalog": lake.warehouse, "operations": [put]}
+        httpx.post(f"{shared_feed.feed}/commit", json=commit, timeout=30).raise_for_status()
+    location = f"{root}/{place}"
+    assert "another table" in lake.refused("POST", TABLES, 400, "BadRequestException", json=table_body("c", location=location))
+    lake.http.post(TABLES, json=table_body("c", location=f"{root}/apart/free")).raise_for_status()
 
 
 def test_neighbours_and_a_tables_own_place_are_free(lake: IcebergLake, root: str) -> None:
