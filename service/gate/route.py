@@ -119,6 +119,8 @@ class Route(msgspec.Struct, frozen=True, eq=False):
     budget: Budget | None = NO_BODY
     """A route that reads a body without a budget for it does not start."""
     parameters: tuple[Parameter, ...] = ()
+    headers: tuple[tuple[str, str], ...] = ()
+    """Name and description of what it reads of the request's headers, beside what routes of its kind do."""
     body: type[msgspec.Struct] | None = None
     body_is_optional: bool = False
     form: dict[str, Any] | None = None

@@ -220,6 +220,7 @@ def _header_parameters(route: Route) -> list[dict[str, Any]]:
         found.append(_header("Last-Event-ID", "Continue after this event; wins over `after`."))
     if route.method not in READING and route.form is None:
         found.append(_header("Idempotency-Key", "The same key does it once, however often it is sent."))
+    found += [_header(name, description) for name, description in route.headers]
     if 412 in route.also:
         found.append(_header("If-Match", "An ETag from an earlier response: succeeds only if that version is the newest."))
     return found

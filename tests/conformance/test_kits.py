@@ -27,6 +27,7 @@ HERE = Path(__file__).parent
 QUICK = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m"]
 LAUNCHER = ["org.junit.platform.console.ConsoleLauncher", "execute", "--disable-banner", "--details=none"]
 KIT_SECONDS = 500
+WITH = ":"
 Record = Callable[[str, object], None]
 NEED_ENGINE_GC = "org.apache.iceberg.rest.RESTCompatibilityKitCatalogTests.testRemoveUnused(Spec|Schemas)"
 """⚠ They expire snapshots by the client, which deletes files by itself: what `engine_gc=refuse` is there to refuse."""
@@ -81,6 +82,11 @@ def _results(java: list[str], folder: Path, environ: dict[str, str] | None = Non
     return found
 
 
+def _with(setting: str, found: dict[str, str]) -> dict[str, str]:
+    """The lists name what passes with a setting alone that is not the default."""
+    return {name: f"{result}{WITH}{setting}" for name, result in found.items()}
+
+
 def _listed(name: str) -> dict[str, str]:
     lines = (HERE / name).read_text().splitlines()
     return dict(reversed(line.split(" ", 1)) for line in lines)  # type: ignore[misc]
@@ -94,7 +100,7 @@ def _differences(found: dict[str, str], listed: dict[str, str]) -> dict[str, tup
 def _summary(kit: str, found: dict[str, str]) -> str:
     """A skipped group of tests is reported once, under its parameters' types instead of a test's number."""
     groups = {name for name, result in found.items() if result == "skipped" and re.search(r"\(.+\)$", name)}
-    counts = Counter(result for name, result in found.items() if name not in groups)
+    counts = Counter(result.partition(WITH)[0] for name, result in found.items() if name not in groups)
     told = f"{kit}: {counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped"
     return f"{told}, and {len(groups)} groups of tests" if groups else told
 
@@ -116,7 +122,7 @@ def test_iceberg_rest_compatibility_kit(server: FeedServer, tmp_path: Path, reco
     allowing = run("kit-with-engine-gc", classes[0], f"--include-methodname={NEED_ENGINE_GC}.*")
     refused = {name for name, result in refusing.items() if result == "refused"}
     assert refused == allowing.keys(), "engine_gc=refuse refuses what these four tests do, and nothing else"
-    found = refusing | allowing
+    found = refusing | _with("engine_gc=allow", allowing)
     told = _summary("Iceberg REST Compatibility Kit 1.11.0", found)
     record_property(TOLD, f"{told}; {len(refused)} of them with engine_gc=allow")
     assert _differences(found, _listed("iceberg-kit.txt")) == {}
@@ -139,7 +145,7 @@ def test_nessie_rest_api_tests(server: FeedServer, tmp_path: Path, record_proper
     refusing = {name: result for name, result in selected.items() if result != "skipped"}
     allowed = {name for name, result in by_default.items() if result == "failed"}
     assert allowed == refusing.keys(), "write_without_hash=allow allows what these tests expect to be refused, and nothing else"
-    found = by_default | refusing
+    found = by_default | _with("write_without_hash=refuse", refusing)
     told = _summary("Nessie REST API v2 tests 0.76.3", found)
     record_property(TOLD, f"{told}; {len(allowed)} of them with write_without_hash=refuse")
     assert _differences(found, _listed("nessie-kit.txt")) == {}
