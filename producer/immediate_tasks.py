@@ -52,7 +52,7 @@ class TaskState(StrEnum):
     DONE_WITH_FAILURES = "DONE_WITH_FAILURES"
     """Some files could not be deleted in many tries."""
     METADATA_UNREADABLE = "METADATA_UNREADABLE"
-    """The metadata is gone or damaged: what belongs to the table cannot be told from it."""
+    """The metadata is gone or damaged: it does not show what belongs to the table."""
     WAITING_FOR_FILE_DELETION = "WAITING_FOR_FILE_DELETION"
     """What older versions wrote for HELD."""
 
@@ -64,7 +64,7 @@ HELD = (TaskState.HELD, TaskState.DELETING)
 
 
 class ImmediateTask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Files of a dropped table that nobody wants any more."""
+    """Files of a dropped table that are not needed any more."""
 
     id: str
     kind: str

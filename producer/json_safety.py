@@ -44,7 +44,7 @@ def check_size(value: Value, field: str) -> Value:
 
 
 def same_value(one: Value, other: Value) -> bool:
-    """Equal as JSON: Python holds 1, 1.0 and true to be equal, nobody else does."""
+    """Equal as JSON: only Python holds 1, 1.0 and true to be equal."""
     return one == other and _canonical(one) == _canonical(other)
 
 

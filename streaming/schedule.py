@@ -103,7 +103,7 @@ class StepTurns:
 def run_cycle(
     store: Store, options: ScheduleOptions, tools: CycleTools | None = None, *, steps: Sequence[str] = STEPS
 ) -> CycleReport:
-    """Each operation is a run of its own. Whatever fails is told and left for the next cycle, and the others continue."""
+    """Each operation is a run of its own. A failure is reported and left for the next cycle, and the others continue."""
     cycle = _Cycle(store, options, tools or CycleTools())
     known = {"expire": cycle.expire, "purge": cycle.purge, "sweep": cycle.sweep}
     try:

@@ -89,7 +89,7 @@ class KafkaHistory:
         return sorted(name for name, one in self._pointers.items() if one.after_seq is not None)
 
     def start(self, pointer: str) -> tuple[int, str | None]:
-        """The seq that the records begin behind, and its entry id where the topic tells it."""
+        """The seq after which the records begin, and its entry id if the topic has it."""
         one = self._pointers[pointer]
         return one.after_seq or 0, one.anchor
 

@@ -43,7 +43,7 @@ class StoreHistory:
         return log.position(cursor, log.head())
 
     def stored_state(self, pointer: str, seq: int) -> State:
-        """As the index tells it; a state of which a part is gone is expired."""
+        """As the index has it; a state with a missing part is expired."""
         if seq == 0:
             return {}
         logged = self._kernel.walk.at(self.head(pointer).newest, seq)

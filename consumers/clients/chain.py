@@ -17,7 +17,7 @@ from headwater.schemas.frame import Frame
 from headwater.schemas.redaction import is_partial
 
 REMEMBERED_ENTRIES_MAX = 1_000
-"""Of how many newest entries the ids are kept, to tell a repeated entry from a changed one."""
+"""Of how many newest entries the ids are kept, to distinguish a repeated entry from a changed one."""
 
 
 class Gap(Exception):
@@ -87,7 +87,7 @@ class Chain:
 
 
 def _check_shape(frame: Frame) -> None:
-    """What no transport may ever bring: disorder, repetition or a hole within one frame."""
+    """What no transport may ever deliver: disorder, repetition or a hole within one frame."""
     seqs = [change.seq for change in frame.changes]
     within = all(frame.from_seq < seq <= frame.to_seq for seq in seqs)
     if frame.to_seq < frame.from_seq or not within or any(a >= b for a, b in pairwise(seqs)):

@@ -100,7 +100,7 @@ def received_of(body: bytes | str, target: FeedTarget) -> Received:
 
 
 def _frames(page: FeedPage, target: FeedTarget) -> Iterator[Frame]:
-    # A cursor brings its own filter along where the question has none.
+    # A cursor carries its own filter; it is used if the request has none.
     is_filtered = page.withheld or not target.filter.asks_for_all or not decode_cursor(page.cursor).filter.asks_for_all
     ranges: Mapping[str, Range] = page.ranges or {}
     if page.range is not None:

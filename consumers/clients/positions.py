@@ -16,7 +16,7 @@ class Positions:
 
     def __init__(self, after: str) -> None:
         self.cursor = after
-        """Send it as `after` to continue after the Change that was given out last."""
+        """Send it as `after` to continue after the Change that was returned last."""
         self._chains: dict[str, Chain] = {}
         self._given: dict[str, Position] = {}
         self._newest_token: Cursor | None = None

@@ -1,4 +1,4 @@
-"""Notices that the realm that a reader follows was given up, or re-created under its name: nothing of it would ever come."""
+"""Notices that the realm that a reader follows was purged, or re-created under its name: no more Changes would ever come."""
 
 from __future__ import annotations
 

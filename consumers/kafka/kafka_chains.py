@@ -159,7 +159,7 @@ class KafkaChains:
         self._require_seen(record, "were cut before they were published again")
 
     def _require_seen(self, record: FeedRecord, what: str) -> None:
-        """⚠ What is in the topic no more, nor in the log, is lost to whoever had not seen it: never passed over."""
+        """⚠ What is neither in the topic nor in the log any more is lost to readers that had not seen it: never skipped."""
         known = self._pointers.get(record.pointer)
         if known is not None and known.chain.seq < record.seq:
             raise CursorExpired(

@@ -1,4 +1,4 @@
-"""What a reader has given out of one partition, and the text that is kept with its offset. Does no I/O."""
+"""What a reader has returned from one partition, and the text that is kept with its offset. Does no I/O."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class KafkaPartition:
 
     def __init__(self, chains: KafkaChains, kept: KeptPositions, *, is_shared: bool, begins_midway: bool) -> None:
         """`is_shared`: other partitions may be with other readers of a group. `begins_midway`: what came before was left out by
-        the reader's own choice, or is known to have been given out."""
+        the reader's own choice, or is known to have been returned."""
         self.chains = chains
         self.offset: int | None = None
         self._positions = dict(kept.positions)
@@ -36,7 +36,7 @@ class KafkaPartition:
         return self._begins_midway or moved_here
 
     def accept(self, pointer: str, generation: int) -> None:
-        """What was given out of the pointer is void: it starts over, in that generation."""
+        """What was returned of the pointer is void: it starts over, in that generation."""
         self.chains.begin_anew(pointer, generation)
         self._positions.pop(pointer, None)
         self._accepted.add(pointer)
@@ -55,7 +55,7 @@ class KafkaPartition:
         self._generation, self._has_ended = 0, False
 
     def note(self, offset: int, record: FeedRecord) -> None:
-        """All of that record was given out."""
+        """All of that record was returned."""
         self.offset = offset + 1
         self._generation, self._has_ended = record.generation, record.type == RecordType.END
         if record.type in (RecordType.PURGED, RecordType.MOVED):

@@ -18,7 +18,7 @@ UNPACKED_BYTES_MAX = 1_000_000
 
 
 class KafkaPosition(msgspec.Struct, frozen=True, array_like=True):
-    """The last entry of a pointer that was given out, and the generation of its records."""
+    """The last entry of a pointer that was returned, and the generation of its records."""
 
     seq: int
     entry_id: bytes
@@ -45,7 +45,7 @@ def positions_text(kept: KeptPositions) -> str:
 
 
 def parse_positions(text: str) -> KeptPositions:
-    """Nothing that is sure for what somebody else has written there."""
+    """Empty if another program has written the text."""
     unknown = KeptPositions(is_complete=False)
     if not text.startswith(PREFIX):
         return unknown

@@ -111,7 +111,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
             raise _unavailable(self._source.bootstrap, error) from error
 
     async def acknowledge(self) -> None:
-        """Keep the position behind all that was given out: offsets and our own numbers in one request."""
+        """Keep the position after everything that was returned: offsets and our own numbers in one request."""
         offsets = {
             partition: OffsetAndMetadata(given.offset, given.text())
             for partition, given in self._given.items()
@@ -126,7 +126,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
     async def accept(self, gone: CursorGone) -> None:
         """Continue after `changes` raised `gone`: call this, then `changes` again. The caller has dropped what it made of the
         pointer that `gone` names: that pointer starts over, from the oldest entry that the log has, or the topic if there is no
-        log. It is durable with the next `acknowledge`; until then a new reader of the group is told again."""
+        log. It is durable with the next `acknowledge`; until then a new reader of the group gets it again."""
         pointer = gone.facts.get("pointer")
         if not isinstance(pointer, str):
             raise gone  # it is about the topic, not about one pointer: only a new reader can continue
@@ -140,7 +140,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
 
     @property
     def _has_more(self) -> bool:
-        """Whether something waits to be given out, whatever was read."""
+        """Whether something waits to be returned, whatever was read."""
         return bool(self._order.waiting or self._checks)
 
     async def _fetch(self, *, look_around: bool) -> bool:
@@ -188,7 +188,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         given.note(offset, record)
 
     async def _new(self, given: KafkaPartition, record: FeedRecord) -> AsyncIterator[Change]:
-        """⚠ The partition's offset moves behind the record when all of it was given out, what filled a gap before it too."""
+        """⚠ The partition's offset moves past the record when all of it was returned, including what filled a gap before it."""
         if record.type == RecordType.END or not self._wants(record.pointer) or given.chains.is_over(record):
             return
         if record.type == RecordType.CHANGE and not self._start.is_behind(record.pointer, record.seq, record.change):
@@ -210,7 +210,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
                     yield change
 
     async def _checked(self) -> AsyncIterator[Change]:
-        """What no record tells of: pointers whose newest entries the topic has lost."""
+        """What no record shows: pointers whose newest entries the topic has lost."""
         for check in () if self._order.waiting else list(self._checks):
             if not await check.is_due(self._consumer):
                 continue
@@ -319,7 +319,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         """They are taken over in the reader's own turn."""
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        """All go back at once. Whoever has them next continues from what was acknowledged, and so does this reader."""
+        """All go back at once. Their next owner continues from what was acknowledged, and so does this reader."""
         self._deal += 1
         self._given.clear()
         self._order.clear()

@@ -29,7 +29,7 @@ ASSIGNED_SECONDS = 0.05
 
 
 IsBehind = Callable[[str, int, Change | None], bool]
-"""Whether the entry of a pointer at a seq, with its Change where it is at hand, is to be given out."""
+"""Whether the entry of a pointer at a seq, with its Change if it is at hand, is to be returned."""
 
 
 class Start(msgspec.Struct, frozen=True):
@@ -132,7 +132,7 @@ def _is_behind(pointer: str, seq: int, change: Change | None, start: FeedRecord)
     if pointer == start.pointer:
         return seq > start.seq
     if change is None or start.change is None:
-        return True  # a claim check: given out rather than guessed about
+        return True  # a claim check: returned rather than guessed about
     return micros_of(change.time) > micros_of(start.change.time)
 
 

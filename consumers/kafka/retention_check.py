@@ -1,6 +1,6 @@
 """Finds the pointers of which a reader was not given all because the topic has lost records to retention.
 
-A record shows a gap before it. Where nothing came after what was lost, only the heads in the progress topic tell of it.
+A record shows a gap before it. If nothing came after what was lost, only the heads in the progress topic show it.
 """
 
 from __future__ import annotations

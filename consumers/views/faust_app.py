@@ -46,7 +46,7 @@ class ViewsOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def make_app(options: ViewsOptions, ended: Callable[[BaseException], None]) -> faust.App:
-    """`ended` is told why the views cannot continue. ⚠ The topic must be there: faust passes over one that is not, silently."""
+    """Calls `ended` with the reason when the views cannot continue. ⚠ The topic must exist: faust skips a missing one."""
     read_from = options.source
     partitions, begins = asyncio.run(_look_up(read_from))
     app = faust.App(

@@ -23,7 +23,7 @@ REFERENCE = re.compile(r"cat/\d+/(heads|tags)/.+")
 
 
 class History(Protocol):
-    """What the topic alone does not tell."""
+    """What the topic alone does not show."""
 
     def state_at(self, pointer: str, seq: int) -> State:
         """All keys behind that entry."""
@@ -124,7 +124,7 @@ class TableViews:
         self.standings[pointer] = self.moved[pointer] = standing
 
     def _holds(self, record: FeedRecord, known: FollowedPosition) -> bool:
-        """⚠ Whether the generation brings the entry that was seen last: the same by its id, not by its number."""
+        """⚠ Whether the generation contains the entry that was seen last: the same by its id, not by its number."""
         if record.seq > known.seq or (known.seq > record.head_seq and not record.continues):
             return False
         for seq, entry_id in ((record.seq, record.entry_id), (record.head_seq, record.head_id)):
@@ -181,7 +181,7 @@ class TableViews:
         return {} if base is None or base.seq == 0 else self._history.state_at(base.pointer, base.seq)
 
     def _replace(self, pointer: str, state: State) -> None:
-        """Only what differs is told."""
+        """Only what differs is reported."""
         before = self.states.get(pointer, {})
         for key in before.keys() - state.keys():
             self.changed[pointer, key] = None

@@ -1,4 +1,4 @@
-"""Runs the live views until they are told to stop or cannot continue, and ends within seconds either way.
+"""Runs the live views until they are stopped or cannot continue, and ends within seconds either way.
 
 A faust worker that crashed, or whose event loop waits for a server, does not stop by itself: a timer ends the process.
 """
@@ -22,7 +22,7 @@ FAILED = 2
 
 
 def run_views(options: ViewsOptions) -> None:
-    """Returns when it was told to stop; raises what the views could not continue with."""
+    """Returns when it was stopped; raises the error that the views could not continue after."""
     failures: list[BaseException] = []
 
     def ended(error: BaseException) -> None:

@@ -1,6 +1,6 @@
 """Posts signed Changes in order, each until it is accepted, or writes it to the dead-letter file.
 
-A receiver gets every Change at least once and tells repeats by `webhook-id`. Redirects are not followed: they lead to another
+A receiver gets every Change at least once and detects repeats by `webhook-id`. Redirects are not followed: they lead to another
 address than the one that was agreed on.
 
 ⚠ A refusal that is about the address is not an error of a Change: it ends the delivery, and nothing is given up.
@@ -30,7 +30,7 @@ ANSWER_CHARACTERS_MAX = 200
 """Kept of a refusal; of the rest nothing is read: a receiver cannot fill the sender's memory."""
 _RETRIABLE = frozenset({408, 425, 429})
 _OF_ADDRESS = frozenset({401, 403, 404, 405, 410})
-"""Answers that would be the same for every Change: nobody listens there, or not to this sender."""
+"""Responses that would be the same for every Change: nothing listens there, or it rejects this sender."""
 
 
 class _AddressError(Exception):
@@ -167,7 +167,7 @@ def _require_taken(response: httpx.Response) -> None:
 def deliver(
     changes: Iterable[Change], senders: Sequence[WebhookSender], delivered: Callable[[Change], None]
 ) -> Iterator[Change]:
-    """To all, in order; `delivered` is called behind each, for the position. Those that were not taken by everyone leave."""
+    """To all, in order; `delivered` is called after each, for the position. Returns those that not every receiver accepted."""
     for change in changes:
         taken = [sender.send(change) for sender in senders]
         delivered(change)

@@ -135,7 +135,7 @@ class RemoteReferences:
         )
 
     def _time(self, info: PointerInfo) -> str:
-        """Of the newest entry, which a listing does not tell: the last one behind the previous one."""
+        """Of the newest entry, which a listing does not show: the last one after the previous one."""
         target = msgspec.structs.replace(self._calls.target, pointers=(info.name,))
         reader = Reader(HttpPoll(self._calls.client, target), str(max(info.seq, info.oldest_seq) - 1))
         return next((change.time for change in reader.changes(follow=False) if change.seq == info.seq), "")

@@ -1,6 +1,6 @@
 """Reads Changes after the positions that the server keeps under a name, and acknowledges them.
 
-Two readers on one name: both may read the same page; whoever acknowledges second is told `SubscriptionMoved`.
+Two readers on one name: both may read the same page; the second to acknowledge gets `SubscriptionMoved`.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ class Check(msgspec.Struct, frozen=True):
 
 
 def nothing_lost(diaries: Mapping[str, list[JournalLine]], logs: Logs) -> Check:
-    """Each acknowledged commit stands where its writer was told that it stands."""
+    """Each acknowledged commit is at the position that its writer was given."""
     told = [line for lines in diaries.values() for line in acknowledged(lines)]
     lost = [line.request_id for line in told if _at(logs, line.pointer, line.seq) != line.request_id]
     return Check("nothing acknowledged is lost", bool(told) and not lost, _of(len(told), "acknowledged", lost))
@@ -35,7 +35,7 @@ def nothing_doubled(logs: Logs) -> Check:
 
 
 def nothing_invented(diaries: Mapping[str, list[JournalLine]], logs: Logs, set_up: set[str]) -> Check:
-    """Whatever the log holds, somebody has tried."""
+    """Every commit in the log was attempted by a writer."""
     tried = {line.request_id for lines in diaries.values() for line in lines if line.event is JournalEvent.TRIED} | set_up
     strange = [change.request_id for log in logs.values() for change in log if change.request_id not in tried]
     return Check("nothing is there that nobody asked for", not strange, _of(len(tried), "requests", strange))

@@ -37,7 +37,7 @@ class ProcessStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Watch = Callable[[ProcessStatus], None]
-"""Told at each change of state, on the thread of the process."""
+"""Called at each change of state, on the thread of the process."""
 
 
 class Supervisor:
@@ -129,7 +129,7 @@ class _Supervised:
         return ""
 
     def _change(self, state: State, *, restarts: int | None = None, reason: str | None = None) -> None:
-        """Told when something about it has changed."""
+        """Called when something about it has changed."""
         after = msgspec.structs.replace(
             self.status,
             state=state,

@@ -1,7 +1,7 @@
 """Maintains the store in a process of its own beside a server, and ends with it.
 
 In a process, not on a thread: requests neither share an interpreter lock nor memory with a sweep. The settings go over a pipe,
-where no list of processes shows passwords; the pipe's end tells the process that its server is gone, however it went.
+where no list of processes shows passwords; the closed pipe tells the process that its server is gone, however it ended.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class MaintenanceProcess:
 
 
 def main() -> None:
-    """In the process: until it is told to stop, or its server is gone."""
+    """Runs in the process until it is stopped, or its server is gone."""
     from headwater.service.observability.logs import set_up_logs
 
     set_up_logs()

@@ -54,7 +54,7 @@ def opened_store(settings: Settings, *, create: bool = False) -> Iterator[Store]
 
 
 def _reach_files(store: Store, settings: Settings) -> None:
-    """So that commits can tell whether they need files that are about to be deleted."""
+    """Lets commits check whether they need files that are about to be deleted."""
     from headwater.service.storage.storage_options import server_storage
     from headwater.streaming.files.reach_files import condemned_files_of
 
@@ -62,7 +62,7 @@ def _reach_files(store: Store, settings: Settings) -> None:
 
 
 def warn(message: str) -> None:
-    """One line that nobody overlooks."""
+    """One line on stderr."""
     line = " ".join(message.split())
     Console(stderr=True, soft_wrap=True, highlight=False).print(Text.assemble(("warning", "bold yellow"), f": {line}"))
 

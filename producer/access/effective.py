@@ -52,7 +52,7 @@ class EffectiveRights(msgspec.Struct, frozen=True):
 
 
 def roles_of_principal(roles: RecordState, principal: str, principal_id: str, also: Iterable[str] = ()) -> dict[str, str]:
-    """The principal roles that count, with their ids; `also` are names that a token brings along."""
+    """The principal roles that count, with their ids; `also` are names from a token."""
     assigned = {
         record.value["role"]: record.value["role_id"]
         for record in roles.all((*ASSIGNMENTS, principal))

@@ -112,7 +112,7 @@ IMPLIED: dict[Right, frozenset[Right]] = {
     _R.VIEW_WRITE: frozenset({_R.VIEW_READ}),
     _R.VIEW_DROP: frozenset({_R.VIEW_LIST}),
 }
-"""One step of what a right brings along; `implied_by` follows it to the end."""
+"""The rights that a right directly implies; `implied_by` follows them transitively."""
 
 REALM_ONLY = frozenset(
     {
@@ -155,7 +155,7 @@ IMPLIED_BY_EACH = _followed()
 
 
 def implied_by(right: Right) -> frozenset[Right]:
-    """The right itself and all that it brings along."""
+    """The right itself and all that it implies."""
     return IMPLIED_BY_EACH[right]
 
 

@@ -32,7 +32,7 @@ class CatalogStatus(StrEnum):
 
 
 class Catalog(msgspec.Struct, frozen=True, kw_only=True):
-    """A catalog as its record tells it."""
+    """A catalog as its record describes it."""
 
     name: str
     id: int

@@ -134,7 +134,9 @@ def _require_empty(kernel: RealmKernel, catalog: Catalog, field: str) -> None:
 def _check_version(read: CatalogRead, version: str | None) -> None:
     if version is not None and version != read.version:
         raise RecordChanged(
-            f"{read.catalog.name!r} was changed by another one meanwhile.", field="version", remedy="Read it again and retry."
+            f"{read.catalog.name!r} was changed by another writer in the meantime.",
+            field="version",
+            remedy="Read it again and retry.",
         )
 
 

@@ -56,7 +56,7 @@ class CommitResult(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     replayed: bool = False
     """The same request id had been committed before: this is that commit."""
     told: Change | None = None
-    """The Change as a server told it …"""
+    """The Change as a server returned it …"""
     logged: LogRecord | None = None
     """… or its entry as this process committed it …"""
     realm: str = ""

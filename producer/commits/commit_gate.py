@@ -22,7 +22,7 @@ from headwater.schemas.errors import FilesCondemned, HeadwaterError, RemovalUnde
 
 
 def require_files_stay(kernel: RealmKernel, draft: Draft, operations: Iterable[PlannedOperation]) -> None:
-    """`FilesCondemned` with the first file's name; `RemovalUnderWay` if this process cannot tell."""
+    """`FilesCondemned` with the first file's name; `RemovalUnderWay` if this process cannot check."""
     row = draft.head.row
     fence = row.fence if row is not None and row.head else None
     intents = kernel.store.removals.deleting(kernel.realm, fence)
@@ -61,7 +61,7 @@ def _check(
         raise FilesCondemned(
             f"'{'.'.join(operation.key)}' needs {condemned[:500]}, which is about to be deleted: no retained state used it.",
             field="metadata_location",
-            remedy="Write the files anew and commit those.",
+            remedy="Write the files again under new names, and commit those.",
             file=condemned[:1_000],
         )
 

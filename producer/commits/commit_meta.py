@@ -45,7 +45,7 @@ def check_meta(meta: CommitMeta) -> CommitMeta:
 
 
 def check_request_id(request: str | RequestKey | None) -> tuple[str, bool, bytes]:
-    """The id, whether the caller brought it along, and the fingerprint of the request."""
+    """The id, whether the caller supplied it, and the fingerprint of the request."""
     if request is None:
         return random_bytes(16).hex(), False, b""
     key = request if isinstance(request, RequestKey) else RequestKey(request)

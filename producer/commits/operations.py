@@ -108,7 +108,7 @@ def operations_fingerprint(prepared: PreparedOperations, message: str) -> bytes:
 
 
 def prepare(operations: Sequence[CatalogOperation], new_content_id: NewContentId | None = None) -> PreparedOperations:
-    """`InvalidInput` names the first operation that cannot be meant. ⚠ Content ids are chosen here and not when the
+    """`InvalidInput` names the first operation that is not valid. ⚠ Content ids are chosen here and not when the
     operations are applied, so that applying them again means the same."""
     if not 1 <= len(operations) <= OPERATIONS_MAX:
         raise InvalidInput(

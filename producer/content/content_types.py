@@ -1,7 +1,7 @@
 """The content types, tables, views, functions and namespaces, as structs and as stored values.
 
 A content type is a name that is stored with every value, a small number that stands for it in the index, and a frozen struct.
-The registry is open to plug-ins; a type that nobody registered is carried as `OtherContent`, unread and unchanged.
+The registry is open to plug-ins; a type that is not registered is carried as `OtherContent`, unread and unchanged.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ENTRY_POINT_GROUP = "headwater.content_types"
 """An entry point of this group names a `ContentType` to be registered."""
 
 OTHER_TAG = 255
-"""In the index for every type that nobody has registered: the name is in the content."""
+"""In the index for every type that is not registered: the name is in the content."""
 PLUGIN_TAGS = range(64, OTHER_TAG)
 
 Location: TypeAlias = Annotated[str, Meta(pattern=r"\S", max_length=8_192)]
@@ -116,7 +116,7 @@ class ContentTypes:
         for known in (self._by_name.get(content_type.name), self._by_tag.get(content_type.tag)):
             if known is not None and known != content_type:
                 raise DuplicateRegistration(
-                    f"content type {content_type.name!r} (tag {content_type.tag}) meets {known.name!r} (tag {known.tag}).",
+                    f"content type {content_type.name!r} (tag {content_type.tag}) clashes with {known.name!r} ({known.tag}).",
                     field="content type",
                     remedy="Give one of the two another name and tag.",
                 )
@@ -136,7 +136,7 @@ class ContentTypes:
         return OTHER_TAG if known is None else known.tag
 
     def name_of(self, tag: int) -> str | None:
-        """None where only the content itself tells its type."""
+        """None where only the content itself shows its type."""
         known = self._by_tag.get(tag)
         return None if known is None else known.name
 
@@ -233,6 +233,6 @@ def _checked(known: ContentType, value: Any, field: str) -> Value:
 
 
 def _field_of(field: str, error: str) -> str:
-    """msgspec tells the place as `$.name` at the end of its message."""
+    """msgspec writes the path as `$.name` at the end of its message."""
     place = re.search(r"`\$(\S*)`$", error)
     return field + (place.group(1) if place else "")

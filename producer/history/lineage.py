@@ -193,7 +193,7 @@ class Lineage:
 
 
 def stored_entry(kernel: RealmKernel, commit: bytes) -> Entry | None:
-    """What the store has under the id; an id that somebody made up may begin like that of anything, or of nothing."""
+    """What the store has under the id; a made-up id may begin like that of any object, or of none."""
     object_id = object_id_of(commit)
     if object_id > OBJECT_ID_MAX:
         return None

@@ -19,7 +19,7 @@ class Segment(msgspec.Struct, eq=False):
 
     flags: int = 0
     is_read: bool = False
-    """Whether its merges and its start are being read; not so where a merge has told all that they would."""
+    """Whether its merges and its start are being read; not needed if a merge has recorded all that they would show."""
     theirs: CommitPlace | None = None
     """The newest commit that the second side has, if the first one was not there before, and since when."""
     waiting: list[Waiting] = msgspec.field(default_factory=list)
@@ -30,13 +30,13 @@ class Segment(msgspec.Struct, eq=False):
 
 class Waiting(msgspec.Struct, eq=False):
     """A commit that a newer one leads to; or, without a place, the next older merge or the start of a segment that is being
-    read. Without an object id either it is where a segment ends of which a merge has told everything."""
+    read. Without an object id either it is the end of a segment that a merge has recorded completely."""
 
     segment: Segment
     place: CommitPlace | None = None
     flags: int = 0
     must_read: bool = False
-    """Whether the ancestors of the commit are not told otherwise."""
+    """Whether the ancestors of the commit are not known from elsewhere."""
     object_id: int = 0
     seq: int = 0
     is_open_for: int = 0

@@ -32,7 +32,7 @@ def still_shares(walk: LogWalk, then: LogRecord | None, now: LogRecord | None, s
 
 
 def _added_since(walk: LogWalk, then: LogRecord, now: LogRecord) -> set[AncestrySegment] | None:
-    """The segments in which the target has new ancestors; None if they are not told."""
+    """The segments in which the target has new ancestors; None if they are not recorded."""
     if not _goes_on(walk, then, now):
         return None
     added = {AncestrySegment(now.entry.pointer, now.entry.segment_seq)}

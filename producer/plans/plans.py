@@ -153,7 +153,7 @@ class Plans:
             plan = change(plan_of(row), self._clock.now_micros())
             if cas_row(self._backend, self._kernel.realm, row, self._row(row, plan), self._clock):
                 return plan
-        raise OutcomeUnknown("others kept writing the plan.", field="plan", remedy="Try again.")
+        raise OutcomeUnknown("other writers kept changing the plan.", field="plan", remedy="Try again.")
 
     def _row(self, before: MutableRow | None, plan: Plan) -> MutableRow:
         now = self._clock.now_micros()

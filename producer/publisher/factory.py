@@ -23,7 +23,7 @@ def make_publisher(store: Store, options: PublisherOptions, *, realms: Sequence[
 
 
 def start_publisher(store: Store, options: PublisherOptions, *, realms: Sequence[str] = ()) -> Publisher:
-    """In the background of this process, until its `close()`, which comes before the store's. `status()` tells how it goes."""
+    """In the background of this process, until its `close()`, which comes before the store's. `status()` shows its progress."""
     publisher = make_publisher(store, options, realms=realms)
     publisher.start()
     return publisher

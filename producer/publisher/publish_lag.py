@@ -1,4 +1,4 @@
-"""How far Kafka is behind the store, told by rows of the store alone or by the progress topic. No publisher need run.
+"""Measures how far Kafka is behind the store, from the store's rows alone or from the progress topic. Needs no publisher.
 
 Publishers write what Kafka has to the store every few seconds and when they end (`shard_pins`). So the figures of the store may
 be some seconds old and then show too much lag, never too little. Those of the progress topic are exact.

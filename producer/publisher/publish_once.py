@@ -80,7 +80,7 @@ class OneRun:
         return all(pointer in found and found[pointer].seq >= seq for pointer, seq in seqs.items())
 
     def _check_patience(self) -> None:
-        """Whoever publishes once waits for an answer, not for the brokers to be repaired."""
+        """Publishing once waits for an answer, not for the brokers to be repaired."""
         if not self._publisher.failure:
             self._got_through_at = time.monotonic()
         elif self._got_through_at < time.monotonic() - self._patience_seconds:

@@ -36,7 +36,7 @@ _OTHER_TYPE = {ReferenceType.BRANCH: ReferenceType.TAG, ReferenceType.TAG: Refer
 
 
 class Reference(msgspec.Struct, frozen=True, kw_only=True):
-    """A branch or tag as its row and newest entry tell it."""
+    """A branch or tag as its row and newest entry describe it."""
 
     name: str
     type: ReferenceType

@@ -87,7 +87,7 @@ class StatisticsWrite:
                 return self._publish(record, sent, meta)
             except (RecordChanged, RecordExists):  # another write of the same set: merged with what it left
                 continue
-        raise Conflict("others kept writing the same statistics.", field="snapshot", remedy="Send them again.")
+        raise Conflict("other writers kept changing the same statistics.", field="snapshot", remedy="Send them again.")
 
     def _publish(self, record: Record | None, sent: dict[RowKind, list[ChunkRef]], meta: WriteMeta) -> PutSummary:
         before = None if record is None else set_of(record).stored

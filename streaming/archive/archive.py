@@ -33,7 +33,7 @@ LEASE_SECONDS = 30.0
 """After a crash nobody else archives for so long."""
 
 Reached = Callable[[LogOffset | None], None]
-"""Told how far the archive goes."""
+"""Called with how far the archive goes."""
 
 
 def reader_of(place: str) -> str:
@@ -53,7 +53,7 @@ def archive_log(
     report: Report = silent,
     lease_seconds: float = LEASE_SECONDS,
 ) -> int:
-    """Bring the archive up to the log; with `is_stopping`, continue until it says so. The number of rows read leaves. History
+    """Bring the archive up to the log; with `is_stopping`, continue until it says so. Returns the number of rows read. History
     behind the archive is kept for it under the name `reader`, up to a maximum age. `MaintenanceRunning` while another process
     archives under that name."""
     with _alone(store, realm, reader, lease_seconds) as lease:

@@ -150,7 +150,7 @@ def _lineages_of_catalog(rows: pa.Table) -> pa.Table:
 
 
 def _check_complete(references: DataFrame, stretches: DataFrame) -> None:
-    """⚠ Every entry of every stretch must be there: a history that was cut gives no state."""
+    """⚠ Every entry of every range must be there: a truncated history gives no state."""
     wanted = stretches.select("pointer", "first", "last").distinct()
     present = references.select(sql.col("pointer").alias("of"), "seq")
     joined = wanted.join(

@@ -188,7 +188,7 @@ def expire_realms(
     *,
     on_pointer: Callable[[ExpiredPointer], None] | None = None,
 ) -> list[ExpireReport]:
-    """One that fails is told in the run's record and left as it is; the others continue."""
+    """One that fails is reported in the run's record and left as it is; the others continue."""
     reports, failures = [], list[str]()
     for instance in instances:
         run.check()

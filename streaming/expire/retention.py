@@ -52,14 +52,14 @@ def parse_retention(text: str) -> list[Retention]:
 
 
 def retention_of(pointer: str, rules: Sequence[Retention]) -> Retention:
-    """30 days where no rule fits; forever, if it tells of rights."""
+    """30 days if no rule matches; forever for pointers of rights."""
     of_access = is_of_access(pointer)
     fitting = (rule for rule in rules if fnmatchcase(pointer, rule.pattern) and (not of_access or _names(rule, pointer)))
     return next(fitting, FOR_EVER if of_access else DEFAULT)
 
 
 def is_of_access(pointer: str) -> bool:
-    """Whether it tells who may do what, or which realms there are."""
+    """Whether it records who may do what, or which realms there are."""
     return pointer in ACCESS_POINTERS or parse_access_pointer(pointer) is not None
 
 

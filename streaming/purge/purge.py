@@ -126,7 +126,7 @@ def finish_purge(store: Store, realm: Realm, belongings: Sequence[ExternalResour
 
 
 def remove_late_external_resources(store: Store, belongings: Sequence[ExternalResources]) -> list[str]:
-    """What a publisher or job that slept through a purge has brought back. Failures leave."""
+    """Deletes what a publisher or job that slept through a purge has written again. Returns failures."""
     failures = []
     for realm in all_realms(store):
         try:
@@ -171,7 +171,7 @@ class SharedScans:
         return self._done
 
     def _begun(self, realm: Realm) -> RealmRead | None:
-        """⚠ What the realm has elsewhere goes first: its rows tell where that is."""
+        """⚠ What the realm has outside of the store is deleted first: the realm's rows say where that is."""
         self._before_each()
         try:
             for kind in self._belongings:

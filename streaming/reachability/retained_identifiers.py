@@ -133,7 +133,7 @@ class _LogMarker:
                 self.mark_entry(logged, whole_state=logged.entry.seq == span.floor)
 
     def mark_entry(self, logged: LogRecord, *, whole_state: bool) -> None:
-        """Contents are read in full where a line of states begins; behind that each entry tells what it put."""
+        """Contents are read in full where a sequence of states begins; after that each entry lists what it put."""
         entry = logged.entry
         self._marks.mark(ENTRY.name, (logged.object_id, *tail_ids(entry, logged.object_id)))
         if entry.operations_id:
@@ -197,7 +197,7 @@ class Identifiers:
         self._types = types or all_object_types()
 
     def purgeable_types(self, *, spare_mutable: bool = True) -> frozenset[str]:
-        """⚠ Known, not mutable, and decided about by somebody. (`spare_mutable` is for tests that show its need.)"""
+        """⚠ Known, not mutable, and covered by an identifier. (`spare_mutable` is for tests that show its need.)"""
         covered = {name for it in self._of_realms for name in it.covers}
         covered |= {name for group in self._by_type.values() for it in group for name in it.covers}
         found = ((name, self._types.find(name)) for name in covered)

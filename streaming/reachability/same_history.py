@@ -2,7 +2,7 @@
 
 ⚠ A retained set is of one history. A store that was put back to a backup and continued has another one with the same seqs; so
 has another store whose set lies in the same folder. What was added there is not in the set, and would be taken for garbage.
-⚠ That the set ends in the log's own entry proves nothing about what it was told before: every position that it has passed is
+⚠ That the set ends in the log's own entry proves nothing about what it read before: every position that it has passed is
 looked for in the log. (Below the floor there is no log any more. There holds what was proved when the steps were written, each
 of which follows the previous one by the ids of its entries.)
 """
@@ -34,7 +34,7 @@ def leads_to(walk: LogWalk, newer_id: str, older_seq: int, older_id: str) -> boo
 
 
 def require_same_history(walk: LogWalk, spans: Mapping[str, Span], positions: Mapping[str, SegmentPosition]) -> None:
-    """Of pointers whose set reaches beyond the head: it may have been read since, or tell of another history."""
+    """Of pointers whose set reaches beyond the head: the set may have been read later, or be of another history."""
     for pointer, span in spans.items():
         known = positions.get(pointer)
         if known is not None and known.seq > span.seq and not leads_to(walk, known.entry_id, span.seq, span.head.hex()):

@@ -1,6 +1,6 @@
 """Finds which entries that do not simply follow the retained set are in the store's log now.
 
-A topic may tell of a history that the store has lost, before or among the one that it has. ⚠ The store alone decides which
+A topic may hold a history that the store has lost, before or among the one that it has. ⚠ The store alone decides which
 entries are of it. A set that ends in an entry that the store has lost is of another history itself, and is seeded again.
 """
 

@@ -1,6 +1,6 @@
 """The filter that decides whether an id must stay: exact or Bloom, in one process or on many workers.
 
-`exact` is the sorted ids themselves. `bloom` is sized for one stranger in 100,000; filled beyond one in 20,000 it is not used
+`exact` is the sorted ids themselves. `bloom` is sized for a false-positive rate of 1e-5; above 5e-5 it is not used
 at all.
 """
 

@@ -49,7 +49,7 @@ class SetRow(NamedTuple):
 
 class SeedWriter(Protocol):
     def __call__(self, realm: str, spans: Mapping[str, Span], folder: str, on_bound: Callable[[Bounds], None], /) -> int:
-        """Walk, write the rows, tell the segments; how many rows there are leaves."""
+        """Walk, write the rows, report the segments; returns the number of rows."""
 
 
 def current_spans(backend: Backend, realm: str) -> dict[str, Span]:
@@ -85,7 +85,7 @@ def _walk_here(backend: Backend, realm: str, spans: Mapping[str, Span], folder: 
 
 
 def seed_rows(walked: WalkedRealm, shares: Iterable[WalkShare], on_bound: Callable[[Bounds], None]) -> Iterator[SetRow]:
-    """`on_bound` is told of the segments on the way. Shares are independent of each other: each entry names its segment."""
+    """Reports the segments on the way to `on_bound`. Shares are independent: each entry names its segment."""
     floors = {pointer: span.floor for pointer, span in walked.spans.items()}
     for share in shares:
         span = walked.spans[share.pointer]

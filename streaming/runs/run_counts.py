@@ -6,7 +6,7 @@ import msgspec
 
 OTHERS = "(others)"
 TYPES_MAX = 200
-"""Types of one realm that are told apart."""
+"""Types of one realm that are counted separately."""
 
 
 class Counts(msgspec.Struct, kw_only=True):

@@ -51,7 +51,7 @@ class KafkaOptions(msgspec.Struct, frozen=True, kw_only=True):
     client: dict[str, str] = {}
     """More settings of Kafka's client, e.g. security.protocol."""
     finds_gaps: bool = False
-    """Whether the reader compares what comes with a position of its own. Others must be told of entries that were cut."""
+    """Whether the reader compares what comes with a position of its own. Otherwise cut entries must be reported to it."""
 
 
 def require_broker(bootstrap: str) -> None:

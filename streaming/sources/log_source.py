@@ -89,7 +89,7 @@ class LogReader(DataSourceReader):
 
 
 class LogStreamReader(DataSourceStreamReader):
-    """Bounded micro-batches. ⚠ Spark tells a restarted reader where it stands by planning a batch, never when it asks for the
+    """Bounded micro-batches. ⚠ Spark tells a restarted reader its position by planning a batch, never when it asks for the
     newest offset: so whatever was planned last is where the next batch begins."""
 
     def __init__(self, options: LogOptions) -> None:

@@ -13,7 +13,7 @@ _RAISED = re.compile(r"headwater\.schemas\.errors\.(\w+): (.*)")
 
 
 def typed_error(error: BaseException) -> HeadwaterError:
-    """Workers tell an exception as text: the last line of ours in it is what was raised."""
+    """Workers report an exception as text: the last of our lines in it is what was raised."""
     if isinstance(error, HeadwaterError):
         return error
     found = _RAISED.findall(str(error))
@@ -30,7 +30,7 @@ def typed_error(error: BaseException) -> HeadwaterError:
 
 @contextmanager
 def typed_errors() -> Iterator[None]:
-    """Around actions and streams: what leaves is a `HeadwaterError`."""
+    """Wraps actions and streams, so that they raise a `HeadwaterError`."""
     try:
         yield
     except (KeyboardInterrupt, SystemExit, HeadwaterError):

@@ -35,7 +35,7 @@ def silent(_: Progress) -> None:
 
 
 def run_until_caught_up(writer: DataStreamWriter, *, report: Report = silent, restarts_max: int = RESTARTS_MAX) -> int:
-    """Start the stream, process what is there, stop it; the number of rows that went through leaves. The reader must have the
+    """Start the stream, process what is there, stop it; returns the number of rows processed. The reader must have the
     option `until`, or come to an end otherwise: writers that continue would keep it busy forever."""
 
     def process(query: StreamingQuery) -> int:
@@ -87,7 +87,7 @@ def _supervised(writer: DataStreamWriter, run: Callable[[StreamingQuery], int], 
 
 
 class BatchReporter:
-    """Batches of one query, each told once: while it runs by Spark's listener, at its end by what Spark remembers."""
+    """Batches of one query, each reported once: during the run by Spark's listener, at the end from Spark's own record."""
 
     def __init__(self, report: Report) -> None:
         self._report = report

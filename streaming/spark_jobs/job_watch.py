@@ -28,7 +28,7 @@ class _Lists(AccumulatorParam[list[bytes]]):
 
 
 class BytesAccumulator:
-    """Filled by tasks on workers, read by the driver. Spark takes what a task told when it has ended well, and once."""
+    """Filled by tasks on workers, read by the driver. Spark takes a task's values once, when the task has succeeded."""
 
     def __init__(self, context: Any) -> None:
         self._told = context.accumulator([], _Lists())

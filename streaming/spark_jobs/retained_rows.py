@@ -75,7 +75,7 @@ def retained_ids(
 
 
 class StreamedSource:
-    """What a sweep asks for the set that the stream has made. Changes tell what belongs to logs: ⚠ what else plug-ins know
+    """What a sweep asks for the set that the stream has made. Changes show what belongs to logs: ⚠ what else plug-ins know
     is not decided here, and goes with a sweep that walks."""
 
     def __init__(self, spark: SparkSession, folder: str, *, follow_base: bool = True) -> None:

@@ -156,7 +156,7 @@ def plan_for_one_of(plan: SweepPlan, tasks: int) -> SweepPlan:
 
 
 def building(capacity: int, salt: bytes, realms: Sequence[str]) -> Callable[[Batches], Batches]:
-    """Ids that must stay enter on a worker; a filter of its share leaves."""
+    """Runs on a worker: ids that must stay in, a filter of its share out."""
 
     def built(batches: Batches) -> Batches:
         bloom = BloomFilter(capacity, salt)

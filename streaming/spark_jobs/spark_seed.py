@@ -24,7 +24,7 @@ ROWS_PER_BATCH = 20_000
 
 
 class SparkSeedWriter:
-    """A `SeedWriter`. `url` is what executors open the store with; they tell the driver where segments begin, and no more."""
+    """A `SeedWriter`. Executors open the store by `url` and report to the driver where segments begin, nothing else."""
 
     def __init__(self, spark: SparkSession, url: str, *, entries_per_task: int = ENTRIES_PER_TASK) -> None:
         self._spark = spark
@@ -46,7 +46,7 @@ class SparkSeedWriter:
 def seeding(
     url: str, realm: str, spans: Mapping[str, Span], tasks: Sequence[Sequence[WalkShare]], told: BytesAccumulator
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    """Numbers of tasks enter on a worker; rows of the set leave."""
+    """Runs on a worker: numbers of tasks in, rows of the set out."""
 
     def seeded(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         numbers = [number for batch in batches for number in batch.column(0).to_pylist()]

@@ -61,7 +61,7 @@ def sweeping(url: str, plan: SweepPlan, splits: Sequence[Split], broadcast: Any,
 
 
 def scanning(url: str, plan: SweepPlan, realms: Sequence[str], splits: Sequence[Split], results: ResultsAccumulator) -> Task:
-    """Rows of the realms that are swept. A split that cannot be read is told; the others continue."""
+    """Rows of the realms that are swept. A split that cannot be read is reported; the others continue."""
     number_of = {realm: number for number, realm in enumerate(realms)}
 
     def scanned(batches: Batches) -> Batches:

@@ -69,7 +69,7 @@ def marked_by_task(
     identifiers: Callable[[], Identifiers],
     wanted: Sequence[str],
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    """Numbers of tasks enter on a worker; ids leave. ⚠ Only where the identifiers are those that the driver has."""
+    """Runs on a worker: numbers of tasks in, ids out. ⚠ Only if its identifiers are those that the driver has."""
 
     def marking(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         numbers = [number for batch in batches for number in batch.column(0).to_pylist()]

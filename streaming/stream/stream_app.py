@@ -46,7 +46,7 @@ class Updated(NamedTuple):
 class Task(NamedTuple):
     every_seconds: float
     run: Callable[[], Sequence[str]]
-    """Failures leave."""
+    """Returns failures."""
 
 
 class StreamParts(NamedTuple):
@@ -86,7 +86,7 @@ class StreamApp:
             return msgspec.structs.replace(self._status, realms=realms, tasks=tasks)
 
     def run(self) -> str:
-        """Until it is told to stop, or can do nothing any more: then the reason."""
+        """Runs until it is stopped, or can do nothing any more: then returns the reason."""
         self._status.state = "running"
         failure = ""
         tasks = threading.Thread(target=self._run_tasks, name="stream-tasks", daemon=True)
@@ -105,7 +105,7 @@ class StreamApp:
         return failure
 
     def run_once(self) -> list[str]:
-        """Every realm and every task, whenever it is due; failures leave."""
+        """Every realm and every task, whenever it is due; returns failures."""
         self._status.state = "running"
         self.update_all()
         for name, task in self._parts.tasks.items():

@@ -1,4 +1,4 @@
-"""What a running stream tells about itself: lag by realm, and what each task has done last."""
+"""What a running stream reports about itself: lag by realm, and what each task has done last."""
 
 from __future__ import annotations
 

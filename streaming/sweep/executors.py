@@ -41,7 +41,7 @@ class SweepWork(NamedTuple):
 
 class SweepExecutor(Protocol):
     def prepare(self, retained: Mapping[str, MarkedIds], choice: FilterChoice, safeguards: Safeguards = ALL_ON) -> float:
-        """Make the filter of what must stay and take it to where it is used; how often it spares a stranger leaves."""
+        """Build the filter of ids that must stay and ship it to where it is used; returns its false-positive rate."""
 
     def probe(self) -> int:
         """How many ids came through the filter, all of them; `MaintenanceRefused` if one is lost."""

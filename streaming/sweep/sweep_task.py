@@ -180,7 +180,7 @@ class Removal:
         return None
 
     def _count(self, rows: Sequence[ScannedRow], spared: int, result: SplitResult) -> None:
-        """⚠ Spared rows were not deleted: written again since the scan, or gone already. They are not told apart by row, so
+        """⚠ Spared rows were not deleted: written again since the scan, or gone already. They are not distinguished by row, so
         as many are counted as newer."""
         for number, row in enumerate(rows):
             counts = result.of(row.realm, row.type)

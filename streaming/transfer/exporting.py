@@ -1,7 +1,7 @@
 """Writes a realm, in use or closed, to a file as of one consistent cut: what is reached, or all rows as they are.
 
 Memory: eight bytes and a bit for each object that is reached, and one frame of the file. The chain of every pointer is checked
-on the way, and every object's checksum: what is damaged already is told here, not when it is needed.
+on the way, and every object's checksum: damage is reported here, not when the file is needed.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ExportReport(msgspec.Struct, frozen=True, kw_only=True):
     file: str
     bytes: int
     sha256: str
-    """Of the whole file, as `sha256sum` tells it."""
+    """Of the whole file, as `sha256sum` prints it."""
     low_level: bool
     counts: FileCounts
     reached: int
@@ -187,7 +187,7 @@ class _Export:
             self._writer.add(Section.OBJECTS, row)
 
     def _ids(self, kept: IdSet | None) -> Iterator[int]:
-        """What the cut reaches, committed requests, and all of types that nobody can decide about: what a sweep would leave."""
+        """What the cut reaches, committed requests, and objects of types without an identifier: what a sweep leaves."""
         decided = self._identifiers.purgeable_types()
         last = 0
         for row in self._scanned(Table.OBJECTS):

@@ -135,7 +135,7 @@ class _Import:
             raise ImportDiffers(
                 f"{found.missing_count} objects that the realm reaches are not in the file. {found.failure}".strip(),
                 field="file",
-                remedy="Export again; `headwater maintain verify` tells whether the source is whole.",
+                remedy="Export again; `headwater maintain verify` shows whether the source is whole.",
             )
         return entries, found.walked
 
@@ -180,7 +180,7 @@ def _seconds_ahead(store: Store, file: CheckedFile) -> float:
 def _undo(realms: Realms, taken: RealmRead, error: HeadwaterError) -> None:
     try:
         realms.abandon_loading(taken)
-    except HeadwaterError:  # the first error is the one to tell; this one is told by its remedy
+    except HeadwaterError:  # the first error is the one to report; its remedy mentions this one
         error.remedy = (
             f"{error.remedy or ''} {taken.realm.name!r} is left half loaded: import it with --resume, or purge it.".strip()
         )

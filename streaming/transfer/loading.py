@@ -59,7 +59,7 @@ class Load:
             self._progress("loaded", len(records))
 
     def compare(self) -> dict[str, PointerRow]:
-        """⚠ Every row, as the store tells it now, with the file; and no other row is there. The pointers' rows leave."""
+        """⚠ Compares every row that the store returns now with the file; no other row is there. Returns the pointers' rows."""
         pointers: dict[str, PointerRow] = {}
         names = set(self._backend.all_names(self._realm))
         counted = FileCounts()

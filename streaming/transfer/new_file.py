@@ -47,7 +47,7 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
         raise ExportNotWritten(
             f"{path} could not be written: {error.strerror or error}.",
             field="--to",
-            remedy="See that there is room and leave to write, then repeat.",
+            remedy="Check free space and write permission, then repeat.",
         ) from error
     finally:
         with suppress(OSError):

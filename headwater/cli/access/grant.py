@@ -85,7 +85,7 @@ list_command(command, GRANTS, "Show what was granted, in order of role.", _all_g
 @command.command()
 @as_json
 def rights(json_output: bool) -> None:
-    """Show all rights, and what each brings along."""
+    """Show all rights, and what each implies."""
     implied = {str(right): sorted(map(str, implied_by(right) - {right})) for right in Right}
     if json_output:
         print_json({"rights": implied})
@@ -94,4 +94,4 @@ def rights(json_output: bool) -> None:
         (right, "realm" if Right(right) in REALM_ONLY else "realm, catalog, path", ", ".join(implied[right]))
         for right in implied
     ]
-    print_table(["right", "over", "brings along"], rows, prose=["brings along"])
+    print_table(["right", "over", "implies"], rows, prose=["implies"])

@@ -38,7 +38,7 @@ def command(
     expected_head: str | None,
     json_output: bool,
 ) -> None:
-    """Bring all that SOURCE changed since both parted into a branch, as one commit. What is merged already adds nothing."""
+    """Merge what SOURCE changed since both diverged into a branch, as one commit. What is merged already adds nothing."""
     rules = merge_rules(default, force, drop)
     with catalog_of(settings, realm, catalog) as lake:
         if dry_run:

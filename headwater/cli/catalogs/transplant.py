@@ -35,7 +35,7 @@ def command(
     expected_head: str | None,
     json_output: bool,
 ) -> None:
-    """Bring single COMMITS over to a branch, oldest first; each keeps its author and message."""
+    """Copy single COMMITS to a branch, oldest first; each keeps its author and message."""
     rules = merge_rules(default, force, drop)
     with catalog_of(settings, realm, catalog) as lake:
         result = lake.transplant(commits, into, author=author, message=message, rules=rules, expected_head=expected_head)

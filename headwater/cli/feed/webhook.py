@@ -66,7 +66,7 @@ def send(
     allow_private: bool,
     json_output: bool,
 ) -> None:
-    """Send every change to URL, in order, each at least once; the receiver tells repeats by `webhook-id`.
+    """Send every change to URL, in order, each at least once; the receiver recognises repeats by `webhook-id`.
 
     Bodies are CloudEvents in JSON, signed by the Standard Webhooks specification. What is refused, or not taken after all
     tries, goes to the dead-letter file, and the next change is sent. An address that may not be called, or does not exist,

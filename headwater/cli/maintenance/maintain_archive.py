@@ -31,7 +31,7 @@ at_archive = click.option("--archive", metavar="PLACE", help="Read an archive in
 def archive_command(
     settings: Settings, place: str, realm: str, follow: bool, changes_per_batch: int, json_output: bool
 ) -> None:
-    """Bring an archive of the realm's history up to date, each change exactly once.
+    """Update an archive of the realm's history, each change exactly once.
 
     PLACE is a folder for Parquet files, on any file system that Spark can write to, or iceberg:catalog.namespace.table.
     """

@@ -96,7 +96,7 @@ def identify(
 def find(
     settings: Settings, location: str, like: str | None, older_than: float | None, list_files: bool, json_output: bool
 ) -> None:
-    """Show the files below LOCATION, a folder or prefix. Kinds are told by the names of files."""
+    """Show the files below LOCATION, a folder or prefix. Kinds are inferred from the names of files."""
     from headwater.streaming.files.kinds import kind_by_name
 
     found = _operations(settings).find(location, _filter(like, older_than))

@@ -167,7 +167,7 @@ def _what_is_wrong(report: Any) -> str:
 def retained_command(
     settings: Settings, realms: Sequence[str], follow: bool, reseed: bool, batch: int, kafka: bool, json_output: bool
 ) -> None:
-    """Bring the set of what must stay up to the log, on Spark, each change exactly once.
+    """Update the set of what must stay from the log, on Spark, each change exactly once.
 
     With --kafka the set of ::system::, which is never published, is still read from the store's log.
 

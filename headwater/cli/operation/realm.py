@@ -150,7 +150,7 @@ _move(
 @as_json
 @click.pass_obj
 def purge(settings: Settings, name: str, finish: bool, yes: bool, json_output: bool) -> None:
-    """Give up an INACTIVE realm: its data are deleted, and nothing brings them back."""
+    """Purge an INACTIVE realm: its data is deleted for good."""
     if finish and settings.server:
         raise InvalidInput("a server leaves that to maintenance.", field="--finish", remedy="Leave out --finish or --server.")
     confirmed(f"Purge realm {name!r} with all its data?", yes)

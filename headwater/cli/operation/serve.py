@@ -63,7 +63,7 @@ def command(
 
     Without --dev every request needs a token: `headwater realm init` shows the first client's id and secret.
 
-    Stop it with Ctrl-C or SIGTERM: it finishes what it has accepted, and readers of streams are told where to continue.
+    Stop it with Ctrl-C or SIGTERM: it finishes accepted requests, and sends every stream the cursor to resume from.
     """
     from headwater.wiring.publishing import publisher_options
 

@@ -57,7 +57,7 @@ def show(settings: Settings, json_output: bool) -> None:
 @as_json
 @click.pass_obj
 def restored(settings: Settings, reason: str, json_output: bool) -> None:
-    """Tell everybody that the data came from a backup, after they were put back.
+    """Announce that the data came from a backup, after it was restored.
 
     The store gets a new incarnation and each pointer a new version. Processes that run forget within seconds what they
     remember; nothing that they had prepared is written. See docs/backup.md."""

@@ -1,6 +1,6 @@
 """Decides which realm is published in which generation, from the store's realms and the cluster's topics.
 
-Looked at again and again: realms come and go, topics are re-created or grow. One realm's trouble is not that of the others.
+Checked repeatedly: realms come and go, topics are re-created or grow. A failure in one realm does not affect the others.
 """
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ def _begun_in(topics: RealmTopics, found: Recovered) -> RealmTopics:
 
 
 def _moved(new: Records, positions: dict[str, Progress], layout: _Layout) -> list[KafkaRecord]:
-    """⚠ Readers of a topic that a pointer leaves are told: else they would take silence for a pointer at rest."""
+    """⚠ Informs readers of a topic that a pointer leaves: otherwise they would take silence for an idle pointer."""
     there = {topic.name: topic for topic in (*new.topics.of_changes, *layout.left)}
     leaving = ((pointer, layout.topics.of(pointer).name) for pointer in positions)
     return [

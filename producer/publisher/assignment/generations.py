@@ -66,7 +66,7 @@ class Generations:
         return [_generation(row) for row in self._backend.all_mutable(SYSTEM_REALM, GENERATION_TYPE)]
 
     def first(self, realm: str, topics: RealmTopics) -> Generation:
-        """First contact; whoever else made it at the same time has made the one that counts."""
+        """Creates the first generation; of concurrent creators the first one wins."""
         wanted = Generation(realm=realm, number=1, topics=topics, apart=topics.access is not None)
         self._write(None, wanted)
         found = self.read(realm)

@@ -151,7 +151,7 @@ class Records:
         return self._control(RecordType.PURGED, pointer, f"{self.generation}/{entry_id or 'empty'}", to_seq, extra)
 
     def moved(self, pointer: str, left: Topic) -> KafkaRecord:
-        """Tells readers of the topic that the pointer has left where it continues."""
+        """Tells readers of the old topic in which topic the pointer continues."""
         to = self.topics.of(pointer).name
         extra: Headers = [("ce_topic", to.encode())]
         return self._control(RecordType.MOVED, pointer, f"{self.generation}/{to}", 0, extra, left)

@@ -27,7 +27,7 @@ class _Reports:
 
 
 class Sender:
-    """One transactional producer. ⚠ Making it fences whoever had its transactional id before."""
+    """One transactional producer. ⚠ Creating it fences the previous owner of its transactional id."""
 
     def __init__(self, options: PublisherOptions, transactional_id: str) -> None:
         self._options = options

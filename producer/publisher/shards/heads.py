@@ -1,4 +1,4 @@
-"""Watches a realm's pointers, its own commits at once and others by polling, and tells each shard which have moved."""
+"""Watches a realm's pointers, own commits at once and others by polling, and reports to each shard which have moved."""
 
 from __future__ import annotations
 

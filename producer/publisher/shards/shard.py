@@ -215,7 +215,7 @@ class Shard:
         self._context.at(FaultPoint.NOTED)
         self._changes += batch.changes
         self._transactions += 1
-        # Whoever was served last comes last, so that one busy pointer does not hold up the others.
+        # The pointer that was served last comes last, so that a busy one does not hold up the others.
         for pointer in batch.positions:
             if (row := self._behind.pop(pointer, None)) is not None:
                 self._behind[pointer] = row
@@ -248,7 +248,7 @@ class Shard:
                 del self._behind[pointer]
 
     def _check_readable(self) -> None:
-        """A broker that died behind its word to commit may have left the transaction undecided: nobody else would notice."""
+        """A broker that died after agreeing to commit may have left the transaction undecided; nothing else would notice."""
         if time.monotonic() - self._readable_at >= self._context.options.readable_check_seconds:
             generation = self._context.generation
             for topic in generation.topics.of_changes:
@@ -262,7 +262,7 @@ class Shard:
             self._pinned_at = time.monotonic()
 
     def _pin_last(self) -> None:
-        """So that the store tells what Kafka has when no publisher runs."""
+        """Lets the store show what Kafka has when no publisher runs."""
         if self.state in (ShardState.SENDING, ShardState.IDLE) and not self.lease.lost:
             try:
                 self._pins.write({pointer: position.seq for pointer, position in self._published.items()})

@@ -16,7 +16,7 @@ class Deleted(msgspec.Struct, frozen=True):
     purged: int
     """Confirmed by the storage."""
     missing: int = 0
-    """Not there any more; storage that does not tell counts them as purged."""
+    """Not there any more; storage that does not report this counts them as purged."""
 
 
 class ObjectStore(Protocol):

@@ -42,7 +42,7 @@ def write_condemned(storages: Storages, intent: RemovalIntent, condemned: IdSet)
 
 
 def write_list(storages: Storages, location: str, ids: IdSet) -> str:
-    """Its digest leaves."""
+    """Returns its digest."""
     content = _little_endian(array("q", ids)).tobytes()
     storages.of(location).write(location, content)
     return hashlib.sha256(content).hexdigest()

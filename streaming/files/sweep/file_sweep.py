@@ -1,7 +1,7 @@
 """Deletes files below claimed storage roots that no retained state of any realm needs.
 
 ⚠ The order is the protocol:
- 1. claim      the root's claim is ours; writing it anew gives T, by the storage's own clock
+ 1. claim      the root's claim is ours; writing it again gives T, by the storage's own clock
  2. fence      every realm of the store: heads and floors
  3. mark       every retained content of every realm, strictly: fingerprints of all files in use
  4. list       the root; candidates are files of tables, not in use, older than T minus the grace
@@ -191,7 +191,7 @@ class FileSweep:
             report.refusal = str(error)
             return None
         if written.modified is None:
-            report.refusal = "the storage tells no times, so the age of its files is not known."
+            report.refusal = "the storage reports no times, so the age of its files is not known."
             return None
         return root, record, written.modified
 

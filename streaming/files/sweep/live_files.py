@@ -149,5 +149,5 @@ class LiveFiles:
             self.names.add(name_fingerprint(file.location, self._salt))
 
 
-def _refused(message: str, remedy: str = "Repair it; until then no file can be told to be unused.") -> MaintenanceRefused:
+def _refused(message: str, remedy: str = "Repair it; until then no file can be known to be unused.") -> MaintenanceRefused:
     return MaintenanceRefused(message, field="metadata_location", remedy=f"Nothing was deleted. {remedy}")

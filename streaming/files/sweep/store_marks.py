@@ -24,7 +24,7 @@ def markable_realms(store: Store) -> list[str]:
     for realm in found:
         if realm.status not in (*RETAIN, RealmStatus.CREATED, RealmStatus.PURGED):
             raise MaintenanceRefused(
-                f"{realm.name!r} is {realm.status}: which files it needs cannot be told.",
+                f"{realm.name!r} is {realm.status}: which files it needs is not known.",
                 field="realm",
                 remedy="Nothing was deleted. Finish that first.",
             )
