@@ -31,7 +31,7 @@ class RequestSearch:
 
     def look_up(self, request_ids: Sequence[str], head: Head) -> None:
         """Ask the store for those that are not remembered. Of an entry whose history is gone, a row proves that it was
-        committed where rows and pointer are written in one transaction; elsewhere nothing does."""
+        committed where rows and pointer were written in one transaction; elsewhere nothing does."""
         self._undecided.clear()
         self._found = {known: self._remembered[known] for known in request_ids if known in self._remembered}
         wanted = [request_id for request_id in request_ids if request_id not in self._found]
@@ -45,7 +45,7 @@ class RequestSearch:
             except ObjectNotFound:
                 if found.seq >= head.row.floor:
                     raise
-                if objects.backend.abilities.commits_in_one_transaction:
+                if objects.backend.abilities.commits_in_one_transaction and not found.is_unproven:
                     self._found[found.request_id] = found
                 else:
                     self._undecided[found.request_id] = found

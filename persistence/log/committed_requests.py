@@ -43,6 +43,8 @@ class CommittedRequest(msgspec.Struct, frozen=True, array_like=True, gc=False):
     commit: bytes
     token: bytes = b""
     """Of the hand-over to another worker, if there was one: distinguishes this request from another one with the same id."""
+    is_unproven: bool = False
+    """It came from a store where a lost attempt leaves its row behind: once its entry is gone, the row proves nothing."""
 
 
 COMMITTED_REQUEST = OBJECT_TYPES.register(ObjectType("request", CommittedRequest, Life.TIMED))

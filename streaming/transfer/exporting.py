@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from headwater.persistence.log.committed_requests import COMMITTED_REQUEST, read_request_row
+from headwater.persistence.log.committed_requests import COMMITTED_REQUEST
 from headwater.persistence.objects import codec
 from headwater.persistence.realms.realm_records import Realm
 from headwater.persistence.realms.realms import Realms
@@ -26,6 +26,7 @@ from headwater.streaming.runs.realm_sets import RETAIN
 from headwater.streaming.transfer.chain_check import check_chains, spans_of
 from headwater.streaming.transfer.consistent_cut import ConsistentCut, Rows
 from headwater.streaming.transfer.export_pin import export_pin
+from headwater.streaming.transfer.exported_requests import exported_request
 from headwater.streaming.transfer.file_format import FrameWriter, Section
 from headwater.streaming.transfer.file_records import FileCounts, Header, MutableRecord, PointerRecord, Trailer
 from headwater.streaming.transfer.new_file import destination, new_file
@@ -136,7 +137,7 @@ class _Export:
             reached = len(kept)
         for name in names:
             self._writer.add(Section.NAMES, name)
-        objects = self._objects(kept)
+        objects = self._objects(kept, rows)
         mutable = self._mutable_rows()
         for name in sorted(rows):
             self._writer.add(Section.POINTERS, PointerRecord.of(name, rows[name]))
@@ -155,14 +156,13 @@ class _Export:
 
     # ── objects ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _objects(self, kept: IdSet | None) -> int:
+    def _objects(self, kept: IdSet | None, pointers: Rows) -> int:
         """Rows written. ⚠ The scan comes after the cut: so it sees all that the cut reaches."""
         written, reached = 0, 0
         for ids in _batches(self._ids(kept), OBJECTS_PER_FETCH):
             found = self._backend.fetch_objects(self._realm.instance, ids)
             for object_id, rows in found.items():
-                self._add(object_id, rows)
-                written += len(rows)
+                written += self._add(object_id, rows, kept, pointers)
                 reached += kept is not None and object_id in kept
             self._progress("objects", len(found))
             self._keep_pin()
@@ -175,16 +175,18 @@ class _Export:
             )
         return written
 
-    def _add(self, object_id: int, rows: Sequence[ObjectRow]) -> None:
+    def _add(self, object_id: int, rows: Sequence[ObjectRow], kept: IdSet | None, pointers: Rows) -> int:
         if rows[0].type == COMMITTED_REQUEST.name:  # each row is one by itself, under an id that nobody gave out
-            for row in rows:
-                read_request_row(row)
+            rows_prove = self._backend.abilities.commits_in_one_transaction
+            requests = (exported_request(row, pointers, kept, rows_prove=rows_prove) for row in rows)
+            rows = [row for row in requests if row is not None]
         else:
             if not self._options.low_level:
                 codec.checked_body(rows)
             self._newest_id = max(self._newest_id, object_id)
         for row in rows:
             self._writer.add(Section.OBJECTS, row)
+        return len(rows)
 
     def _ids(self, kept: IdSet | None) -> Iterator[int]:
         """What the cut reaches, committed requests, and objects of types without an identifier: what a sweep leaves."""
