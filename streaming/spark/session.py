@@ -45,9 +45,8 @@ class SparkOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 def spark_session(options: SparkOptions | None = None) -> SparkSession:
     """The running session if there is one, else a new one; in both the formats `headwater` and `headwater_rows` are known."""
-    builder_class = _spark_session_class()
     options = options or SparkOptions()
-    session = builder_class.getActiveSession()
+    session = running_session()
     if session is None:
         with _environment(options):
             session = _started(options)
@@ -55,6 +54,13 @@ def spark_session(options: SparkOptions | None = None) -> SparkSession:
             session.sparkContext.addPyFile(_package_zip())
     register_sources(session)
     return session
+
+
+def running_session() -> SparkSession | None:
+    """The session that this thread started. The active one may be another: a batch of a stream runs in a clone of its session,
+    which becomes the active one as soon as the batch makes a DataFrame of local rows, and stays so after the stream's end."""
+    session_class = _spark_session_class()
+    return None if session_class.getActiveSession() is None else session_class.builder.getOrCreate()
 
 
 def register_sources(session: SparkSession) -> None:

@@ -18,6 +18,7 @@ from headwater.schemas.errors import SparkFailed
 from headwater.streaming.spark.spark_errors import typed_errors
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.listener import StreamingQueryListener
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -40,7 +41,7 @@ def run_until_caught_up(writer: DataStreamWriter, *, report: Report = silent, re
 
     def process(query: StreamingQuery) -> int:
         told = BatchReporter(report)
-        with told.listening(str(query.runId)):
+        with told.listening(session_of(writer), str(query.runId)):
             query.processAllAvailable()
         told.rest(query)
         return told.rows
@@ -55,7 +56,7 @@ def run_until_stopped(
 
     def follow(query: StreamingQuery) -> int:
         told = BatchReporter(report)
-        with told.listening(str(query.runId)):
+        with told.listening(session_of(writer), str(query.runId)):
             while query.isActive and not is_stopping():
                 time.sleep(LOOK_SECONDS)
         failure = query.exception()
@@ -86,6 +87,12 @@ def _supervised(writer: DataStreamWriter, run: Callable[[StreamingQuery], int], 
     raise AssertionError("the last attempt returns or raises")
 
 
+def session_of(writer: DataStreamWriter) -> SparkSession:
+    """The session whose listeners Spark tells of this writer's query. The active session may be another one: a batch runs in a
+    clone of the query's session, which becomes the active one as soon as the batch makes a DataFrame of local rows."""
+    return writer._spark
+
+
 class BatchReporter:
     """Batches of one query, each reported once: during the run by Spark's listener, at the end from Spark's own record."""
 
@@ -109,13 +116,7 @@ class BatchReporter:
             self.tell(dict(progress))
 
     @contextmanager
-    def listening(self, run_id: str) -> Iterator[None]:
-        from pyspark.sql import SparkSession
-
-        session = SparkSession.getActiveSession()
-        if session is None:
-            yield
-            return
+    def listening(self, session: SparkSession, run_id: str) -> Iterator[None]:
         listener = _listener(self, run_id)
         session.streams.addListener(listener)
         try:

@@ -1,4 +1,4 @@
-"""A stream that catches up tells of each batch while it runs, once: progress bars live from it."""
+"""A stream that catches up reports each batch while it runs, once, whichever session is the active one."""
 
 from __future__ import annotations
 
@@ -10,10 +10,23 @@ import headwater
 from headwater.streaming.archive.archive import archive_log
 from headwater.streaming.archive.archive_targets import Decide, ParquetArchive
 from headwater.streaming.sources.log_offsets import LogOffset
+from headwater.streaming.spark.session import SparkOptions, spark_session
 from tests.support.fixtures.spark_lakes import fill, logged_changes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+def activate_a_clone(spark: SparkSession) -> None:
+    """As a batch of a stream does that makes a DataFrame of local rows."""
+    clone = spark.newSession()
+    clone.createDataFrame([(1,)], "number int")
+    assert clone.getActiveSession() is clone, "no other session became the active one"
+
+
+def test_the_session_that_runs_is_found_while_a_clone_is_active(spark: SparkSession) -> None:
+    activate_a_clone(spark)
+    assert spark_session(SparkOptions(master="local[2]")) is spark
 
 
 def test_each_batch_is_told_once_while_others_are_still_to_come(spark: SparkSession, tmp_path: Path) -> None:
@@ -36,6 +49,7 @@ def test_each_batch_is_told_once_while_others_are_still_to_come(spark: SparkSess
     with headwater.open(url, create=True) as engine:
         fill(engine, tables=2)
         changes = len(logged_changes(engine.realm().kernel))
+        activate_a_clone(spark)
         rows = archive_log(
             spark, WaitingArchive(spark, str(tmp_path / "archive")), store=url, changes_per_batch=2, report=report
         )
