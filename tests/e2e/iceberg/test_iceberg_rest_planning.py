@@ -139,8 +139,9 @@ def test_what_a_plan_reads_is_not_removed_until_it_ends(lake: IcebergLake, table
     assert answer.status_code == 409 and found["plan-id"] not in answer.text and "plan" in answer.text
     again = lake.http.get(f"namespaces/db/tables/t/plan/{found['plan-id']}")
     assert again.json() == found
-    for _ in range(2):
-        assert lake.http.delete(f"namespaces/db/tables/t/plan/{found['plan-id']}").status_code == 204
+    ended = {"headers": {"Idempotency-Key": f"end-{found['plan-id']}"}}
+    for sent in (ended, ended, {}):
+        assert lake.http.delete(f"namespaces/db/tables/t/plan/{found['plan-id']}", **sent).status_code == 204
     lake.refused("GET", f"namespaces/db/tables/t/plan/{found['plan-id']}", 404, "NoSuchPlanIdException")
     assert lake.http.post("namespaces/db/tables/t", json=removal).status_code == 200
     lake.refused("POST", "namespaces/db/tables/t/plan", 404, "NotFoundException", json={"snapshot-id": first})
