@@ -83,7 +83,7 @@ def plan_scan(call: IcebergCall) -> Response:
     pin = PinnedEntry(state.at.entry.pointer, state.at.entry.seq, state.at.entry_id)
     seconds = min(PLAN_SECONDS, call.service.config.plans.seconds_max)
     kept = msgspec.msgpack.encode(request)
-    plan = _plans(call).begin(call.caller.name, [one], [pin], seconds=seconds, request=kept)
+    plan = _plans(call).begin(call.caller.owner_id, [one], [pin], seconds=seconds, request=kept)
     return _completed(plan, planner, request)
 
 
@@ -94,7 +94,7 @@ def get_plan(call: IcebergCall) -> Response:
 
 def end_plan(call: IcebergCall) -> Response:
     """Ending it again changes nothing."""
-    _plans(call).end(_plan(call, call.names["plan-id"], is_ended_too=True).id, call.caller.name)
+    _plans(call).end(_plan(call, call.names["plan-id"], is_ended_too=True).id, call.caller.owner_id)
     return NO_CONTENT
 
 
@@ -133,7 +133,7 @@ def _plans(call: IcebergCall) -> Plans:
 
 def _plan(call: IcebergCall, id: str, *, is_ended_too: bool = False) -> Plan:
     """⚠ Of this caller, and of the table that the path names: the right was checked for that one."""
-    plan = _plans(call).get(id, call.caller.name)
+    plan = _plans(call).get(id, call.caller.owner_id)
     lives = plan.holds(call.kernel.store.clock.now_micros()) or (plan.is_ended and is_ended_too)
     if not lives or [(one.catalog_id, one.key) for one in plan.inputs] != [(call.branch.catalog.id, call.table)]:
         raise PlanNotFound(f"there is no plan {id[:80]!r}.", field="plan-id", remedy="Plan the scan again.")

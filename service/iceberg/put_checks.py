@@ -34,6 +34,7 @@ from headwater.producer.content.content_types import (
 )
 from headwater.producer.content.snapshots import ContentEntry, Snapshots
 from headwater.producer.merging.apply_changes import MergeRules
+from headwater.producer.plans.snapshot_removals import SnapshotRemoval, snapshot_removal
 from headwater.producer.pointer_names import parse_reference_pointer
 from headwater.schemas.change import KeyPath
 from headwater.schemas.entry_ids import EMPTY, content_id_text
@@ -42,6 +43,7 @@ from headwater.schemas.errors import (
     HeadwaterError,
     InvalidInput,
     MalformedMetadata,
+    OutcomeUnknown,
     PointerNotFound,
     RequirementFailed,
 )
@@ -77,6 +79,8 @@ class CheckedPuts(msgspec.Struct, frozen=True):
     """Each covered put with the content id that its metadata names."""
     expected_head: str | None = None
     """The commit that the branch must stand at, where tables of its whole state were compared."""
+    removal: SnapshotRemoval | None = None
+    """Of snapshots that tables lose by it: claimed, so that no plan reads them."""
 
 
 Send: TypeAlias = Callable[[Sequence[CatalogOperation], str | None], Awaitable[CommitOutcome]]
@@ -97,8 +101,13 @@ async def commit_checked(
         checked = await asyncio.to_thread(_check_puts, lakes, branch, operations, request)
         try:
             return await send(checked.operations, checked.expected_head)
-        except CommitConflict as conflict:
-            if checked.expected_head in (None, expected_before) or not _says_moved(conflict):
+        except OutcomeUnknown:
+            raise
+        except HeadwaterError as error:
+            if checked.removal is not None:
+                await asyncio.to_thread(checked.removal.release)
+            is_new = checked.expected_head not in (None, expected_before)
+            if not (is_new and isinstance(error, CommitConflict) and _says_moved(error)):
                 raise
             expected_before = checked.expected_head
     raise RequirementFailed("Others kept committing to the branch.", remedy="Try again.")
@@ -180,7 +189,24 @@ class _Checks:
             standing = None if _id_is_known(one.put, one.file) else there.get(one.key)
             checked[one.position] = self._with_content_id(one.put, one.file, standing, one.position)
         wanted = {one.key: self._new_places(one.file, there.get(one.key)) for one in puts if one.is_table}
-        return CheckedPuts(checked, self._check_places(newest, wanted, operations))
+        head = self._check_places(newest, wanted, operations)
+        return CheckedPuts(checked, head, self._claimed([one for one in puts if one.is_table], there))
+
+    def _claimed(self, puts: Sequence[_CheckedPut], there: Mapping[KeyPath, ContentEntry]) -> SnapshotRemoval | None:
+        """⚠ A writer that puts metadata without some snapshots deletes their files next: refused while a plan reads them."""
+        lost: dict[str, list[int]] = {}
+        for one in puts:
+            before = there.get(one.key)
+            content = None if before is None else _covered(self._catalog.storage_root, OtherContent(before.type, before.value))
+            if before is not None and isinstance(content, IcebergTable):
+                lost[before.content_id] = self._metadata.lost_snapshots(content.metadata_location, one.file)
+        if not any(lost.values()):
+            return None
+        with snapshot_removal(self._branch.kernel) as removal:
+            for content_id, ids in lost.items():
+                if ids:
+                    removal.claim(content_id, ids)
+        return removal
 
     def _check_places(
         self, newest: LogRecord, wanted: Mapping[KeyPath, Sequence[str]], operations: Sequence[CatalogOperation]

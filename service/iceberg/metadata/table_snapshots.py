@@ -70,3 +70,8 @@ class TableSnapshots:
     def remove_statistics(self, name: str, snapshot_id: int) -> None:
         if self._statistics[name].pop(snapshot_id, None) is None:
             raise malformed(f"There are no {name} of snapshot {snapshot_id}.", name)
+
+
+def removed_snapshots(before: Plain, after: Plain) -> list[int]:
+    left = {one["snapshot-id"] for one in after["snapshots"]}
+    return [one["snapshot-id"] for one in before["snapshots"] if one["snapshot-id"] not in left]

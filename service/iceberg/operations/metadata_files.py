@@ -16,10 +16,11 @@ from uuid import UUID
 
 import msgspec
 
-from headwater.schemas.errors import MalformedMetadata
+from headwater.schemas.errors import HeadwaterError, MalformedMetadata
 from headwater.service.iceberg.metadata.file_names import FOLDER, keeps_together, new_file_location
 from headwater.service.iceberg.metadata.new_table import whole
 from headwater.service.iceberg.metadata.shapes import Plain
+from headwater.service.iceberg.metadata.table_snapshots import removed_snapshots
 from headwater.service.iceberg.metadata.view_shape import checked_view
 from headwater.service.iceberg.operations.metadata_cache import MetadataCache
 from headwater.service.storage.files import Files, check_size, no_file, unpacked
@@ -186,6 +187,14 @@ class MetadataFiles:
         if previous is not None:
             self._kept.supersede((self.warehouse.root, previous))
         return self._keep(MetadataFile(location, json, table))
+
+    def lost_snapshots(self, location: str, file: MetadataFile) -> list[int]:
+        """Those of the metadata at a location that the file, which takes its place, does not have."""
+        try:
+            before = self.load(location).table
+        except HeadwaterError:  # it is gone: no plan can read by it either
+            return []
+        return removed_snapshots(before, file.table)
 
     def remove(self, location: str) -> None:
         self._kept.forget((self.warehouse.root, location))

@@ -28,6 +28,7 @@ from headwater.service.iceberg.metadata.table_requests import (
     read_requirements,
     read_updates,
 )
+from headwater.service.iceberg.metadata.table_snapshots import removed_snapshots
 from headwater.service.iceberg.operations.lake_branch import TABLE, BranchStep, CommitAuthor, LakeBranch, LakeState, shown
 from headwater.service.iceberg.operations.metadata_files import MetadataFile
 from headwater.service.iceberg.operations.tables import metadata_file_response, now_ms, table_content
@@ -103,8 +104,7 @@ def _judge(branch: LakeBranch, state: LakeState, changes: Sequence[TableChange],
     made = [_made(branch, state, change) for change in changes]
     for change, (base, metadata, _) in zip(changes, made, strict=True):
         if any(isinstance(update, RemoveSnapshots) for update in change.updates) and base is not None:
-            left = {one["snapshot-id"] for one in metadata["snapshots"]}
-            gone = [one["snapshot-id"] for one in base.table["snapshots"] if one["snapshot-id"] not in left]
+            gone = removed_snapshots(base.table, metadata)
             if gone:
                 removal.claim(state.require_table(change.key).content_id, gone)
     places = {one.key: _new_places(base, metadata) for one, (base, metadata, _) in zip(changes, made, strict=True)}

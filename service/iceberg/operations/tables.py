@@ -10,6 +10,7 @@ import msgspec
 
 from headwater.producer.commits.operations import Delete, Put, Rename
 from headwater.producer.content.content_types import IcebergTable
+from headwater.producer.plans.snapshot_removals import snapshot_removal
 from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import RequirementFailed
 from headwater.service.iceberg.metadata.new_table import new_table
@@ -74,21 +75,25 @@ def create_table(branch: LakeBranch, caller: CommitAuthor, key: KeyPath, wanted:
 
 def register_table(branch: LakeBranch, caller: CommitAuthor, key: KeyPath, location: str, overwrite: bool) -> MetadataFile:
     file = branch.metadata.load_for_commit(location, is_view=False)
+    with snapshot_removal(branch.kernel) as removal:
 
-    def judge(state: LakeState) -> BranchStep:
-        found = state.get(key)
-        headers = headers_of("register-table")
-        head = branch.check_places(state.at, {key: list(places_of(file.table["location"], file.table["properties"]))})
-        if not overwrite or found is None or found.type != TABLE:
-            state.require_free(key, TABLE)
-            put = Put(key, table_content(file), must_not_exist=True, content_id=file.uuid)
-        elif found.content_id != file.uuid:
-            raise RequirementFailed(f"{shown(key)} is another table: drop it first.", field="overwrite")
-        else:
-            put = Put(key, table_content(file), expected=msgspec.convert(found.value, IcebergTable))
-        return BranchStep([put], f"Register table {shown(key)}", headers, [], file, head)
+        def judge(state: LakeState) -> BranchStep:
+            found = state.get(key)
+            headers = headers_of("register-table")
+            head = branch.check_places(state.at, {key: list(places_of(file.table["location"], file.table["properties"]))})
+            if not overwrite or found is None or found.type != TABLE:
+                state.require_free(key, TABLE)
+                put = Put(key, table_content(file), must_not_exist=True, content_id=file.uuid)
+            elif found.content_id != file.uuid:
+                raise RequirementFailed(f"{shown(key)} is another table: drop it first.", field="overwrite")
+            else:
+                lost = branch.metadata.lost_snapshots(found.value["metadata_location"], file)
+                if lost:
+                    removal.claim(found.content_id, lost)
+                put = Put(key, table_content(file), expected=msgspec.convert(found.value, IcebergTable))
+            return BranchStep([put], f"Register table {shown(key)}", headers, [], file, head)
 
-    return metadata_file_response(branch, branch.change(caller, [key], judge))
+        return metadata_file_response(branch, branch.change(caller, [key], judge))
 
 
 def drop_table(branch: LakeBranch, caller: CommitAuthor, key: KeyPath, *, purge: bool = False) -> str | None:

@@ -12,6 +12,8 @@ from urllib.parse import unquote, urlparse
 
 import httpx
 import pytest
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.manifest import write_manifest_list
 
 from headwater import IcebergTable, Put
 from tests.support.fixtures.feed_branch import FeedBranch
@@ -33,6 +35,13 @@ class Files:
         path = self._folder / f"{uuid.uuid4()}.metadata.json"
         path.write_bytes(metadata if isinstance(metadata, bytes) else json.dumps(metadata).encode())
         return path.as_uri()
+
+    @property
+    def empty_list(self) -> str:
+        """A manifest list that names no manifest."""
+        path = self._folder / "empty.avro"
+        with write_manifest_list(2, PyArrowFileIO().new_output(path.as_uri()), 1, None, 1, "null"):
+            return path.as_uri()
 
     def new_table(self, **fields: Any) -> str:
         return self.write({**self.table, "table-uuid": str(uuid.uuid4()), **fields})
@@ -217,6 +226,41 @@ def test_a_keyed_commit_is_answered_again_after_its_metadata_is_gone(branch: Fee
         Path(unquote(urlparse(location).path)).unlink(missing_ok=True)
     assert [answer["replayed"] for answer in answers] == [False, True]
     assert answers[0]["commit_id"] == answers[1]["commit_id"]
+
+
+def _with_snapshots(files: Files, count: int) -> dict[str, Any]:
+    """Fields of metadata whose last snapshot has an empty manifest list."""
+    ids = range(1, count + 1)
+    model: dict[str, Any] = {
+        "current-snapshot-id": count,
+        "snapshots": [
+            {"snapshot-id": id, "sequence-number": id, "timestamp-ms": id, "manifests": [], "summary": {"operation": "append"}}
+            | {"manifest-list": files.empty_list, "schema-id": 0}
+            for id in ids
+        ],
+        "last-sequence-number": count,
+        "refs": {"main": {"snapshot-id": count, "type": "branch"}},
+    }
+    return model
+
+
+def test_a_put_takes_no_snapshot_that_a_plan_reads(
+    branch: FeedBranch, lake: IcebergLake, files: Files, commit: Commit
+) -> None:
+    table = {"table-uuid": str(uuid.uuid4())}
+    whole = _with_snapshots(files, 2)
+    without_first = {**whole, "snapshots": whole["snapshots"][1:]}
+    assert commit(files.new_table(**table, **whole)).status_code == 200
+    planned = lake.http.post("namespaces/db/tables/t/plan", json={"snapshot-id": 1})
+    assert planned.status_code == 200, planned.text
+    location = files.new_table(**table, **without_first)
+    refused = commit(location)
+    assert refused.status_code == 409 and "is read by a plan" in refused.text, refused.text
+    registration = {"name": "t", "metadata-location": location, "overwrite": True}
+    assert "is read by a plan" in lake.http.post("namespaces/db/register", json=registration).text
+    assert commit(files.new_table(**table, **whole)).status_code == 200, "which loses none"
+    assert lake.http.delete(f"namespaces/db/tables/t/plan/{planned.json()['plan-id']}").status_code == 204
+    assert commit(location).status_code == 200
 
 
 @pytest.mark.parametrize("api", ["manage", "nessie"])
