@@ -17,7 +17,15 @@ from headwater.producer.connectors.source_spi import (
 )
 from headwater.schemas.change import COMMITTING_KINDS, Change, Kind, Op, Operation
 from headwater.schemas.errors import CursorExpired, CursorReset, InvalidInput, SourceRefused
-from headwater.service.reconciling.sources.upstream import Upstream, check_known, check_uri, decoded, log_in, refused
+from headwater.service.reconciling.sources.upstream import (
+    Upstream,
+    check_known,
+    check_uri,
+    decoded,
+    log_in,
+    next_page,
+    refused,
+)
 
 PROPERTIES = frozenset({"realm", "catalog", "branch"})
 PAGE_CHANGES = 500
@@ -93,12 +101,14 @@ class FeedSource:
         return SourceState(position=first.at.entry_id, version=first.at.entry_id, contents=self._contents(path, first))
 
     def _contents(self, path: str, page: _Snapshot) -> Iterator[SourceContent]:
+        token: str | None = None
         while True:
             for one in page.entries:
                 yield SourceContent(key=one.key, id=one.content_id, type=one.type, value=one.value)
-            if page.next_token is None:
+            token = next_page(path, token, page.next_token)
+            if token is None:
                 return
-            page = self._upstream.read(path, _Snapshot, {"token": page.next_token})
+            page = self._upstream.read(path, _Snapshot, {"token": token})
 
     def _page(self, after: str) -> _Page:
         path = f"{self._feed}/changes"

@@ -20,6 +20,7 @@ from headwater.service.reconciling.sources.upstream import (
     check_uri,
     decoded,
     log_in,
+    next_page,
     refused,
 )
 
@@ -171,7 +172,7 @@ class IcebergSource:
                 raise refused(path, answer)
             page = decoded(path, answer, kind)
             yield page
-            token = page.next_page_token
+            token = next_page(path, token, page.next_page_token) or ""
             if not token:
                 return
         raise SourceRefused(f"{path}: the listing does not end.", field="uri")

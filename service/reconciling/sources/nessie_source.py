@@ -19,7 +19,15 @@ from headwater.producer.connectors.source_spi import (
 from headwater.producer.content.content_types import DELTA_TABLE, NAMESPACE, all_content_types
 from headwater.schemas.change import KeyPath, Op, Value
 from headwater.schemas.errors import CursorReset, SourceRefused
-from headwater.service.reconciling.sources.upstream import Upstream, check_known, check_uri, decoded, log_in, refused
+from headwater.service.reconciling.sources.upstream import (
+    Upstream,
+    check_known,
+    check_uri,
+    decoded,
+    log_in,
+    next_page,
+    refused,
+)
 
 PROPERTIES = frozenset({"reference", "token_path"})
 PAGE_COMMITS = 200
@@ -124,8 +132,8 @@ class NessieSource:
                 hashes.append(entry.commit_meta.hash)
             if len(hashes) > HASHES_MAX:
                 raise _reset(f"it lies more than {HASHES_MAX} commits back")
-            token = page.token
-            if not page.has_more or token is None:
+            token = next_page("history", token, page.token) if page.has_more else None
+            if token is None:
                 break
         if position:
             raise _reset(f"{position[:64]} is not in it")
@@ -148,8 +156,8 @@ class NessieSource:
             page = self._upstream.read(f"{self._tree(head)}/entries", _Entries, query)
             for entry in page.entries:
                 yield _content(entry.name.path, entry.content)
-            token = page.token
-            if not page.has_more or token is None:
+            token = next_page("entries", token, page.token) if page.has_more else None
+            if token is None:
                 return
 
     def _tree(self, at: str = "") -> str:

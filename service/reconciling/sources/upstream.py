@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
@@ -16,6 +17,9 @@ from headwater.schemas.errors import FeedUnreachable, HeadwaterError, InvalidInp
 T = TypeVar("T")
 
 TIMEOUT_SECONDS = 30.0
+"""Without a byte."""
+ANSWER_SECONDS_MAX = 300.0
+"""For a whole answer: a source that sends a byte now and then would hold a slot for ever."""
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 SAID_CHARACTERS_MAX = 300
 RETRIABLE = frozenset({408, 425, 429})
@@ -34,12 +38,14 @@ class Upstream:
         headers: Mapping[str, str] | None = None,
         client: httpx.Client | None = None,
         resolve: Resolve = resolve,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._base = base.rstrip("/")
         self._private_hosts = private_hosts
         self._headers = dict(headers or {})
         self._client = client or httpx.Client(timeout=TIMEOUT_SECONDS, follow_redirects=False, trust_env=False)
         self._resolve = resolve
+        self._monotonic = monotonic
 
     def close(self) -> None:
         self._client.close()
@@ -78,22 +84,23 @@ class Upstream:
         try:
             answer = self._client.send(request, stream=True)
             try:
-                _read_bounded(path, answer)
+                self._read_bounded(path, answer)
             finally:
                 answer.close()
         except httpx.HTTPError as error:
             raise SourceUnreachable(f"{type(error).__name__}: {error}.", field="uri") from error
         return _accepted(path, answer)
 
-
-def _read_bounded(path: str, answer: httpx.Response) -> None:
-    size, parts = 0, []
-    for part in answer.iter_bytes():
-        size += len(part)
-        if size > ANSWER_BYTES_MAX:
-            raise SourceRefused(f"{path}: the answer has more than {ANSWER_BYTES_MAX} bytes.", field="uri")
-        parts.append(part)
-    answer._content = b"".join(parts)
+    def _read_bounded(self, path: str, answer: httpx.Response) -> None:
+        size, parts, until = 0, [], self._monotonic() + ANSWER_SECONDS_MAX
+        for part in answer.iter_bytes():
+            size += len(part)
+            if size > ANSWER_BYTES_MAX:
+                raise SourceRefused(f"{path}: the answer has more than {ANSWER_BYTES_MAX} bytes.", field="uri")
+            if self._monotonic() > until:
+                raise SourceUnreachable(f"{path}: the answer took longer than {ANSWER_SECONDS_MAX:.0f} seconds.", field="uri")
+            parts.append(part)
+        answer._content = b"".join(parts)
 
 
 def _accepted(path: str, answer: httpx.Response) -> httpx.Response:
@@ -115,8 +122,15 @@ def decoded(path: str, answer: httpx.Response, kind: type[T]) -> T:
     """⚠ Nonsense is an error of the source, never an empty list."""
     try:
         return msgspec.json.decode(answer.content, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SourceRefused(f"{path}: the answer cannot be read: {error}.", field="uri") from error
+
+
+def next_page(path: str, before: str | None, token: str | None) -> str | None:
+    """⚠ A listing that names the page again that was just read would never end."""
+    if token and token == before:
+        raise SourceRefused(f"{path}: the listing does not go on.", field="uri")
+    return token or None
 
 
 def refused(path: str, answer: httpx.Response) -> HeadwaterError:
