@@ -91,7 +91,7 @@ class App:
         publisher = await asyncio.to_thread(_publish, service, store)
         tasks = start_tasks(store, service.config.storage)
         reconciler = start_reconciler(store, self._config)
-        background = Background(store, self._config)
+        background = Background(store, self._config, service.lakes)
         background.start()
         _log.info("serving", extra={"worker": os.getpid()})
         await send(_done("startup"))

@@ -15,11 +15,15 @@ from headwater.producer.plans.plans import clean_plans
 from headwater.producer.statistics.statistics_sets import clean_statistics
 from headwater.schemas.errors import HeadwaterError
 from headwater.service.config import ServeConfig
+from headwater.service.iceberg.operations.lakes import Lakes
 from headwater.service.idempotency.expiry import Cleaning
+from headwater.service.statistics.unlisted_statistics import UnlistedStatistics
 from headwater.service.usage.measurement import Measuring
 
 PAUSE_SECONDS = 0.2
 """Between two slices that have more to do."""
+STATISTICS_SECONDS = 3_600.0
+"""Between two looks for statistics of snapshots that are gone: each walks the branches of catalogs that have statistics."""
 
 _log = logging.getLogger(__name__)
 
@@ -27,7 +31,9 @@ _log = logging.getLogger(__name__)
 class Background:
     """Of one worker."""
 
-    def __init__(self, store: Store, config: ServeConfig) -> None:
+    def __init__(self, store: Store, config: ServeConfig, lakes: Lakes | None = None) -> None:
+        """Without lakes nothing is done that needs metadata of tables."""
+        self._lakes = lakes
         self._leases = WorkLeases(store.backend, store.clock)
         self._holder = secrets.token_hex(8)
         self._store = store
@@ -43,6 +49,9 @@ class Background:
         if usage.every_seconds:
             measure = Measuring(self._store, usage)
             works.append(self._repeat("usage", measure.slice, usage.every_seconds, usage.rest_seconds))
+        if self._lakes is not None:
+            unlisted = UnlistedStatistics(self._store, self._lakes)
+            works.append(self._repeat("statistics", unlisted.slice, STATISTICS_SECONDS, PAUSE_SECONDS))
         self._tasks = [asyncio.ensure_future(work) for work in works]
 
     def cleaning(self) -> Cleaning:

@@ -1,4 +1,4 @@
 """Statistics of tables, free of any transport.
 
-Read snapshot_lookup, statistics_operations.
+Read snapshot_lookup, statistics_operations, unlisted_statistics.
 """

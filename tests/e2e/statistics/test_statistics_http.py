@@ -10,6 +10,11 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
+from headwater.embedded import CatalogHandle
+from headwater.producer.statistics.statistics_records import SetKey
+from headwater.producer.statistics.statistics_sets import StatisticsSets
+from headwater.service.iceberg.operations.lakes import Lakes
+from headwater.service.statistics.unlisted_statistics import UnlistedStatistics
 from tests.support.fixtures.feed_branch import FeedBranch
 from tests.support.fixtures.iceberg_lake import ROWS, IcebergLake
 
@@ -147,3 +152,32 @@ def test_what_is_not_there_is_named(served: Served) -> None:
         assert (answer.status_code, answer.json()["code"]) == (status, code), answer.text
     other = served.http.get("../other/snapshots/current/statistics", params={"branch": served.branch})
     assert (other.status_code, other.json()["code"]) == (404, "TABLE_NOT_FOUND")
+
+
+def test_statistics_go_a_day_after_their_snapshot_is_gone(
+    served: Served, lake: IcebergLake, shared_lake: CatalogHandle
+) -> None:
+    first = served.snapshot_id
+    table = lake.catalog().load_table("db.orders")
+    table.append(ROWS)
+    for snapshot in table.snapshots():
+        assert served.ask("PUT", f"{snapshot.snapshot_id}/statistics", json={"table": {"row_count": 7}}).status_code == 200
+    kernel, catalog = shared_lake.realm.kernel, shared_lake.info
+    sets = StatisticsSets(kernel, catalog.id)
+    content_id = str(table.metadata.table_uuid)
+
+    def left() -> list[int]:
+        return [one.snapshot_id for one in table.snapshots() if sets.find(SetKey(content_id, one.snapshot_id)) is not None]
+
+    def clean(**kept: int) -> None:
+        UnlistedStatistics(kernel.store, Lakes(), **kept).delete(kernel, catalog)
+
+    body = {"requirements": [], "updates": [{"action": "remove-snapshots", "snapshot-ids": [first]}]}
+    both = left()
+    clean(kept_seconds=0)
+    assert left() == both and len(both) == 2, "both are listed"
+    assert lake.http.post("namespaces/db/tables/orders", json=body).status_code == 200
+    clean()
+    assert left() == both, "it is less than a day old"
+    clean(kept_seconds=0)
+    assert left() == [one for one in both if one != first]
