@@ -12,16 +12,31 @@ from google.protobuf.message import Message
 
 from headwater.schemas.rpc import (
     catalog_pb2,
+    connector_pb2,
     directory_pb2,
     feed_pb2,
     namespace_pb2,
+    planning_pb2,
     snapshot_pb2,
+    statistics_pb2,
     table_pb2,
     tenant_pb2,
     view_pb2,
 )
 
-_FILES = (catalog_pb2, directory_pb2, feed_pb2, namespace_pb2, snapshot_pb2, table_pb2, tenant_pb2, view_pb2)
+_FILES = (
+    catalog_pb2,
+    connector_pb2,
+    directory_pb2,
+    feed_pb2,
+    namespace_pb2,
+    planning_pb2,
+    snapshot_pb2,
+    statistics_pb2,
+    table_pb2,
+    tenant_pb2,
+    view_pb2,
+)
 SERVICES: tuple[ServiceDescriptor, ...] = tuple(
     service for file in _FILES for service in file.DESCRIPTOR.services_by_name.values()
 )
@@ -33,7 +48,9 @@ class RpcMethod(msgspec.Struct, frozen=True, kw_only=True):
     request: type[Message]
     response: type[Message]
     is_stream: bool
-    """Whether the server answers with a stream. No method takes one."""
+    """Whether the server answers with a stream."""
+    takes_stream: bool = False
+    """Whether the client sends one; then the server answers with one message."""
 
     @property
     def path(self) -> str:
@@ -47,13 +64,14 @@ def all_methods() -> Iterator[RpcMethod]:
 
 
 def rpc_method(method: MethodDescriptor) -> RpcMethod:
-    if method.containing_service is None or method.client_streaming:
-        raise TypeError(f"{method.full_name} has no service, or takes a stream")
+    if method.containing_service is None or (method.client_streaming and method.server_streaming):
+        raise TypeError(f"{method.full_name} has no service, or streams both ways")
     return RpcMethod(
         name=f"{method.containing_service.full_name}/{method.name}",
         request=message_factory.GetMessageClass(method.input_type),
         response=message_factory.GetMessageClass(method.output_type),
         is_stream=method.server_streaming,
+        takes_stream=method.client_streaming,
     )
 
 
@@ -77,7 +95,8 @@ class Stub:
 
 
 def _call(channel: Any, method: RpcMethod) -> Callable[..., Any]:
-    kind = channel.unary_stream if method.is_stream else channel.unary_unary
+    of_one = channel.unary_stream if method.is_stream else channel.unary_unary
+    kind = channel.stream_unary if method.takes_stream else of_one
     made: Callable[..., Any] = kind(
         method.path,
         request_serializer=method.request.SerializeToString,

@@ -71,6 +71,14 @@ class GrpcServer:
 
             return grpc.unary_stream_rpc_method_handler(stream)
 
+        if method.takes_stream:
+
+            async def gathered(parts: AsyncIterator[bytes], servicer: Any) -> bytes:
+                answer: bytes = await self._answered(method, servicer, lambda context: pipeline.gathered(context, parts))
+                return answer
+
+            return grpc.stream_unary_rpc_method_handler(gathered)
+
         async def unary(raw: bytes, servicer: Any) -> bytes:
             answer: bytes = await self._answered(method, servicer, lambda context: pipeline.unary(context, raw))
             return answer
@@ -138,8 +146,9 @@ def checked_rows(rows: Mapping[str, Rpc]) -> dict[RpcMethod, Rpc]:
             raise LookupError(f"{method.name} is in no row of the table of methods")
         if not rpc.routes or any(route.needs is None or route.budget is None for route in rpc.routes):
             raise LookupError(f"{method.name} has no right or no budget")
-        answers = [one for one in (rpc.serve, rpc.reply, rpc.answer) if one is not None]
-        if len(answers) != 1 or (rpc.serve is not None) != method.is_stream:
+        answers = [one for one in (rpc.serve, rpc.gather, rpc.reply, rpc.answer) if one is not None]
+        streams = (rpc.serve is not None, rpc.gather is not None)
+        if len(answers) != 1 or streams != (method.is_stream, method.takes_stream):
             raise LookupError(f"{method.name} has an answer of the wrong kind")
         found[method] = rpc
     for name in rows.keys() - {method.name for method in found}:

@@ -27,7 +27,7 @@ from headwater.service.gate.request import Request
 from headwater.service.gate.rights import authorize, authorize_body
 from headwater.service.grpc.call_context import CallContext, call_key, localized, refuse_principal
 from headwater.service.grpc.grpc_errors import late_error, status_of
-from headwater.service.grpc.rpc import Bound, Rpc, RpcCall, make_request, with_run
+from headwater.service.grpc.rpc import Bound, Gathered, Rpc, RpcCall, make_request, with_run
 from headwater.service.grpc.runtime import Runtime
 from headwater.service.http.preconditions import as_precondition
 from headwater.service.http.responses import Response
@@ -73,6 +73,24 @@ class Pipeline:
             call, request, place = await self._access(context, message)
             try:
                 return await self._idempotent(call, request)
+            finally:
+                self._runtime.budgets.leave(place)
+
+    async def gathered(self, context: CallContext, parts: AsyncIterator[bytes]) -> bytes:
+        """The one answer to a stream of the client's."""
+        context = localized(context, self._service.config.messages_dir)
+        return await self._metered(context, lambda: self._traced_gathered(context, parts))
+
+    async def _traced_gathered(self, context: CallContext, parts: AsyncIterator[bytes]) -> bytes:
+        with self._span(context):
+            first = await anext(parts, None)
+            if first is None or self._rpc.gather is None:
+                raise InvalidInput("the stream is empty.", field="stream", remedy="Send a message that says what it is about.")
+            call, request, place = await self._access(context, self._parsed(first))
+            try:
+                later = (self._parsed(raw) async for raw in parts)
+                found = await self._rpc.gather(call, request, idempotency_key(request.scope), later)
+                return await self._idempotent(call, request, found)
             finally:
                 self._runtime.budgets.leave(place)
 
@@ -190,16 +208,15 @@ class Pipeline:
             request.feed = await self._service.realm(caller.realm)
             request.kernel = request.feed.kernel
 
-    async def _idempotent(self, call: RpcCall, request: Request) -> bytes:
+    async def _idempotent(self, call: RpcCall, request: Request, gathered: Gathered | None = None) -> bytes:
         key = idempotency_key(request.scope)
         if key is None or not self._rpc.is_keyed:
-            return (await self._handled(call, request)).SerializeToString()
-        asked = KeyedRequest(
-            principal=call.caller.owner_id, key=key, route=self.method.name, fingerprint=_fingerprint(self.method, call.message)
-        )
+            return (await self._handled(call, request, gathered)).SerializeToString()
+        fingerprint = _fingerprint(self.method, call.message) if gathered is None else gathered.fingerprint
+        asked = KeyedRequest(principal=call.caller.owner_id, key=key, route=self.method.name, fingerprint=fingerprint)
 
         async def run(under: IdempotentRun | None) -> Response:
-            message = await self._handled(call, with_run(request, under))
+            message = await self._handled(call, with_run(request, under), gathered)
             return Response(200, [], message.SerializeToString())
 
         def kept(response: Response) -> Response:
@@ -231,10 +248,12 @@ class Pipeline:
             cast(Any, message).meta.replayed = True
         return message.SerializeToString()
 
-    async def _handled(self, call: RpcCall, request: Request) -> Message:
+    async def _handled(self, call: RpcCall, request: Request, gathered: Gathered | None = None) -> Message:
         if call.context.is_late:  # nobody waits for the answer any more; what has begun may still land
             raise late_error()
         try:
+            if gathered is not None:
+                return await asyncio.to_thread(gathered.publish, request)
             if self._rpc.answer is not None:
                 return await self._rpc.answer(call, request)
             response = await request.handle()

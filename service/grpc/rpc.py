@@ -51,6 +51,17 @@ Answer = Callable[[RpcCall, Any], Awaitable[Message]]
 Serve = Callable[[RpcCall, Any], AsyncIterator[bytes]]
 
 
+class Gathered(msgspec.Struct, frozen=True):
+    """What a client's stream came to: a fingerprint of all its messages, and what answers it, called with the Request."""
+
+    fingerprint: bytes
+    publish: Callable[[Any], Message]
+
+
+Gather = Callable[[RpcCall, Any, str | None, AsyncIterator[Message]], Awaitable[Gathered]]
+"""From the call of the first message, the Request, the key, and the messages behind the first."""
+
+
 class Rpc(msgspec.Struct, frozen=True, kw_only=True):
     method: str
     routes: tuple[Route, ...]
@@ -62,6 +73,8 @@ class Rpc(msgspec.Struct, frozen=True, kw_only=True):
     """In place of the handler and `reply`: calls the operation itself."""
     serve: Serve | None = None
     """Of a method that answers with a stream."""
+    gather: Gather | None = None
+    """Of a method that takes a stream."""
     is_keyed: bool = False
     is_system: bool = False
     without_secret: Callable[[Any], None] | None = None

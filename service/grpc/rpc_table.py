@@ -5,10 +5,13 @@ from __future__ import annotations
 from headwater.service.grpc.rpc import Rpc
 from headwater.service.grpc.services import (
     catalog_rpcs,
+    connector_rpcs,
     directory_rpcs,
     feed_rpcs,
     namespace_rpcs,
+    planning_rpcs,
     snapshot_rpcs,
+    statistics_rpcs,
     subscription_rpcs,
     table_rpcs,
     tenant_rpcs,
@@ -27,6 +30,9 @@ RPCS: dict[str, Rpc] = {
         snapshot_rpcs.ROWS,
         directory_rpcs.ROWS,
         tenant_rpcs.ROWS,
+        connector_rpcs.ROWS,
+        statistics_rpcs.ROWS,
+        planning_rpcs.ROWS,
     )
     for row in rows
 }

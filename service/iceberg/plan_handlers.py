@@ -9,19 +9,16 @@ import msgspec
 from pyiceberg.manifest import ManifestFile
 
 from headwater.producer.page_tokens import make_token, read_token
-from headwater.producer.plans.plan_rows import PinnedEntry, Plan, PlanInput
+from headwater.producer.plans.plan_rows import Plan
 from headwater.producer.plans.plans import Plans
-from headwater.schemas.errors import InvalidInput, PlanNotFound, SnapshotNotFound, Unsupported
+from headwater.schemas.errors import InvalidInput, PlanNotFound, Unsupported
 from headwater.service.http.responses import Response, json_response
 from headwater.service.iceberg.call import IcebergCall
-from headwater.service.iceberg.metadata.shapes import Plain
-from headwater.service.iceberg.operations.lake_branch import TABLE
 from headwater.service.iceberg.plain_handlers import NO_CONTENT
+from headwater.service.iceberg.plans.planned_inputs import find_input, pin_of, planner_of
 from headwater.service.planning.file_json import scan_tasks
 from headwater.service.planning.file_planner import FilePlanner
-from headwater.service.planning.manifest_reader import ManifestReader
 from headwater.service.planning.scan_filter import ScanRequest
-from headwater.service.storage.files import files_of
 
 PLAN_SECONDS = 3_600.0
 """The specification has no way to renew a plan."""
@@ -64,26 +61,14 @@ def plan_scan(call: IcebergCall) -> Response:
         b"" if body.filter is None else msgspec.json.encode(body.filter), body.case_sensitive, body.use_snapshot_schema
     )
     state = call.branch.state()
-    found = state.require_table(call.table)
-    location = str(found.value["metadata_location"])
-    metadata = call.branch.metadata.load(location).table
-    wanted = metadata.get("current-snapshot-id") if body.snapshot_id is None else body.snapshot_id
-    if wanted in (None, -1):  # a table without rows, as old writers say it
+    state.require_table(call.table)
+    one = find_input(call.branch, state, call.table, None if body.snapshot_id == -1 else body.snapshot_id)
+    if one.snapshot_id is None:
         return json_response({"status": "completed", "file-scan-tasks": []})
-    planner = _planner(call, metadata, wanted, request)
-    one = PlanInput(
-        catalog=call.branch.catalog.name,
-        catalog_id=call.branch.catalog.id,
-        key=call.table,
-        type=TABLE,
-        content_id=found.content_id,
-        metadata_location=location,
-        snapshot_id=wanted,
-    )
-    pin = PinnedEntry(state.at.entry.pointer, state.at.entry.seq, state.at.entry_id)
+    planner = planner_of(call.branch, call.lakes, one, request)
     seconds = min(PLAN_SECONDS, call.service.config.plans.seconds_max)
     kept = msgspec.msgpack.encode(request)
-    plan = _plans(call).begin(call.caller.owner_id, [one], [pin], seconds=seconds, request=kept)
+    plan = _plans(call).begin(call.caller.owner_id, [one], [pin_of(state)], seconds=seconds, request=kept)
     return _completed(plan, planner, request)
 
 
@@ -141,17 +126,6 @@ def _plan(call: IcebergCall, id: str, *, is_ended_too: bool = False) -> Plan:
 
 
 def _planner_of(call: IcebergCall, plan: Plan) -> tuple[FilePlanner, ScanRequest]:
-    request = msgspec.msgpack.decode(plan.request, type=ScanRequest)
-    metadata = call.branch.metadata.load(plan.inputs[0].metadata_location).table
-    return _planner(call, metadata, plan.inputs[0].snapshot_id, request), request
-
-
-def _planner(call: IcebergCall, metadata: Plain, snapshot_id: int | None, request: ScanRequest) -> FilePlanner:
-    for one in metadata.get("snapshots") or ():
-        if one["snapshot-id"] == snapshot_id and one.get("manifest-list"):
-            warehouse = call.branch.metadata.warehouse
-            reader = ManifestReader(warehouse, files_of(warehouse.root, call.lakes.storage.server))
-            return FilePlanner(reader, metadata, one, request)
-    raise SnapshotNotFound(
-        f"{'.'.join(call.table)} has no snapshot {snapshot_id}.", field="snapshot-id", remedy="List the table's snapshots."
-    )
+    """A plan that was begun over gRPC has no filter of its own."""
+    request = msgspec.msgpack.decode(plan.request, type=ScanRequest) if plan.request else ScanRequest()
+    return planner_of(call.branch, call.lakes, plan.inputs[0], request), request

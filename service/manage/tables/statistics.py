@@ -20,22 +20,22 @@ from headwater.service.statistics.statistics_operations import SnapshotRef, Stat
 
 
 def get_statistics(call: ManageCall) -> Response:
-    found = _operations(call).get(_ref(call))
+    found = operations_of(call).get(ref_of(call))
     return json_response(found) if found.version is None else versioned(found, found.version)
 
 
 def list_columns(call: ManageCall) -> Response:
-    page = _operations(call).columns(_ref(call), token=call.query["token"], limit=call.query["limit"])
+    page = operations_of(call).columns(ref_of(call), token=call.query["token"], limit=call.query["limit"])
     return json_response(ColumnStatisticsPage(columns=page.rows, next_token=page.next_token))
 
 
 def list_files(call: ManageCall) -> Response:
-    page = _operations(call).files(_ref(call), token=call.query["token"], limit=call.query["limit"])
+    page = operations_of(call).files(ref_of(call), token=call.query["token"], limit=call.query["limit"])
     return json_response(FileStatisticsPage(files=page.rows, next_token=page.next_token))
 
 
 def put_statistics(call: ManageCall) -> Response:
-    summary = _operations(call).put(_ref(call), call.read(StatisticsBody), call.meta)
+    summary = operations_of(call).put(ref_of(call), call.read(StatisticsBody), call.meta)
     written = StatisticsWritten(
         statistics=statistics_info(summary.set),
         columns_sent=summary.columns_sent,
@@ -46,16 +46,16 @@ def put_statistics(call: ManageCall) -> Response:
 
 
 def delete_statistics(call: ManageCall) -> Response:
-    operations = _operations(call)
-    outcome = call.gone(operations.sets.pointer, lambda: operations.delete(_ref(call), version=call.version, meta=call.meta))
+    operations = operations_of(call)
+    outcome = call.gone(operations.sets.pointer, lambda: operations.delete(ref_of(call), version=call.version, meta=call.meta))
     return json_response(Gone(meta=meta_of(outcome)))
 
 
-def _operations(call: ManageCall) -> StatisticsOperations:
+def operations_of(call: ManageCall) -> StatisticsOperations:
     return StatisticsOperations(call.kernel, call.service.lakes, call.catalog)
 
 
-def _ref(call: ManageCall) -> SnapshotRef:
+def ref_of(call: ManageCall) -> SnapshotRef:
     return SnapshotRef((*call.path("namespace"), call.names["table"]), call.names["snapshot"], call.query["branch"])
 
 
@@ -67,11 +67,11 @@ def _needs(right: Right) -> Needs:
 
 
 _READ, _WRITE = Right.STATISTICS_READ, Right.STATISTICS_WRITE
-_STATISTICS = f"{IN_CATALOG}/namespaces/{{namespace}}/tables/{{table}}/snapshots/{{snapshot}}/statistics"
+STATISTICS = f"{IN_CATALOG}/namespaces/{{namespace}}/tables/{{table}}/snapshots/{{snapshot}}/statistics"
 ROUTES = (
     Route(
         "GET",
-        _STATISTICS,
+        STATISTICS,
         "Totals of a snapshot, an id or `current`, and what else is known of it.",
         get_statistics,
         _needs(_READ),
@@ -80,7 +80,7 @@ ROUTES = (
     ),
     Route(
         "PUT",
-        _STATISTICS,
+        STATISTICS,
         "Publish statistics of a snapshot, all or none.",
         put_statistics,
         _needs(_WRITE),
@@ -91,7 +91,7 @@ ROUTES = (
     ),
     Route(
         "DELETE",
-        _STATISTICS,
+        STATISTICS,
         "Delete the statistics of a snapshot.",
         delete_statistics,
         _needs(_WRITE),
@@ -100,7 +100,7 @@ ROUTES = (
     ),
     Route(
         "GET",
-        f"{_STATISTICS}/columns",
+        f"{STATISTICS}/columns",
         "Statistics of columns, in order of field id.",
         list_columns,
         _needs(_READ),
@@ -109,7 +109,7 @@ ROUTES = (
     ),
     Route(
         "GET",
-        f"{_STATISTICS}/files",
+        f"{STATISTICS}/files",
         "Statistics of files, in order of path.",
         list_files,
         _needs(_READ),

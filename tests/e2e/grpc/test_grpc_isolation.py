@@ -16,6 +16,7 @@ from tests.support.fixtures.grpc_rig import GrpcRig, bearer, filled, grpc_rig
 METHODS = [pytest.param(method, id=method.name.rpartition(".")[2]) for method in all_methods()]
 MASKS = {
     "UpdateCatalog": "properties",
+    "UpdateConnector": "description",
     "UpdateNamespace": "properties",
     "UpdateTable": "properties",
     "UpdateView": "properties",

@@ -244,9 +244,7 @@ def _with_snapshots(files: Files, count: int) -> dict[str, Any]:
     return model
 
 
-def test_a_put_takes_no_snapshot_that_a_plan_reads(
-    branch: FeedBranch, lake: IcebergLake, files: Files, commit: Commit
-) -> None:
+def test_a_put_takes_no_snapshot_that_a_plan_reads(branch: FeedBranch, lake: IcebergLake, files: Files, commit: Commit) -> None:
     table = {"table-uuid": str(uuid.uuid4())}
     whole = _with_snapshots(files, 2)
     without_first = {**whole, "snapshots": whole["snapshots"][1:]}

@@ -46,9 +46,9 @@ def shape() -> dict[str, str]:
             found |= {f"{enum.full_name}#{value.number}": value.name for value in enum.values}
         for service in file.services_by_name.values():
             for method in service.methods:
-                stream = "stream " if method.server_streaming else ""
+                taken, given = ("stream " if one else "" for one in (method.client_streaming, method.server_streaming))
                 found[f"{service.full_name}/{method.name}"] = (
-                    f"{method.input_type.full_name} -> {stream}{method.output_type.full_name}"
+                    f"{taken}{method.input_type.full_name} -> {given}{method.output_type.full_name}"
                 )
     return dict(sorted(found.items()))
 

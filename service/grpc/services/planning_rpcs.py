@@ -1,0 +1,257 @@
+"""PlanningService: plans are rows of the store, and any worker serves any plan of its owner's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from itertools import islice
+
+import msgspec
+from pyiceberg.manifest import DataFile
+
+from headwater.producer.plans.plan_rows import Plan, PlanInput, PlanState
+from headwater.schemas.change import KeyPath
+from headwater.schemas.entry_ids import time_text
+from headwater.schemas.errors import InvalidInput
+from headwater.schemas.rpc import common_pb2, planning_pb2
+from headwater.service.auth.rights.rights import Right, Securable
+from headwater.service.gate.request import Request
+from headwater.service.gate.route import NO_BODY, STREAM, Needs, Route
+from headwater.service.grpc.contents.references import realm_of
+from headwater.service.grpc.messages.frames import CHUNK_BYTES
+from headwater.service.grpc.messages.message_fields import TABLE, VIEW, catalog_name
+from headwater.service.grpc.rpc import Bound, Rpc, RpcCall
+from headwater.service.http.responses import Response
+from headwater.service.iceberg.operations import lake_branch
+from headwater.service.iceberg.plans.plan_operations import PlanOperations, WantedInput
+from headwater.service.manage.call import ManageCall
+from headwater.service.manage.route import IN_REALM
+from headwater.service.planning.file_json import CONTENTS, file_json
+from headwater.service.planning.file_planner import FilePlanner, PlannedFile
+from headwater.service.planning.scan_filter import ScanRequest
+
+SERVICE = "io.headwater.planning.v1.PlanningService"
+FILES_AT_ONCE = 200
+_KINDS = {lake_branch.TABLE: TABLE, lake_branch.VIEW: VIEW}
+_READ = {lake_branch.TABLE: Right.TABLE_READ, lake_branch.VIEW: Right.VIEW_READ}
+_STATES = {
+    PlanState.ACTIVE: planning_pb2.PLAN_STATE_ACTIVE,
+    PlanState.EXPIRED: planning_pb2.PLAN_STATE_EXPIRED,
+    PlanState.ENDED: planning_pb2.PLAN_STATE_ENDED,
+}
+_CONTENTS = {
+    CONTENTS[content]: number
+    for content, number in zip(
+        CONTENTS,
+        (
+            planning_pb2.FILE_CONTENT_DATA,
+            planning_pb2.FILE_CONTENT_POSITION_DELETES,
+            planning_pb2.FILE_CONTENT_EQUALITY_DELETES,
+        ),
+        strict=True,
+    )
+}
+
+
+class PlannedNames(msgspec.Struct, frozen=True):
+    """The body of the route: what the plan would read."""
+
+    inputs: list[tuple[str, KeyPath]]
+
+
+def _unused(request: Request) -> Response:
+    raise LookupError("plans have no HTTP sibling")
+
+
+async def _require_inputs(request: Request) -> None:
+    """⚠ Before anything is looked up. Which of the two rights counts is known when it is clear what stands there."""
+    for catalog, key in request.read(PlannedNames).inputs:
+        over = Securable(catalog, key)
+        if not await request.access.allows(request.caller, Right.VIEW_READ, over):
+            await request.access.require(request.caller, Right.TABLE_READ, over)
+
+
+_BEGIN = Route(
+    "POST",
+    f"{IN_REALM}/plans",
+    "Begin a plan.",
+    _unused,
+    Needs(right=Right.TABLE_READ, where="each table, and `view.read` over each view", check=_require_inputs),
+    NO_BODY,
+)
+"""Of gRPC alone, as the ones below: they are in no HTTP table."""
+_OWN_NEEDS = Needs(right=None, where="the plan's own principal", is_filtered=True)
+_FILES_NEEDS = Needs(right=None, where="the plan's own principal, with `table.read` over the table", is_filtered=True)
+_OWN = Route("GET", f"{IN_REALM}/plans/{{plan}}", "A plan.", _unused, _OWN_NEEDS)
+_FILES = Route("GET", f"{IN_REALM}/plans/{{plan}}/files", "Files of a plan.", _unused, _FILES_NEEDS, STREAM)
+
+
+def _bind_begin(call: RpcCall) -> Bound:
+    inputs = [(catalog_name(one.name.catalog, "inputs.name.catalog"), _path(one.name)) for one in call.message.inputs]
+    return Bound(route=_BEGIN, body=PlannedNames(inputs))
+
+
+def _path(name: common_pb2.Name) -> KeyPath:
+    if len(name.path) < 2 or not all(name.path):
+        raise InvalidInput("it is no table or view.", field="inputs.name.path", remedy="Name the namespace and the table.")
+    return tuple(name.path)
+
+
+def _bind_own(route: Route) -> Callable[[RpcCall], Bound]:
+    def bind(call: RpcCall) -> Bound:
+        if not call.message.plan_id:
+            raise InvalidInput("it is empty.", field="plan_id", remedy="Send the id of a plan.")
+        return Bound(route=route, names={"plan": call.message.plan_id})
+
+    return bind
+
+
+async def _operations(call: RpcCall, request: ManageCall) -> PlanOperations:
+    await realm_of(call)  # the system realm has none
+    service = call.runtime.service
+    return PlanOperations(request.kernel, service.lakes, service.config.plans, service.plan_counts)
+
+
+async def _begin(call: RpcCall, request: ManageCall) -> planning_pb2.BeginPlanResponse:
+    message, operations = call.message, await _operations(call, request)
+    wanted = []
+    for one in message.inputs:
+        over = Securable(one.name.catalog, tuple(one.name.path))
+        readable = [kind for kind, right in _READ.items() if await request.access.allows(call.caller, right, over)]
+        wanted.append(
+            WantedInput(
+                catalog=one.name.catalog,
+                key=tuple(one.name.path),
+                reference=one.reference or message.reference,
+                snapshot_id=one.snapshot_id if one.HasField("snapshot_id") else None,
+                types=frozenset(readable),
+            )
+        )
+    plan = await asyncio.to_thread(
+        lambda: operations.begin(call.caller.owner_id, wanted, seconds=_seconds(message.ttl_seconds))
+    )
+    return planning_pb2.BeginPlanResponse(plan=_shown(request, plan))
+
+
+async def _renew(call: RpcCall, request: ManageCall) -> planning_pb2.RenewPlanResponse:
+    operations = await _operations(call, request)
+    seconds = _seconds(call.message.ttl_seconds)
+    plan = await asyncio.to_thread(lambda: operations.plans.renew(call.message.plan_id, call.caller.owner_id, seconds=seconds))
+    return planning_pb2.RenewPlanResponse(plan=_shown(request, plan))
+
+
+async def _end(call: RpcCall, request: ManageCall) -> planning_pb2.EndPlanResponse:
+    operations = await _operations(call, request)
+    plan = await asyncio.to_thread(operations.plans.end, call.message.plan_id, call.caller.owner_id)
+    return planning_pb2.EndPlanResponse(plan=_shown(request, plan))
+
+
+async def _get(call: RpcCall, request: ManageCall) -> planning_pb2.GetPlanResponse:
+    operations = await _operations(call, request)
+    plan = await asyncio.to_thread(operations.plans.get, call.message.plan_id, call.caller.owner_id)
+    return planning_pb2.GetPlanResponse(plan=_shown(request, plan))
+
+
+def _seconds(wanted: float) -> float | None:
+    return wanted or None
+
+
+def _shown(request: ManageCall, plan: Plan) -> planning_pb2.Plan:
+    return planning_pb2.Plan(
+        id=plan.id,
+        state=_STATES[plan.state(request.kernel.store.clock.now_micros())],
+        created=time_text(plan.created_at),
+        expires=time_text(plan.expires_at),
+        pinned_until=time_text(plan.pinned_until),
+        ends=time_text(plan.ends_at),
+        inputs=[_input(index, one) for index, one in enumerate(plan.inputs)],
+        pins=[planning_pb2.PinnedEntry(pointer=one.pointer, seq=one.seq, entry_id=one.entry_id.hex()) for one in plan.pins],
+    )
+
+
+def _input(index: int, one: PlanInput) -> planning_pb2.PlannedInput:
+    return planning_pb2.PlannedInput(
+        index=index,
+        name=common_pb2.Name(catalog=one.catalog, path=one.key),
+        kind=_KINDS[one.type],
+        content_id=one.content_id,
+        metadata_location=one.metadata_location,
+        snapshot_id=one.snapshot_id,
+    )
+
+
+# ── files ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _file_parts(call: RpcCall, request: ManageCall) -> AsyncIterator[bytes]:
+    """⚠ The plan is read again for each part: behind its end the files may be gone, and the list would be of no use."""
+    message, operations = call.message, await _operations(call, request)
+    asked = ScanRequest(message.filter.encode(), case_sensitive=not message.case_insensitive)
+    plan = await asyncio.to_thread(operations.live, message.plan_id, call.caller.owner_id)
+    if 0 <= message.index < len(plan.inputs):
+        one = plan.inputs[message.index]
+        await request.access.require(call.caller, _READ[one.type], Securable(one.catalog, one.key))
+    planner = await asyncio.to_thread(operations.planner, plan, message.index, asked)
+    if planner is None:
+        return
+    parts = _messages(planner, operations.files(planner))
+    while (part := await asyncio.to_thread(next, parts, None)) is not None:
+        await asyncio.to_thread(operations.live, message.plan_id, call.caller.owner_id)
+        yield part.SerializeToString()
+
+
+def _messages(planner: FilePlanner, files: Iterator[PlannedFile]) -> Iterator[planning_pb2.PlanFilesResponse]:
+    """Each delete file once, before the first data file that refers to it. None is much larger than a chunk."""
+    numbers: dict[tuple[str, int | None], int] = {}
+    part, size = planning_pb2.PlanFilesResponse(), 0
+    while batch := list(islice(files, FILES_AT_ONCE)):
+        for one in batch:
+            references = []
+            for delete in one.deletes:
+                made = _file(delete, planner)
+                key = (made.path, made.content_offset if made.HasField("content_offset") else None)
+                if key not in numbers:
+                    numbers[key] = made.id = len(numbers) + 1
+                    part.files.append(made)
+                    size += made.ByteSize()
+                references.append(numbers[key])
+            data = _file(one.data, planner)
+            data.deletes.extend(references)
+            part.files.append(data)
+            size += data.ByteSize()
+            if size >= CHUNK_BYTES:
+                yield part
+                part, size = planning_pb2.PlanFilesResponse(), 0
+    if size:
+        yield part
+
+
+def _file(file: DataFile, planner: FilePlanner) -> planning_pb2.PlannedFile:
+    """From the one place that knows how a file is told."""
+    told = file_json(file, planner)
+    return planning_pb2.PlannedFile(
+        content=_CONTENTS[told["content"]],
+        path=told["file-path"],
+        format=told["file-format"],
+        spec_id=told["spec-id"],
+        partition=msgspec.json.encode(told["partition"]).decode(),
+        record_count=told["record-count"],
+        size_bytes=told["file-size-in-bytes"],
+        split_offsets=told.get("split-offsets") or [],
+        equality_ids=told.get("equality-ids") or [],
+        referenced_data_file=told.get("referenced-data-file") or "",
+        content_offset=told.get("content-offset"),
+        content_bytes=told.get("content-size-in-bytes"),
+        sort_order_id=told.get("sort-order-id"),
+    )
+
+
+def _rows() -> Iterable[Rpc]:
+    yield Rpc(method=f"{SERVICE}/BeginPlan", routes=(_BEGIN,), bind=_bind_begin, answer=_begin)
+    yield Rpc(method=f"{SERVICE}/RenewPlan", routes=(_OWN,), bind=_bind_own(_OWN), answer=_renew)
+    yield Rpc(method=f"{SERVICE}/EndPlan", routes=(_OWN,), bind=_bind_own(_OWN), answer=_end)
+    yield Rpc(method=f"{SERVICE}/GetPlan", routes=(_OWN,), bind=_bind_own(_OWN), answer=_get)
+    yield Rpc(method=f"{SERVICE}/PlanFiles", routes=(_FILES,), bind=_bind_own(_FILES), serve=_file_parts)
+
+
+ROWS = tuple(_rows())

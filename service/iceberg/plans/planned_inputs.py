@@ -1,0 +1,62 @@
+"""What a plan reads: a table or view as a branch has it at one entry, and the planner of a table's files."""
+
+from __future__ import annotations
+
+from headwater.producer.plans.plan_rows import PinnedEntry, PlanInput
+from headwater.schemas.change import KeyPath
+from headwater.schemas.errors import InvalidInput, SnapshotNotFound, TableNotFound
+from headwater.service.iceberg.metadata.shapes import Plain
+from headwater.service.iceberg.operations.lake_branch import TABLE, VIEW, LakeBranch, LakeState, shown
+from headwater.service.iceberg.operations.lakes import Lakes
+from headwater.service.planning.file_planner import FilePlanner
+from headwater.service.planning.manifest_reader import ManifestReader
+from headwater.service.planning.scan_filter import ScanRequest
+from headwater.service.storage.files import files_of
+
+_NONE = (None, -1)
+"""The snapshot of a table without rows; old writers say -1."""
+
+
+def find_input(branch: LakeBranch, state: LakeState, key: KeyPath, snapshot_id: int | None) -> PlanInput:
+    """The current snapshot of a table, unless another one is named; `SnapshotNotFound` if the metadata does not have it."""
+    found = state.get(key)
+    if found is None or found.type not in (TABLE, VIEW):
+        raise TableNotFound(f"Table does not exist: {shown(key)}", field="inputs", remedy="Name a table or a view.")
+    location = str(found.value["metadata_location"])
+    if found.type == VIEW and snapshot_id is not None:
+        raise InvalidInput(f"{shown(key)} is a view.", field="snapshot_id", remedy="Name snapshots of tables alone.")
+    if found.type == TABLE:
+        metadata = branch.metadata.load(location).table
+        wanted = metadata.get("current-snapshot-id") if snapshot_id is None else snapshot_id
+        snapshot_id = None if wanted in _NONE else snapshot_of(metadata, wanted, key)["snapshot-id"]
+    return PlanInput(
+        catalog=branch.catalog.name,
+        catalog_id=branch.catalog.id,
+        key=key,
+        type=found.type,
+        content_id=found.content_id,
+        metadata_location=location,
+        snapshot_id=snapshot_id,
+    )
+
+
+def pin_of(state: LakeState) -> PinnedEntry:
+    return PinnedEntry(state.at.entry.pointer, state.at.entry.seq, state.at.entry_id)
+
+
+def planner_of(branch: LakeBranch, lakes: Lakes, one: PlanInput, request: ScanRequest) -> FilePlanner:
+    """Of the snapshot that the plan pinned, by the metadata that it pinned. The branch is any of the catalog's."""
+    metadata = branch.metadata.load(one.metadata_location).table
+    warehouse = branch.metadata.warehouse
+    reader = ManifestReader(warehouse, files_of(warehouse.root, lakes.storage.server))
+    return FilePlanner(reader, metadata, snapshot_of(metadata, one.snapshot_id, one.key), request)
+
+
+def snapshot_of(metadata: Plain, snapshot_id: int | None, key: KeyPath) -> Plain:
+    found: Plain
+    for found in metadata.get("snapshots") or ():
+        if found["snapshot-id"] == snapshot_id and found.get("manifest-list"):
+            return found
+    raise SnapshotNotFound(
+        f"{'.'.join(key)} has no snapshot {snapshot_id}.", field="snapshot-id", remedy="List the table's snapshots."
+    )
