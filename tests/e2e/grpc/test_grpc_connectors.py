@@ -90,8 +90,8 @@ def test_a_connector_lives_by_either_way(port: GrpcRig) -> None:
     ("fields", "field"),
     [
         ({"source": "ftp"}, "source"),
-        ({"uri": "http://127.0.0.1:1/api/v2"}, "uri"),
-        ({"uri": "http://[::ffff:169.254.169.254]/api/v2"}, "uri"),
+        ({"uri": "http://127.0.0.1:1/api/v2"}, "not a public address"),
+        ({"uri": "http://[::ffff:169.254.169.254]/api/v2"}, "not a public address"),
         ({"uri": "http://user:secret@example.com/"}, "uri"),
         ({"secret_ref": "../other/secret"}, "secret"),
         ({"roots": []}, "roots"),

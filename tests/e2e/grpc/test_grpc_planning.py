@@ -143,7 +143,7 @@ def test_bad_plans_are_refused_by_type(port: GrpcRig, planner: Planner) -> None:
     assert refused(lambda: planner.files(plan.id, filter="{")) is INVALID
     unknown = '{"type": "eq", "term": "nothing", "value": 1}'
     assert refused(lambda: planner.files(plan.id, filter=unknown)) is INVALID
-    assert refused(lambda: planner.files(plan.id)) is INVALID, "its manifests were never written"
+    assert refused(lambda: planner.files(plan.id)) is NOT_FOUND, "its manifests were never written"
 
 
 def test_files_of_a_snapshot_without_manifests_are_none(port: GrpcRig, planner: Planner) -> None:

@@ -87,4 +87,4 @@ def test_a_redirect_is_not_followed() -> None:
 
     with pytest.raises(HeadwaterError, match="302"):
         upstream(answer).read("/v1/config", msgspec.Raw)
-    assert asked == ["http://203.0.112.1:80/v1/config"], "only the address that was checked"
+    assert asked == ["http://203.0.112.1/v1/config"], "only the address that was checked"
