@@ -47,6 +47,7 @@ def connect(options: CassandraOptions) -> tuple[Cluster, Session]:
         # The driver sends each request by itself: with Nagle's algorithm the second of a burst would wait for the first's ACK.
         sockopts=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
         connect_timeout=CONNECT_TIMEOUT_SECONDS,
+        control_connection_timeout=options.timeout_seconds,  # it reads the schema of every keyspace
         reconnection_policy=ExponentialReconnectionPolicy(*RECONNECT_SECONDS),
         timestamp_generator=TIMESTAMPS,
         execution_profiles=_profiles(options),
