@@ -49,6 +49,9 @@ class Durability(msgspec.Struct, frozen=True, kw_only=True):
     warnings: list[str] = []
 
 
+ObjectKey: TypeAlias = tuple[int, int]
+"""Id and part of an object row."""
+
 MoveToken: TypeAlias = tuple[Any, ...]
 """What a backend knows of a realm's moves; it means something to the backend that gave it alone, and is never stored."""
 
@@ -177,6 +180,11 @@ class Backend(abc.ABC):
     def fetch_objects(self, realm: str, ids: Sequence[int]) -> dict[int, list[ObjectRow]]:
         """All rows of the given ids, parts in order; ids that are not there are left out. Sees every write that was
         acknowledged before the call."""
+
+    def remove_objects(self, realm: str, keys: Sequence[ObjectKey]) -> None:
+        """Rows that nothing names and nothing ever will, such as those of a lost attempt. Only saves room until the next sweep,
+        which a backend may leave it to: that is the default."""
+        del realm, keys
 
     # ── the step that commits ───────────────────────────────────────────────────────────────────────────────
 

@@ -8,6 +8,7 @@ on and the entry at its first seq is not ours. Until then the identical CAS is s
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -19,9 +20,12 @@ from headwater.persistence.commit.retries import RetryPolicy
 from headwater.persistence.coordination.realm_fence import read_realm_fence
 from headwater.persistence.log.committed_requests import KEPT_SECONDS, request_row
 from headwater.persistence.log.log_walk import LogWalk
+from headwater.persistence.objects import codec
 from headwater.persistence.objects.realm_objects import RealmObjects
 from headwater.persistence.rows import FENCE_CLOSED, ObjectRow, PointerRow
-from headwater.schemas.errors import OutcomeUnknown, RealmNotActive, StoreRestored, StoreUnavailable
+from headwater.schemas.errors import HeadwaterError, OutcomeUnknown, RealmNotActive, StoreRestored, StoreUnavailable
+
+_log = logging.getLogger(__name__)
 
 
 class AttemptStats(msgspec.Struct):
@@ -31,6 +35,8 @@ class AttemptStats(msgspec.Struct):
     cas_resent: int = 0
     unknown: int = 0
     lost: int = 0
+    rows_removed: int = 0
+    """Of lost attempts, at once."""
 
 
 class Attempt:
@@ -69,6 +75,7 @@ class Attempt:
         moved = _moved(row, draft, fence)
         if not self._lands(draft, row, moved, [*rows, *requests]):
             self._stats.lost += 1
+            self._remove_lost(draft, [*rows, *requests])
             return None
         self._objects.written(draft.new_objects, [[encoded] for encoded in rows])
         return moved
@@ -79,6 +86,21 @@ class Attempt:
                 self._objects.write_eventual(draft.spilled, created_at)
         except OutcomeUnknown as unknown:  # nothing names these objects yet, so it is not the commit that is unknown
             raise StoreUnavailable(f"operations could not be written: {unknown.message}") from unknown
+
+    def _remove_lost(self, draft: Draft, rows: Sequence[ObjectRow]) -> None:
+        """⚠ Only of an attempt that is proven lost: its rows have ids that no other attempt has, and no head can lead to them.
+        What cannot be removed now is left to the sweep."""
+        in_transaction = self._backend.abilities.commits_in_one_transaction  # which took the rows back
+        keys = [] if in_transaction else [(row.id, row.part) for row in rows]
+        keys += [(new.id, part) for new in draft.spilled for part in range(codec.parts_of(new.object_type, new.id, new.value))]
+        if not keys:
+            return
+        try:
+            self._backend.remove_objects(self._realm, keys)
+        except HeadwaterError as error:
+            _log.debug("rows of a lost attempt stay until the next sweep: %s", error)
+        else:
+            self._stats.rows_removed += len(keys)
 
     def reserve(self, pointer: str) -> None:
         """Make a row for a new name, unless another one was faster. ⚠ Only a row that exists can be fenced: so what the

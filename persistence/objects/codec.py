@@ -57,6 +57,11 @@ def encode_in_parts(object_type: ObjectType[T], id: int, value: T, created_at: i
     ]
 
 
+def parts_of(object_type: ObjectType[T], id: int, value: T) -> int:
+    """How many rows `encode_in_parts` makes of it."""
+    return max(1, -(-len(_payload(object_type, id, value)) // ROW_BYTES_MAX))
+
+
 def decode(object_type: ObjectType[T], rows: Sequence[ObjectRow]) -> T:
     """The value of one object from all its rows."""
     first = rows[0]

@@ -110,6 +110,19 @@ def test_single_parts_are_deleted_by_themselves(backend: Backend, realm: str) ->
     assert [row.part for row in backend.fetch_objects(realm, [5])[5]] == [0, 2]
 
 
+def test_rows_are_removed_by_id_and_part_and_no_others(backend: Backend, other_backend: Backend, realm: str) -> None:
+    rows = [*(an_object(n) for n in (1, 2, 40, -2)), *(an_object(5, part=part, parts=3) for part in range(3))]
+    backend.write_objects(realm, rows)
+    backend.remove_objects(realm, [(1, 0), (40, 0), (5, 1), (5, 2), (77, 0), (-2, 0)])
+    assert {id: [row.part for row in rows] for id, rows in other_backend.fetch_objects(realm, [1, 2, 40, 5, -2]).items()} == {
+        2: [0],
+        5: [0],
+    }
+    backend.write_objects(realm, [an_object(1)])
+    assert other_backend.fetch_objects(realm, [1]) == {1: [an_object(1)]}, "what was removed may be written again"
+    backend.remove_objects(realm, [])
+
+
 def test_a_pointer_that_was_deleted_by_scan_can_be_reserved_and_is_found_as_moved(backend: Backend, realm: str) -> None:
     backend.add_name(realm, "1")
     put(backend, realm, Table.POINTERS, 1)

@@ -12,7 +12,7 @@ from headwater.persistence.backend import Backend
 from headwater.persistence.backends.memory.memory_backend import MemoryBackend, MemoryStore
 from headwater.persistence.commit.retries import RetryPolicy
 from headwater.persistence.coordination.realm_fence import read_realm_fence, take_realm_fence
-from headwater.persistence.log.log_entry import ENTRY
+from headwater.persistence.log.log_entry import ENTRY, objects_added
 from headwater.persistence.rows import FENCE_CLOSED, PointerRow, Table
 from headwater.persistence.store import RealmKernel
 from headwater.schemas.errors import CommitConflict, CommitOutcomeUnknown, RealmNotActive, StoreAccessDenied, StoreUnavailable
@@ -102,6 +102,54 @@ def check_history(bench: Bench, *ours: Write) -> None:
     assert [ids.count(write.request_id) for write in ours] == [1] * len(ours)
     assert len(entries) == bench.others_written + len(ours)
     assert state_at(bench.kernel, entries[-1]) == folded(entries)
+
+
+# ── lost attempts ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def stored(bench: Bench) -> dict[int, str]:
+    """Types by id."""
+    scans = (bench.inner.scan(split, realm=REALM) for split in bench.inner.splits(Table.OBJECTS, 1))
+    return {row.id: row.type for scan in scans for row in scan}
+
+
+@pytest.mark.parametrize("bytes_each", [10, 60_000], ids=["small", "with operations that are stored apart"])
+def test_rows_of_an_attempt_that_was_lost_are_gone_at_once(bench: Bench, bytes_each: int) -> None:
+    """What is new is what the log names, and one row for the request."""
+    write = Write(puts={f"k{n}": {"v": "x" * bytes_each} for n in range(8)}, request_id_is_callers=True)
+    before = stored(bench)
+    fault = bench.arm(first(bench.cas, bench.others_commit))
+    bench.lanes.commit(MAIN, write)
+    assert fault.fired == 1
+    check_history(bench, write)
+    entries = [logged for logged in checked_log(bench.kernel) if logged.object_id not in before]
+    named = {id for logged in entries for id in objects_added(logged.entry, logged.object_id)}
+    new = {id: type for id, type in stored(bench).items() if id not in before}
+    assert {id for id, type in new.items() if type != "request"} == named
+    assert list(new.values()).count("request") == 1
+
+
+def test_an_attempt_whose_rows_cannot_be_removed_is_made_again_all_the_same(inner: MemoryBackend) -> None:
+    bench = Bench(inner, in_two_steps=True)
+    bench.others_commit(3)
+    write = Write(puts={"a": {"v": 1}})
+    faults = [bench.arm(first(bench.cas, bench.others_commit)), bench.arm(unavailable("remove_objects"))]
+    bench.lanes.commit(MAIN, write)
+    assert [fault.fired for fault in faults] == [1, 1]
+    check_history(bench, write)
+
+
+def test_rows_of_an_attempt_of_unknown_outcome_stay(inner: MemoryBackend) -> None:
+    bench = Bench(inner, in_two_steps=True, retries=QUICK)
+    bench.others_commit(3)
+    before = stored(bench)
+    bench.arm(unknown(bench.cas, landed=False))
+    for _ in range(1_000):  # until time runs out
+        bench.arm(unavailable("decide_pointer"))
+    with pytest.raises(CommitOutcomeUnknown):
+        bench.lanes.commit(MAIN, Write(puts={"a": {"v": 1}}))
+    assert bench.faulty.calls["remove_objects"] == 0
+    assert set(stored(bench).values()) == {"entry", "content"} and len(stored(bench)) == len(before) + 2
 
 
 # ── unknown outcomes ────────────────────────────────────────────────────────────────────────────────────────
@@ -381,6 +429,7 @@ def test_a_lost_look_into_the_past_is_repeated_before_anything_is_applied(inner:
 
 def test_entries_of_lost_attempts_are_never_served(bench: Bench) -> None:
     bench.arm(first(bench.cas, bench.others_commit))
+    bench.arm(unavailable("remove_objects"))  # as if the process had ended before it removed them
     lost_and_won = bench.lanes.landed(MAIN, Write(puts={"a": {"v": 1}}))
     entries = checked_log(bench.kernel)
     stored = [row for split in bench.inner.splits(Table.OBJECTS, 1) for row in bench.inner.scan(split, realm=REALM)]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from headwater.persistence.backend import Abilities, Backend, DeleteResult, Durability, Moves, MoveToken
+from headwater.persistence.backend import Abilities, Backend, DeleteResult, Durability, Moves, MoveToken, ObjectKey
 from headwater.persistence.backends.cassandra import mutable_rows, names, objects, pointers, scans, schema
 from headwater.persistence.backends.cassandra.calls import Call, Calls
 from headwater.persistence.backends.cassandra.durability import read_durability
 from headwater.persistence.backends.cassandra.move_journal import MoveJournal
-from headwater.persistence.backends.cassandra.objects import write_calls
+from headwater.persistence.backends.cassandra.objects import remove_calls, write_calls
 from headwater.persistence.backends.cassandra.url import parse_url
 from headwater.persistence.clock import Clock, SystemClock
 from headwater.persistence.limits import check_mutable_row, check_name, check_objects
@@ -109,6 +109,9 @@ class CassandraBackend(Backend):
 
     def fetch_objects(self, realm: str, ids: Sequence[int]) -> dict[int, list[ObjectRow]]:
         return objects.fetch_objects(self._calls, realm, ids)
+
+    def remove_objects(self, realm: str, keys: Sequence[ObjectKey]) -> None:
+        self._calls.run_all(remove_calls(self._calls, realm, keys))
 
     def commit(self, realm: str, name: str, expected: PointerRow, row: PointerRow, objects: Sequence[ObjectRow]) -> bool:
         check_objects(objects)

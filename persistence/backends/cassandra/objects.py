@@ -14,6 +14,7 @@ from typing import Any
 
 from cassandra.query import BatchStatement, BatchType
 
+from headwater.persistence.backend import ObjectKey
 from headwater.persistence.backends.cassandra.calls import Call, Calls
 from headwater.persistence.backends.cassandra.cassandra_errors import RequestKind
 from headwater.persistence.rows import ObjectRow
@@ -31,6 +32,7 @@ _INSERT = """INSERT INTO {ks}.objects (realm, shard, id, part, type, parts, crea
              VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""
 _FETCH = """SELECT id, type, created_at, payload, part, parts FROM {ks}.objects
             WHERE realm = ? AND shard = ? AND id IN ?"""
+_REMOVE = "DELETE FROM {ks}.objects WHERE realm = ? AND shard = ? AND id = ? AND part = ?"
 
 
 def shard_of(id: int) -> int:
@@ -77,6 +79,18 @@ def by_shard(ids: Iterable[int]) -> Iterator[tuple[int, list[int]]]:
     for shard, shard_ids in shards.items():
         for start in range(0, len(shard_ids), FETCH_IDS_MAX):
             yield shard, shard_ids[start : start + FETCH_IDS_MAX]
+
+
+def remove_calls(calls: Calls, realm: str, keys: Sequence[ObjectKey]) -> list[Call]:
+    """⚠ Newer than every insert of them that this process has sent: one that the driver sends again stays gone."""
+    by_shard: defaultdict[int, list[Any]] = defaultdict(list)
+    for id, part in keys:
+        by_shard[shard_of(id)].append(calls.bind(_REMOVE, (realm, shard_of(id), id, part)))
+    return [
+        batch_call(statements[start : start + BATCH_ROWS_MAX])
+        for statements in by_shard.values()
+        for start in range(0, len(statements), BATCH_ROWS_MAX)
+    ]
 
 
 def _bind_insert(calls: Calls, realm: str, shard: int, row: ObjectRow) -> Any:

@@ -10,7 +10,16 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from headwater.persistence.backend import Abilities, Backend, DeleteResult, Durability, DurabilityLevel, Moves, MoveToken
+from headwater.persistence.backend import (
+    Abilities,
+    Backend,
+    DeleteResult,
+    Durability,
+    DurabilityLevel,
+    Moves,
+    MoveToken,
+    ObjectKey,
+)
 from headwater.persistence.backends.memory.memory_store import BUCKETS, MemoryStore, RowKey, RowTable
 from headwater.persistence.clock import Clock, SystemClock
 from headwater.persistence.limits import check_mutable_row, check_name, check_objects
@@ -143,6 +152,13 @@ class MemoryBackend(Backend):
                 if parts:
                     found[object_id] = [parts[part].row for part in sorted(parts)]
         return found
+
+    def remove_objects(self, realm: str, keys: Sequence[ObjectKey]) -> None:
+        with self.store.lock:
+            for object_id, part in keys:
+                key = RowKey(realm, "", "", object_id)
+                if part in self.store.objects.parts(key):
+                    self.store.objects.remove(key, part)
 
     def commit(self, realm: str, name: str, expected: PointerRow, row: PointerRow, objects: Sequence[ObjectRow]) -> bool:
         check_objects(objects)

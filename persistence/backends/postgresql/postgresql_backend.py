@@ -145,6 +145,10 @@ class PostgresqlBackend(SqlBackend):
     def _write(self, statement: Statement, parameters: Row) -> int:
         return self._changed(statement.sql, parameters)
 
+    def _write_all(self, statement: Statement, rows: Sequence[Row]) -> None:
+        with self._connections.connection(writing=True) as connection, connection.cursor() as cursor:
+            cursor.executemany(statement.sql.encode(), sorted(rows))
+
     def _read_decided(self, realm: str, name: str) -> list[Row]:
         """With the row locked: the transaction that was changing it has committed or rolled back."""
         return self._rows(self._statements.read_pointer_locked.sql, (realm, name))

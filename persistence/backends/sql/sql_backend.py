@@ -6,7 +6,7 @@ import abc
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from headwater.persistence.backend import Abilities, Backend, DeleteResult
+from headwater.persistence.backend import Abilities, Backend, DeleteResult, ObjectKey
 from headwater.persistence.backends.sql.key_ranges import ranges, splits_between
 from headwater.persistence.backends.sql.keys import KEY_COLUMNS, Key, scanned_row
 from headwater.persistence.backends.sql.statements import Statement, Statements
@@ -44,6 +44,10 @@ class SqlBackend(Backend):
     @abc.abstractmethod
     def _write(self, statement: Statement, parameters: Row) -> int:
         """Number of rows that one statement changed, durably."""
+
+    @abc.abstractmethod
+    def _write_all(self, statement: Statement, rows: Sequence[Row]) -> None:
+        """One statement for each of the rows, in one transaction."""
 
     @abc.abstractmethod
     def _read_decided(self, realm: str, name: str) -> list[Row]:
@@ -98,6 +102,12 @@ class SqlBackend(Backend):
         found = self._read(statement, statement.bind(realm=realm, prefix=prefix, after=after, limit=limit))
         # In code point order all names with the prefix come first, from `prefix` or `after` on.
         return [name for (name,) in found if name.startswith(prefix)]
+
+    # ── objects ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def remove_objects(self, realm: str, keys: Sequence[ObjectKey]) -> None:
+        if keys:
+            self._write_all(self._statements.remove_object, [(realm, *key) for key in keys])
 
     # ── mutable rows ─────────────────────────────────────────────────────────────────────────────────────────
 

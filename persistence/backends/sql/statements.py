@@ -54,6 +54,8 @@ class Statements:
         self._compile_names()
         self._compile_mutable()
         self.upsert_object = self.compiled(self._upsert_object())
+        this_row = [objects.c[name] == bindparam(name) for name in KEY_COLUMNS[Table.OBJECTS]]
+        self.remove_object = self.compiled(delete(objects).where(*this_row))
 
     def compiled(self, clause: ClauseElement) -> Statement:
         compiled = cast(SQLCompiler, clause.compile(dialect=self.dialect))

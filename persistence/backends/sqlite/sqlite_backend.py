@@ -161,6 +161,9 @@ class SqliteBackend(SqlBackend):
         sql = statement.sql
         return self._commits.run(lambda connection: connection.execute(sql, parameters).rowcount)
 
+    def _write_all(self, statement: Statement, rows: Sequence[Row]) -> None:
+        self._commits.run(lambda connection: connection.executemany(statement.sql, rows))
+
     def _read_decided(self, realm: str, name: str) -> list[Row]:
         """Under the write lock: its holder before has committed or rolled back."""
         sql = self._statements.read_pointer.sql

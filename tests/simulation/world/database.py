@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from headwater.persistence.backend import Abilities, Backend, DeleteResult, Durability, Moves, MoveToken
+from headwater.persistence.backend import Abilities, Backend, DeleteResult, Durability, Moves, MoveToken, ObjectKey
 from headwater.persistence.backends.memory.memory_backend import MemoryBackend, MemoryStore
 from headwater.persistence.backends.memory.memory_store import RowTable
 from headwater.persistence.rows import MutableRow, ObjectRow, PointerRow, ScannedRow, Split, Table
@@ -235,6 +235,14 @@ class Connection(Backend):
 
     def fetch_objects(self, realm: str, ids: Sequence[int]) -> dict[int, list[ObjectRow]]:
         return self._read(f"fetch {len(ids)} objects", lambda: self._inner.fetch_objects(realm, ids))
+
+    def remove_objects(self, realm: str, keys: Sequence[ObjectKey]) -> None:
+        def apply() -> None:
+            going = [ScannedRow(Table.OBJECTS, realm, "", "", object_id, part, 0, 0) for object_id, part in keys]
+            self._database.observer.objects_deleting(going)
+            self._inner.remove_objects(realm, keys)
+
+        self._write(f"remove {len(keys)} objects", apply)
 
     # ── mutable rows ────────────────────────────────────────────────────────────────────────────────────────
 

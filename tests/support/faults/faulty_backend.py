@@ -11,7 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from headwater.persistence.backend import Abilities, Backend, DeleteResult, Durability, Moves, MoveToken
+import msgspec
+
+from headwater.persistence.backend import Abilities, Backend, DeleteResult, Durability, Moves, MoveToken, ObjectKey
 from headwater.persistence.rows import MutableRow, ObjectRow, PointerRow, ScannedRow, Split, Table
 from headwater.schemas.errors import OutcomeUnknown, StoreUnavailable
 
@@ -113,7 +115,8 @@ class FaultyBackend(Backend):
         self.inner = inner
         self.name = inner.name
         self.in_two_steps = in_two_steps
-        self.abilities: Abilities = inner.abilities
+        in_transaction = inner.abilities.commits_in_one_transaction and not in_two_steps
+        self.abilities: Abilities = msgspec.structs.replace(inner.abilities, commits_in_one_transaction=in_transaction)
         self.calls: Counter[str] = Counter()
         self.dead = False
         self._faults: list[Fault] = []
@@ -202,6 +205,9 @@ class FaultyBackend(Backend):
 
     def fetch_objects(self, realm: str, ids: Sequence[int]) -> dict[int, list[ObjectRow]]:
         return self._do("fetch_objects", lambda: self.inner.fetch_objects(realm, ids))
+
+    def remove_objects(self, realm: str, keys: Sequence[ObjectKey]) -> None:
+        self._do("remove_objects", lambda: self.inner.remove_objects(realm, keys))
 
     def commit(self, realm: str, name: str, expected: PointerRow, row: PointerRow, objects: Sequence[ObjectRow]) -> bool:
         if self.in_two_steps:
