@@ -94,6 +94,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     storage_remote_signing: Annotated[
         bool, Meta(description="Whether the server signs single S3 requests of clients that ask for remote signing")
     ] = False
+    metadata_copy_bytes_max: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=300_000,
+            description="The largest compressed metadata file that a server keeps a copy of in the store, in bytes; 0: none",
+        ),
+    ] = 131_072
     nessie_catalog: Annotated[str, Meta(description="The catalog that a server's /api/v2 is of")] = "lake"
     stream_heartbeat_seconds: Annotated[
         float, Meta(ge=0.1, le=300, description="After how much silence a stream sends a bookmark, in seconds")

@@ -183,6 +183,7 @@ def _publish(service: Service, store: Store) -> Publisher | None:
 
 def close_service(service: Service, store: Store) -> None:
     service.access.close()
+    service.lakes.copies.close()
     service.feeds.close()
     store.close()
     service.metrics.write()

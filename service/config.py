@@ -30,6 +30,8 @@ class ServeConfig(msgspec.Struct, frozen=True, kw_only=True):
     dev: bool = False
     feed_cache_bytes: int = 64 * 1024 * 1024
     request_bytes_max: int = 16 * 1024 * 1024
+    metadata_copy_bytes_max: int = 131_072
+    """Of metadata files in remote storage; 0 keeps no copies."""
     nessie_catalog: str = "lake"
     """What `/api/v2` is of; others have paths of their own."""
     heartbeat_seconds: float = 15.0

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
-from headwater.persistence.objects.object_types import ObjectType
+from headwater.persistence.objects.object_types import Life, ObjectType
 from headwater.persistence.rows import ROW_BYTES_MAX, ObjectRow
 from headwater.schemas.errors import ChecksumMismatch, IdOutOfRange, ObjectTooLarge, TornObject, WrongObjectType
 
@@ -94,7 +94,7 @@ def checked_body(rows: Sequence[ObjectRow]) -> bytes:
 
 
 def _payload(object_type: ObjectType[T], id: int, value: T) -> bytes:
-    if not 0 < id <= OBJECT_ID_MAX:
+    if not 0 < (-id if object_type.life is Life.ATTACHED else id) <= OBJECT_ID_MAX:
         raise IdOutOfRange(f"{id} is not an object id.", field="id", remedy=f"Ids are 1 to {OBJECT_ID_MAX}.")
     if type(value) is not object_type.struct:
         raise WrongObjectType(

@@ -29,16 +29,29 @@ class Life(enum.Enum):
     """Kept while it can be reached from a pointer; swept afterwards."""
     OWNED = "owned"
     """Lives and is swept with the object that names it."""
+    ATTACHED = "attached"
+    """Has the id of the object that it belongs to, negated, and is swept with it: nothing else need name it."""
     TIMED = "timed"
     """Kept until the time that it has as `created_at`, whatever reaches it; swept afterwards."""
     MUTABLE = "mutable"
     """Has its own expiry; sweeps never touch it."""
 
 
+def attached_id(owner_id: int) -> int:
+    """Of what is attached to an object."""
+    return -owner_id
+
+
+def owner_id(object_id: int) -> int:
+    """Whose place in the retained set decides about a row: its own, or that of the object that it is attached to."""
+    return abs(object_id)
+
+
 class ObjectType(Generic[T]):
     """What one kind of object is called, looks like and how long it lives."""
 
-    def __init__(self, name: str, struct: type[T], life: Life) -> None:
+    def __init__(self, name: str, struct: type[T], life: Life, *, owner: str = "") -> None:
+        """`owner` is the type that an attached one belongs to."""
         if not _SHORT_NAME.fullmatch(name):
             raise InvalidName(
                 f"{name!r} is not an object type name.",
@@ -52,6 +65,7 @@ class ObjectType(Generic[T]):
         self.name = name
         self.struct = struct
         self.life = life
+        self.owner = owner
         self.encode_body = msgspec.msgpack.Encoder().encode
         self.decode_body = msgspec.msgpack.Decoder(struct).decode
 
@@ -83,6 +97,10 @@ class ObjectTypes:
     def timed(self) -> frozenset[str]:
         """Types whose rows go by their time alone."""
         return frozenset(name for name, known in self._by_name.items() if known.life is Life.TIMED)
+
+    def attached(self) -> dict[str, str]:
+        """Types that are swept with their owners, and the types of these."""
+        return {name: known.owner for name, known in self._by_name.items() if known.life is Life.ATTACHED}
 
     def names(self) -> list[str]:
         return sorted(self._by_name)

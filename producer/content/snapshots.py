@@ -64,6 +64,12 @@ class Snapshots:
             values = state.index.get_many(encoded.values())
             return {entry.key: entry for entry in _entries(state, values.items())}
 
+    def content_object(self, at: LogRecord, key: Sequence[str]) -> int | None:
+        """The id of the object that holds what stands at the key."""
+        with _Whole(at):
+            found = State(self._kernel, at).index.get(encode_key(tuple(key)))
+            return None if found is None else found.object_id
+
     def page(
         self,
         at: LogRecord,

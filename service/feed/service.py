@@ -44,7 +44,11 @@ class Service:
         self.limits = StreamLimits(heartbeat_seconds=config.heartbeat_seconds, stall_seconds=config.stall_seconds)
         self.tracing = tracing
         self.access = access
-        self.lakes = Lakes(config.storage, keys_kept_seconds=config.idempotency.kept_seconds)
+        self.lakes = Lakes(
+            config.storage,
+            keys_kept_seconds=config.idempotency.kept_seconds,
+            copy_bytes_max=config.metadata_copy_bytes_max,
+        )
         self.plan_counts = PlanCounts()
         self.openapi: Callable[[], bytes] = lambda: b"{}"
         """The description of all routes; set with the gate."""

@@ -97,7 +97,7 @@ async def load_table(call: IcebergCall) -> Response:
         raise InvalidInput(f"{snapshots[:40]!r} is neither all nor refs.", field="snapshots")
     location = as_table(call.table, await _standing_at(call, call.table)).value["metadata_location"]
     branch = await call.branch_on_loop()
-    file = require_type(await _file(branch, location), is_view=False)
+    file = require_type(await _file(branch, call.table, location), is_view=False)
     view = MetadataView(snapshots == "refs", branch.engine_gc_refused)
     etag = file.etag_of(view)
     if call.delegation is not None:  # ⚠ never a 304: the client needs the credentials
@@ -210,7 +210,7 @@ def register_view(call: IcebergCall) -> Response:
 async def load_view(call: IcebergCall) -> Response:
     location = as_view(call.view, await _standing_at(call, call.view)).value["metadata_location"]
     branch = await call.branch_on_loop()
-    file = require_type(await _file(branch, location), is_view=True)
+    file = require_type(await _file(branch, call.view, location), is_view=True)
     return _loaded_view(call, branch, file)
 
 
@@ -243,9 +243,9 @@ async def _standing_at(call: IcebergCall, key: KeyPath) -> ContentEntry | None:
     return await call.lakes.reads.get(await call.branch_on_loop(), key)
 
 
-async def _file(branch: LakeBranch, location: str) -> MetadataFile:
+async def _file(branch: LakeBranch, key: KeyPath, location: str) -> MetadataFile:
     kept = branch.metadata.kept_and_there(location)
-    return kept if kept is not None else await asyncio.to_thread(branch.metadata.load_if_there, location)
+    return kept if kept is not None else await asyncio.to_thread(branch.load_metadata_if_there, key, location)
 
 
 # ── answers ─────────────────────────────────────────────────────────────────────────────────────────────────

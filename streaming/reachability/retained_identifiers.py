@@ -22,6 +22,7 @@ from headwater.persistence.log.log_walk import LogWalk
 from headwater.persistence.objects.cache import ObjectCache
 from headwater.persistence.objects.object_types import Life, ObjectTypes, all_object_types
 from headwater.persistence.objects.realm_objects import Decoded, RealmObjects
+from headwater.persistence.records.metadata_copies import METADATA_COPY
 from headwater.schemas.change import COMMITTING_KINDS
 from headwater.streaming.reachability.id_set import IdCollector, IdSet
 
@@ -106,7 +107,8 @@ class ObjectIdentifier(Protocol):
 class LogIdentifier:
     """Every pointer of every realm, `::system::` too, is a log: its entries, their tails and indexes, and the contents."""
 
-    covers = frozenset({ENTRY.name, SPILLED_OPERATIONS.name, CONTENT.name, STRIPE.name, DIRECTORY.name})
+    covers = frozenset({ENTRY.name, SPILLED_OPERATIONS.name, CONTENT.name, METADATA_COPY.name, STRIPE.name, DIRECTORY.name})
+    """Copies of metadata are marked with their contents: they have their ids."""
 
     def identify(self, realm: WalkedRealm, marks: Marks) -> None:
         self.identify_some(realm, marks, ((span, span.floor, span.seq) for span in realm.spans.values()))

@@ -100,11 +100,14 @@ class SparkExecutor:
         """All realms in one frame, spread by id, so that a scan is joined with it as it lies."""
         self._realms = list(retained)
         by_realm = [frame_ids(self._spark, ids) for ids in retained.values()]
-        columns = [ids.frame.select(sql.lit(number).alias("realm"), "id") for number, ids in enumerate(by_realm)]
+        columns = [
+            ids.frame.select(sql.lit(number).alias("realm"), sql.col("id").alias("owner"))
+            for number, ids in enumerate(by_realm)
+        ]
         whole = functools.reduce(lambda left, right: left.unionByName(right), columns)
         self._kept_count = sum(map(len, by_realm))
         self._shares = max(self._cores() * SHARES_PER_CORE, self._kept_count // ROWS_PER_SHARE)
-        self._kept = whole.repartition(self._shares, "realm", "id").persist(StorageLevel.MEMORY_AND_DISK)
+        self._kept = whole.repartition(self._shares, "realm", "owner").persist(StorageLevel.MEMORY_AND_DISK)
         self._kept.count()
         for ids in by_realm:
             ids.release()
@@ -131,7 +134,8 @@ class SparkExecutor:
         else:
             realms = [*self._realms, *sorted(plan.purging)]
             scanned = numbers.mapInArrow(scanning(self._store_url, plan, realms, splits, results), SCANNED_DDL)
-            judged = joined(scanned.repartition(self._shares, "realm", "id"), kept)
+            owned = scanned.withColumn("owner", sql.abs("id"))  # as `owner_id` says
+            judged = joined(owned.repartition(self._shares, "realm", "owner"), kept)
             told = judged.mapInArrow(deleting(self._store_url, plan, realms, results), TOLD_DDL)
         watched(self._context, told.collect, results, work)
 
@@ -145,8 +149,9 @@ class SparkExecutor:
 
 
 def joined(scanned: DataFrame, kept: DataFrame) -> DataFrame:
-    """Each scanned row, with whether its id is one of those that must stay. Sorted and merged: it spills, it does not burst."""
-    return scanned.join(kept.withColumn("kept", sql.lit(True)).hint("merge"), ["realm", "id"], "left")
+    """Each scanned row, with whether its id, or its owner's, is one of those that must stay. Sorted and merged, so that it
+    spills and does not burst."""
+    return scanned.join(kept.withColumn("kept", sql.lit(True)).hint("merge"), ["realm", "owner"], "left")
 
 
 def plan_for_one_of(plan: SweepPlan, tasks: int) -> SweepPlan:

@@ -209,9 +209,9 @@ class Sweep:
         types = self._identifiers.purgeable_types(spare_mutable=self._safeguards.spare_mutable)
         covers = marked.found.covers
         decided = types if covers is None else types & covers
-        return RealmToSweep(
-            created_before=marked.fenced.time - self._grace_micros(), types=decided | all_object_types().timed()
-        )
+        known = all_object_types()
+        attached = {name for name, owner in known.attached().items() if owner in decided}
+        return RealmToSweep(created_before=marked.fenced.time - self._grace_micros(), types=decided | attached | known.timed())
 
     def _grace_micros(self) -> int:
         return int(self._options.grace_seconds * MICROS) if self._safeguards.grace else -(2**62)

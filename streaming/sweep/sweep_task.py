@@ -14,6 +14,7 @@ import msgspec
 
 from headwater.persistence.backend import Backend
 from headwater.persistence.coordination.work_leases import LeaseClaim
+from headwater.persistence.objects.object_types import owner_id
 from headwater.persistence.rows import ScannedRow, Split
 from headwater.schemas.errors import HeadwaterError, MaintenanceRefused
 from headwater.streaming.retained.retained_filter import RetainedFilter, kept_of
@@ -240,7 +241,7 @@ class SplitSweep:
                 doomed += rows
                 continue
             wanted = self._plan.realms[realm]
-            for row, kept in zip(rows, kept_of(self._retained, realm, [row.id for row in rows]), strict=True):
+            for row, kept in zip(rows, kept_of(self._retained, realm, [owner_id(row.id) for row in rows]), strict=True):
                 counts = result.of(realm, row.type)
                 counts.scanned += 1
                 if kept or row.type not in wanted.types:

@@ -11,7 +11,7 @@ import msgspec
 
 from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock
-from headwater.persistence.objects.object_types import all_object_types
+from headwater.persistence.objects.object_types import all_object_types, owner_id
 from headwater.persistence.rows import Table
 from headwater.schemas.errors import ObjectNotFound, RetainedIncomplete
 from headwater.streaming.reachability.fence import FencedRealm
@@ -110,15 +110,15 @@ def _scan(backend: Backend, realm: str, retained: IdSet) -> tuple[int, int, list
     What was seen is one bit for each retained id: a set of millions of numbers would be the largest thing in here.
     """
     scanned = unreached = 0
-    timed = all_object_types().timed()
+    timed, attached = all_object_types().timed(), all_object_types().attached()
     seen = bytearray(len(retained) // 8 + 1)
     for split in backend.splits(Table.OBJECTS, SPLITS):
         for row in backend.scan(split, realm=realm):
             scanned += 1
-            at = retained.position(row.id)
+            at = retained.position(owner_id(row.id))
             if at is None:
                 unreached += row.type not in timed
-            else:
+            elif row.type not in attached:  # which are no proof that their owners are there
                 seen[at >> 3] |= 1 << (at & 7)
     missing_count = len(retained) - sum(byte.bit_count() for byte in seen)
     missing = (id for at, id in enumerate(retained) if not seen[at >> 3] >> (at & 7) & 1)

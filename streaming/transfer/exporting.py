@@ -13,6 +13,7 @@ import msgspec
 
 from headwater.persistence.log.committed_requests import COMMITTED_REQUEST
 from headwater.persistence.objects import codec
+from headwater.persistence.objects.object_types import all_object_types
 from headwater.persistence.realms.realm_records import Realm
 from headwater.persistence.realms.realms import Realms
 from headwater.persistence.records.principal_records import KEYS_TYPE, SECRET_TYPE
@@ -191,9 +192,10 @@ class _Export:
     def _ids(self, kept: IdSet | None) -> Iterator[int]:
         """What the cut reaches, committed requests, and objects of types without an identifier: what a sweep leaves."""
         decided = self._identifiers.purgeable_types()
+        attached = all_object_types().attached()  # copies of what lies elsewhere: they are made again
         last = 0
         for row in self._scanned(Table.OBJECTS):
-            if row.id != last and (kept is None or row.id in kept or row.type not in decided):
+            if row.id != last and row.type not in attached and (kept is None or row.id in kept or row.type not in decided):
                 yield row.id
             last = row.id  # parts of one object come together
 

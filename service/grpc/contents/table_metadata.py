@@ -41,7 +41,7 @@ async def _loaded(call: RpcCall, request: RpcIcebergCall, entry: ContentEntry) -
     branch = await request.branch_on_loop()
     location = entry.value["metadata_location"]
     kept = branch.metadata.kept_and_there(location)
-    file = kept if kept is not None else await asyncio.to_thread(branch.metadata.load_if_there, location)
+    file = kept if kept is not None else await asyncio.to_thread(branch.load_metadata_if_there, entry.key, location)
     return LoadedContent(entry, file, await catalog_id(call, request.branch_name))
 
 

@@ -7,6 +7,7 @@ that nothing of it has changed since. If something has, the files of the lost ra
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -34,8 +35,9 @@ from headwater.schemas.errors import (
     TableNotFound,
     ViewNotFound,
 )
+from headwater.service.iceberg.operations.content_metadata import NO_COPIES, ContentMetadata, CopyWriter
 from headwater.service.iceberg.operations.key_locks import KeyLocks
-from headwater.service.iceberg.operations.metadata_files import MetadataFiles
+from headwater.service.iceberg.operations.metadata_files import MetadataFile, MetadataFiles
 from headwater.service.iceberg.operations.table_locations import TableLocations, check_apart
 
 ATTEMPTS_MAX = 20
@@ -143,7 +145,15 @@ class LakeState:
 class LakeBranch:
     """One branch, or another reference to read from alone."""
 
-    def __init__(self, kernel: RealmKernel, catalog: Catalog, reference: str, metadata: MetadataFiles, locks: KeyLocks) -> None:
+    def __init__(
+        self,
+        kernel: RealmKernel,
+        catalog: Catalog,
+        reference: str,
+        metadata: MetadataFiles,
+        locks: KeyLocks,
+        copies: CopyWriter | None = None,
+    ) -> None:
         self.kernel = kernel
         self.catalog = catalog
         self.metadata = metadata
@@ -151,6 +161,7 @@ class LakeBranch:
         self._references = References(kernel, catalog.id, catalog.default_branch)
         self._snapshots = Snapshots(kernel, catalog.id)
         self._locks = locks
+        self._content_metadata = ContentMetadata(kernel, metadata, copies or NO_COPIES)
         self._locations = TableLocations(kernel, catalog.id, metadata)
         self._known: tuple[bytes, dict[KeyPath, ContentEntry | None]] = (b"", {})
 
@@ -193,6 +204,19 @@ class LakeBranch:
     def state(self) -> LakeState:
         """Read strongly: whoever has committed finds the commit in it."""
         return LakeState(self._snapshots, self._references.resolve(self.reference).logged)
+
+    def load_metadata(self, key: KeyPath, location: str) -> MetadataFile:
+        """Of the table or view that stands at the key with this location."""
+        return self.metadata.kept(location) or self._content_metadata.load(location, partial(self._content_object, key))
+
+    def load_metadata_if_there(self, key: KeyPath, location: str) -> MetadataFile:
+        """⚠ Not from memory alone: for answers to readers, who need the file itself next."""
+        if self.metadata.kept(location) is not None:
+            return self.metadata.load_if_there(location)
+        return self.load_metadata(key, location)
+
+    def _content_object(self, key: KeyPath) -> int | None:
+        return self._snapshots.content_object(self._references.resolve(self.reference).logged, key)
 
     def current(self, keys: Iterable[KeyPath]) -> dict[KeyPath, ContentEntry | None]:
         """What stands at the keys now, read strongly; contents that were read at the newest entry before are known."""
@@ -258,6 +282,7 @@ class LakeBranch:
         if answer.replayed and answer.logged is not None:  # the first request landed while this one was judged
             self._remove(step)
             return self._replayed(answer.logged)
+        self._content_metadata.committed(answer.logged)
         return BranchOutcome(step.answer, answer.logged, self.kernel.realm_name)
 
     def _done_before(self, pointer: str, caller: CommitAuthor) -> BranchOutcome | None:

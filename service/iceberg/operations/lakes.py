@@ -9,6 +9,7 @@ from headwater.persistence.store import RealmKernel
 from headwater.producer.catalogs.catalog_records import Catalog
 from headwater.schemas.errors import InvalidInput
 from headwater.service.iceberg.operations.coalesced_reads import CoalescedReads
+from headwater.service.iceberg.operations.content_metadata import CopyWriter
 from headwater.service.iceberg.operations.delegation import Delegation
 from headwater.service.iceberg.operations.key_locks import KeyLocks
 from headwater.service.iceberg.operations.lake_branch import LakeBranch
@@ -30,7 +31,9 @@ BRANCHES_KEPT_MAX = 10_000
 class Lakes:
     """Of one worker. Thread-safe."""
 
-    def __init__(self, storage: StorageOptions | None = None, *, keys_kept_seconds: float = 0.0) -> None:
+    def __init__(
+        self, storage: StorageOptions | None = None, *, keys_kept_seconds: float = 0.0, copy_bytes_max: int = 0
+    ) -> None:
         """How long an Idempotency-Key counts is what clients are told: without it, some send none."""
         self.keys_kept_seconds = keys_kept_seconds
         self.storage = storage or StorageOptions()
@@ -39,6 +42,7 @@ class Lakes:
         self._kept: MetadataCache[MetadataFile] = MetadataCache()
         self._branches: dict[tuple[str, str, str], LakeBranch] = {}
         self._locks = KeyLocks()
+        self.copies = CopyWriter(copy_bytes_max)
         self.reads = CoalescedReads()
         self.turns = WriterQueue()
         self._lock = threading.Lock()
@@ -62,7 +66,7 @@ class Lakes:
         kept = self._branches.get((kernel.realm, catalog.name, reference))
         if kept is not None and kept.catalog is catalog and kept.kernel is kernel:
             return kept
-        made = LakeBranch(kernel, catalog, spelled_out(reference), self.metadata_of(catalog), self._locks)
+        made = LakeBranch(kernel, catalog, spelled_out(reference), self.metadata_of(catalog), self._locks, self.copies)
         with self._lock:
             if len(self._branches) >= BRANCHES_KEPT_MAX:
                 self._branches.clear()

@@ -122,6 +122,10 @@ class MetadataFiles:
         self._files = files
         self._kept: MetadataCache[MetadataFile] = kept if kept is not None else MetadataCache()
 
+    @property
+    def is_local(self) -> bool:
+        return self._files.is_local
+
     def kept(self, location: str) -> MetadataFile | None:
         """From memory alone, so an event loop may call it."""
         return self._kept.get((self.warehouse.root, location))
@@ -154,6 +158,13 @@ class MetadataFiles:
             return kept
         spelled = self.warehouse.check(location, "metadata-location")
         file = MetadataFile(location, unpacked(location, self._files.read(spelled)))
+        _check_is_metadata(file)
+        return self._keep(file)
+
+    def take_copy(self, location: str, json: bytes) -> MetadataFile:
+        """What the store has kept of the file stands for it, for as long as a file that was seen does."""
+        self.warehouse.check(location, "metadata-location")
+        file = MetadataFile(location, json)
         _check_is_metadata(file)
         return self._keep(file)
 

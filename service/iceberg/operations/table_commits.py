@@ -151,7 +151,7 @@ def _made(branch: LakeBranch, state: LakeState, change: TableChange) -> tuple[Me
         state.require_free(change.key, TABLE)
         return None, updated(None, None, _with_location(branch, change), now_ms()), None
     before = msgspec.convert(state.require_table(change.key).value, IcebergTable)
-    base = branch.metadata.load(before.metadata_location)
+    base = branch.load_metadata(change.key, before.metadata_location)
     check_requirements(change.requirements, base.table)
     return base, updated(base.table, base.location, change.updates, now_ms()), before
 

@@ -71,7 +71,7 @@ def replace_view(
 
     def judge(state: LakeState) -> BranchStep:
         found = state.require_view(key)
-        base = branch.metadata.load(found.value["metadata_location"])
+        base = branch.load_metadata(key, found.value["metadata_location"])
         check_view_requirements(requirements, base.plain)
         metadata = updated_view(base.plain, updates)
         json = msgspec.json.encode(metadata)

@@ -26,7 +26,7 @@ def find_input(branch: LakeBranch, state: LakeState, key: KeyPath, snapshot_id: 
     if found.type == VIEW and snapshot_id is not None:
         raise InvalidInput(f"{shown(key)} is a view.", field="snapshot_id", remedy="Name snapshots of tables alone.")
     if found.type == TABLE:
-        metadata = branch.metadata.load(location).table
+        metadata = branch.load_metadata(key, location).table
         wanted = metadata.get("current-snapshot-id") if snapshot_id is None else snapshot_id
         snapshot_id = None if wanted in _NONE else snapshot_of(metadata, wanted, key)["snapshot-id"]
     return PlanInput(

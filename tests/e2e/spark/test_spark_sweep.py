@@ -85,9 +85,12 @@ def test_what_is_marked_joined_and_deleted_on_workers_is_exactly_what_no_state_r
     collected = driver_is_given(monkeypatch)
     realms = (on_spark.realm, on_spark.other)
     reachable = [one.reachable() for one in realms]
+    on_spark.realm.attach_copies()
+    on_spark.realm.clock.move(4 * HOUR)
+    staying = [on_spark.realm.with_copies(reachable[0]), reachable[1]]
     before = [Counter(row.type for row in one.rows()) for one in realms]
     report = on_spark.sweep(filter=kind)
-    assert [one.ids() for one in realms] == reachable and not report.failures
+    assert [one.ids() for one in realms] == staying != reachable and not report.failures
     for one, rows in zip(realms, before, strict=True):
         one.check_states()
         after = Counter(row.type for row in one.rows())
