@@ -33,13 +33,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 WAIT_SECONDS = 60
-CONF = (
-    "spark.driver.host=127.0.0.1 spark.driver.bindAddress=127.0.0.1 spark.ui.enabled=false spark.executor.memory=512m "
-    "spark.sql.shuffle.partitions=3 spark.executor.cores=1 spark.sql.adaptive.enabled=false "
-    "spark.sql.codegen.wholeStage=false spark.sql.streaming.noDataMicroBatches.enabled=false "
-    "spark.executor.extraJavaOptions='-XX:TieredStopAtLevel=1 -XX:+UseSerialGC' "
-    "spark.driver.extraJavaOptions='-XX:TieredStopAtLevel=1 -XX:+UseSerialGC'"
-)
 
 
 def where_from(_: Any) -> Any:
@@ -101,8 +94,8 @@ def executors(spark: SparkSession) -> int:
     return len(spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()) - 1
 
 
-def main(master: str, store_url: str, realm: str, folder: str, *moments: str) -> None:
-    spark = open_spark(load_settings({"spark_master": master, "spark_conf": CONF, "spark_driver_memory": "512m"}, {}))
+def main(master: str, conf: str, store_url: str, realm: str, folder: str, *moments: str) -> None:
+    spark = open_spark(load_settings({"spark_master": master, "spark_conf": conf, "spark_driver_memory": "512m"}, {}))
     rdd = spark.sparkContext.parallelize(range(6), 6)
     answer: dict[str, Any] = {"packages": sorted(set(rdd.mapPartitions(where_from).collect())), "executors": executors(spark)}
     if "read" in moments:
