@@ -67,6 +67,8 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
 NO_BODY = Budget(name="no-body")
 BODY = Budget(name="body", bytes_max=None)
 FORM = Budget(name="form", bytes_max=FORM_BYTES_MAX, seconds_max=FORM_SECONDS_MAX, uploads_max=UPLOADS_OF_ADDRESS_MAX)
+MESSAGE = Budget(name="message", bytes_max=None)
+"""Of any gRPC call: which route it needs stands in its message."""
 STREAM = Budget(name="stream", requests_of_caller_max=STREAMS_OF_CALLER_MAX)
 HEALTH = Budget(name="health", is_reserved=True)
 

@@ -20,7 +20,7 @@ from headwater.service.http.responses import Scope, header
 PRINCIPAL = "x-principal-bin"
 PLAN_ID = b"x-plan-id"
 IDEMPOTENCY_KEY = b"idempotency-key"
-OURS = frozenset({b"if-match", b"if-none-match", b"content-length", b"host"})
+OURS = frozenset({b"if-match", b"if-none-match", b"content-length", b"content-encoding", b"host"})
 """Headers of HTTP that a caller of gRPC cannot send: fields of the message say what they mean."""
 
 _ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")

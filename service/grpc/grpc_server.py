@@ -20,13 +20,17 @@ from headwater.service.config import ServeConfig
 from headwater.service.feed.stream_connection import SlowReader
 from headwater.service.grpc.call_context import CallContext, call_context
 from headwater.service.grpc.grpc_errors import STATUS_DETAILS, internal_status, status_of
-from headwater.service.grpc.pipeline import Pipeline, Refused
+from headwater.service.grpc.pipeline import Pipeline, Refused, receive_one
 from headwater.service.grpc.rpc import Rpc
 from headwater.service.grpc.rpc_table import RPCS
 from headwater.service.grpc.runtime import Runtime
 from headwater.service.grpc.subscribing import ReaderStalled
+from headwater.service.http.responses import Receive
 
 Identity = Callable[[bytes], bytes]
+HANDSHAKE_MS_MAX = 10_000
+IDLE_MS_MAX = 5 * 60 * 1_000
+"""Of a connection without a call: it takes a file of the process. Clients connect again by themselves."""
 SECONDS_OVER = 60_000
 """Milliseconds that a connection beyond its age may continue with the calls that it has open."""
 
@@ -66,10 +70,11 @@ class GrpcServer:
         pipeline = Pipeline(self._runtime, method, rpc)
         if method.is_stream:
 
-            async def stream(raw: bytes, servicer: Any) -> None:
-                await self._answered(method, servicer, lambda context: self._streamed(pipeline, context, raw, servicer))
+            async def stream(messages: AsyncIterator[bytes], servicer: Any) -> None:
+                receive = receive_one(messages)
+                await self._answered(method, servicer, lambda context: self._streamed(pipeline, context, receive, servicer))
 
-            return grpc.unary_stream_rpc_method_handler(stream)
+            return grpc.stream_stream_rpc_method_handler(stream)
 
         if method.takes_stream:
 
@@ -79,11 +84,12 @@ class GrpcServer:
 
             return grpc.stream_unary_rpc_method_handler(gathered)
 
-        async def unary(raw: bytes, servicer: Any) -> bytes:
-            answer: bytes = await self._answered(method, servicer, lambda context: pipeline.unary(context, raw))
+        async def unary(messages: AsyncIterator[bytes], servicer: Any) -> bytes:
+            receive = receive_one(messages)
+            answer: bytes = await self._answered(method, servicer, lambda context: pipeline.unary(context, receive))
             return answer
 
-        return grpc.unary_unary_rpc_method_handler(unary)
+        return grpc.stream_unary_rpc_method_handler(unary)
 
     async def _answered(self, method: RpcMethod, servicer: Any, run: Callable[[CallContext], Awaitable[Any]]) -> Any:
         """The first stage: builds the context; and the last: errors become statuses."""
@@ -109,8 +115,8 @@ class GrpcServer:
         code = next(one for one in grpc.StatusCode if one.value[0] == status.code)
         return await servicer.abort(code, status.message, trailers)
 
-    async def _streamed(self, pipeline: Pipeline, context: CallContext, raw: bytes, servicer: Any) -> None:
-        parts = pipeline.stream(context, raw)
+    async def _streamed(self, pipeline: Pipeline, context: CallContext, receive: Receive, servicer: Any) -> None:
+        parts = pipeline.stream(context, receive)
         stall_seconds = self._config.stall_seconds
         async with contextlib.aclosing(cast(Any, parts)):
             async for part in parts:
@@ -165,6 +171,8 @@ def _options(config: ServeConfig) -> list[tuple[str, int]]:
         ("grpc.max_connection_age_ms", int(config.grpc_connection_seconds * 1_000)),
         ("grpc.max_connection_age_grace_ms", SECONDS_OVER),
         ("grpc.max_metadata_size", 16 * 1024),
+        ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS_MAX),
+        ("grpc.max_connection_idle_ms", IDLE_MS_MAX),
     ]
 
 

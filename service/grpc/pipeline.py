@@ -11,7 +11,7 @@ import inspect
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import nullcontext
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any, cast
 
 import msgspec
@@ -23,14 +23,16 @@ from headwater.schemas.errors import CommitConflict, HeadwaterError, InvalidInpu
 from headwater.schemas.rpc import common_pb2
 from headwater.schemas.rpc.services import RpcMethod
 from headwater.service.auth.caller import Caller
+from headwater.service.gate.bodies import SMALL_BODY_BYTES, BodyReader
 from headwater.service.gate.request import Request
 from headwater.service.gate.rights import authorize, authorize_body
+from headwater.service.gate.route import MESSAGE
 from headwater.service.grpc.call_context import CallContext, call_key, localized, refuse_principal
 from headwater.service.grpc.grpc_errors import late_error, status_of
-from headwater.service.grpc.rpc import Bound, Gathered, Rpc, RpcCall, make_request, with_run
+from headwater.service.grpc.rpc import Bound, Gathered, Rpc, RpcCall, check_message_elements, make_request, with_run
 from headwater.service.grpc.runtime import Runtime
 from headwater.service.http.preconditions import as_precondition
-from headwater.service.http.responses import Response
+from headwater.service.http.responses import Receive, Response
 from headwater.service.idempotency.request_key import idempotency_key
 from headwater.service.idempotency.run_once import REPLAYED, IdempotentRun, once
 from headwater.service.observability.logs import ACCESS
@@ -62,19 +64,15 @@ class Pipeline:
 
     # ── unary ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def unary(self, context: CallContext, raw: bytes) -> bytes:
+    async def unary(self, context: CallContext, receive: Receive) -> bytes:
         """The bytes of the response; raises what the call is refused with."""
         context = localized(context, self._service.config.messages_dir)
-        return await self._metered(context, lambda: self._traced_unary(context, raw))
+        return await self._metered(context, lambda: self._traced_unary(context, receive))
 
-    async def _traced_unary(self, context: CallContext, raw: bytes) -> bytes:
+    async def _traced_unary(self, context: CallContext, receive: Receive) -> bytes:
         with self._span(context):
-            message = self._parsed(raw)
-            call, request, place = await self._access(context, message)
-            try:
+            async with self._access(context, receive) as (call, request):
                 return await self._idempotent(call, request)
-            finally:
-                self._runtime.budgets.leave(place)
 
     async def gathered(self, context: CallContext, parts: AsyncIterator[bytes]) -> bytes:
         """The one answer to a stream of the client's."""
@@ -83,35 +81,27 @@ class Pipeline:
 
     async def _traced_gathered(self, context: CallContext, parts: AsyncIterator[bytes]) -> bytes:
         with self._span(context):
-            first = await anext(parts, None)
-            if first is None or self._rpc.gather is None:
-                raise InvalidInput("the stream is empty.", field="stream", remedy="Send a message that says what it is about.")
-            call, request, place = await self._access(context, self._parsed(first))
-            try:
-                later = (self._parsed(raw) async for raw in parts)
+            async with self._access(context, receive_one(parts)) as (call, request):
+                if self._rpc.gather is None:
+                    raise LookupError("the row takes no stream")
+                later = (await self._parsed_aside(raw) async for raw in parts)
                 found = await self._rpc.gather(call, request, idempotency_key(request.scope), later)
                 return await self._idempotent(call, request, found)
-            finally:
-                self._runtime.budgets.leave(place)
 
     # ── streams ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def stream(self, context: CallContext, raw: bytes) -> AsyncIterator[bytes]:
+    async def stream(self, context: CallContext, receive: Receive) -> AsyncIterator[bytes]:
         context = localized(context, self._service.config.messages_dir)
         started = time.perf_counter()
         self._runtime.counts.streams += 1
         status = "OK"
         try:
             with self._span(context):
-                message = self._parsed(raw)
-                call, request, place = await self._access(context, message)
-                try:
+                async with self._access(context, receive) as (call, request):
                     if self._rpc.serve is None:
                         raise LookupError("the row has no stream")
                     async for part in self._rpc.serve(call, request):
                         yield part
-                finally:
-                    self._runtime.budgets.leave(place)
         except HeadwaterError as error:
             status = error.grpc_status
             raise
@@ -155,33 +145,50 @@ class Pipeline:
         tracing = self._service.tracing
         return nullcontext() if tracing is None else tracing.request(context.scope, context.method, context.request_id)
 
-    async def _access(self, context: CallContext, message: Message) -> tuple[RpcCall, Request, Any]:
-        """⚠ The right is asked for before anything is looked up, but for ids, which are not there for who may not list them."""
+    @asynccontextmanager
+    async def _access(self, context: CallContext, receive: Receive) -> AsyncIterator[tuple[RpcCall, Request]]:
+        """⚠ Nothing of the message is read before it is known who calls. The right is asked for before anything is looked up,
+        but for ids, which are not there for who may not list them."""
         if context.is_late:
             raise late_error()
         if self._service.stopping.is_set:
             raise NotServing("the server is stopping.", remedy="Try again.")
         caller = await self._caller(context)
-        call = RpcCall(runtime=self._runtime, context=context, caller=caller, message=message)
-        binding = self._rpc.bind(call)
+        budgets, owner = self._runtime.budgets, caller.identity
+        reader = BodyReader(budgets, MESSAGE, owner, self._service.config.grpc_message_bytes_max)
+        try:
+            async with self._runtime.arriving(owner):
+                raw = await reader.read(context.scope, receive, None)
+            call, bound = await self._bound(context, caller, raw)
+            request = make_request(call, bound, self._key(context, call.message))
+            needs, budget = bound.route.needs, bound.route.budget
+            if needs is None or budget is None:
+                raise LookupError(f"{bound.route.path} has no right or no budget")
+            place = budgets.enter(budget, caller)
+            try:
+                await authorize(request, needs)
+                await self._open(request, caller)
+                if request.refuses_unknown_parameters:
+                    _ = request.query
+                await authorize_body(request, needs)
+                yield call, request
+            finally:
+                budgets.leave(place)
+        finally:
+            reader.close()
+
+    async def _bound(self, context: CallContext, caller: Caller, raw: bytes) -> tuple[RpcCall, Bound]:
+        """Off the event loop where the message is large."""
+
+        def bind() -> tuple[RpcCall, Bound | Awaitable[Bound]]:
+            call = RpcCall(runtime=self._runtime, context=context, caller=caller, message=self._parsed(raw))
+            return call, self._rpc.bind(call)
+
+        call, binding = bind() if len(raw) <= SMALL_BODY_BYTES else await asyncio.to_thread(bind)
         bound: Bound = await binding if inspect.isawaitable(binding) else binding
         if bound.route not in self._rpc.routes:
             raise LookupError(f"{self.method.name} has no right for {bound.route.path}")
-        request = make_request(call, bound, self._key(context, message))
-        needs = bound.route.needs
-        if needs is None or bound.route.budget is None:
-            raise LookupError(f"{bound.route.path} has no right or no budget")
-        place = self._runtime.budgets.enter(bound.route.budget, caller)
-        try:
-            await authorize(request, needs)
-            await self._open(request, caller)
-            if request.refuses_unknown_parameters:
-                _ = request.query
-            await authorize_body(request, needs)
-        except BaseException:
-            self._runtime.budgets.leave(place)
-            raise
-        return call, request, place
+        return call, bound
 
     async def _caller(self, context: CallContext) -> Caller:
         access, realm = self._service.access, SYSTEM_REALM if self._rpc.is_system else None
@@ -264,16 +271,18 @@ class Pipeline:
             raise as_precondition(request.scope, error) from error
         if response is None or self._rpc.reply is None:
             raise LookupError(f"{self.method.name} sends by itself, or has no answer")
-        if len(response.body) > LARGE_BYTES:
+        if len(response.body) > SMALL_BODY_BYTES:
             return await asyncio.to_thread(self._rpc.reply, call, request, response)
         return self._rpc.reply(call, request, response)
 
+    async def _parsed_aside(self, raw: bytes) -> Message:
+        return self._parsed(raw) if len(raw) <= SMALL_BODY_BYTES else await asyncio.to_thread(self._parsed, raw)
+
     def _parsed(self, raw: bytes) -> Message:
         message: Message = _parsed(self.method.request, raw, "message")
+        if len(raw) > SMALL_BODY_BYTES:
+            check_message_elements(message)
         return message
-
-
-LARGE_BYTES = 64 * 1024
 
 
 def _parsed(kind: type[Any], raw: bytes, field: str) -> Any:
@@ -283,6 +292,19 @@ def _parsed(kind: type[Any], raw: bytes, field: str) -> Any:
         raise InvalidInput(
             f"the bytes are no {kind.DESCRIPTOR.name}: {str(error)[:100]}.", field=field, remedy="Use the published protos."
         ) from None
+
+
+def receive_one(messages: AsyncIterator[bytes]) -> Receive:
+    """⚠ Methods are declared as if they took streams of messages, which looks the same from outside: of any other method gRPC
+    reads the message before anybody could ask who sends it."""
+
+    async def receive() -> dict[str, Any]:
+        message = await anext(aiter(messages), None)
+        if message is None:
+            return {"type": "http.disconnect"}
+        return {"type": "http.request", "body": message, "more_body": False}
+
+    return receive
 
 
 def _fingerprint(method: RpcMethod, message: Message) -> bytes:

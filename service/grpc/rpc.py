@@ -13,10 +13,10 @@ from urllib.parse import urlencode
 import msgspec
 from google.protobuf.message import Message
 
-from headwater.schemas.errors import InvalidInput
+from headwater.schemas.errors import InvalidInput, RequestTooLarge
 from headwater.service.auth.caller import Caller
 from headwater.service.gate.request import LEVELS, Request
-from headwater.service.gate.route import Route
+from headwater.service.gate.route import ELEMENTS_MAX, Route
 from headwater.service.grpc.call_context import IDEMPOTENCY_KEY, CallContext
 from headwater.service.http.responses import Response, Scope
 from headwater.service.idempotency.run_once import IdempotentRun
@@ -100,6 +100,27 @@ def make_request(call: RpcCall, bound: Bound, key: str | None) -> Request:
         made.body = msgspec.json.encode(bound.body)
         made.decoded_as(bound.body)
     return made
+
+
+def check_message_elements(message: Message) -> None:
+    """⚠ Of a large message, before anything is made of its elements: a few bytes each, they may be millions. Those of JSON in
+    its texts were counted when it came."""
+    waiting, count = [message], 0
+    while waiting:
+        one = waiting.pop()
+        for field, value in one.ListFields():
+            many = value if field.is_repeated else (value,)
+            count += len(many)
+            if count > ELEMENTS_MAX:
+                raise RequestTooLarge(
+                    f"the message has more than {ELEMENTS_MAX} elements.",
+                    field="message",
+                    remedy=f"Send at most {ELEMENTS_MAX}, in several calls.",
+                    elements_max=ELEMENTS_MAX,
+                )
+            if field.message_type is None or field.message_type.GetOptions().map_entry:
+                continue
+            waiting.extend(many)
 
 
 def with_run(request: Request, run: IdempotentRun | None) -> Request:

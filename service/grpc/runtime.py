@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
+from weakref import WeakValueDictionary
 
 from headwater.service.feed.call import FeedCall
 from headwater.service.feed.feed_routes import FEED
@@ -19,6 +21,10 @@ from headwater.service.iceberg.call import PREFIX as ICEBERG
 from headwater.service.manage.call import ManageCall
 from headwater.service.manage.route import PREFIX as MANAGE
 
+ARRIVING_MAX = 128
+"""Messages of one caller that are read at once. ⚠ gRPC keeps all of a message that is being read, however slowly it comes. The
+others wait with their senders, whom flow control stops."""
+
 
 class Runtime:
     def __init__(self, service: Service, budgets: Budgets) -> None:
@@ -26,6 +32,7 @@ class Runtime:
         self.budgets = budgets
         self.counts = GrpcCounts()
         self.directories = Directories()
+        self._arriving: WeakValueDictionary[Hashable, asyncio.Semaphore] = WeakValueDictionary()
         self._types: dict[str, Callable[..., Any]] = {
             FEED: FeedCall,
             ICEBERG: RpcIcebergCall,
@@ -35,6 +42,10 @@ class Runtime:
 
     def next_id(self) -> str:
         return next(self._ids)
+
+    def arriving(self, owner: Hashable) -> asyncio.Semaphore:
+        """To be entered while a message of this caller is read."""
+        return self._arriving.setdefault(owner, asyncio.Semaphore(ARRIVING_MAX))
 
     def request_type(self, route: Route) -> Callable[..., Any]:
         return next(made for prefix, made in self._types.items() if route.path.startswith(prefix))

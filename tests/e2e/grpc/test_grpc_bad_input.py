@@ -17,10 +17,10 @@ from headwater.schemas.errors import RequestTooSlow
 from headwater.schemas.rpc import catalog_pb2, common_pb2, feed_pb2, namespace_pb2, table_pb2
 from headwater.schemas.rpc.services import RpcMethod, all_methods
 from headwater.service.grpc.call_context import call_context
-from headwater.service.grpc.pipeline import Pipeline
+from headwater.service.grpc.pipeline import Pipeline, receive_one
 from headwater.service.grpc.rpc_table import RPCS
 from headwater.service.grpc.runtime import Runtime
-from tests.support.fixtures.grpc_rig import SCHEMA, GrpcRig, bearer, filled, grpc_rig
+from tests.support.fixtures.grpc_rig import SCHEMA, GrpcRig, bearer, filled, grpc_rig, one_message
 
 DB = common_pb2.Name(catalog="lake", path=["db"])
 BY_NAME = common_pb2.ContentRef(name=DB)
@@ -185,7 +185,7 @@ def test_a_deadline_that_is_over_changes_nothing(port: GrpcRig, owner: tuple[str
     request = namespace_pb2.CreateNamespaceRequest(name=common_pb2.Name(catalog="lake", path=["late"]))
     context = call_context(method.name, [owner], "ipv4:127.0.0.1:5", 0.0, "late-1")
     with pytest.raises(RequestTooSlow) as refused:
-        port.rig.run(pipeline.unary(context, request.SerializeToString()))
+        port.rig.run(pipeline.unary(context, receive_one(one_message(request))))
     assert (refused.value.grpc_status, refused.value.field) == ("DEADLINE_EXCEEDED", "deadline")
     assert _heads(port) == before
 

@@ -1,0 +1,103 @@
+"""What one call may cost: the gRPC port has the budgets of the gate, and reads nothing of who has not proven who they are."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf.message import Message
+
+from headwater.schemas.rpc import catalog_pb2, common_pb2, feed_pb2, namespace_pb2
+from headwater.schemas.rpc.services import RpcMethod, all_methods
+from headwater.service.gate.bodies import SMALL_BODY_BYTES
+from headwater.service.gate.budgets import BODIES_OF_CALLER
+from headwater.service.grpc.runtime import ARRIVING_MAX
+from tests.support.fixtures.grpc_rig import SECONDS, GrpcRig, bearer, grpc_rig
+
+METHODS = sorted(all_methods(), key=lambda one: one.name)
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GrpcRig]:
+    with grpc_rig(tmp_path_factory.mktemp("grpc-budgets")) as made:
+        made.rig.principal("alpha", "nobody")
+        yield made
+
+
+def _method(name: str) -> RpcMethod:
+    return next(one for one in METHODS if one.name.endswith(name))
+
+
+LIST, COMMIT = _method("CatalogService/ListCatalogs"), _method("FeedService/Commit")
+CREATE = _method("NamespaceService/CreateNamespace")
+
+
+@contextmanager
+def _unfinished(port: GrpcRig, method: RpcMethod, *metadata: tuple[str, str]) -> Iterator[Any]:
+    """A call whose message never comes."""
+    over = threading.Event()
+
+    def never() -> Iterator[bytes]:
+        over.wait()
+        yield from ()
+
+    kind: Callable[..., Any] = port.channel.stream_stream if method.is_stream else port.channel.stream_unary
+    made = kind(method.path, request_serializer=None, response_deserializer=method.response.FromString)
+    call = made(never(), metadata=metadata, timeout=SECONDS) if method.is_stream else made.future(never(), metadata=metadata)
+    try:
+        yield call
+    finally:
+        call.cancel()
+        over.set()
+
+
+def _refusal(port: GrpcRig, method: RpcMethod, message: Message, token: str) -> grpc.StatusCode:
+    return port.status(method, message, bearer(token))
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda one: one.name.rpartition(".")[2])
+def test_a_call_without_proof_is_refused_before_its_message_is_read(port: GrpcRig, method: RpcMethod) -> None:
+    with _unfinished(port, method) as call:
+        assert call.code() is grpc.StatusCode.UNAUTHENTICATED
+
+
+def test_messages_that_never_come_keep_no_other_caller_waiting(port: GrpcRig) -> None:
+    nobody = bearer(port.rig.token("alpha", "nobody"))
+    request = catalog_pb2.ListCatalogsRequest()
+    with ExitStack() as calls:
+        for _ in range(ARRIVING_MAX + 20):
+            calls.enter_context(_unfinished(port, LIST, nobody))
+        assert port.call(LIST, request, bearer(port.rig.token("alpha"))).catalogs
+    port.call(LIST, request, nobody)  # theirs are over
+    assert port.rig.gate.budgets.requests == 0
+
+
+def test_a_message_of_too_many_elements_is_refused_before_anything_is_made_of_them(port: GrpcRig) -> None:
+    """Of who has no right as of who has all."""
+    request = feed_pb2.CommitRequest(catalog="lake", operations=[feed_pb2.Operation()] * 250_001)
+    for token in (port.rig.token("alpha", "nobody"), port.rig.token("alpha")):
+        assert _refusal(port, COMMIT, request, token) is grpc.StatusCode.RESOURCE_EXHAUSTED
+    text = "[" + "[]," * 125_000 + "[]]"
+    operation = feed_pb2.Operation(op="put", key=["a"], type="NAMESPACE", content=text)
+    request = feed_pb2.CommitRequest(catalog="lake", operations=[operation])
+    assert _refusal(port, COMMIT, request, port.rig.token("alpha")) is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+def test_messages_of_one_caller_fill_their_share_of_the_memory_and_no_more(port: GrpcRig) -> None:
+    rig, token = port.rig, port.rig.token("alpha")
+    scope = {"type": "http", "path": "/", "headers": [(b"authorization", f"Bearer {token}".encode())], "client": ("::1", 1)}
+    owner = rig.run(rig.service.access.caller(scope, None)).identity
+    budgets, share = rig.gate.budgets, BODIES_OF_CALLER * rig.config.request_bytes_max
+    name = common_pb2.Name(catalog="lake", path=["large"])
+    request = namespace_pb2.CreateNamespaceRequest(name=name, properties={"much": "x" * SMALL_BODY_BYTES})
+    budgets.take_bytes(owner, share - SMALL_BODY_BYTES)
+    try:
+        assert _refusal(port, CREATE, request, token) is grpc.StatusCode.RESOURCE_EXHAUSTED
+    finally:
+        budgets.give_bytes_back(owner, share - SMALL_BODY_BYTES)
+    port.call(CREATE, request, bearer(token))
+    assert (budgets.body_bytes, budgets.requests) == (0, 0), "everything is given back"
