@@ -18,19 +18,15 @@ from headwater.persistence.records.records import (
     Expect,
     PutRecord,
     Record,
-    RecordOperation,
-    RecordState,
     RecordType,
-    head_records,
 )
 from headwater.persistence.store import RealmKernel
+from headwater.producer.access.named_records import NamedRecords, unchanged
 from headwater.producer.access.retention_policy import RETENTION_TYPE, read_retention
 from headwater.producer.access.writing import (
     WriteMeta,
     Written,
     check_name,
-    commit_records,
-    expected_version,
     not_found,
     version_of,
 )
@@ -74,50 +70,49 @@ class Policies:
     """The policies of one realm instance. Nothing is remembered between calls."""
 
     def __init__(self, kernel: RealmKernel) -> None:
-        self._kernel = kernel
+        self._records = NamedRecords(kernel, POLICIES_POINTER, "policy", POLICIES)
 
     # ── policies ────────────────────────────────────────────────────────────────────────────────────────────
 
     def get(self, name: str) -> Policy:
-        return policy_of(self._read(name))
+        return policy_of(self._records.read(name))
 
     def list(self, *, after: str = "", limit: int = PAGE_RECORDS_MAX) -> Sequence[Policy]:
         """In order of name, behind `after`."""
-        found = self._state().page(POLICIES, after=(*POLICIES, after) if after else None, limit=limit)
-        return [policy_of(record) for record in found]
+        return [policy_of(record) for record in self._records.page(after, limit)]
 
     def create(
         self, name: str, *, type: str, content: Value | None = None, description: str = "", meta: WriteMeta
     ) -> Written[Policy]:
         value = _value(check_name(name, "policy"), type, content or {}, description)
-        put = PutRecord(type=POLICY, key=(*POLICIES, name), value=value, expect=Expect.ABSENT)
-        outcome = self._commit([put], meta, f"Create policy {name}")
+        put = PutRecord(type=POLICY, key=self._records.key(name), value=value, expect=Expect.ABSENT)
+        outcome = self._records.commit([put], meta, f"Create policy {name}")
         return Written(value=self.get(name), outcome=outcome)
 
     def update(
         self, name: str, *, content: Value, description: str | None = None, version: str | None = None, meta: WriteMeta
     ) -> Written[Policy]:
         """The type stays."""
-        record = self._read(name)
+        record = self._records.read(name)
         said = record.value["description"] if description is None else description
         value = _value(name, record.value["type"], content, said)
-        expect = expected_version(version if version is not None else version_of(record))
-        put = PutRecord(type=POLICY, key=(*POLICIES, name), value=value, expect=expect)
-        outcome = self._commit([put], meta, f"Update policy {name}")
+        expect = unchanged(record, version)
+        put = PutRecord(type=POLICY, key=self._records.key(name), value=value, expect=expect)
+        outcome = self._records.commit([put], meta, f"Update policy {name}")
         return Written(value=self.get(name), outcome=outcome)
 
     def delete(self, name: str, *, version: str | None = None, detach_all: bool = False, meta: WriteMeta) -> CommitOutcome:
         """`Conflict` while it is mapped to something, unless that is to go too."""
-        record = self._read(name)
-        mapped = [one for one in self._state().all(MAPPINGS) if one.value["policy"] == name]
+        record = self._records.read(name)
+        mapped = [one for one in self._records.state().all(MAPPINGS) if one.value["policy"] == name]
         if mapped and not detach_all:
             raise Conflict(
                 f"{name!r} is mapped to {len(mapped)} things.", field="policy", remedy="Detach it first, or detach all."
             )
-        expect = expected_version(version if version is not None else version_of(record))
+        expect = unchanged(record, version)
         rest = [DeleteRecord(key=one.key, expect=Expect.ANYTHING) for one in mapped]
-        operations = [DeleteRecord(key=(*POLICIES, name), expect=expect), *rest]
-        return self._commit(operations, meta, f"Delete policy {name}")
+        operations = [DeleteRecord(key=self._records.key(name), expect=expect), *rest]
+        return self._records.commit(operations, meta, f"Delete policy {name}")
 
     # ── mappings ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -134,24 +129,24 @@ class Policies:
             "parameters": parameters or {},
         }
         put = PutRecord(type=POLICY_MAPPING, key=_mapping_key(target, name), value=value)
-        outcome = self._commit([put], meta, f"Attach policy {name}")
+        outcome = self._records.commit([put], meta, f"Attach policy {name}")
         mapping = PolicyMapping(policy=name, target=target, parameters=parameters or {}, policy_id=policy.id)
         return Written(value=mapping, outcome=outcome)
 
     def detach(self, name: str, target: Target, *, meta: WriteMeta) -> CommitOutcome:
         key = _mapping_key(target, check_name(name, "policy"))
-        if self._state().get(key) is None:
+        if self._records.state().get(key) is None:
             raise not_found("policy mapping", name)
-        return self._commit([DeleteRecord(key=key)], meta, f"Detach policy {name}")
+        return self._records.commit([DeleteRecord(key=key)], meta, f"Detach policy {name}")
 
     def mappings(self, name: str | None = None) -> Sequence[PolicyMapping]:
         """All, or those of one policy."""
-        found = (mapping_of(record) for record in self._state().all(MAPPINGS))
+        found = (mapping_of(record) for record in self._records.state().all(MAPPINGS))
         return [one for one in found if name is None or one.policy == name]
 
     def mappings_of_type(self, type: str) -> Sequence[tuple[Policy, PolicyMapping]]:
         """Of policies that are there; a mapping of one that was deleted and re-created under its name counts no more."""
-        state = self._state()
+        state = self._records.state()
         policies = {one.name: one for one in map(policy_of, state.all(POLICIES)) if one.type == type}
         mappings = map(mapping_of, state.all(MAPPINGS))
         found = ((policies.get(one.policy), one) for one in mappings)
@@ -159,7 +154,7 @@ class Policies:
 
     def applicable(self, target: Target) -> Sequence[tuple[Policy, PolicyMapping]]:
         """What applies to a thing: of each type the nearest, from the thing itself up to the realm."""
-        state = self._state()
+        state = self._records.state()
         nearest: dict[str, tuple[Policy, PolicyMapping]] = {}
         for place in _upwards(target):
             for record in state.page(_place_key(place)):
@@ -167,20 +162,6 @@ class Policies:
                 if policy is not None and policy.content_id.hex() == mapping.policy_id:
                     nearest.setdefault(policy.value["type"], (policy_of(policy), mapping))
         return [*nearest.values()]
-
-    # ── records ─────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _read(self, name: str) -> Record:
-        record = self._state().get((*POLICIES, check_name(name, "policy")))
-        if record is None:
-            raise not_found("policy", name)
-        return record
-
-    def _state(self) -> RecordState:
-        return head_records(self._kernel, POLICIES_POINTER)
-
-    def _commit(self, operations: Sequence[RecordOperation], meta: WriteMeta, message: str) -> CommitOutcome:
-        return commit_records(self._kernel, POLICIES_POINTER, operations, meta, message)
 
 
 def policy_of(record: Record) -> Policy:

@@ -27,21 +27,17 @@ from headwater.persistence.records.records import (
     Expectation,
     PutRecord,
     Record,
-    RecordOperation,
-    RecordState,
-    head_records,
 )
 from headwater.persistence.records.secret_hashes import Entropy, ScryptCost
 from headwater.persistence.rows import MutableRow
 from headwater.persistence.store import RealmKernel
+from headwater.producer.access.named_records import NamedRecords, unchanged
 from headwater.producer.access.writing import (
     WriteMeta,
     Written,
     check_name,
     check_properties,
-    commit_records,
     expected_version,
-    not_found,
     version_of,
 )
 from headwater.schemas.change import Value
@@ -91,21 +87,22 @@ class Principals:
 
     def __init__(self, kernel: RealmKernel, *, cost: ScryptCost | None = None, entropy: Entropy = secrets.token_bytes) -> None:
         self._kernel = kernel
+        self._records = NamedRecords(kernel, PRINCIPALS_POINTER, "principal")
         self._cost = cost or ScryptCost()
         self._entropy = entropy
 
     # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def get(self, name: str) -> Principal:
-        return principal_of(self._read(name))
+        return principal_of(self._records.read(name))
 
     def find(self, name: str) -> Principal | None:
-        record = self._state().get((name,))
+        record = self._records.state().get((name,))
         return None if record is None else principal_of(record)
 
     def list(self, *, after: str = "", limit: int = PAGE_MAX) -> list[Principal]:
         """In order of name, behind `after`."""
-        return [principal_of(record) for record in self._state().page(after=(after,) if after else None, limit=limit)]
+        return [principal_of(record) for record in self._records.page(after, limit)]
 
     # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -126,7 +123,7 @@ class Principals:
             "created_at": now,
         }
         put = PutRecord(type=PRINCIPAL, key=(name,), value=value, expect=Expect.ABSENT)
-        outcome = self._commit([put], meta, f"Create principal {name}")
+        outcome = self._records.commit([put], meta, f"Create principal {name}")
         if outcome.replayed and with_secret:
             again = msgspec.structs.replace(meta, request_id=None)
             rotated = self.rotate_secret(name, overlap_seconds=0, meta=again)
@@ -137,10 +134,10 @@ class Principals:
     def update(
         self, name: str, *, properties: dict[str, str], version: str | None = None, meta: WriteMeta
     ) -> Written[Principal]:
-        record = self._read(name)
+        record = self._records.read(name)
         value = {**record.value, "properties": check_properties(properties)}
-        expect = expected_version(version if version is not None else version_of(record))
-        outcome = self._commit([_put(name, value, expect)], meta, f"Update principal {name}")
+        expect = unchanged(record, version)
+        outcome = self._records.commit([_put(name, value, expect)], meta, f"Update principal {name}")
         return Written(value=self.get(name), outcome=outcome)
 
     def rotate_secret(self, name: str, *, overlap_seconds: int = 0, version: str | None = None, meta: WriteMeta) -> WithSecret:
@@ -149,13 +146,13 @@ class Principals:
             raise InvalidInput(
                 f"{overlap_seconds} seconds.", field="overlap_seconds", remedy=f"Use 0 to {OVERLAP_SECONDS_MAX}."
             )
-        record, now = self._read(name), self._now()
+        record, now = self._records.read(name), self._now()
         before = principal_of(record)
         secret = self._keep_new(before.client_id, name, now)
         kept = _overlapping(before, now, overlap_seconds)
         value = {**record.value, "secrets": [*kept, secret_reference(secret.id, now)]}
-        expect = expected_version(version if version is not None else version_of(record))
-        outcome = self._commit([_put(name, value, expect)], meta, f"Rotate the secret of {name}")
+        expect = unchanged(record, version)
+        outcome = self._records.commit([_put(name, value, expect)], meta, f"Rotate the secret of {name}")
         if outcome.replayed:
             return self._show_another(name, outcome, meta)
         principal = self.get(name)
@@ -166,14 +163,16 @@ class Principals:
     def _show_another(self, name: str, done: CommitOutcome, meta: WriteMeta) -> WithSecret:
         """⚠ A rotation that was asked for again: of its secret nobody knows whether the answer arrived, so a new one takes
         its place, and the one before still counts for the overlap that it was given."""
-        record, now = self._read(name), self._now()
+        record, now = self._records.read(name), self._now()
         before = principal_of(record)
         secret = self._keep_new(before.client_id, name, now)
         newest = max(before.secrets, key=lambda one: one.created_at, default=None)
         kept = [one for one in record.value["secrets"] if newest is None or one["id"] != newest.id]
         value = {**record.value, "secrets": [*kept, secret_reference(secret.id, now)]}
         again = msgspec.structs.replace(meta, request_id=None)
-        self._commit([_put(name, value, expected_version(version_of(record)))], again, f"Rotate the secret of {name} again")
+        self._records.commit(
+            [_put(name, value, expected_version(version_of(record)))], again, f"Rotate the secret of {name} again"
+        )
         if newest is not None:
             self._delete_rows(before.client_id, {newest.id})
         credentials = Credentials(client_id=before.client_id, client_secret=secret.text)
@@ -181,9 +180,9 @@ class Principals:
 
     def delete(self, name: str, *, version: str | None = None, meta: WriteMeta) -> CommitOutcome:
         """Its tokens end with it. What names it elsewhere names its id, so a later one of that name inherits nothing."""
-        record = self._read(name)
-        expect = expected_version(version if version is not None else version_of(record))
-        outcome = self._commit([DeleteRecord(key=(name,), expect=expect)], meta, f"Delete principal {name}")
+        record = self._records.read(name)
+        expect = unchanged(record, version)
+        outcome = self._records.commit([DeleteRecord(key=(name,), expect=expect)], meta, f"Delete principal {name}")
         principal = principal_of(record)
         self._delete_rows(principal.client_id, {one.id for one in principal.secrets})
         return outcome
@@ -195,7 +194,7 @@ class Principals:
         before = self._now() - older_than_seconds * MICROS
         all_rows = self._kernel.store.backend.all_mutable(self._kernel.realm, SECRET_TYPE)
         rows = [row for row in all_rows if row.created_at < before]
-        state = self._state()  # behind the rows: what was old then and is not named now is named by nobody
+        state = self._records.state()  # behind the rows: what was old then and is not named now is named by nobody
         named = {
             secret_key(one.client_id, secret.id)
             for one in (principal_of(record) for record in state.all())
@@ -219,20 +218,6 @@ class Principals:
 
     def _delete_row(self, row: MutableRow) -> bool:
         return delete_row(self._kernel.store.backend, self._kernel.realm, row, self._kernel.store.clock)
-
-    # ── records ─────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _read(self, name: str) -> Record:
-        record = self._state().get((check_name(name, "principal"),))
-        if record is None:
-            raise not_found("principal", name)
-        return record
-
-    def _state(self) -> RecordState:
-        return head_records(self._kernel, PRINCIPALS_POINTER)
-
-    def _commit(self, operations: Sequence[RecordOperation], meta: WriteMeta, message: str) -> CommitOutcome:
-        return commit_records(self._kernel, PRINCIPALS_POINTER, operations, meta, message)
 
     def _now(self) -> int:
         return self._kernel.store.clock.now_micros()

@@ -19,19 +19,16 @@ from headwater.persistence.records.records import (
     Expect,
     PutRecord,
     Record,
-    RecordOperation,
-    RecordState,
     RecordType,
     head_records,
 )
 from headwater.persistence.store import RealmKernel
+from headwater.producer.access.named_records import NamedRecords, unchanged
 from headwater.producer.access.writing import (
     WriteMeta,
     Written,
     check_name,
     check_properties,
-    commit_records,
-    expected_version,
     not_found,
     version_of,
 )
@@ -78,52 +75,51 @@ class Roles:
 
     def __init__(self, kernel: RealmKernel, pointer: str, kind: _Kind) -> None:
         self._kernel = kernel
-        self._pointer = pointer
         self._kind = kind
+        self._records = NamedRecords(kernel, pointer, kind.what, ROLES)
 
     # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def get(self, name: str) -> Role:
-        return role_of(self._read(name))
+        return role_of(self._records.read(name))
 
     def list(self, *, after: str = "", limit: int = PAGE_RECORDS_MAX) -> list[Role]:
         """In order of name, behind `after`."""
-        page = self._state().page(ROLES, after=(*ROLES, after) if after else None, limit=limit)
-        return [role_of(record) for record in page]
+        return [role_of(record) for record in self._records.page(after, limit)]
 
     def of_member(self, member: str) -> Sequence[Assignment]:
         """The roles that a member has, in order of name; up to a thousand."""
-        return [self._assignment(record) for record in self._state().page((*ASSIGNMENTS, member))]
+        return [self._assignment(record) for record in self._records.state().page((*ASSIGNMENTS, member))]
 
     def members(self, role: str) -> Sequence[Assignment]:
         """Who has the role. Looks at all assignments of the pointer."""
-        self._read(role)
-        return [one for record in self._state().all(ASSIGNMENTS) if (one := self._assignment(record)).role == role]
+        self._records.read(role)
+        return [one for record in self._records.state().all(ASSIGNMENTS) if (one := self._assignment(record)).role == role]
 
     # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def create(self, name: str, *, properties: dict[str, str] | None = None, meta: WriteMeta) -> Written[Role]:
         value: Value = {"name": check_name(name, self._kind.what), "properties": check_properties(properties)}
-        put = PutRecord(type=self._kind.role, key=(*ROLES, name), value=value, expect=Expect.ABSENT)
-        outcome = self._commit([put], meta, f"Create {self._kind.what} {name}")
+        put = PutRecord(type=self._kind.role, key=self._records.key(name), value=value, expect=Expect.ABSENT)
+        outcome = self._records.commit([put], meta, f"Create {self._kind.what} {name}")
         return Written(value=self.get(name), outcome=outcome)
 
     def update(self, name: str, *, properties: dict[str, str], version: str | None = None, meta: WriteMeta) -> Written[Role]:
-        record = self._read(name)
+        record = self._records.read(name)
         value = {**record.value, "properties": check_properties(properties)}
-        expect = expected_version(version if version is not None else version_of(record))
-        put = PutRecord(type=self._kind.role, key=(*ROLES, name), value=value, expect=expect)
-        outcome = self._commit([put], meta, f"Update {self._kind.what} {name}")
+        expect = unchanged(record, version)
+        put = PutRecord(type=self._kind.role, key=self._records.key(name), value=value, expect=expect)
+        outcome = self._records.commit([put], meta, f"Update {self._kind.what} {name}")
         return Written(value=self.get(name), outcome=outcome)
 
     def delete(self, name: str, *, version: str | None = None, meta: WriteMeta) -> CommitOutcome:
         """The role alone: what names it counts no more, and is removed by the way."""
-        record = self._read(name)
-        expect = expected_version(version if version is not None else version_of(record))
-        named = [one for one in self._state().all(ASSIGNMENTS) if self._assignment(one).role == name][:PAGE_RECORDS_MAX]
+        record = self._records.read(name)
+        expect = unchanged(record, version)
+        named = [one for one in self._records.state().all(ASSIGNMENTS) if self._assignment(one).role == name][:PAGE_RECORDS_MAX]
         rest = [DeleteRecord(key=one.key, expect=Expect.ANYTHING) for one in named]
-        operations = [DeleteRecord(key=(*ROLES, name), expect=expect), *rest]
-        return self._commit(operations, meta, f"Delete {self._kind.what} {name}")
+        operations = [DeleteRecord(key=self._records.key(name), expect=expect), *rest]
+        return self._records.commit(operations, meta, f"Delete {self._kind.what} {name}")
 
     def assign(self, member: str, role: str, *, meta: WriteMeta) -> Written[Assignment]:
         """Nothing to do where the member has it already."""
@@ -135,7 +131,7 @@ class Roles:
             f"{kind.role_field}_id": self.get(role).id,
         }
         put = PutRecord(type=kind.assignment, key=(*ASSIGNMENTS, member, role), value=value)
-        outcome = self._commit([put], meta, f"Assign {member} to {kind.what} {role}")
+        outcome = self._records.commit([put], meta, f"Assign {member} to {kind.what} {role}")
         assignment = Assignment(
             member=member, role=role, member_id=value[f"{kind.member}_id"], role_id=value[f"{kind.role_field}_id"]
         )
@@ -144,9 +140,9 @@ class Roles:
     def revoke(self, member: str, role: str, *, meta: WriteMeta) -> CommitOutcome:
         check_name(member, self._kind.member.replace("_", " "))
         key = (*ASSIGNMENTS, member, check_name(role, self._kind.what))
-        if self._state().get(key) is None:
+        if self._records.state().get(key) is None:
             raise not_found("assignment", f"{member} to {role}")
-        return self._commit([DeleteRecord(key=key)], meta, f"Revoke {self._kind.what} {role} from {member}")
+        return self._records.commit([DeleteRecord(key=key)], meta, f"Revoke {self._kind.what} {role} from {member}")
 
     # ── records ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -166,18 +162,6 @@ class Roles:
             member_id=value[f"{kind.member}_id"],
             role_id=value[f"{kind.role_field}_id"],
         )
-
-    def _read(self, name: str) -> Record:
-        record = self._state().get((*ROLES, check_name(name, self._kind.what)))
-        if record is None:
-            raise not_found(self._kind.what, name)
-        return record
-
-    def _state(self) -> RecordState:
-        return head_records(self._kernel, self._pointer)
-
-    def _commit(self, operations: Sequence[RecordOperation], meta: WriteMeta, message: str) -> CommitOutcome:
-        return commit_records(self._kernel, self._pointer, operations, meta, message)
 
 
 def principal_roles(kernel: RealmKernel) -> Roles:

@@ -18,19 +18,15 @@ from headwater.persistence.records.records import (
     PutRecord,
     Record,
     RecordsRequest,
-    RecordState,
     RecordType,
-    head_records,
 )
 from headwater.persistence.store import RealmKernel
+from headwater.producer.access.named_records import NamedRecords, unchanged
 from headwater.producer.access.writing import (
     WriteMeta,
     Written,
     check_name,
     check_properties,
-    commit_records,
-    expected_version,
-    not_found,
     version_of,
 )
 from headwater.producer.catalogs.catalogs import Catalogs
@@ -94,18 +90,18 @@ class Connectors:
 
     def __init__(self, kernel: RealmKernel, factories: SourceFactories) -> None:
         self._kernel = kernel
+        self._records = NamedRecords(kernel, CONNECTORS_POINTER, "connector", NAMES)
         self._factories = factories
 
     def get(self, name: str) -> Connector:
-        return connector_of(self._read(name))
+        return connector_of(self._records.read(name))
 
     def list(self, *, after: str = "", limit: int = PAGE_RECORDS_MAX) -> Sequence[Connector]:
         """In order of name, behind `after`."""
-        found = self._state().page(NAMES, after=(*NAMES, after) if after else None, limit=limit)
-        return [connector_of(record) for record in found]
+        return [connector_of(record) for record in self._records.page(after, limit)]
 
     def seq(self) -> int:
-        return self._state().seq
+        return self._records.state().seq
 
     def create(
         self,
@@ -150,7 +146,7 @@ class Connectors:
         meta: WriteMeta,
     ) -> Written[Connector]:
         """Source, address and destination stay: another one is another connector."""
-        record = self._read(name)
+        record = self._records.read(name)
         there = connector_of(record)
         spec = msgspec.structs.replace(
             there.spec,
@@ -164,17 +160,17 @@ class Connectors:
             interval_seconds=there.interval_seconds if interval_seconds is None else _check_interval(interval_seconds),
             description=there.description if description is None else check_text(description, "description", TEXT_BYTES_MAX),
         )
-        expect = expected_version(version if version is not None else version_of(record))
-        put = PutRecord(type=CONNECTOR, key=(*NAMES, name), value=_value(changed), expect=expect)
-        outcome = commit_records(self._kernel, CONNECTORS_POINTER, [put], meta, f"Update connector {name}")
+        expect = unchanged(record, version)
+        put = PutRecord(type=CONNECTOR, key=self._records.key(name), value=_value(changed), expect=expect)
+        outcome = self._records.commit([put], meta, f"Update connector {name}")
         return Written(value=self.get(name), outcome=outcome)
 
     def delete(self, name: str, *, version: str | None = None, meta: WriteMeta) -> CommitOutcome:
         """What it has committed stays, and its destination is free again."""
-        record = self._read(name)
-        expect = expected_version(version if version is not None else version_of(record))
-        delete = DeleteRecord(key=(*NAMES, name), expect=expect)
-        return commit_records(self._kernel, CONNECTORS_POINTER, [delete], meta, f"Remove connector {name}")
+        record = self._records.read(name)
+        expect = unchanged(record, version)
+        delete = DeleteRecord(key=self._records.key(name), expect=expect)
+        return self._records.commit([delete], meta, f"Remove connector {name}")
 
     def check_spec(self, spec: ConnectorSpec) -> ConnectorSpec:
         factory = self._factories.get(spec.source)
@@ -197,15 +193,6 @@ class Connectors:
             check_text(root, "roots", TEXT_BYTES_MAX, blank=False)
         factory.check_spec(spec)
         return spec
-
-    def _read(self, name: str) -> Record:
-        record = self._state().get((*NAMES, check_name(name, "connector")))
-        if record is None:
-            raise not_found("connector", name)
-        return record
-
-    def _state(self) -> RecordState:
-        return head_records(self._kernel, CONNECTORS_POINTER)
 
 
 class _CreateConnector:
