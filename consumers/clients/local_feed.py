@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import msgspec
 
@@ -78,14 +78,6 @@ class LocalFeed:
         """Pages without end, also empty ones: each is a bookmark."""
         while True:
             page = self.page(pointer, after, limit=page_changes, filter=filter, wait_seconds=IDLE_SECONDS)
-            after = page.last
-            yield page
-
-    async def follow_async(
-        self, pointer: str, after: Position, *, filter: Filter = NO_FILTER, page_changes: int = 100
-    ) -> AsyncIterator[FeedPage]:
-        while True:
-            page = await self.page_async(pointer, after, limit=page_changes, filter=filter, wait_seconds=IDLE_SECONDS)
             after = page.last
             yield page
 

@@ -6,7 +6,7 @@ A plug-in names a `SourceFactory` as an entry point of the group `headwater.conn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 import msgspec
@@ -126,7 +126,6 @@ class LogSource(Protocol):
 
 
 AnySource = Source | LogSource
-OpenSource = Callable[[ConnectorSpec, bytes], AnySource]
 
 
 class SourceFactory(Protocol):

@@ -21,7 +21,6 @@ from headwater.schemas.errors import InvalidInput, NotPermitted
 from headwater.service.storage.s3_identity import S3Identity
 from headwater.service.storage.vended_credentials import bucket_and_key
 
-METHODS = ("PUT", "GET", "HEAD", "POST", "DELETE")
 _READ = frozenset({"partNumber", "versionId", "x-id"})
 _LIST = frozenset(
     {

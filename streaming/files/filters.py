@@ -44,10 +44,6 @@ def modified_before(micros: int) -> FileFilter:
     return FileFilter(lambda file: file.modified is not None and file.modified < micros, f"modified before {micros}")
 
 
-def of_size(least: int = 0, most: int | None = None) -> FileFilter:
-    return FileFilter(lambda file: file.size >= least and (most is None or file.size <= most), f"size {least} to {most}")
-
-
 def matching(pattern: str) -> FileFilter:
     """A shell pattern over the whole location: `*` crosses slashes."""
     matches = re.compile(fnmatch.translate(pattern)).match

@@ -56,10 +56,6 @@ def change_message(change: Change) -> change_pb2.Change:
     )
 
 
-def change_from_json(raw: bytes) -> Change:
-    return _change(raw)
-
-
 def frame_of(page: Page, cursor: str) -> feed_pb2.Frame:
     """Large Changes are named alone."""
     frame = feed_pb2.Frame(cursor=cursor, withheld=page.withheld)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 from urllib.parse import quote, urlsplit
 
 import httpx
@@ -191,7 +191,3 @@ def log_in(upstream: Upstream, secret: bytes, token_path: str, scope: str = "") 
 
 class _Token(msgspec.Struct, frozen=True):
     access_token: str
-
-
-OpenUpstream = Callable[[ConnectorSpec, bytes], Upstream]
-Json = dict[str, Any]
