@@ -31,6 +31,7 @@ SUITES = {
     "publish": "bench.publish",
     "maintain": "bench.maintenance",
     "retained": "bench.retained",
+    "planning": "bench.planning",
 }
 """In the order in which they run. A suite is a module with `TITLE` and `run`."""
 

@@ -1,0 +1,123 @@
+"""Measures planned files and published statistics: the work of one process, without a server in front."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.manifest import (
+    DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestEntry,
+    ManifestEntryStatus,
+    write_manifest,
+    write_manifest_list,
+)
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
+from pyiceberg.schema import Schema
+from pyiceberg.table.metadata import new_table_metadata
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+from pyiceberg.typedef import Record
+from pyiceberg.types import LongType, NestedField
+
+from bench.context import Context
+from bench.measures import Measure
+from headwater.persistence.store import open_store
+from headwater.producer.access.writing import WriteMeta
+from headwater.producer.catalogs.catalogs import Catalogs
+from headwater.producer.commits.commit_meta import CommitMeta
+from headwater.producer.statistics.statistics_checks import SnapshotSchema
+from headwater.producer.statistics.statistics_records import SetKey
+from headwater.producer.statistics.statistics_sets import StatisticsSets
+from headwater.schemas.statistics import ColumnStatistics, FileStatistics, PutMode
+from headwater.service.planning.file_json import scan_tasks
+from headwater.service.planning.file_planner import FilePlanner
+from headwater.service.planning.manifest_reader import ManifestReader
+from headwater.service.planning.scan_filter import ScanRequest
+from headwater.service.storage.files import files_of
+from headwater.service.storage.locations import Warehouse
+
+TITLE = "Planning: files of a scan, read anew; statistics of files on SQLite, ten columns each"
+SCHEMA = Schema(NestedField(1, "id", LongType()))
+FILES, FILES_OF_MANIFEST = 10_000, 1_000
+COLUMNS = 10
+_FILTER = json.dumps({"type": "gt-eq", "term": "id", "value": 0}).encode()
+
+
+def run(context: Context) -> Iterator[Measure]:
+    with tempfile.TemporaryDirectory() as folder:
+        with context.console.status("planning files …"):
+            yield from _planned(Path(folder))
+        with context.console.status("publishing statistics …"):
+            yield from _published(Path(folder))
+
+
+def _planned(folder: Path) -> Iterator[Measure]:
+    root = folder.as_uri()
+    warehouse = Warehouse(root)
+    metadata: dict[str, Any] = json.loads(
+        new_table_metadata(SCHEMA, UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER, f"{root}/t").model_dump_json()
+    )
+    snapshot = {"snapshot-id": 1, "manifest-list": _manifest_list(root), "schema-id": 0}
+    reader = ManifestReader(warehouse, files_of(root, {}))
+    started = time.perf_counter()
+    request = ScanRequest(_FILTER)
+    planner = FilePlanner(reader, metadata, snapshot, request)
+    found = scan_tasks(planner, planner.files(*planner.manifests()), request)
+    seconds = time.perf_counter() - started
+    assert len(found["file-scan-tasks"]) == FILES
+    yield Measure("planning", f"{FILES:,} files", "planned", FILES / seconds, "files/s")
+
+
+def _manifest_list(root: str) -> str:
+    io = PyArrowFileIO()
+    path = f"{root}/list.avro"
+    manifests = []
+    for first in range(0, FILES, FILES_OF_MANIFEST):
+        output = io.new_output(f"{root}/manifest-{first}.avro")
+        with write_manifest(2, UNPARTITIONED_PARTITION_SPEC, SCHEMA, output, 1, "deflate") as writer:
+            for number in range(first, first + FILES_OF_MANIFEST):
+                writer.add_entry(_entry(f"{root}/{number}.parquet", number))
+        manifests.append(writer.to_manifest_file())
+    with write_manifest_list(2, io.new_output(path), 1, None, 1, "deflate") as listing:
+        listing.add_manifests(manifests)
+    return path
+
+
+def _entry(path: str, number: int) -> ManifestEntry:
+    bound = number.to_bytes(8, "little")
+    file = DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=path,
+        file_format=FileFormat.PARQUET,
+        partition=Record(),
+        record_count=100,
+        file_size_in_bytes=1_000,
+        lower_bounds={1: bound},
+        upper_bounds={1: bound},
+    )
+    file.spec_id = 0
+    return ManifestEntry.from_args(
+        status=ManifestEntryStatus.ADDED, snapshot_id=1, sequence_number=1, file_sequence_number=1, data_file=file
+    )
+
+
+def _published(folder: Path) -> Iterator[Measure]:
+    with open_store(f"sqlite:///{folder}/statistics.db", create=True) as store:
+        kernel = store.kernel("bench")
+        catalog = Catalogs(kernel).create("lake", meta=CommitMeta("bench"))
+        schema = SnapshotSchema(dict.fromkeys(range(1, COLUMNS + 1), "long"))
+        started = time.perf_counter()
+        write = StatisticsSets(kernel, catalog.id).write(SetKey("t", 1), schema, PutMode.UPSERT)
+        for number in range(FILES):
+            columns = [ColumnStatistics(column_id=id, value_count=100, null_count=0) for id in range(1, COLUMNS + 1)]
+            write.add_file(FileStatistics(path=f"s3://lake/t/{number:06d}.parquet", row_count=100, columns=columns))
+        write.publish(WriteMeta("bench"))
+        seconds = time.perf_counter() - started
+    yield Measure("planning", "sqlite", "statistics published", FILES * COLUMNS / seconds, "file columns/s")
