@@ -7,6 +7,7 @@ import logging
 import signal
 import sys
 import threading
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import rich_click as click
@@ -18,6 +19,7 @@ from headwater.wiring.stores import opened_store
 
 if TYPE_CHECKING:
     from headwater.streaming.stream.stream_app import StreamApp
+    from headwater.streaming.stream.stream_status import StreamStatus
 
 HOUR_SECONDS = 3_600
 
@@ -64,6 +66,8 @@ def command(
     One Spark session serves all realms. New realms are picked up, one that fails does not stop the others, and a process that
     was killed continues where it was. SIGTERM ends it after the batch under way. The page shows lag by realm: / and /metrics.
     """
+    from headwater.schemas.entry_ids import time_text
+    from headwater.streaming.stream.stream_status import StreamStatus
     from headwater.wiring.kafka_readers import checked_client
     from headwater.wiring.stream import StreamOptions, check_stream, stream_app, stream_settings
     from headwater.wiring.sweeps import quiet_spark
@@ -84,16 +88,19 @@ def command(
     stopping = threading.Event()
     with opened_store(settings) as store:
         check_stream(settings, store, client, realms)
-        spark = quiet_spark(settings)
-        try:
-            app = stream_app(settings, store, spark, client, options, stopping)
-            if once:
-                _run_once(app, json_output)
-            else:
-                _run(app, stopping, host, port, json_output)
-        finally:
-            with contextlib.suppress(Exception):  # a JVM that is gone cannot be told to stop
-                spark.stop()
+        starting = StreamStatus(started_at=time_text(store.clock.now_micros()))
+        # ⚠ The page comes before Spark: a port that is taken is told at once, and `/livez` answers while Spark starts.
+        with contextlib.nullcontext(_Shown()) if once else _page(host, port, starting, json_output) as shown:
+            spark = quiet_spark(settings)
+            try:
+                shown.app = stream_app(settings, store, spark, client, options, stopping)
+                if once:
+                    _run_once(shown.app, json_output)
+                else:
+                    _run(shown.app, stopping)
+            finally:
+                with contextlib.suppress(Exception):  # a JVM that is gone cannot be told to stop
+                    spark.stop()
 
 
 def _run_once(app: StreamApp, json_output: bool) -> None:
@@ -107,19 +114,33 @@ def _run_once(app: StreamApp, json_output: bool) -> None:
     failed_if(failures)
 
 
-def _run(app: StreamApp, stopping: threading.Event, host: str, port: int, json_output: bool) -> None:
+class _Shown:
+    """What the page shows, once Spark has started."""
+
+    app: StreamApp | None = None
+
+
+@contextlib.contextmanager
+def _page(host: str, port: int, starting: StreamStatus, json_output: bool) -> Iterator[_Shown]:
     from headwater.streaming.stream.stream_status import metrics_text
     from headwater.wiring.status_page import StatusSource, status_page
 
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
-    for name in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(name, lambda *_: stopping.set())
-    source = StatusSource(
-        status=lambda: app.status, metrics=lambda: metrics_text(app.status), is_ready=lambda: app.status.is_ready
-    )
+    shown = _Shown()
+
+    def status() -> StreamStatus:
+        return starting if shown.app is None else shown.app.status
+
+    source = StatusSource(status=status, metrics=lambda: metrics_text(status()), is_ready=lambda: status().is_ready)
     with status_page(host, port, source) as listening:
         address = f"http://{host}:{listening}/"
         show_done(f"status: {address}", {"status": address}, json_output)
         sys.stdout.flush()
-        failure = app.run()
+        yield shown
+
+
+def _run(app: StreamApp, stopping: threading.Event) -> None:
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(name, lambda *_: stopping.set())
+    failure = app.run()
     failed_if([failure] if failure else [])

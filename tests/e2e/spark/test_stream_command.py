@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -189,4 +190,9 @@ def test_what_cannot_work_is_one_line_before_spark_starts(lake: Lake, tmp_path: 
         with open_store(url) as store:
             assert Runs(store.backend, store.clock).list() == [], "a run has begun"
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        refused = lake.run("stream", "--port", str(taken.getsockname()[1]))
+        assert "--port" in refused.error, "a port that is taken is told before Spark is looked for"
     assert "Java is not" in lake.run("stream", "--once").error
