@@ -41,7 +41,8 @@ _WRITE = {
 }
 _SIGNED = re.compile(
     r"content-md5|content-type|range|if-match|if-none-match|if-modified-since|if-unmodified-since|x-amz-checksum-[a-z0-9-]+"
-    r"|x-amz-sdk-checksum-algorithm|x-amz-trailer|x-amz-decoded-content-length|x-amz-server-side-encryption[a-z-]*"
+    r"|x-amz-sdk-checksum-algorithm|x-amz-trailer|x-amz-te|x-amz-decoded-content-length|x-amz-expected-bucket-owner"
+    r"|x-amz-server-side-encryption[a-z-]*"
 )
 _OURS = ("x-amz-date", "x-amz-content-sha256", "x-amz-security-token")
 _PAYLOAD = re.compile(r"[0-9a-f]{64}|UNSIGNED-PAYLOAD|STREAMING-UNSIGNED-PAYLOAD-TRAILER")
