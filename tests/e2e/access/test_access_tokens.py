@@ -24,9 +24,10 @@ from headwater.persistence.store import open_store
 from headwater.producer.access.grants import realm_grants
 from headwater.producer.access.principals import Credentials, Principals
 from headwater.producer.access.roles import principal_roles
+from headwater.schemas.errors import NotAuthenticated
 from headwater.service.auth.rights.rights import Right
 from headwater.service.auth.tokens import credentials as credentials_module
-from tests.support.fixtures.access_rig import CHEAP, META, Rig, access_rig
+from tests.support.fixtures.access_rig import CHEAP, META, PEER, Rig, access_rig
 
 EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
 POINTERS = "/feed/v1/alpha/pointers"
@@ -190,8 +191,14 @@ def test_tokens_outlive_a_restart_and_a_rotation_of_keys_but_not_their_voiding(r
     with open_store(rig.config.store) as store:
         (row,) = store.backend.list_mutable(instance, KEYS_TYPE)
         assert row.version == 2, "one key made, one rotated in: workers and restarts read this row"
+    access, headers = rig.service.access, [(b"authorization", f"Bearer {newer}".encode())]
+    streaming = rig.run(access.caller({"type": "http", "headers": headers, "client": PEER}, "alpha"))
+    rig.run(access.recheck(streaming))
     _keys(rig).rotate(instance, void_old=True)
     assert [rig.get(POINTERS, one).status_code for one in (token, newer)] == [401, 401]
+    assert not access.is_known_to_count(streaming), "an open stream would continue from memory"
+    with pytest.raises(NotAuthenticated):
+        rig.run(access.recheck(streaming))
 
 
 def test_a_realm_made_again_under_its_name_knows_no_token_of_its_past(rig: Rig) -> None:

@@ -7,7 +7,7 @@ import contextlib
 import json
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import jwt
 import pytest
@@ -15,10 +15,13 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
+from headwater.persistence.clock import SystemClock
 from headwater.schemas.errors import HeadwaterError, InvalidInput, NotAuthenticated, NotServing
+from headwater.service.auth.caller import Caller
 from headwater.service.auth.tokens import jwks as jwks_module
 from headwater.service.auth.tokens.jwks import DOCUMENT_BYTES_MAX, FRESH_SECONDS, Jwks, fetch_document
 from headwater.service.auth.tokens.oidc import External, Issuers, OidcIssuer, read_issuers
+from headwater.service.auth.tokens.token_provider import TokenProvider
 
 ISSUER = "https://login.example.com"
 MICROS = 1_000_000
@@ -98,6 +101,29 @@ def test_a_claim_does_not_name_the_realm_of_the_operator_and_a_time_without_end_
         _verified(_token(tenant="::system::"), table=table)
     with pytest.raises(NotAuthenticated):
         _verified(_token(exp=float("inf")))
+
+
+def test_what_is_open_ends_with_the_key_that_its_token_was_signed_with() -> None:
+    """A stream asks with each frame: from memory, and where that cannot tell, for good."""
+
+    async def run() -> None:
+        published, clock = _published(), Clock()
+        issuers = Issuers((TABLE,), {ISSUER: Jwks(ISSUER, "", published.fetch, monotonic=clock)})
+        realms = keys = cast(Any, None)  # not asked about a token of another issuer
+        provider = TokenProvider(realms, keys, issuers, SystemClock())
+        found = await issuers.verified(_token(), ISSUER, "one", int(time.time()) * MICROS)
+        caller = Caller(
+            name=found.principal, realm="alpha", instance="alpha#1", issuer=ISSUER, key_id="one", expires_at=found.expires_at
+        )
+        await provider.recheck(caller)
+        assert provider.is_known_to_count(caller)
+        del published.keys["one"]
+        clock.now += FRESH_SECONDS + 1
+        assert not provider.is_known_to_count(caller)
+        with pytest.raises(NotAuthenticated):
+            await provider.recheck(caller)
+
+    asyncio.run(run())
 
 
 def test_a_key_that_its_issuer_has_taken_back_proves_nothing_any_more() -> None:
