@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import suppress
 from urllib.parse import quote, unquote
 
 import httpx
@@ -25,9 +26,10 @@ class Token(msgspec.Struct, frozen=True):
 
 
 class ClientCredentials(httpx.Auth):
-    """OAuth 2 client credentials; thread-safe, for clients that wait and for such that do not."""
+    """OAuth 2 client credentials; thread-safe, for clients that wait and for such that do not.
 
-    requires_response_body = True
+    ⚠ Only the token's response is read here. httpx could read them all, and then a stream that never ends would never begin.
+    """
 
     def __init__(
         self, server: str, client_id: str, client_secret: str, now_seconds: Callable[[], float] = time.monotonic
@@ -37,6 +39,26 @@ class ClientCredentials(httpx.Auth):
         self._now_seconds = now_seconds
         self._tokens: dict[str, tuple[str, float]] = {}
         self._lock = threading.Lock()
+
+    def sync_auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        flow = self.auth_flow(request)
+        with suppress(StopIteration):
+            sent = next(flow)
+            while True:
+                response = yield sent
+                if sent is not request:
+                    response.read()
+                sent = flow.send(response)
+
+    async def async_auth_flow(self, request: httpx.Request) -> AsyncGenerator[httpx.Request, httpx.Response]:
+        flow = self.auth_flow(request)
+        with suppress(StopIteration):
+            sent = next(flow)
+            while True:
+                response = yield sent
+                if sent is not request:
+                    await response.aread()
+                sent = flow.send(response)
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         realm = realm_of_path(request.url.path)

@@ -11,7 +11,9 @@ import httpx
 from headwater.consumers.clients.client_credentials import ClientCredentials, Token
 from headwater.consumers.clients.feed_http import FeedTarget, unreachable
 from headwater.schemas.errors import InvalidInput
+from headwater.schemas.extras import needs_extra
 
+GRPC_SCHEMES = ("grpc", "grpcs")
 POOL = httpx.Limits(max_connections=64, max_keepalive_connections=16)
 
 
@@ -27,6 +29,7 @@ class Connection:
                 remedy="Give a token, or an id and a secret.",
             )
         self._token = token
+        self._ca = ca
         self._verify = trust(ca)
         self.credentials = ClientCredentials(self.server, client_id, client_secret) if client_id else None
 
@@ -54,16 +57,28 @@ class Connection:
                 return found
         raise AssertionError("one request fetches a token")
 
+    @property
+    def is_grpc(self) -> bool:
+        return urlsplit(self.server).scheme in GRPC_SCHEMES
+
     def client(self) -> httpx.Client:
-        return httpx.Client(limits=POOL, auth=self.credentials, verify=self._verify)
+        if not self.is_grpc:
+            return httpx.Client(limits=POOL, auth=self.credentials, verify=self._verify)
+        with needs_extra("a server over gRPC", "grpc"):
+            from headwater.consumers.clients.grpc_stream.grpc_transport import GrpcTransport
+        return httpx.Client(auth=self.credentials, transport=GrpcTransport(self.server, self._ca))
 
     def async_client(self) -> httpx.AsyncClient:
-        return httpx.AsyncClient(limits=POOL, auth=self.credentials, verify=self._verify)
+        if not self.is_grpc:
+            return httpx.AsyncClient(limits=POOL, auth=self.credentials, verify=self._verify)
+        with needs_extra("a server over gRPC", "grpc"):
+            from headwater.consumers.clients.grpc_stream.grpc_transport import AsyncGrpcTransport
+        return httpx.AsyncClient(auth=self.credentials, transport=AsyncGrpcTransport(self.server, self._ca))
 
 
 def check_server_url(url: str) -> str:
     parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if parts.scheme not in ("http", "https", *GRPC_SCHEMES) or not parts.hostname:
         raise InvalidInput(f"{url!r} is not the address of a server.", field="url", remedy="Use e.g. http://127.0.0.1:8181.")
     return url.rstrip("/")
 

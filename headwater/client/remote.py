@@ -1,4 +1,4 @@
-"""`headwater.connect`: the objects of the embedded engine over HTTP: realm → catalog → branch, with commits and changes."""
+"""`headwater.connect`: the objects of the embedded engine, of a server: realm → catalog → branch, with commits and changes."""
 
 from __future__ import annotations
 
@@ -38,8 +38,9 @@ from headwater.schemas.http.merge_json import MergeBody, MergePreview, Transplan
 
 
 def connect(url: str, *, token: str = "", client_id: str = "", client_secret: str = "", ca: str = "") -> RemoteHeadwater:
-    """A running server, e.g. http://127.0.0.1:8181. A `token` ends with its life; a client's id and secret fetch new ones. `ca`
-    names a PEM file with the certificates to trust, for servers whose certificate is not publicly signed."""
+    """A running server, e.g. http://127.0.0.1:8181, or its gRPC port, e.g. grpc://127.0.0.1:8182 (grpcs:// over TLS). A `token`
+    ends with its life; a client's id and secret fetch new ones. `ca` names a PEM file with the certificates to trust, for
+    servers whose certificate is not publicly signed."""
     return RemoteHeadwater(Connection(url, token=token, client_id=client_id, client_secret=client_secret, ca=ca))
 
 

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#io/headwater/common/v1/common.proto\x12\x16io.headwater.common.v1\"\x8e\x01\n\x0cMutationMeta\x12\x0f\n\x07pointer\x18\x01 \x01(\t\x12\x0b\n\x03seq\x18\x02 \x01(\x03\x12\x10\n\x08\x65ntry_id\x18\x03 \x01(\t\x12\x0f\n\x07version\x18\x04 \x01(\t\x12\x0c\n\x04\x65tag\x18\x05 \x01(\t\x12\x0c\n\x04time\x18\x06 \x01(\t\x12\x0f\n\x07\x63hanged\x18\x07 \x01(\x08\x12\x10\n\x08replayed\x18\x08 \x01(\x08\"\x1a\n\x0bIdempotency\x12\x0b\n\x03key\x18\x01 \x01(\t\"B\n\x0cPrecondition\x12\x1d\n\x10\x65xpected_version\x18\x01 \x01(\tH\x00\x88\x01\x01\x42\x13\n\x11_expected_version\"*\n\x0bPageRequest\x12\x0c\n\x04size\x18\x01 \x01(\x05\x12\r\n\x05token\x18\x02 \x01(\t\"\"\n\x0cPageResponse\x12\x12\n\nnext_token\x18\x01 \x01(\t\"o\n\nResourceId\x12\r\n\x05realm\x18\x01 \x01(\t\x12\x32\n\x04kind\x18\x02 \x01(\x0e\x32$.io.headwater.common.v1.ResourceKind\x12\x12\n\ncatalog_id\x18\x03 \x01(\x03\x12\n\n\x02id\x18\x04 \x01(\t\"%\n\x04Name\x12\x0f\n\x07\x63\x61talog\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x03(\t\"v\n\nContentRef\x12\x30\n\x02id\x18\x01 \x01(\x0b\x32\".io.headwater.common.v1.ResourceIdH\x00\x12,\n\x04name\x18\x02 \x01(\x0b\x32\x1c.io.headwater.common.v1.NameH\x00\x42\x08\n\x06target\"\xbc\x01\n\x05\x45rror\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x13\n\x0bmessage_key\x18\x02 \x01(\t\x12\x39\n\x06params\x18\x03 \x03(\x0b\x32).io.headwater.common.v1.Error.ParamsEntry\x12\x16\n\x0e\x63orrelation_id\x18\x04 \x01(\t\x12\x0e\n\x06remedy\x18\x05 \x01(\t\x1a-\n\x0bParamsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"4\n\x10PrincipalContext\x12\r\n\x05realm\x18\x01 \x01(\t\x12\x11\n\tprincipal\x18\x02 \x01(\t*\x96\x01\n\x0cResourceKind\x12\x1d\n\x19RESOURCE_KIND_UNSPECIFIED\x10\x00\x12\x19\n\x15RESOURCE_KIND_CATALOG\x10\x01\x12\x1b\n\x17RESOURCE_KIND_NAMESPACE\x10\x02\x12\x17\n\x13RESOURCE_KIND_TABLE\x10\x03\x12\x16\n\x12RESOURCE_KIND_VIEW\x10\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#io/headwater/common/v1/common.proto\x12\x16io.headwater.common.v1\"\x8e\x01\n\x0cMutationMeta\x12\x0f\n\x07pointer\x18\x01 \x01(\t\x12\x0b\n\x03seq\x18\x02 \x01(\x03\x12\x10\n\x08\x65ntry_id\x18\x03 \x01(\t\x12\x0f\n\x07version\x18\x04 \x01(\t\x12\x0c\n\x04\x65tag\x18\x05 \x01(\t\x12\x0c\n\x04time\x18\x06 \x01(\t\x12\x0f\n\x07\x63hanged\x18\x07 \x01(\x08\x12\x10\n\x08replayed\x18\x08 \x01(\x08\"\x1a\n\x0bIdempotency\x12\x0b\n\x03key\x18\x01 \x01(\t\"B\n\x0cPrecondition\x12\x1d\n\x10\x65xpected_version\x18\x01 \x01(\tH\x00\x88\x01\x01\x42\x13\n\x11_expected_version\"*\n\x0bPageRequest\x12\x0c\n\x04size\x18\x01 \x01(\x05\x12\r\n\x05token\x18\x02 \x01(\t\"\"\n\x0cPageResponse\x12\x12\n\nnext_token\x18\x01 \x01(\t\"o\n\nResourceId\x12\r\n\x05realm\x18\x01 \x01(\t\x12\x32\n\x04kind\x18\x02 \x01(\x0e\x32$.io.headwater.common.v1.ResourceKind\x12\x12\n\ncatalog_id\x18\x03 \x01(\x03\x12\n\n\x02id\x18\x04 \x01(\t\"%\n\x04Name\x12\x0f\n\x07\x63\x61talog\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x03(\t\"v\n\nContentRef\x12\x30\n\x02id\x18\x01 \x01(\x0b\x32\".io.headwater.common.v1.ResourceIdH\x00\x12,\n\x04name\x18\x02 \x01(\x0b\x32\x1c.io.headwater.common.v1.NameH\x00\x42\x08\n\x06target\"\xcb\x01\n\x05\x45rror\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x13\n\x0bmessage_key\x18\x02 \x01(\t\x12\x39\n\x06params\x18\x03 \x03(\x0b\x32).io.headwater.common.v1.Error.ParamsEntry\x12\x16\n\x0e\x63orrelation_id\x18\x04 \x01(\t\x12\x0e\n\x06remedy\x18\x05 \x01(\t\x12\r\n\x05\x66\x61\x63ts\x18\x06 \x01(\t\x1a-\n\x0bParamsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"4\n\x10PrincipalContext\x12\r\n\x05realm\x18\x01 \x01(\t\x12\x11\n\tprincipal\x18\x02 \x01(\t*\x96\x01\n\x0cResourceKind\x12\x1d\n\x19RESOURCE_KIND_UNSPECIFIED\x10\x00\x12\x19\n\x15RESOURCE_KIND_CATALOG\x10\x01\x12\x1b\n\x17RESOURCE_KIND_NAMESPACE\x10\x02\x12\x17\n\x13RESOURCE_KIND_TABLE\x10\x03\x12\x16\n\x12RESOURCE_KIND_VIEW\x10\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,8 +33,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_ERROR_PARAMSENTRY']._loaded_options = None
   _globals['_ERROR_PARAMSENTRY']._serialized_options = b'8\001'
-  _globals['_RESOURCEKIND']._serialized_start=902
-  _globals['_RESOURCEKIND']._serialized_end=1052
+  _globals['_RESOURCEKIND']._serialized_start=917
+  _globals['_RESOURCEKIND']._serialized_end=1067
   _globals['_MUTATIONMETA']._serialized_start=64
   _globals['_MUTATIONMETA']._serialized_end=206
   _globals['_IDEMPOTENCY']._serialized_start=208
@@ -52,9 +52,9 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CONTENTREF']._serialized_start=536
   _globals['_CONTENTREF']._serialized_end=654
   _globals['_ERROR']._serialized_start=657
-  _globals['_ERROR']._serialized_end=845
-  _globals['_ERROR_PARAMSENTRY']._serialized_start=800
-  _globals['_ERROR_PARAMSENTRY']._serialized_end=845
-  _globals['_PRINCIPALCONTEXT']._serialized_start=847
-  _globals['_PRINCIPALCONTEXT']._serialized_end=899
+  _globals['_ERROR']._serialized_end=860
+  _globals['_ERROR_PARAMSENTRY']._serialized_start=815
+  _globals['_ERROR_PARAMSENTRY']._serialized_end=860
+  _globals['_PRINCIPALCONTEXT']._serialized_start=862
+  _globals['_PRINCIPALCONTEXT']._serialized_end=914
 # @@protoc_insertion_point(module_scope)

@@ -95,7 +95,7 @@ class ContentRef(_message.Message):
     def __init__(self, id: _Optional[_Union[ResourceId, _Mapping]] = ..., name: _Optional[_Union[Name, _Mapping]] = ...) -> None: ...
 
 class Error(_message.Message):
-    __slots__ = ("code", "message_key", "params", "correlation_id", "remedy")
+    __slots__ = ("code", "message_key", "params", "correlation_id", "remedy", "facts")
     class ParamsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -108,12 +108,14 @@ class Error(_message.Message):
     PARAMS_FIELD_NUMBER: _ClassVar[int]
     CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
     REMEDY_FIELD_NUMBER: _ClassVar[int]
+    FACTS_FIELD_NUMBER: _ClassVar[int]
     code: str
     message_key: str
     params: _containers.ScalarMap[str, str]
     correlation_id: str
     remedy: str
-    def __init__(self, code: _Optional[str] = ..., message_key: _Optional[str] = ..., params: _Optional[_Mapping[str, str]] = ..., correlation_id: _Optional[str] = ..., remedy: _Optional[str] = ...) -> None: ...
+    facts: str
+    def __init__(self, code: _Optional[str] = ..., message_key: _Optional[str] = ..., params: _Optional[_Mapping[str, str]] = ..., correlation_id: _Optional[str] = ..., remedy: _Optional[str] = ..., facts: _Optional[str] = ...) -> None: ...
 
 class PrincipalContext(_message.Message):
     __slots__ = ("realm", "principal")

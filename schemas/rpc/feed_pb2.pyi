@@ -58,28 +58,32 @@ class ListPointersRequest(_message.Message):
     def __init__(self, prefix: _Optional[str] = ..., page: _Optional[_Union[_common_pb2.PageRequest, _Mapping]] = ...) -> None: ...
 
 class PointerInfo(_message.Message):
-    __slots__ = ("name", "kind", "seq", "commit_id", "oldest_seq", "deleted")
+    __slots__ = ("name", "kind", "seq", "commit_id", "oldest_seq", "deleted", "entry_id")
     NAME_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     SEQ_FIELD_NUMBER: _ClassVar[int]
     COMMIT_ID_FIELD_NUMBER: _ClassVar[int]
     OLDEST_SEQ_FIELD_NUMBER: _ClassVar[int]
     DELETED_FIELD_NUMBER: _ClassVar[int]
+    ENTRY_ID_FIELD_NUMBER: _ClassVar[int]
     name: str
     kind: str
     seq: int
     commit_id: str
     oldest_seq: int
     deleted: bool
-    def __init__(self, name: _Optional[str] = ..., kind: _Optional[str] = ..., seq: _Optional[int] = ..., commit_id: _Optional[str] = ..., oldest_seq: _Optional[int] = ..., deleted: _Optional[bool] = ...) -> None: ...
+    entry_id: str
+    def __init__(self, name: _Optional[str] = ..., kind: _Optional[str] = ..., seq: _Optional[int] = ..., commit_id: _Optional[str] = ..., oldest_seq: _Optional[int] = ..., deleted: _Optional[bool] = ..., entry_id: _Optional[str] = ...) -> None: ...
 
 class ListPointersResponse(_message.Message):
-    __slots__ = ("pointers", "page")
+    __slots__ = ("pointers", "page", "realm_instance")
     POINTERS_FIELD_NUMBER: _ClassVar[int]
     PAGE_FIELD_NUMBER: _ClassVar[int]
+    REALM_INSTANCE_FIELD_NUMBER: _ClassVar[int]
     pointers: _containers.RepeatedCompositeFieldContainer[PointerInfo]
     page: _common_pb2.PageResponse
-    def __init__(self, pointers: _Optional[_Iterable[_Union[PointerInfo, _Mapping]]] = ..., page: _Optional[_Union[_common_pb2.PageResponse, _Mapping]] = ...) -> None: ...
+    realm_instance: str
+    def __init__(self, pointers: _Optional[_Iterable[_Union[PointerInfo, _Mapping]]] = ..., page: _Optional[_Union[_common_pb2.PageResponse, _Mapping]] = ..., realm_instance: _Optional[str] = ...) -> None: ...
 
 class GetChangesRequest(_message.Message):
     __slots__ = ("source", "after", "filter", "limit", "wait_seconds")
@@ -168,12 +172,14 @@ class GetChangeResponse(_message.Message):
     def __init__(self, change: _Optional[_Union[_change_pb2.Change, _Mapping]] = ..., chunk: _Optional[_Union[Chunk, _Mapping]] = ...) -> None: ...
 
 class GetSnapshotRequest(_message.Message):
-    __slots__ = ("source", "at")
+    __slots__ = ("source", "at", "token")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     AT_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
     source: FeedSource
     at: str
-    def __init__(self, source: _Optional[_Union[FeedSource, _Mapping]] = ..., at: _Optional[str] = ...) -> None: ...
+    token: str
+    def __init__(self, source: _Optional[_Union[FeedSource, _Mapping]] = ..., at: _Optional[str] = ..., token: _Optional[str] = ...) -> None: ...
 
 class SnapshotEntry(_message.Message):
     __slots__ = ("key", "type", "content_id", "value", "value_omitted")
@@ -190,16 +196,46 @@ class SnapshotEntry(_message.Message):
     def __init__(self, key: _Optional[_Iterable[str]] = ..., type: _Optional[str] = ..., content_id: _Optional[str] = ..., value: _Optional[str] = ..., value_omitted: _Optional[bool] = ...) -> None: ...
 
 class GetSnapshotResponse(_message.Message):
-    __slots__ = ("pointer", "at", "entries", "cursor")
+    __slots__ = ("pointer", "at", "entries", "cursor", "token")
     POINTER_FIELD_NUMBER: _ClassVar[int]
     AT_FIELD_NUMBER: _ClassVar[int]
     ENTRIES_FIELD_NUMBER: _ClassVar[int]
     CURSOR_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
     pointer: str
     at: Head
     entries: _containers.RepeatedCompositeFieldContainer[SnapshotEntry]
     cursor: str
-    def __init__(self, pointer: _Optional[str] = ..., at: _Optional[_Union[Head, _Mapping]] = ..., entries: _Optional[_Iterable[_Union[SnapshotEntry, _Mapping]]] = ..., cursor: _Optional[str] = ...) -> None: ...
+    token: str
+    def __init__(self, pointer: _Optional[str] = ..., at: _Optional[_Union[Head, _Mapping]] = ..., entries: _Optional[_Iterable[_Union[SnapshotEntry, _Mapping]]] = ..., cursor: _Optional[str] = ..., token: _Optional[str] = ...) -> None: ...
+
+class GetReferenceLogRequest(_message.Message):
+    __slots__ = ("catalog", "kinds", "page")
+    CATALOG_FIELD_NUMBER: _ClassVar[int]
+    KINDS_FIELD_NUMBER: _ClassVar[int]
+    PAGE_FIELD_NUMBER: _ClassVar[int]
+    catalog: str
+    kinds: _containers.RepeatedScalarFieldContainer[str]
+    page: _common_pb2.PageRequest
+    def __init__(self, catalog: _Optional[str] = ..., kinds: _Optional[_Iterable[str]] = ..., page: _Optional[_Union[_common_pb2.PageRequest, _Mapping]] = ...) -> None: ...
+
+class LoggedMove(_message.Message):
+    __slots__ = ("change", "large")
+    CHANGE_FIELD_NUMBER: _ClassVar[int]
+    LARGE_FIELD_NUMBER: _ClassVar[int]
+    change: _change_pb2.Change
+    large: LargeChange
+    def __init__(self, change: _Optional[_Union[_change_pb2.Change, _Mapping]] = ..., large: _Optional[_Union[LargeChange, _Mapping]] = ...) -> None: ...
+
+class GetReferenceLogResponse(_message.Message):
+    __slots__ = ("moves", "withheld", "page")
+    MOVES_FIELD_NUMBER: _ClassVar[int]
+    WITHHELD_FIELD_NUMBER: _ClassVar[int]
+    PAGE_FIELD_NUMBER: _ClassVar[int]
+    moves: _containers.RepeatedCompositeFieldContainer[LoggedMove]
+    withheld: bool
+    page: _common_pb2.PageResponse
+    def __init__(self, moves: _Optional[_Iterable[_Union[LoggedMove, _Mapping]]] = ..., withheld: _Optional[bool] = ..., page: _Optional[_Union[_common_pb2.PageResponse, _Mapping]] = ...) -> None: ...
 
 class SubscribeRequest(_message.Message):
     __slots__ = ("source", "after", "filter", "heartbeat_seconds")

@@ -67,16 +67,18 @@ class GetSnapshotResponse(_message.Message):
     def __init__(self, snapshot: _Optional[_Union[Snapshot, _Mapping]] = ...) -> None: ...
 
 class CreateSnapshotRequest(_message.Message):
-    __slots__ = ("idempotency", "table", "reference", "snapshot")
+    __slots__ = ("idempotency", "table", "reference", "snapshot", "precondition")
     IDEMPOTENCY_FIELD_NUMBER: _ClassVar[int]
     TABLE_FIELD_NUMBER: _ClassVar[int]
     REFERENCE_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    PRECONDITION_FIELD_NUMBER: _ClassVar[int]
     idempotency: _common_pb2.Idempotency
     table: _common_pb2.ContentRef
     reference: str
     snapshot: Snapshot
-    def __init__(self, idempotency: _Optional[_Union[_common_pb2.Idempotency, _Mapping]] = ..., table: _Optional[_Union[_common_pb2.ContentRef, _Mapping]] = ..., reference: _Optional[str] = ..., snapshot: _Optional[_Union[Snapshot, _Mapping]] = ...) -> None: ...
+    precondition: _common_pb2.Precondition
+    def __init__(self, idempotency: _Optional[_Union[_common_pb2.Idempotency, _Mapping]] = ..., table: _Optional[_Union[_common_pb2.ContentRef, _Mapping]] = ..., reference: _Optional[str] = ..., snapshot: _Optional[_Union[Snapshot, _Mapping]] = ..., precondition: _Optional[_Union[_common_pb2.Precondition, _Mapping]] = ...) -> None: ...
 
 class CreateSnapshotResponse(_message.Message):
     __slots__ = ("snapshot", "meta")
@@ -87,16 +89,18 @@ class CreateSnapshotResponse(_message.Message):
     def __init__(self, snapshot: _Optional[_Union[Snapshot, _Mapping]] = ..., meta: _Optional[_Union[_common_pb2.MutationMeta, _Mapping]] = ...) -> None: ...
 
 class DeleteSnapshotRequest(_message.Message):
-    __slots__ = ("idempotency", "table", "reference", "snapshot_id")
+    __slots__ = ("idempotency", "table", "reference", "snapshot_id", "precondition")
     IDEMPOTENCY_FIELD_NUMBER: _ClassVar[int]
     TABLE_FIELD_NUMBER: _ClassVar[int]
     REFERENCE_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_ID_FIELD_NUMBER: _ClassVar[int]
+    PRECONDITION_FIELD_NUMBER: _ClassVar[int]
     idempotency: _common_pb2.Idempotency
     table: _common_pb2.ContentRef
     reference: str
     snapshot_id: int
-    def __init__(self, idempotency: _Optional[_Union[_common_pb2.Idempotency, _Mapping]] = ..., table: _Optional[_Union[_common_pb2.ContentRef, _Mapping]] = ..., reference: _Optional[str] = ..., snapshot_id: _Optional[int] = ...) -> None: ...
+    precondition: _common_pb2.Precondition
+    def __init__(self, idempotency: _Optional[_Union[_common_pb2.Idempotency, _Mapping]] = ..., table: _Optional[_Union[_common_pb2.ContentRef, _Mapping]] = ..., reference: _Optional[str] = ..., snapshot_id: _Optional[int] = ..., precondition: _Optional[_Union[_common_pb2.Precondition, _Mapping]] = ...) -> None: ...
 
 class DeleteSnapshotResponse(_message.Message):
     __slots__ = ("meta",)

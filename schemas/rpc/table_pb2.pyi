@@ -107,18 +107,20 @@ class CreateTableResponse(_message.Message):
     def __init__(self, table: _Optional[_Union[Table, _Mapping]] = ..., meta: _Optional[_Union[_common_pb2.MutationMeta, _Mapping]] = ...) -> None: ...
 
 class UpdateTableRequest(_message.Message):
-    __slots__ = ("idempotency", "target", "reference", "table", "update_mask")
+    __slots__ = ("idempotency", "target", "reference", "table", "update_mask", "precondition")
     IDEMPOTENCY_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
     REFERENCE_FIELD_NUMBER: _ClassVar[int]
     TABLE_FIELD_NUMBER: _ClassVar[int]
     UPDATE_MASK_FIELD_NUMBER: _ClassVar[int]
+    PRECONDITION_FIELD_NUMBER: _ClassVar[int]
     idempotency: _common_pb2.Idempotency
     target: _common_pb2.ContentRef
     reference: str
     table: Table
     update_mask: _field_mask_pb2.FieldMask
-    def __init__(self, idempotency: _Optional[_Union[_common_pb2.Idempotency, _Mapping]] = ..., target: _Optional[_Union[_common_pb2.ContentRef, _Mapping]] = ..., reference: _Optional[str] = ..., table: _Optional[_Union[Table, _Mapping]] = ..., update_mask: _Optional[_Union[_field_mask_pb2.FieldMask, _Mapping]] = ...) -> None: ...
+    precondition: _common_pb2.Precondition
+    def __init__(self, idempotency: _Optional[_Union[_common_pb2.Idempotency, _Mapping]] = ..., target: _Optional[_Union[_common_pb2.ContentRef, _Mapping]] = ..., reference: _Optional[str] = ..., table: _Optional[_Union[Table, _Mapping]] = ..., update_mask: _Optional[_Union[_field_mask_pb2.FieldMask, _Mapping]] = ..., precondition: _Optional[_Union[_common_pb2.Precondition, _Mapping]] = ...) -> None: ...
 
 class UpdateTableResponse(_message.Message):
     __slots__ = ("table", "meta")
@@ -129,16 +131,18 @@ class UpdateTableResponse(_message.Message):
     def __init__(self, table: _Optional[_Union[Table, _Mapping]] = ..., meta: _Optional[_Union[_common_pb2.MutationMeta, _Mapping]] = ...) -> None: ...
 
 class DeleteTableRequest(_message.Message):
-    __slots__ = ("idempotency", "table", "reference", "purge")
+    __slots__ = ("idempotency", "table", "reference", "purge", "precondition")
     IDEMPOTENCY_FIELD_NUMBER: _ClassVar[int]
     TABLE_FIELD_NUMBER: _ClassVar[int]
     REFERENCE_FIELD_NUMBER: _ClassVar[int]
     PURGE_FIELD_NUMBER: _ClassVar[int]
+    PRECONDITION_FIELD_NUMBER: _ClassVar[int]
     idempotency: _common_pb2.Idempotency
     table: _common_pb2.ContentRef
     reference: str
     purge: bool
-    def __init__(self, idempotency: _Optional[_Union[_common_pb2.Idempotency, _Mapping]] = ..., table: _Optional[_Union[_common_pb2.ContentRef, _Mapping]] = ..., reference: _Optional[str] = ..., purge: _Optional[bool] = ...) -> None: ...
+    precondition: _common_pb2.Precondition
+    def __init__(self, idempotency: _Optional[_Union[_common_pb2.Idempotency, _Mapping]] = ..., table: _Optional[_Union[_common_pb2.ContentRef, _Mapping]] = ..., reference: _Optional[str] = ..., purge: _Optional[bool] = ..., precondition: _Optional[_Union[_common_pb2.Precondition, _Mapping]] = ...) -> None: ...
 
 class DeleteTableResponse(_message.Message):
     __slots__ = ("meta",)

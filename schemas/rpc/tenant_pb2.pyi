@@ -114,3 +114,21 @@ class DeleteTenantResponse(_message.Message):
     META_FIELD_NUMBER: _ClassVar[int]
     meta: _common_pb2.MutationMeta
     def __init__(self, meta: _Optional[_Union[_common_pb2.MutationMeta, _Mapping]] = ...) -> None: ...
+
+class CreateTokenRequest(_message.Message):
+    __slots__ = ("client_id", "client_secret", "subject_token")
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_SECRET_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    client_id: str
+    client_secret: str
+    subject_token: str
+    def __init__(self, client_id: _Optional[str] = ..., client_secret: _Optional[str] = ..., subject_token: _Optional[str] = ...) -> None: ...
+
+class CreateTokenResponse(_message.Message):
+    __slots__ = ("access_token", "expires_in_seconds")
+    ACCESS_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_IN_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    access_token: str
+    expires_in_seconds: int
+    def __init__(self, access_token: _Optional[str] = ..., expires_in_seconds: _Optional[int] = ...) -> None: ...

@@ -111,18 +111,20 @@ class CreateViewResponse(_message.Message):
     def __init__(self, view: _Optional[_Union[View, _Mapping]] = ..., meta: _Optional[_Union[_common_pb2.MutationMeta, _Mapping]] = ...) -> None: ...
 
 class UpdateViewRequest(_message.Message):
-    __slots__ = ("idempotency", "target", "reference", "view", "update_mask")
+    __slots__ = ("idempotency", "target", "reference", "view", "update_mask", "precondition")
     IDEMPOTENCY_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
     REFERENCE_FIELD_NUMBER: _ClassVar[int]
     VIEW_FIELD_NUMBER: _ClassVar[int]
     UPDATE_MASK_FIELD_NUMBER: _ClassVar[int]
+    PRECONDITION_FIELD_NUMBER: _ClassVar[int]
     idempotency: _common_pb2.Idempotency
     target: _common_pb2.ContentRef
     reference: str
     view: View
     update_mask: _field_mask_pb2.FieldMask
-    def __init__(self, idempotency: _Optional[_Union[_common_pb2.Idempotency, _Mapping]] = ..., target: _Optional[_Union[_common_pb2.ContentRef, _Mapping]] = ..., reference: _Optional[str] = ..., view: _Optional[_Union[View, _Mapping]] = ..., update_mask: _Optional[_Union[_field_mask_pb2.FieldMask, _Mapping]] = ...) -> None: ...
+    precondition: _common_pb2.Precondition
+    def __init__(self, idempotency: _Optional[_Union[_common_pb2.Idempotency, _Mapping]] = ..., target: _Optional[_Union[_common_pb2.ContentRef, _Mapping]] = ..., reference: _Optional[str] = ..., view: _Optional[_Union[View, _Mapping]] = ..., update_mask: _Optional[_Union[_field_mask_pb2.FieldMask, _Mapping]] = ..., precondition: _Optional[_Union[_common_pb2.Precondition, _Mapping]] = ...) -> None: ...
 
 class UpdateViewResponse(_message.Message):
     __slots__ = ("view", "meta")
@@ -133,14 +135,16 @@ class UpdateViewResponse(_message.Message):
     def __init__(self, view: _Optional[_Union[View, _Mapping]] = ..., meta: _Optional[_Union[_common_pb2.MutationMeta, _Mapping]] = ...) -> None: ...
 
 class DeleteViewRequest(_message.Message):
-    __slots__ = ("idempotency", "view", "reference")
+    __slots__ = ("idempotency", "view", "reference", "precondition")
     IDEMPOTENCY_FIELD_NUMBER: _ClassVar[int]
     VIEW_FIELD_NUMBER: _ClassVar[int]
     REFERENCE_FIELD_NUMBER: _ClassVar[int]
+    PRECONDITION_FIELD_NUMBER: _ClassVar[int]
     idempotency: _common_pb2.Idempotency
     view: _common_pb2.ContentRef
     reference: str
-    def __init__(self, idempotency: _Optional[_Union[_common_pb2.Idempotency, _Mapping]] = ..., view: _Optional[_Union[_common_pb2.ContentRef, _Mapping]] = ..., reference: _Optional[str] = ...) -> None: ...
+    precondition: _common_pb2.Precondition
+    def __init__(self, idempotency: _Optional[_Union[_common_pb2.Idempotency, _Mapping]] = ..., view: _Optional[_Union[_common_pb2.ContentRef, _Mapping]] = ..., reference: _Optional[str] = ..., precondition: _Optional[_Union[_common_pb2.Precondition, _Mapping]] = ...) -> None: ...
 
 class DeleteViewResponse(_message.Message):
     __slots__ = ("meta",)

@@ -45,6 +45,19 @@ _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
 _log = logging.getLogger(__name__)
 
 
+async def open_realm(service: Service, request: Request, caller: Caller) -> None:
+    """The caller's realm, for the handler."""
+    if caller.realm == SYSTEM_REALM and request.serves_system:
+        feeds = service.feeds
+        request.kernel = feeds.store.system
+        if request.serves_system_feed:
+            known = feeds.known_system
+            request.feed = known if known is not None else await asyncio.to_thread(feeds.system)
+    else:
+        request.feed = await service.realm(caller.realm)
+        request.kernel = request.feed.kernel
+
+
 class Gate:
     """Of one worker."""
 
@@ -108,7 +121,7 @@ class Gate:
                     await authorize(request, needs)
                 feed = self._service.feeds.known(caller.realm)
                 if feed is None:
-                    await self._open_realm(request, caller)
+                    await open_realm(self._service, request, caller)
                 else:
                     request.feed, request.kernel = feed, feed.kernel
             if budget.bytes_max == 0:
@@ -121,17 +134,6 @@ class Gate:
             return await self._with_body(request, route, needs, budget, owner, errors)
         finally:
             self.budgets.leave(place)
-
-    async def _open_realm(self, request: Request, caller: Caller) -> None:
-        if caller.realm == SYSTEM_REALM and request.serves_system:
-            feeds = self._service.feeds
-            request.kernel = feeds.store.system
-            if request.serves_system_feed:
-                known = feeds.known_system
-                request.feed = known if known is not None else await asyncio.to_thread(feeds.system)
-        else:
-            request.feed = await self._service.realm(caller.realm)
-            request.kernel = request.feed.kernel
 
     async def _with_body(
         self, request: Request, route: Route, needs: Needs, budget: Budget, owner: Hashable, errors: ErrorShape

@@ -90,6 +90,20 @@ def status_of(error: HeadwaterError, context: CallContext, messages_dir: str = "
     _add(status, details.LocalizedMessage(locale=words.language, message=_short(words.detail)))
     for more in _further(error):
         _add(status, more)
+    return _with_facts(status, own, error)
+
+
+def _with_facts(status: Status, own: common_pb2.Error, error: HeadwaterError) -> Status:
+    """With all facts as JSON where there is room for them, for clients that make the error again of its parts."""
+    facts = {name: value[:VIOLATIONS_MAX] if isinstance(value, list) else value for name, value in error.facts.items()}
+    if not facts:
+        return status
+    own.facts = msgspec.json.encode(facts).decode()
+    packed = AnyMessage()
+    packed.Pack(own)
+    place = next(at for at, one in enumerate(status.details) if one.Is(common_pb2.Error.DESCRIPTOR))
+    if status.ByteSize() - status.details[place].ByteSize() + packed.ByteSize() <= STATUS_BYTES_MAX:
+        status.details[place].CopyFrom(packed)
     return status
 
 

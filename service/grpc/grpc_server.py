@@ -33,6 +33,9 @@ IDLE_MS_MAX = 5 * 60 * 1_000
 """Of a connection without a call: it takes a file of the process. Clients connect again by themselves."""
 SECONDS_OVER = 60_000
 """Milliseconds that a connection beyond its age may continue with the calls that it has open."""
+PINGS_EVERY_MS = 10_000
+"""Clients that ask more often whether the server lives are sent away; gRPC's own limit of 5 min would send readers away that
+want to notice a dead connection."""
 
 _log = logging.getLogger(__name__)
 
@@ -152,7 +155,9 @@ def checked_rows(rows: Mapping[str, Rpc]) -> dict[RpcMethod, Rpc]:
             raise LookupError(f"{method.name} is in no row of the table of methods")
         if not rpc.routes or any(route.needs is None or route.budget is None for route in rpc.routes):
             raise LookupError(f"{method.name} has no right or no budget")
-        answers = [one for one in (rpc.serve, rpc.gather, rpc.reply, rpc.answer) if one is not None]
+        if any(route.needs.is_public != (rpc.public is not None) for route in rpc.routes if route.needs is not None):
+            raise LookupError(f"{method.name} asks for a token where its route does not, or the other way round")
+        answers = [one for one in (rpc.serve, rpc.gather, rpc.reply, rpc.answer, rpc.public) if one is not None]
         streams = (rpc.serve is not None, rpc.gather is not None)
         if len(answers) != 1 or streams != (method.is_stream, method.takes_stream):
             raise LookupError(f"{method.name} has an answer of the wrong kind")
@@ -173,6 +178,7 @@ def _options(config: ServeConfig) -> list[tuple[str, int]]:
         ("grpc.max_metadata_size", 16 * 1024),
         ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS_MAX),
         ("grpc.max_connection_idle_ms", IDLE_MS_MAX),
+        ("grpc.http2.min_ping_interval_without_data_ms", PINGS_EVERY_MS),
     ]
 
 

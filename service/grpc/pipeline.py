@@ -10,8 +10,8 @@ import hashlib
 import inspect
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager, nullcontext
 from typing import Any, cast
 
 import msgspec
@@ -23,13 +23,17 @@ from headwater.schemas.errors import CommitConflict, HeadwaterError, InvalidInpu
 from headwater.schemas.rpc import common_pb2
 from headwater.schemas.rpc.services import RpcMethod
 from headwater.service.auth.caller import Caller
+from headwater.service.auth.tokens.token_endpoint import peer_of
+from headwater.service.feed.stream_connection import SlowReader
 from headwater.service.gate.bodies import SMALL_BODY_BYTES, BodyReader
+from headwater.service.gate.gate import open_realm
 from headwater.service.gate.request import Request
 from headwater.service.gate.rights import authorize, authorize_body
-from headwater.service.gate.route import MESSAGE
+from headwater.service.gate.route import FORM_BYTES_MAX, MESSAGE
 from headwater.service.grpc.call_context import CallContext, call_key, localized, refuse_principal
 from headwater.service.grpc.grpc_errors import late_error, status_of
-from headwater.service.grpc.rpc import Bound, Gathered, Rpc, RpcCall, check_message_elements, make_request, with_run
+from headwater.service.grpc.read_retries import read_again
+from headwater.service.grpc.rpc import Bound, Gathered, Public, Rpc, RpcCall, check_message_elements, make_request, with_run
 from headwater.service.grpc.runtime import Runtime
 from headwater.service.http.preconditions import as_precondition
 from headwater.service.http.responses import Receive, Response
@@ -61,6 +65,7 @@ class Pipeline:
         self._service = runtime.service
         self.method = method
         self._rpc = rpc
+        self._is_read = not method.takes_stream and "idempotency" not in method.request.DESCRIPTOR.fields_by_name
 
     # ── unary ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -71,6 +76,8 @@ class Pipeline:
 
     async def _traced_unary(self, context: CallContext, receive: Receive) -> bytes:
         with self._span(context):
+            if self._rpc.public is not None:
+                return (await self._for_everybody(context, receive, self._rpc.public)).SerializeToString()
             async with self._access(context, receive) as (call, request):
                 return await self._idempotent(call, request)
 
@@ -100,8 +107,14 @@ class Pipeline:
                 async with self._access(context, receive) as (call, request):
                     if self._rpc.serve is None:
                         raise LookupError("the row has no stream")
-                    async for part in self._rpc.serve(call, request):
-                        yield part
+                    parts = cast(AsyncGenerator[bytes, None], self._rpc.serve(call, request))
+                    async with aclosing(parts):
+                        async for part in parts:
+                            try:
+                                yield part
+                            except SlowReader as slow:  # the stream itself says from where its reader may go on
+                                await parts.athrow(slow)
+                                raise
         except HeadwaterError as error:
             status = error.grpc_status
             raise
@@ -149,10 +162,7 @@ class Pipeline:
     async def _access(self, context: CallContext, receive: Receive) -> AsyncIterator[tuple[RpcCall, Request]]:
         """⚠ Nothing of the message is read before it is known who calls. The right is asked for before anything is looked up,
         but for ids, which are not there for who may not list them."""
-        if context.is_late:
-            raise late_error()
-        if self._service.stopping.is_set:
-            raise NotServing("the server is stopping.", remedy="Try again.")
+        self._refuse_if_late(context)
         caller = await self._caller(context)
         budgets, owner = self._runtime.budgets, caller.identity
         reader = BodyReader(budgets, MESSAGE, owner, self._service.config.grpc_message_bytes_max)
@@ -167,7 +177,11 @@ class Pipeline:
             place = budgets.enter(budget, caller)
             try:
                 await authorize(request, needs)
-                await self._open(request, caller)
+                if caller.realm == SYSTEM_REALM and not request.serves_system:
+                    raise InvalidInput(
+                        "the system realm has tenants and logs only.", field="realm", remedy="Name another realm."
+                    )
+                await open_realm(self._service, request, caller)
                 if request.refuses_unknown_parameters:
                     _ = request.query
                 await authorize_body(request, needs)
@@ -190,6 +204,31 @@ class Pipeline:
             raise LookupError(f"{self.method.name} has no right for {bound.route.path}")
         return call, bound
 
+    async def _for_everybody(self, context: CallContext, receive: Receive, serve: Public) -> Message:
+        """Nobody has proven who calls: what is asked for limits itself, by address."""
+        self._refuse_if_late(context)
+        if not self._service.config.dev:
+            refuse_principal(context)
+        budget = self._rpc.routes[0].budget
+        if budget is None:
+            raise LookupError(f"{self.method.name} has no budget")
+        budgets, owner = self._runtime.budgets, peer_of(context.scope)
+        reader = BodyReader(budgets, budget, owner, FORM_BYTES_MAX)
+        place = budgets.enter(budget, None)
+        try:
+            async with self._runtime.arriving(owner):
+                raw = await reader.read(context.scope, receive, None)
+            return await serve(self._service, context, self._parsed(raw))
+        finally:
+            budgets.leave(place)
+            reader.close()
+
+    def _refuse_if_late(self, context: CallContext) -> None:
+        if context.is_late:
+            raise late_error()
+        if self._service.stopping.is_set:
+            raise NotServing("the server is stopping.", remedy="Try again.")
+
     async def _caller(self, context: CallContext) -> Caller:
         access, realm = self._service.access, SYSTEM_REALM if self._rpc.is_system else None
         if not self._service.config.dev:
@@ -206,18 +245,11 @@ class Pipeline:
             return None
         return call_key(context, cast(Any, message).idempotency.key)
 
-    async def _open(self, request: Request, caller: Caller) -> None:
-        if caller.realm == SYSTEM_REALM:
-            if not request.serves_system:
-                raise InvalidInput("the system realm has tenants alone.", field="realm", remedy="Name another realm.")
-            request.kernel = self._service.feeds.store.system
-        else:
-            request.feed = await self._service.realm(caller.realm)
-            request.kernel = request.feed.kernel
-
     async def _idempotent(self, call: RpcCall, request: Request, gathered: Gathered | None = None) -> bytes:
         key = idempotency_key(request.scope)
         if key is None or not self._rpc.is_keyed:
+            if self._is_read:
+                return (await read_again(call.context, lambda: self._handled(call, request))).SerializeToString()
             return (await self._handled(call, request, gathered)).SerializeToString()
         fingerprint = _fingerprint(self.method, call.message) if gathered is None else gathered.fingerprint
         asked = KeyedRequest(principal=call.caller.owner_id, key=key, route=self.method.name, fingerprint=fingerprint)

@@ -22,6 +22,7 @@ from headwater.service.http.responses import Response, Scope
 from headwater.service.idempotency.run_once import IdempotentRun
 
 if TYPE_CHECKING:
+    from headwater.service.feed.service import Service
     from headwater.service.grpc.runtime import Runtime
 
 
@@ -61,6 +62,8 @@ class Gathered(msgspec.Struct, frozen=True):
 Gather = Callable[[RpcCall, Any, str | None, AsyncIterator[Message]], Awaitable[Gathered]]
 """From the call of the first message, the Request, the key, and the messages behind the first."""
 
+Public = Callable[["Service", CallContext, Any], Awaitable[Message]]
+
 
 class Rpc(msgspec.Struct, frozen=True, kw_only=True):
     method: str
@@ -75,6 +78,8 @@ class Rpc(msgspec.Struct, frozen=True, kw_only=True):
     """Of a method that answers with a stream."""
     gather: Gather | None = None
     """Of a method that takes a stream."""
+    public: Public | None = None
+    """Of a method that asks for no token; its route must be for everybody too."""
     is_keyed: bool = False
     is_system: bool = False
     without_secret: Callable[[Any], None] | None = None

@@ -10,11 +10,13 @@ from headwater.service.grpc.services import (
     feed_rpcs,
     namespace_rpcs,
     planning_rpcs,
+    reference_rpcs,
     snapshot_rpcs,
     statistics_rpcs,
     subscription_rpcs,
     table_rpcs,
     tenant_rpcs,
+    token_rpcs,
     view_rpcs,
 )
 
@@ -25,14 +27,16 @@ RPCS: dict[str, Rpc] = {
         subscription_rpcs.ROWS,
         catalog_rpcs.ROWS,
         namespace_rpcs.ROWS,
+        reference_rpcs.ROWS,
         table_rpcs.ROWS,
         view_rpcs.ROWS,
         snapshot_rpcs.ROWS,
         directory_rpcs.ROWS,
         tenant_rpcs.ROWS,
         connector_rpcs.ROWS,
-        statistics_rpcs.ROWS,
         planning_rpcs.ROWS,
+        statistics_rpcs.ROWS,
+        token_rpcs.ROWS,
     )
     for row in rows
 }

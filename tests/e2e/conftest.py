@@ -13,12 +13,14 @@ from headwater.schemas.entry_ids import EMPTY
 from tests.support.fixtures.feed_branch import FeedBranch
 from tests.support.fixtures.iceberg_lake import IcebergLake, iceberg_lake
 from tests.support.servers.feed_server import FeedServer, feed_server
+from tests.support.servers.ports import free_port
 
 
 @pytest.fixture(scope="session")
 def shared_feed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FeedServer]:
     folder = tmp_path_factory.mktemp("feed")
     settings = {"request_bytes_max": 1_000_000, "stream_heartbeat_seconds": 2, "feed_cache_bytes": 4_000_000}
+    settings["grpc_port"] = free_port()
     with feed_server(f"sqlite:///{folder}/lake.db", settings=settings) as server:
         yield server
 

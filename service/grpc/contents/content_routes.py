@@ -11,7 +11,7 @@ from headwater.schemas.rpc import common_pb2
 from headwater.service.gate.route import Route
 from headwater.service.grpc.contents.iceberg_request import RpcIcebergCall
 from headwater.service.grpc.contents.references import Named, named
-from headwater.service.grpc.messages.message_fields import canonical_path, prefix
+from headwater.service.grpc.messages.message_fields import canonical_path, prefix, version_of
 from headwater.service.grpc.messages.paging import next_token, page_size, page_token
 from headwater.service.grpc.rpc import Bound, RpcCall, joined
 from headwater.service.grpc.sibling_routes import sibling
@@ -48,7 +48,8 @@ class ContentRoutes:
     async def bind_one(self, call: RpcCall, route: Route, query: dict[str, str]) -> Bound:
         """Of the content that the message names."""
         found = await named(call, getattr(call.message, self._word), call.message.reference, self._type, self._word)
-        return Bound(route=route, names=self.names(call, found), query=query)
+        version = version_of(call.message) if route is self.delete else None
+        return Bound(route=route, names=self.names(call, found), query=query, version=version)
 
     def new_names(self, call: RpcCall) -> tuple[dict[str, str], str]:
         """Of the namespace, and the name, of a content that is to be created."""
@@ -77,7 +78,8 @@ class ContentRoutes:
         if len(wanted) < 2 or name.catalog not in ("", found.catalog):
             raise InvalidInput(f"it is no {word} of this catalog.", field=f"{word}.name", remedy="Name a namespace and a name.")
         body = Renaming(Identifier(list(found.key[:-1]), found.key[-1]), Identifier(wanted[:-1], wanted[-1]))
-        return Bound(route=self.rename, names={"prefix": self.names(call, found)["prefix"]}, body=body)
+        names = {"prefix": self.names(call, found)["prefix"]}
+        return Bound(route=self.rename, names=names, body=body, version=version_of(call.message))
 
     def fill_page(self, call: RpcCall, request: RpcIcebergCall, response: Response, shown: Any) -> None:
         """Names and the next token."""

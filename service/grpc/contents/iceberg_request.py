@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from headwater.service.http.preconditions import expected_version
 from headwater.service.iceberg.call import IcebergCall
 from headwater.service.iceberg.operations.lake_branch import BranchOutcome, CommitAuthor
 
@@ -17,7 +18,8 @@ class RpcIcebergCall(IcebergCall):
 
     @property
     def author(self) -> CommitAuthor:
-        return msgspec.structs.replace(super().author, on_done=self._done)
+        """A precondition is one on the branch."""
+        return msgspec.structs.replace(super().author, on_done=self._done, expected_head=expected_version(self.scope))
 
     def _done(self, outcome: BranchOutcome) -> None:
         self.outcome = outcome

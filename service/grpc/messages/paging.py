@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -29,26 +30,35 @@ def page_size(message: Any) -> int:
     return size or SIZE
 
 
-def page_token(call: RpcCall) -> str | None:
-    """The operation's own token; None for the first page."""
+def page_token(call: RpcCall, *, but: Sequence[str] = ()) -> str | None:
+    """The operation's own token; None for the first page. `but` names fields that the token itself decides."""
     given: str = call.message.page.token
     if not given:
         return None
     token = read_token(given, RpcToken)
-    if token.method != call.context.method or token.filter != _filter(call.message):
+    if token.method != call.context.method or token.filter != filter_of(call.message, but):
         raise InvalidInput(
             "the token is of another listing.", field="page.token", remedy="Send it with the request that it came from."
         )
     return token.inner
 
 
-def next_token(call: RpcCall, inner: str | None) -> str:
-    return "" if inner is None else make_token(RpcToken(call.context.method, _filter(call.message), inner))
+def parts_of(token: str, count: int) -> list[str]:
+    """Of a token that this server has joined with colons. ⚠ Tokens are not signed: anybody may send one."""
+    parts = token.split(":", count - 1)
+    if len(parts) != count or not all(parts):
+        raise InvalidInput("the token is none of this listing.", field="page.token", remedy="Send it as received.")
+    return parts
 
 
-def _filter(message: Message) -> bytes:
+def next_token(call: RpcCall, inner: str | None, *, but: Sequence[str] = ()) -> str:
+    return "" if inner is None else make_token(RpcToken(call.context.method, filter_of(call.message, but), inner))
+
+
+def filter_of(message: Message, but: Sequence[str]) -> bytes:
     """Everything that the request says but its page."""
     plain = type(message)()
     plain.CopyFrom(message)
-    plain.ClearField("page")
+    for field in ("page", *but):
+        plain.ClearField(field)
     return hashlib.sha256(plain.SerializeToString(deterministic=True)).digest()[:16]

@@ -9,16 +9,25 @@ from typing import Any
 import msgspec
 
 from headwater.persistence.log.log_entry import change_of
+from headwater.schemas.change import Change
 from headwater.schemas.errors import InvalidInput
-from headwater.schemas.http.feed_json import CommitAnswer, CommitBody, PointersPage, SnapshotEntry, StatePage
+from headwater.schemas.http.feed_json import (
+    CommitAnswer,
+    CommitBody,
+    PointersPage,
+    ReferenceLogAnswer,
+    SnapshotEntry,
+    StatePage,
+)
 from headwater.schemas.rpc import feed_pb2
 from headwater.service.feed.call import FeedCall
 from headwater.service.feed.feed_query import FeedQuery, changes_query, stream_query
 from headwater.service.feed.feed_routes import CHANGES_ROUTE, COMMIT_ROUTE, FEED, STREAM_ROUTE
 from headwater.service.feed.page_json import page_cursor
 from headwater.service.gate.request import LEVELS
+from headwater.service.grpc.messages.committed import fill_committed
 from headwater.service.grpc.messages.frames import CHUNK_BYTES, FRAME_BYTES, change_message, chunks, frame_of
-from headwater.service.grpc.messages.message_fields import json_field
+from headwater.service.grpc.messages.message_fields import catalog_name, json_field
 from headwater.service.grpc.messages.paging import next_token, page_size, page_token
 from headwater.service.grpc.rpc import Bound, Rpc, RpcCall
 from headwater.service.grpc.sibling_routes import sibling
@@ -37,6 +46,7 @@ _STREAM = sibling("GET", STREAM_ROUTE)
 _SNAPSHOT = sibling("GET", f"{FEED}/snapshot")
 _CHANGE = sibling("GET", f"{FEED}/commits/{{id}}")
 _COMMIT = sibling("POST", COMMIT_ROUTE)
+_REFERENCE_LOG = sibling("GET", f"{FEED}/reference-log")
 
 _json_text = msgspec.json.Encoder(order="deterministic").encode
 _Query = dict[str, str | list[str]]
@@ -66,7 +76,9 @@ def _pointers(call: RpcCall, request: FeedCall, response: Response) -> feed_pb2.
             commit_id=one.commit_id,
             oldest_seq=one.oldest_seq,
             deleted=one.deleted,
+            entry_id=one.entry_id,
         )
+    shown.realm_instance = page.realm_instance
     shown.page.next_token = next_token(call, page.next_token)
     return shown
 
@@ -151,6 +163,8 @@ async def _change_parts(call: RpcCall, request: FeedCall) -> AsyncIterator[bytes
 
 
 def _get_snapshot(call: RpcCall) -> Bound:
+    if call.message.token:
+        return Bound(route=_SNAPSHOT, query={"token": call.message.token, "limit": str(STATE_KEYS)})
     query = _source(call.message)
     if isinstance(query.get("pointer"), list) and len(query["pointer"]) > 1:
         raise InvalidInput("a snapshot is of one pointer.", field="source.pointers", remedy="Name one.")
@@ -160,23 +174,26 @@ def _get_snapshot(call: RpcCall) -> Bound:
 
 
 async def _snapshot_parts(call: RpcCall, request: FeedCall) -> AsyncIterator[bytes]:
-    """All pages are of the entry that the first one was read at."""
+    """All pages are of the entry that the first one was read at. Each ends with the token that goes on behind it."""
     response = await request.handle()
     if response is None:
         raise LookupError("a snapshot sends by itself")
     page = msgspec.json.decode(response.body, type=StatePage)
     while page.next_token is not None:
-        for message in _state_messages(page):
+        for message in _ended_page(page, page.next_token):
             yield message.SerializeToString()
         token, viewer = page.next_token, request.viewer
         view = await viewer.view([page.pointer])
         may_see = None if view is None else view.may_see[page.pointer]
         page = await asyncio.to_thread(States(request.feed.pages).next, token, STATE_KEYS, may_see)
-    *before, last = _state_messages(page)
-    for message in before:
+    for message in _ended_page(page, ""):
         yield message.SerializeToString()
-    last.cursor = page.cursor
-    yield last.SerializeToString()
+
+
+def _ended_page(page: StatePage, token: str) -> list[feed_pb2.GetSnapshotResponse]:
+    messages = _state_messages(page)
+    messages[-1].cursor, messages[-1].token = page.cursor, token
+    return messages
 
 
 def _state_messages(page: StatePage) -> list[feed_pb2.GetSnapshotResponse]:
@@ -210,6 +227,44 @@ def _snapshot_entry(entry: SnapshotEntry) -> feed_pb2.SnapshotEntry:
     )
 
 
+# ── the log of references ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _reference_log(call: RpcCall) -> Bound:
+    token = page_token(call)
+    query: _Query = {"catalog": catalog_name(call.message.catalog, "catalog"), "limit": str(page_size(call.message))}
+    if call.message.kinds:
+        query["kind"] = list(call.message.kinds)
+    return Bound(route=_REFERENCE_LOG, query=query if token is None else query | {"token": token})
+
+
+async def _moves(call: RpcCall, request: FeedCall) -> AsyncIterator[bytes]:
+    response = await request.handle()
+    if response is None:
+        raise LookupError("a log of references sends by itself")
+    page = await asyncio.to_thread(msgspec.json.decode, response.body, type=ReferenceLogAnswer)
+    shown = feed_pb2.GetReferenceLogResponse(withheld=page.withheld)
+    size = 0
+    for change in page.changes:
+        move = _move(change)
+        if size and size + move.ByteSize() > CHUNK_BYTES:
+            yield shown.SerializeToString()
+            shown, size = feed_pb2.GetReferenceLogResponse(withheld=page.withheld), 0
+        shown.moves.append(move)
+        size += move.ByteSize()
+    shown.page.next_token = next_token(call, page.next_token)
+    yield shown.SerializeToString()
+
+
+def _move(change: Change) -> feed_pb2.LoggedMove:
+    message = change_message(change)
+    size = message.ByteSize()
+    if size <= FRAME_BYTES:
+        return feed_pb2.LoggedMove(change=message)
+    large = feed_pb2.LargeChange(pointer=change.pointer, seq=change.seq, entry_id=change.entry_id, bytes=size)
+    return feed_pb2.LoggedMove(large=large)
+
+
 # ── stream ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -220,10 +275,10 @@ def _subscribe(call: RpcCall) -> Bound:
     return Bound(route=_STREAM, query=query)
 
 
-async def _stream_parts(call: RpcCall, request: FeedCall) -> AsyncIterator[bytes]:
+def _stream_parts(call: RpcCall, request: FeedCall) -> AsyncIterator[bytes]:
+    """⚠ The stream itself, not one around it: a slow reader is told to it."""
     query = _parsed_query(call, stream_query(request.scope["query_string"], None))
-    async for message in subscribe(call.runtime.service, request.feed, query, request.viewer):
-        yield message
+    return subscribe(call.runtime.service, request.feed, query, request.viewer)
 
 
 # ── commits ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -265,17 +320,8 @@ def _operation(one: Any, field: str) -> dict[str, Any]:
 
 
 def _committed(call: RpcCall, request: FeedCall, response: Response) -> feed_pb2.CommitResponse:
-    answer = msgspec.json.decode(response.body, type=CommitAnswer)
-    message = feed_pb2.CommitResponse(commit_id=answer.commit_id)
-    meta, change = message.meta, answer.change
-    meta.pointer, meta.seq, meta.version, meta.replayed = answer.pointer, answer.seq, answer.commit_id, answer.replayed
-    meta.etag = f'"{answer.commit_id}"'
-    meta.changed = change is not None
-    if change is not None:
-        meta.entry_id, meta.time = change.entry_id, change.time
-        made = change_message(change)
-        if made.ByteSize() <= FRAME_BYTES:
-            message.change.CopyFrom(made)
+    message = feed_pb2.CommitResponse()
+    fill_committed(message, msgspec.json.decode(response.body, type=CommitAnswer))
     return message
 
 
@@ -289,6 +335,7 @@ def _rows() -> Iterable[Rpc]:
         serve=_change_parts,
     )
     yield Rpc(method=f"{SERVICE}/GetSnapshot", routes=(_SNAPSHOT,), bind=_get_snapshot, serve=_snapshot_parts)
+    yield Rpc(method=f"{SERVICE}/GetReferenceLog", routes=(_REFERENCE_LOG,), bind=_reference_log, serve=_moves)
     yield Rpc(method=f"{SERVICE}/Subscribe", routes=(_STREAM,), bind=_subscribe, serve=_stream_parts)
     yield Rpc(method=f"{SERVICE}/Commit", routes=(_COMMIT,), bind=_commit, reply=_committed)
 

@@ -6,9 +6,14 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
-from headwater.schemas.errors import NamespaceNotFound
+import msgspec
+
+from headwater.schemas.change import KeyPath
+from headwater.schemas.errors import InvalidInput, NamespaceNotFound
 from headwater.schemas.http.manage_json import Gone, NamespaceBody, NamespaceInfo, NamespacesPage, NamespaceWritten
 from headwater.schemas.rpc import common_pb2, namespace_pb2
+from headwater.service.auth.rights.rights import Right, Securable
+from headwater.service.gate.route import BODY, Needs, Route
 from headwater.service.grpc.contents.iceberg_request import RpcIcebergCall
 from headwater.service.grpc.contents.references import Named, catalog_id, named
 from headwater.service.grpc.messages.masks import masked
@@ -29,6 +34,7 @@ from headwater.service.grpc.sibling_routes import sibling
 from headwater.service.http.responses import Response
 from headwater.service.iceberg.operations import namespaces
 from headwater.service.iceberg.plain_handlers import PropertiesUpdate
+from headwater.service.iceberg.routes import LAKE
 from headwater.service.iceberg.routes import NAMESPACE as ICEBERG_NAMESPACE
 from headwater.service.manage.route import IN_CATALOG
 
@@ -36,6 +42,11 @@ SERVICE = "io.headwater.catalog.v1.NamespaceService"
 _ALL, _ONE = f"{IN_CATALOG}/namespaces", f"{IN_CATALOG}/namespaces/{{namespace}}"
 _LIST, _CREATE, _GET, _DELETE = sibling("GET", _ALL), sibling("POST", _ALL), sibling("GET", _ONE), sibling("DELETE", _ONE)
 _UPDATE = sibling("POST", f"{ICEBERG_NAMESPACE}/properties")
+
+
+class _NamespaceMove(msgspec.Struct, frozen=True):
+    source: KeyPath
+    target: KeyPath
 
 
 def _on_branch(call: RpcCall) -> dict[str, str]:
@@ -68,10 +79,58 @@ def _create(call: RpcCall) -> Bound:
 
 async def _update(call: RpcCall) -> Bound:
     message = call.message
-    masked(message.update_mask, ("properties",))
+    paths = masked(message.update_mask, ("name", "properties"))
     found = await named(call, message.target, message.reference, NAMESPACE, "target")
-    names = {"prefix": prefix(found.catalog, message.reference), "namespace": joined(found.key, "target")}
-    return Bound(route=_UPDATE, names=names, body=PropertiesUpdate(updates=dict(message.namespace.properties)))
+    names, version = {"prefix": prefix(found.catalog, message.reference)}, version_of(message)
+    if "name" in paths:
+        return Bound(route=_MOVE, names=names, body=_moving(call, found, paths), version=version)
+    body = PropertiesUpdate(updates=dict(message.namespace.properties))
+    return Bound(route=_UPDATE, names=names | {"namespace": joined(found.key, "target")}, body=body, version=version)
+
+
+def _moving(call: RpcCall, found: Named, paths: frozenset[str]) -> _NamespaceMove:
+    if len(paths) > 1:
+        raise InvalidInput("a move is a commit of its own.", field="update_mask", remedy="Name `name` alone.")
+    name = call.message.namespace.name
+    wanted = canonical_path(name.path, "namespace.name.path")
+    joined(wanted, "namespace.name.path")
+    if name.catalog not in ("", found.catalog):
+        raise InvalidInput("it is another catalog.", field="namespace.name.catalog", remedy="Move it within its catalog.")
+    return _NamespaceMove(found.key, tuple(wanted))
+
+
+def _moved_rights(call: RpcIcebergCall) -> list[tuple[Right, Securable]]:
+    """What is below goes along, whatever it is."""
+    body, catalog = call.read(_NamespaceMove), call.branch_name
+    source, target = body.source, body.target
+    return [
+        (Right.NAMESPACE_DROP, Securable(catalog, source)),
+        (Right.COMMIT_WRITE, Securable(catalog, source)),
+        (Right.NAMESPACE_CREATE, Securable(catalog, target[:-1])),
+        (Right.COMMIT_WRITE, Securable(catalog, target)),
+    ]
+
+
+def _unused(call: RpcIcebergCall) -> Response:
+    raise LookupError("moving a namespace has no HTTP sibling")
+
+
+_MOVE = Route(
+    "POST",
+    f"{LAKE}/namespaces/move",
+    "Move a namespace.",
+    _unused,
+    Needs(
+        right=Right.NAMESPACE_DROP,
+        where="the namespace that moves",
+        also=Right.NAMESPACE_CREATE,
+        body=_moved_rights,
+        anywhere=(Right.NAMESPACE_DROP,),
+    ),
+    BODY,
+    body=_NamespaceMove,
+)
+"""Of gRPC alone: it is in no HTTP table."""
 
 
 async def _delete(call: RpcCall) -> Bound:
@@ -113,28 +172,43 @@ def _created(call: RpcCall, request: Any, response: Response) -> namespace_pb2.C
 
 
 async def _updated(call: RpcCall, request: RpcIcebergCall) -> namespace_pb2.UpdateNamespaceResponse:
+    number = await catalog_id(call, request.branch_name)
+    return await asyncio.to_thread(_moved if request.route is _MOVE else _replaced, call, request, number)
+
+
+def _moved(call: RpcCall, request: RpcIcebergCall, number: int) -> namespace_pb2.UpdateNamespaceResponse:
+    body, branch = request.read(_NamespaceMove), request.branch
+    namespaces.move_namespace(branch, request.author, body.source, body.target)
+    shown = namespace_pb2.UpdateNamespaceResponse()
+    there = branch.state().get(body.target)
+    if there is not None:  # else somebody has moved it on
+        shown.namespace.CopyFrom(_shown(call, request, number, there.key, there.content_id, there.value.get("properties", {})))
+    set_outcome(shown.meta, request)
+    return shown
+
+
+def _shown(
+    call: RpcCall, request: RpcIcebergCall, number: int, key: KeyPath, content_id: str, properties: dict[str, str]
+) -> namespace_pb2.Namespace:
+    return namespace_pb2.Namespace(
+        resource_id=resource_id(call, NAMESPACE, number, content_id),
+        name=common_pb2.Name(catalog=request.branch_name, path=key),
+        properties=properties,
+    )
+
+
+def _replaced(call: RpcCall, request: RpcIcebergCall, number: int) -> namespace_pb2.UpdateNamespaceResponse:
     """The mask replaces all properties: those that are not named go."""
     wanted = dict(call.message.namespace.properties)
-    number = await catalog_id(call, request.branch_name)
-
-    def update() -> namespace_pb2.UpdateNamespaceResponse:
-        key, branch = request.namespace, request.branch
-        there = branch.state().get(key)
-        if there is None or there.type != "NAMESPACE":
-            raise NamespaceNotFound(f"there is no namespace {'.'.join(key)!r}.", field="target", remedy="List the namespaces.")
-        removals = [name for name in there.value.get("properties", {}) if name not in wanted]
-        namespaces.update_properties(branch, request.author, key, wanted, removals)
-        shown = namespace_pb2.UpdateNamespaceResponse(
-            namespace=namespace_pb2.Namespace(
-                resource_id=resource_id(call, NAMESPACE, number, there.content_id),
-                name=common_pb2.Name(catalog=request.branch_name, path=key),
-                properties=wanted,
-            )
-        )
-        set_outcome(shown.meta, request)
-        return shown
-
-    return await asyncio.to_thread(update)
+    key, branch = request.namespace, request.branch
+    there = branch.state().get(key)
+    if there is None or there.type != "NAMESPACE":
+        raise NamespaceNotFound(f"there is no namespace {'.'.join(key)!r}.", field="target", remedy="List the namespaces.")
+    removals = [name for name in there.value.get("properties", {}) if name not in wanted]
+    namespaces.update_properties(branch, request.author, key, wanted, removals)
+    shown = namespace_pb2.UpdateNamespaceResponse(namespace=_shown(call, request, number, key, there.content_id, wanted))
+    set_outcome(shown.meta, request)
+    return shown
 
 
 def _deleted(call: RpcCall, request: Any, response: Response) -> namespace_pb2.DeleteNamespaceResponse:
@@ -147,7 +221,7 @@ def _rows() -> Iterable[Rpc]:
     yield Rpc(method=f"{SERVICE}/ListNamespaces", routes=(_LIST,), bind=_list, reply=_page)
     yield Rpc(method=f"{SERVICE}/GetNamespace", routes=(_GET,), bind=_get, reply=_got)
     yield Rpc(method=f"{SERVICE}/CreateNamespace", routes=(_CREATE,), bind=_create, reply=_created, is_keyed=True)
-    yield Rpc(method=f"{SERVICE}/UpdateNamespace", routes=(_UPDATE,), bind=_update, answer=_updated, is_keyed=True)
+    yield Rpc(method=f"{SERVICE}/UpdateNamespace", routes=(_UPDATE, _MOVE), bind=_update, answer=_updated, is_keyed=True)
     yield Rpc(method=f"{SERVICE}/DeleteNamespace", routes=(_DELETE,), bind=_delete, reply=_deleted, is_keyed=True)
 
 

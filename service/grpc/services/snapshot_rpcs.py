@@ -10,8 +10,8 @@ from headwater.schemas.rpc import snapshot_pb2
 from headwater.service.grpc.contents.iceberg_request import RpcIcebergCall
 from headwater.service.grpc.contents.references import named
 from headwater.service.grpc.contents.table_metadata import load_table
-from headwater.service.grpc.messages.message_fields import TABLE, prefix, set_outcome
-from headwater.service.grpc.messages.paging import next_token, page_size, page_token
+from headwater.service.grpc.messages.message_fields import TABLE, prefix, set_outcome, version_of
+from headwater.service.grpc.messages.paging import next_token, page_size, page_token, parts_of
 from headwater.service.grpc.rpc import Bound, Rpc, RpcCall, joined
 from headwater.service.grpc.services.table_rpcs import table_commit
 from headwater.service.grpc.sibling_routes import sibling
@@ -53,12 +53,12 @@ async def _creating(call: RpcCall) -> Bound:
         snapshot["schema-id"] = one.schema_id
     ref = {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": one.snapshot_id}
     body = table_commit([{"action": "add-snapshot", "snapshot": snapshot}, ref])
-    return Bound(route=_UPDATE, names=await _names(call), body=body)
+    return Bound(route=_UPDATE, names=await _names(call), body=body, version=version_of(call.message))
 
 
 async def _deleting(call: RpcCall) -> Bound:
     body = table_commit([{"action": "remove-snapshots", "snapshot-ids": [call.message.snapshot_id]}])
-    return Bound(route=_UPDATE, names=await _names(call), body=body)
+    return Bound(route=_UPDATE, names=await _names(call), body=body, version=version_of(call.message))
 
 
 async def _list(call: RpcCall, request: RpcIcebergCall) -> snapshot_pb2.ListSnapshotsResponse:
@@ -67,13 +67,21 @@ async def _list(call: RpcCall, request: RpcIcebergCall) -> snapshot_pb2.ListSnap
     ordered = sorted(snapshots, key=lambda one: (one.get("timestamp-ms", 0), one["snapshot-id"]))
     token, size = page_token(call), page_size(call.message)
     if token is not None:
-        time, _, id = token.partition(":")
-        ordered = [one for one in ordered if (one.get("timestamp-ms", 0), one["snapshot-id"]) > (int(time), int(id))]
+        after = _position(token)
+        ordered = [one for one in ordered if (one.get("timestamp-ms", 0), one["snapshot-id"]) > after]
     shown = snapshot_pb2.ListSnapshotsResponse(snapshots=[_message(one) for one in ordered[:size]])
     last = ordered[size - 1] if len(ordered) > size else None
     inner = None if last is None else f"{last.get('timestamp-ms', 0)}:{last['snapshot-id']}"
     shown.page.next_token = next_token(call, inner)
     return shown
+
+
+def _position(token: str) -> tuple[int, int]:
+    time, id = parts_of(token, 2)
+    try:
+        return int(time), int(id)
+    except ValueError:
+        raise InvalidInput("it holds no numbers.", field="page.token", remedy="Send it as received.") from None
 
 
 async def _get(call: RpcCall, request: RpcIcebergCall) -> snapshot_pb2.GetSnapshotResponse:

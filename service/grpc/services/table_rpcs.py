@@ -13,7 +13,7 @@ from headwater.service.grpc.contents.content_routes import ContentRoutes
 from headwater.service.grpc.contents.iceberg_request import RpcIcebergCall
 from headwater.service.grpc.contents.table_metadata import load_table, table_message
 from headwater.service.grpc.messages.masks import masked
-from headwater.service.grpc.messages.message_fields import TABLE, json_object, set_outcome
+from headwater.service.grpc.messages.message_fields import TABLE, json_object, set_outcome, version_of
 from headwater.service.grpc.rpc import Bound, Rpc, RpcCall
 from headwater.service.http.responses import Response
 from headwater.service.iceberg.content_handlers import Renaming, TableCommit
@@ -50,7 +50,7 @@ async def _update(call: RpcCall) -> Bound:
         updates.append({"action": "set-current-schema", "schema-id": -1})
     if "properties" in paths:
         updates.append({"action": "set-properties", "updates": dict(message.table.properties)})
-    return Bound(route=TABLES.update, names=names, body=table_commit(updates))
+    return Bound(route=TABLES.update, names=names, body=table_commit(updates), version=version_of(message))
 
 
 def table_commit(updates: list[dict[str, Any]]) -> TableCommit:

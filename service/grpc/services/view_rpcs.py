@@ -11,7 +11,7 @@ from headwater.service.grpc.contents.content_routes import ContentRoutes
 from headwater.service.grpc.contents.iceberg_request import RpcIcebergCall
 from headwater.service.grpc.contents.table_metadata import load_view, view_message
 from headwater.service.grpc.messages.masks import masked
-from headwater.service.grpc.messages.message_fields import VIEW, json_object, set_outcome
+from headwater.service.grpc.messages.message_fields import VIEW, json_object, set_outcome, version_of
 from headwater.service.grpc.rpc import Bound, Rpc, RpcCall
 from headwater.service.http.responses import Response
 from headwater.service.iceberg.content_handlers import Renaming, ViewCommit
@@ -53,6 +53,7 @@ async def _update(call: RpcCall) -> Bound:
         route=VIEWS.update,
         names=names,
         body=ViewCommit([{"action": "set-properties", "updates": dict(message.view.properties)}]),
+        version=version_of(message),
     )
 
 

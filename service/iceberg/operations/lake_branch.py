@@ -21,7 +21,7 @@ from headwater.producer.catalogs.catalog_settings import ENGINE_GC, TABLE_OVERLA
 from headwater.producer.commits.catalog_commit import CatalogCommit
 from headwater.producer.commits.commit_meta import CommitMeta
 from headwater.producer.commits.operations import CatalogOperation
-from headwater.producer.content.snapshots import ContentEntry, Snapshots
+from headwater.producer.content.snapshots import PAGE_KEYS_MAX, ContentEntry, Snapshots
 from headwater.producer.pointer_names import branch_pointer
 from headwater.producer.references.references import References
 from headwater.schemas.change import Change, KeyPath
@@ -29,6 +29,7 @@ from headwater.schemas.errors import (
     CommitConflict,
     ContentExists,
     HeadwaterError,
+    InvalidInput,
     NamespaceNotFound,
     OutcomeUnknown,
     RequirementFailed,
@@ -54,6 +55,8 @@ class CommitAuthor(msgspec.Struct, frozen=True):
     """What the commit carries, where somebody will look for it; the key if there is one."""
     headers: dict[str, str] = {}
     """Of the request, to be found in the commit: its correlation id."""
+    expected_head: str | None = None
+    """The commit that the caller expects the branch at: a lost race is told, and not run again."""
     on_done: Callable[[BranchOutcome], None] | None = None
     """Called with what became of the change, by APIs that return it."""
 
@@ -134,6 +137,19 @@ class LakeState:
 
     def is_empty(self, namespace: KeyPath) -> bool:
         return not self._snapshots.page(self._at, prefix=namespace, limit=1).entries
+
+    def below(self, namespace: KeyPath, most: int) -> list[ContentEntry]:
+        """Everything below the namespace, at any depth."""
+        found: list[ContentEntry] = []
+        token: str | None = None
+        while True:
+            page = self._snapshots.page(self._at, prefix=namespace, token=token, limit=PAGE_KEYS_MAX)
+            found += page.entries
+            token = page.next_token
+            if len(found) > most:
+                raise InvalidInput(f"it holds more than {most} keys.", field="namespace", remedy="Move what is below it first.")
+            if token is None:
+                return found
 
     def page(self, namespace: KeyPath, type: str, token: str | None, limit: int) -> tuple[list[KeyPath], str | None]:
         page = self._snapshots.page(
@@ -256,6 +272,8 @@ class LakeBranch:
                     return self._commit(pointer, caller, step)
                 except CommitConflict as conflict:
                     self._remove(step)
+                    if caller.expected_head is not None:
+                        raise
                     lost = conflict
                 except OutcomeUnknown:
                     raise
@@ -275,7 +293,7 @@ class LakeBranch:
             step.operations,
             CommitMeta(caller.author, step.message, headers),
             request_id=caller.key or caller.request_id,
-            expected_head=step.expected_head,
+            expected_head=caller.expected_head or step.expected_head,
             skip_equal_puts=True,
         )
         answer = self.kernel.committer.commit(pointer, request)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from headwater.producer.commits.operations import Delete, Put
+from headwater.producer.commits.operations import CatalogOperation, Delete, Put, Rename
 from headwater.producer.content.content_types import Namespace
 from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import Contradiction, InvalidInput, NamespaceNotEmpty
@@ -14,6 +14,8 @@ from headwater.service.iceberg.operations.lake_branch import NAMESPACE, BranchSt
 
 PAGE_NAMES = 1_000
 PAGE_NAMES_MAX = 10_000
+MOVED_MAX = 50_000
+"""Keys that one commit moves."""
 NAMES_MAX = 1_000_000
 """In an answer to a client that does not ask for pages."""
 
@@ -74,6 +76,23 @@ def drop_namespace(branch: LakeBranch, caller: CommitAuthor, key: KeyPath) -> No
         return BranchStep([delete], f"Drop namespace {shown(key)}", {"iceberg.operation": "drop-namespace"})
 
     branch.change(caller, [key], judge)
+
+
+def move_namespace(branch: LakeBranch, caller: CommitAuthor, source: KeyPath, target: KeyPath) -> None:
+    """With all that is below it, as one commit. What somebody puts there meanwhile is a conflict; the move is judged again."""
+    if target[: len(source)] == source:
+        raise InvalidInput(f"{shown(target)} is the namespace itself, or in it.", field="name", remedy="Name another place.")
+
+    def judge(state: LakeState) -> BranchStep:
+        found = state.require_namespace(source)
+        state.require_free(target, NAMESPACE, renamed_from=source)
+        operations: list[CatalogOperation] = [Rename(source, target, expected_content_id=found.content_id)]
+        for one in state.below(source, MOVED_MAX):
+            operations.append(Rename(one.key, (*target, *one.key[len(source) :]), expected_content_id=one.content_id))
+        message = f"Move namespace {shown(source)} to {shown(target)}"
+        return BranchStep(operations, message, {"iceberg.operation": "move-namespace"})
+
+    branch.change(caller, [source, target], judge)
 
 
 def update_properties(

@@ -1,4 +1,4 @@
-"""`headwater.open` and `headwater.connect` give the same objects: one suite over both, on one store."""
+"""`headwater.open`, and `headwater.connect` over HTTP and gRPC, give the same objects: one suite over all, on one store."""
 
 from __future__ import annotations
 
@@ -32,14 +32,24 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="module")
-def remote_lake(shared_feed: FeedServer) -> Iterator[RemoteCatalog]:
-    with headwater.connect(shared_feed.url) as engine:
-        yield engine.realm().catalog("lake")
+def remote_lakes(shared_feed: FeedServer) -> Iterator[dict[str, RemoteCatalog]]:
+    with headwater.connect(shared_feed.url) as over_http, headwater.connect(shared_feed.grpc_url) as over_grpc:
+        yield {name: engine.realm().catalog("lake") for name, engine in (("http", over_http), ("grpc", over_grpc))}
 
 
-@pytest.fixture(params=["embedded", "remote"])
-def lake(request: pytest.FixtureRequest, shared_lake: CatalogHandle, remote_lake: RemoteCatalog) -> AnyCatalog:
-    return shared_lake if request.param == "embedded" else remote_lake
+@pytest.fixture(params=["http", "grpc"])
+def remote_lake(request: pytest.FixtureRequest, remote_lakes: dict[str, RemoteCatalog]) -> RemoteCatalog:
+    return remote_lakes[request.param]
+
+
+@pytest.fixture(params=["embedded", "http", "grpc"])
+def lake(request: pytest.FixtureRequest, shared_lake: CatalogHandle, remote_lakes: dict[str, RemoteCatalog]) -> AnyCatalog:
+    return shared_lake if request.param == "embedded" else remote_lakes[request.param]
+
+
+@pytest.fixture(params=["http", "grpc"])
+def address(request: pytest.FixtureRequest, shared_feed: FeedServer) -> str:
+    return shared_feed.url if request.param == "http" else shared_feed.grpc_url
 
 
 @pytest.fixture
@@ -206,8 +216,8 @@ def test_what_is_not_there_is_said(lake: AnyCatalog, lake_realm: Realm, branch: 
         branch.commit([])
 
 
-def test_realms_that_are_not_there_are_said(shared_feed: FeedServer) -> None:
-    with headwater.connect(shared_feed.url) as remote, pytest.raises(RealmNotFound):
+def test_realms_that_are_not_there_are_said(shared_feed: FeedServer, address: str) -> None:
+    with headwater.connect(address) as remote, pytest.raises(RealmNotFound):
         remote.realm("nowhere")
     with headwater.open(shared_feed.store_url) as local, pytest.raises(RealmNotFound):
         local.realm("nowhere")
@@ -308,7 +318,7 @@ def test_a_misspelled_option_is_an_error(lake: AnyCatalog, branch: AnyBranch) ->
             call()
 
 
-@pytest.mark.parametrize("url", ["", "127.0.0.1:1", "ftp://host", "http://"])
+@pytest.mark.parametrize("url", ["", "127.0.0.1:1", "ftp://host", "http://", "grpc://"])
 def test_what_is_no_address_is_refused(url: str) -> None:
     with pytest.raises(InvalidInput):
         headwater.connect(url)
@@ -330,12 +340,12 @@ def test_both_engines_read_the_log_of_all_references(
 
 
 def test_both_engines_read_the_logs_of_records_and_of_the_system(
-    lake_realm: Realm, shared_feed: FeedServer, shared_lake: CatalogHandle
+    lake_realm: Realm, address: str, shared_lake: CatalogHandle
 ) -> None:
     assert {"catalogs", "principals", "cat/1/heads/main"} <= {one.name for one in lake_realm.logs.pointers()}
     keys = {op.key for one in lake_realm.logs.changes("catalogs") for op in one.operations}
     assert any("lake" in key for key in keys)
-    with headwater.connect(shared_feed.url) as engine:
+    with headwater.connect(address) as engine:
         served = list(engine.system_logs().changes("realms"))
     local = headwater.Headwater(shared_lake.realm.kernel.store)
     try:

@@ -13,13 +13,16 @@ from google.protobuf.message import Message
 from google.rpc import error_details_pb2
 from google.rpc.status_pb2 import Status
 
+from headwater.producer.page_tokens import make_token
 from headwater.schemas.errors import RequestTooSlow
 from headwater.schemas.rpc import catalog_pb2, common_pb2, feed_pb2, namespace_pb2, table_pb2
 from headwater.schemas.rpc.services import RpcMethod, all_methods
 from headwater.service.grpc.call_context import call_context
+from headwater.service.grpc.messages.paging import RpcToken, filter_of
 from headwater.service.grpc.pipeline import Pipeline, receive_one
 from headwater.service.grpc.rpc_table import RPCS
 from headwater.service.grpc.runtime import Runtime
+from headwater.service.grpc.services.reference_rpcs import STATES
 from tests.support.fixtures.grpc_rig import SCHEMA, GrpcRig, bearer, filled, grpc_rig, one_message
 
 DB = common_pb2.Name(catalog="lake", path=["db"])
@@ -28,6 +31,9 @@ NO_KIND = common_pb2.ContentRef(id=common_pb2.ResourceId(kind=99, catalog_id=1, 
 DEFECTS = {grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN, grpc.StatusCode.DATA_LOSS}
 FUZZ_SEED = 17
 FUZZ_ROUNDS = 6
+
+
+PAGED = [one for one in all_methods() if "page" in one.request.DESCRIPTOR.fields_by_name]
 
 
 class Bad(NamedTuple):
@@ -236,6 +242,17 @@ def test_messages_that_are_mangled_never_find_a_defect(port: GrpcRig, owner: tup
         if status in DEFECTS:
             found.append((status, raw))
     assert found == []
+
+
+@pytest.mark.parametrize("method", [pytest.param(one, id=one.name.rpartition(".")[2]) for one in PAGED])
+def test_tokens_that_a_caller_has_made_up_never_find_a_defect(port: GrpcRig, owner: tuple[str, str], method: RpcMethod) -> None:
+    """A token is no secret: this one is of the very method and filter, and only what is inside is wrong."""
+    request = filled(method.request, catalog="lake", path=["db", "inner"], mask=[], id="00" * 32, pointer="cat/1/heads/main")
+    but = STATES if method.name.endswith("/Diff") else ()
+    for inner in ("", ":", "a:b", "1:x", "0:0:0", "\x00", "é" * 40, "W10", "gA", "k6JoaQ"):
+        request.page.token = make_token(RpcToken(method.name, filter_of(request, but), inner))
+        status = port.status(method, request, owner)
+        assert status not in DEFECTS, (inner, status)
 
 
 def _mangled(whole: bytes, chance: random.Random) -> bytes:

@@ -6,10 +6,9 @@ They are installed once by their own tools, Go and npm, into the cache that the 
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -17,8 +16,7 @@ from typing import NamedTuple
 import httpx
 import pyarrow.fs
 
-from headwater.dev.state import locked, made_whole
-from headwater.settings import load_settings
+from tests.support.servers.installed_tools import installed, run_install
 from tests.support.servers.ports import free_port
 
 GCS_EMULATOR = "github.com/fsouza/fake-gcs-server@v1.56.1"
@@ -49,7 +47,7 @@ def gcs_emulator() -> Iterator[Emulator]:
     url = f"http://127.0.0.1:{port}"
     flags = ["-scheme", "http", "-host", "127.0.0.1", "-port", str(port), "-backend", "memory", "-log-level", "error"]
     addresses = ["-public-host", f"127.0.0.1:{port}", "-external-url", url]
-    program = _installed("fake-gcs-server-1.56.1", _install_with_go) / "fake-gcs-server"
+    program = installed("fake-gcs-server-1.56.1", _install_with_go) / "fake-gcs-server"
     with _running([str(program), *flags, *addresses], f"{url}/storage/v1/b?project=p"):
         httpx.post(f"{url}/storage/v1/b?project=p", json={"name": BUCKET}, timeout=30).raise_for_status()
         secret = {"gcs.oauth2.token": GCS_TOKEN, "gcs.oauth2.token-expires-at": NEVER_MS}
@@ -61,7 +59,7 @@ def azure_emulator() -> Iterator[Emulator]:
     """It checks every signature."""
     port = free_port()
     address = f"127.0.0.1:{port}"
-    program = _installed("azurite-3.37.0", _install_with_npm) / "node_modules" / ".bin" / "azurite-blob"
+    program = installed("azurite-3.37.0", _install_with_npm) / "node_modules" / ".bin" / "azurite-blob"
     flags = ["--blobHost", "127.0.0.1", "--blobPort", str(port), "--inMemoryPersistence", "--silent", "--disableTelemetry"]
     with _running([str(program), *flags, "--skipApiVersionCheck"], f"http://{address}/", AZURITE_ACCOUNTS=_accounts()):
         kinds = {"storage-authority": address, "storage-scheme": "http"}
@@ -110,30 +108,10 @@ def _answers(url: str) -> bool:
     return True
 
 
-def _installed(name: str, install: Callable[[Path], None]) -> Path:
-    """The first caller installs it, others wait."""
-    cache = Path(load_settings().jar_cache_dir).expanduser()
-    folder = cache / name
-    if not folder.exists():
-        with locked(cache / "locks" / name):
-            if not folder.exists():
-                with made_whole(folder) as unfinished:
-                    install(unfinished)
-    return folder
-
-
 def _install_with_go(folder: Path) -> None:
-    _install(["go", "install", GCS_EMULATOR], "Install Go: the emulator of GCS is built with it.", folder, GOBIN=str(folder))
+    run_install(["go", "install", GCS_EMULATOR], "Install Go: the emulator of GCS is built with it.", folder, GOBIN=str(folder))
 
 
 def _install_with_npm(folder: Path) -> None:
     command = ["npm", "install", "--no-audit", "--no-fund", "--no-package-lock", "--prefix", str(folder), AZURE_EMULATOR]
-    _install(command, "Install Node.js with npm: the emulator of Azure comes with it.", folder)
-
-
-def _install(command: list[str], remedy: str, folder: Path, **environ: str) -> None:
-    assert shutil.which(command[0]) is not None, remedy
-    done = subprocess.run(
-        command, cwd=folder, env={**os.environ, **environ}, capture_output=True, text=True, timeout=840, check=False
-    )
-    assert done.returncode == 0, done.stderr[-2_000:]
+    run_install(command, "Install Node.js with npm: the emulator of Azure comes with it.", folder)

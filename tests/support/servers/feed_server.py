@@ -25,7 +25,13 @@ STOP_SECONDS = 30.0
 
 class FeedServer:
     def __init__(
-        self, process: subprocess.Popen[bytes], port: int, store_url: str, log_file: Path, certificate: str | None = None
+        self,
+        process: subprocess.Popen[bytes],
+        port: int,
+        store_url: str,
+        log_file: Path,
+        certificate: str | None = None,
+        grpc_port: int = 0,
     ) -> None:
         self.process = process
         self.port = port
@@ -33,6 +39,8 @@ class FeedServer:
         self.verify = True if certificate is None else ssl.create_default_context(cafile=certificate)
         self.url = f"{'http' if certificate is None else 'https'}://127.0.0.1:{port}"
         self.feed = f"{self.url}/feed/v1/default"
+        self.grpc_url = f"{'grpc' if certificate is None else 'grpcs'}://127.0.0.1:{grpc_port}"
+        """Of a server with the setting `grpc_port`."""
         self._log_file = log_file
         self._log_text = ""
 
@@ -118,7 +126,8 @@ def feed_server(
         process = start_server(
             store_url, port, log_file, *arguments, settings=settings, environ=environ, dev=dev, python=python
         )
-        server = FeedServer(process, port, store_url, log_file, certificate)
+        grpc_port = int(str((settings or {}).get("grpc_port", 0)))
+        server = FeedServer(process, port, store_url, log_file, certificate, grpc_port)
         try:
             server.wait_until_ready()
             yield server
