@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 FIXED_SEEDS = 2 if not SOAK else 100_000
 FIXED_SECONDS = 240 if not SOAK else 600
 """A bound for slow machines: the number of seeds is what ends a usual run."""
-NEW_SECONDS = 60 if not SOAK else 2_400
+NEW_SECONDS = 2_400
 MUTANT_PROMISES = {
     "h1": "merge",
     "h2": "notice",
@@ -50,20 +50,15 @@ def test_no_promise_is_broken_by_the_fixed_seeds() -> None:
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-2_000:]
 
 
-def first_new_seed() -> int:
-    """Each commit tries seeds of its own, so that a red run can be repeated; a soak run always tries others."""
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
-    chance = random.SystemRandom() if SOAK or commit.returncode else random.Random(commit.stdout)
-    return chance.randrange(10**6, 10**9)
+if SOAK:  # what a new seed finds is not a fault of the change that happens to be tested
 
-
-@pytest.mark.timeout(3_600)
-def test_no_promise_is_broken_by_new_seeds() -> None:
-    """What fails here may be older than the change that is tested: its plan is printed, shrunken, and replays anywhere."""
-    first = first_new_seed()
-    seeds = f"{first}:{first + 100_000}"
-    done = simulate("--seeds", seeds, "--seconds", str(NEW_SECONDS), timeout_seconds=NEW_SECONDS + 250)
-    assert done.returncode == 0, f"seeds from {first}\n" + done.stdout[-20_000:] + done.stderr[-2_000:]
+    @pytest.mark.timeout(3_600)
+    def test_no_promise_is_broken_by_new_seeds() -> None:
+        """The plan of what fails is printed, shrunken, and replays anywhere."""
+        first = random.SystemRandom().randrange(10**6, 10**9)
+        seeds = f"{first}:{first + 100_000}"
+        done = simulate("--seeds", seeds, "--seconds", str(NEW_SECONDS), timeout_seconds=NEW_SECONDS + 250)
+        assert done.returncode == 0, f"seeds from {first}\n" + done.stdout[-20_000:] + done.stderr[-2_000:]
 
 
 def test_one_seed_gives_one_trace() -> None:
