@@ -8,11 +8,15 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import grpc
 import httpx
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from tests.support.fixtures.iceberg_files import memory_catalog, table_with_history
 from tests.support.fixtures.installs import Environment, build_through_sdist, install
 from tests.support.servers.feed_server import FeedServer, feed_server
+from tests.support.servers.ports import free_port
 from tests.support.servers.servers import FreshUrl
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -95,6 +99,7 @@ def test_commands_on_an_embedded_store_need_no_extra(plain: Environment, command
         ("audit verify --kafka 127.0.0.1:9", "kafka"),
         ("publish --kafka 127.0.0.1:9 --once", "kafka"),
         ("serve --dev", "service"),
+        ("maintain files find s3://lake/shop", "files"),
         ("maintain retained", "spark"),
         ("maintain sweep --spark", "spark"),
         ("audit export changes.parquet", "spark"),
@@ -154,6 +159,15 @@ def test_observers_need_their_extra_alone(environment: Install, extra: str, name
     environment(extra).execute(code).succeeded()
 
 
+def test_files_of_a_table_are_found_with_the_extra_files_alone(environment: Install, tmp_path: Path) -> None:
+    here = environment("files")
+    with memory_catalog(f"file://{tmp_path}/warehouse") as catalog:
+        location = table_with_history(catalog, "orders").metadata_location
+    identified = here.headwater("maintain", "files", "identify", location, "--json").succeeded().out.splitlines()
+    found = here.headwater("maintain", "files", "find", f"{tmp_path}/warehouse", "--json").succeeded().out.splitlines()
+    assert {json.loads(line)["location"] for line in identified} == {f"file://{json.loads(line)['location']}" for line in found}
+
+
 def test_protobuf_alone_has_its_codec(environment: Install) -> None:
     environment("protobuf").execute("import headwater.schemas.protobuf.protobuf_codec").succeeded()
 
@@ -184,6 +198,24 @@ def test_a_service_alone_serves_and_names_the_extra_for_filters(environment: Ins
         assert httpx.get(f"{server.url}/api/v2/trees/main/history").status_code == 200
         refused = httpx.get(f"{server.url}/api/v2/trees/main/history", params=FILTER)
         assert refused.status_code == 501 and "headwater[nessie]" in refused.text
+
+
+def test_a_service_without_the_extra_grpc_names_it_before_it_serves(environment: Install, tmp_path: Path) -> None:
+    here = environment("service")
+    refusal = here.headwater(
+        "--store", f"sqlite:///{tmp_path}/lake.db", "--set", f"grpc_port={free_port()}", "serve", "--dev"
+    ).error
+    assert refusal.startswith("error MISSING_DEPENDENCY: ") and "'headwater[grpc]'" in refusal
+
+
+def test_a_service_with_the_extra_grpc_serves_both(environment: Install, tmp_path: Path) -> None:
+    port = free_port()
+    with (
+        feed_server(f"sqlite:///{tmp_path}/lake.db", settings={"grpc_port": port}, python=environment("service,grpc").python),
+        grpc.insecure_channel(f"127.0.0.1:{port}") as channel,
+    ):
+        health = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), wait_for_ready=True, timeout=60)
+        assert health.status == health_pb2.HealthCheckResponse.SERVING
 
 
 def test_filters_need_the_extra_of_nessie_alone(environment: Install, tmp_path: Path) -> None:
