@@ -1,6 +1,6 @@
 """The ASGI application of one worker, from opening the store to closing it.
 
-⚠ Stopping: first nobody new is told that it is ready, streams get their last event and long polls their answer; the server
+⚠ Stopping: first readiness fails, streams get their last event and long polls their response; the server
 below then waits for what is in flight; at last the store is closed, which finishes every commit that was accepted.
 """
 

@@ -60,7 +60,7 @@ class Background:
         return Cleaning(self._store, self._config.idempotency_cleaning, also=also)
 
     async def stop(self) -> None:
-        """⚠ A slice that is at work is waited for: behind this the store is closed."""
+        """⚠ Waits for a running slice: after this the store is closed."""
         for task in self._tasks:
             task.cancel()
         for task in self._tasks:

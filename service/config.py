@@ -77,7 +77,7 @@ class ServeConfig(msgspec.Struct, frozen=True, kw_only=True):
     grpc_connection_seconds: int = 600
     grpc_client_ca: str = ""
     secret_cost: ScryptCost = ScryptCost()
-    """What comparing a secret with nobody's costs: as much as with somebody's."""
+    """The cost of comparing a secret with a dummy: the same as with a real one."""
 
     @property
     def has_tls(self) -> bool:

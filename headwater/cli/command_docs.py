@@ -12,8 +12,8 @@ from headwater.cli.main import COMMANDS, headwater, load_command
 INTRODUCTION = """# Commands
 
 `headwater` (also `python -m headwater`) takes `--store URL`, `--config FILE` and `--set NAME=VALUE` before the command; see
-[settings.md](settings.md). Whatever cannot be done is one line on stderr and exit code 2; exit code 1 is a question that was
-not answered with yes, or a broken promise (`demo`, `audit`).
+[settings.md](settings.md). An error is one line on stderr and exit code 2; exit code 1 means that a question was not
+answered with yes, or that a promise was broken (`demo`, `audit`).
 
 This page is printed by `python -m headwater.cli.command_docs`, and a test compares it with the commands."""
 
@@ -60,7 +60,7 @@ def _names(option: click.Option) -> str:
 
 
 def _meaning(option: click.Option) -> str:
-    many = " May be repeated." if option.multiple else ""
+    many = " May be repeated." if option.multiple and "repeat" not in (option.help or "") else ""
     default = f" Default `{option.default}`." if option.show_default and option.default not in (None, "", ()) else ""
     return f"{option.help or ''}{many}{default}".strip()
 

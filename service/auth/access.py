@@ -59,7 +59,7 @@ class Access:
 
     async def require(self, caller: Caller, right: Right, over: Securable = REALM) -> None:
         """`NotPermitted`, written down, unless the caller has the right there. ⚠ Ask before anything is looked up: what a
-        caller may not see must not be told from what is not there."""
+        caller may not see must look like what does not exist."""
         if not await self.allows(caller, right, over):
             raise self._denied(caller, right, over)
 

@@ -11,10 +11,10 @@ DEV_PRINCIPAL = "dev"
 
 
 class Identity(NamedTuple):
-    """⚠ Who somebody is: a name alone, or what a client writes into a header, is nobody's identity."""
+    """⚠ A proven identity: a name alone, or what a client writes into a header, is not one."""
 
     instance: str
-    """Of the realm: one that was re-created under its name has other principals."""
+    """Of the realm instance: a realm re-created under its name has other principals."""
     issuer: str
     principal_id: str
 
@@ -26,9 +26,9 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """Name of the realm that the token is of; no other one is ever served to it."""
     instance: str
     roles: tuple[str, ...] = ()
-    """Principal roles that the token itself brings along; those that the realm has assigned are looked up with each check."""
+    """Principal roles that the token itself carries; those that the realm has assigned are looked up with each check."""
     principal_id: str = ""
-    """Content id of the principal's record: one that was deleted and re-created under its name is another one."""
+    """Content id of the principal's record: a principal re-created under its name has another one."""
     secret_id: str = ""
     """Of the secret that its token was issued for; empty for tokens of external issuers."""
     issuer: str = ""
@@ -41,13 +41,13 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def identity(self) -> Identity:
-        """A principal of an external issuer that the realm has no record of is told by its name there."""
+        """A principal of an external issuer without a record in the realm is identified by its external name."""
         return Identity(self.instance, self.issuer, self.principal_id or f"name:{self.name}")
 
     @property
     def owner_id(self) -> str:
         """Owner of Idempotency-Keys and subscriptions. ⚠ A name may hold `:`, which separates it from the key, and may be
-        used again by another principal: the id of the principal's record tells them apart."""
+        used again by another principal: the id of the principal's record distinguishes them."""
         if self.development:
             return self.name
         name = self.name.replace("%", "%25").replace(":", "%3A").replace("#", "%23")

@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 class AccessHousekeeping:
-    """Called again and again, on a thread, by who tends the worker."""
+    """Called periodically, on a thread, by the worker's housekeeping."""
 
     def __init__(self, access: Access, feeds: RealmFeeds, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._access = access

@@ -77,7 +77,7 @@ def read_catalogue(file: Path) -> Catalogue:
 
 
 def error_kinds(kind: type[HeadwaterError] = HeadwaterError) -> Iterator[type[HeadwaterError]]:
-    """The whole tree of schemas/errors.py, from the root on; what plug-ins add is told in its own words."""
+    """The whole tree of schemas/errors.py, from the root on; errors of plug-ins keep their own words."""
     yield kind
     for below in kind.__subclasses__():
         if below.__module__ == HeadwaterError.__module__:

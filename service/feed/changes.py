@@ -35,7 +35,7 @@ class _CachedPage(NamedTuple):
 
 
 class Changes:
-    """Answers polls. Whoever asks the same again, with nothing new, gets the same bytes again."""
+    """Answers polls. The same request again, with nothing new, gets the same bytes."""
 
     def __init__(self, hubs: Hubs) -> None:
         self._hubs = hubs

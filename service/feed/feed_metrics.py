@@ -19,7 +19,7 @@ SUBSCRIPTIONS_SHOWN_MAX = 1_000
 
 
 class FeedCollector(Collector):
-    """Numbers of subscriptions are read when somebody asks, in a thread; those of streams are in memory."""
+    """Numbers of subscriptions are read at each scrape, in a thread; those of streams are in memory."""
 
     def __init__(self, feeds: RealmFeeds, streams: OpenStreams) -> None:
         self._feeds = feeds

@@ -15,7 +15,7 @@ from headwater.service.gate.route import Budget
 from headwater.service.http.responses import Receive, Scope, header
 
 SMALL_BODY_BYTES = 64 * 1024
-"""Read before a right is known that only the body can tell; counted and decoded in no time."""
+"""Read before a right is checked that only the body determines; counted and decoded in no time."""
 GZIP_WINDOW_BITS = 31
 UNPACKED_PIECE_BYTES = 1024 * 1024
 """Decompressed on a thread at a time."""

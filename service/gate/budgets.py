@@ -1,6 +1,6 @@
 """Counts what requests cost a worker, per caller and per address, and refuses what is more than a budget allows.
 
-Each worker counts its own. What is refused is told when to come again.
+Each worker counts its own. A refusal says when to retry.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ STREAMS_OF_CALLER_MAX = 2_000
 
 
 class ErrorShape(Protocol):
-    """How an API tells errors."""
+    """How an API renders errors."""
 
     media: str
     schema: dict[str, Any]

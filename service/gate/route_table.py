@@ -22,7 +22,7 @@ class RouteMatch(NamedTuple):
 
 
 class RouteTable:
-    """⚠ Refuses a route that does not say who may call it, what it may cost, or how it tells errors: such a server must not
+    """⚠ Refuses a route that does not say who may call it, what it may cost, or how it renders errors: such a server must not
     start."""
 
     def __init__(self, apis: Iterable[Api]) -> None:
@@ -34,7 +34,7 @@ class RouteTable:
             self._roots[api.name] = _tree(api)
             self._by_word[api.prefix.strip("/").partition("/")[0]] = api
         if "" not in self._by_word:
-            raise ValueError("no API has the empty prefix: nobody would answer for an unknown path")
+            raise ValueError("no API has the empty prefix: an unknown path would have no error shape")
         self._kept: dict[bytes, RouteMatch] = {}
 
     @property
@@ -46,7 +46,7 @@ class RouteTable:
         return self._by_word.get(scope["path"][1:].partition("/")[0]) or self._by_word[""]
 
     def find(self, scope: Scope) -> RouteMatch:
-        """⚠ By the raw path: a name may hold an encoded slash, which the decoded path cannot tell from a real one."""
+        """⚠ By the raw path: a name may hold an encoded slash, which the decoded path cannot distinguish from a real one."""
         raw: bytes = scope.get("raw_path") or scope["path"].encode()
         kept = self._kept.get(raw)
         if kept is not None:
@@ -125,7 +125,7 @@ def _segments(raw: bytes, api: Api) -> list[str]:
 
 def _check(api: Api) -> None:
     if api.errors is None:
-        raise ValueError(f"the API {api.name!r} does not say how it tells errors")
+        raise ValueError(f"the API {api.name!r} does not say how it renders errors")
     for route in api.routes:
         said = f"{route.method} {route.path}"
         if not route.path.startswith(f"{api.prefix}/"):

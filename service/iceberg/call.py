@@ -107,7 +107,7 @@ class IcebergCall(Request):
 
     @property
     def connection(self) -> Hashable:
-        """Who sends, as far as the socket tells."""
+        """The sender, by its socket address."""
         return tuple(self.scope.get("client") or ())
 
 

@@ -271,7 +271,7 @@ def _files_of(call: IcebergCall, key: KeyPath, table: Plain, *, writes: bool) ->
 
 
 def without_credentials(response: Response) -> Response:
-    """⚠ What is kept under an Idempotency-Key: no credentials at rest. Whoever asks again takes them from `…/credentials`."""
+    """⚠ What is kept under an Idempotency-Key: no credentials at rest. A repeated request gets them from `…/credentials`."""
     if b'"storage-credentials"' not in response.body:
         return response
     parts = msgspec.json.decode(response.body, type=dict[str, msgspec.Raw])

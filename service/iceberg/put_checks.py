@@ -134,7 +134,7 @@ def _says_moved(conflict: CommitConflict) -> bool:
 
 
 def check_rules(lakes: Lakes, catalog: Catalog, rules: MergeRules) -> MergeRules:
-    """The contents that a merge is told to resolve conflicts with."""
+    """The contents that a merge resolves conflicts with."""
     for key, rule in rules.by_key.items():
         content = rule.resolved
         if isinstance(content, Content):

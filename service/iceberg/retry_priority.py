@@ -81,7 +81,7 @@ class WriterQueue:
         self._next(table, line)
 
     def _next(self, table: Hashable, line: _TableQueue) -> None:
-        """Lets in whose turn it is, if nobody is in."""
+        """Admits the writer whose turn it is, if none is running."""
         if line.busy:
             return
         while line.waiting and line.waiting[0][1].done():

@@ -50,7 +50,7 @@ def canonical_body(body: bytes) -> bytes:
 
 
 def request_id_of(asked: KeyedRequest, *, development: bool) -> str:
-    """⚠ Of the key alone and its caller: it is the same whoever computes it, also when the row of the key is gone. One
+    """⚠ Of the key alone and its caller: every process computes the same, also when the row of the key is gone. One
     caller's key does not meet another's; in development there is one caller."""
     return scoped_request_id(asked.principal, asked.key, development=development)
 

@@ -23,7 +23,7 @@ from headwater.service.manage.tables import statistics
 
 
 def _also(route: Route) -> tuple[int, ...]:
-    """What the log does not reach any more is told where branches are read."""
+    """410 for expired history, on the routes that read branches."""
     return (*(() if route.method in READING else (409, 412, 413)), *((410,) if "{catalog}" in route.path else ()))
 
 

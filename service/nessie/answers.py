@@ -44,7 +44,7 @@ def log_entry_json(logged: LogRecord, *, operations: bool) -> dict[str, Any]:
 
 
 def _operation(op: StoredOperation) -> list[dict[str, Any]]:
-    """A rename is told as what it is there: a delete, and a put of the same content id."""
+    """A rename is shown as what it is in Nessie: a delete, and a put of the same content id."""
     deleted = op.key if op.op is Op.DELETE else op.from_key
     told: list[dict[str, Any]] = [] if deleted is None else [{"type": "DELETE", "key": key_json(deleted)}]
     if op.after is not None:

@@ -40,7 +40,7 @@ class NessieCall(Request):
     view: CatalogView
     """Of the catalog, once it was looked up."""
     wanted: list[Wanted] | None = None
-    """What a commit's operations ask for, where its rights were told by them."""
+    """The rights that a commit's operations need."""
     refuses_unknown_parameters = False
 
     @property

@@ -1,6 +1,6 @@
 """Content keys as one text in paths and queries, and back. Pure.
 
-Elements are parted by dots. A text that begins with a dot is escaped: `*.` is a dot, `**` a star, `*{` a slash, `*}` a
+Elements are separated by dots. A text that begins with a dot is escaped: `*.` is a dot, `**` a star, `*{` a slash, `*}` a
 backslash, `*[` a per cent sign. Older clients write U+001D, or NUL, for a dot inside an element.
 """
 

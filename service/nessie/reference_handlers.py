@@ -153,7 +153,7 @@ def _to_move(call: NessieCall) -> tuple[Reference, str | None]:
 
 @contextmanager
 def _told_as_named(moved: Reference, expected: str | None) -> Iterator[None]:
-    """That it is elsewhere is told as Nessie tells it."""
+    """The error for a reference at another hash, in Nessie's words."""
     try:
         yield
     except CommitConflict as conflict:

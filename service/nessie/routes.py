@@ -39,7 +39,7 @@ def _catalog(right: Right) -> Needs:
 
 
 def _references(call: NessieCall) -> Needed:
-    """⚠ Facts tell messages and authors of commits, so they need what the history needs."""
+    """⚠ Facts reveal messages and authors of commits, so they need the right to read the history."""
     yield Right.REFERENCE_READ, Securable(call.catalog_name)
     if call.fetches_all:
         yield Right.CATALOG_READ, Securable(call.catalog_name)

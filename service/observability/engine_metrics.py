@@ -14,7 +14,7 @@ from headwater.persistence.store import Store
 
 
 class CommitCounts:
-    """Told of commits by who makes them."""
+    """Notified of commits by the committer."""
 
     def __init__(self) -> None:
         self.conflicts: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Metrics of the publisher that runs beside the feed, and of what the store knows of publishing, whoever publishes."""
+"""Metrics of the publisher that runs beside the feed, and of what the store knows of all publishers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads figures from the store at most once in a while, however often somebody scrapes."""
+"""Reads figures from the store at a bounded rate, however often metrics are scraped."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ SHARED_BYTES_MAX = 16 * 1024 * 1024
 SLICE_READERS_MIN = 50
 """Served in a slice however long it takes: on a machine that is busy with other work a slice must not shrink to nothing."""
 LOOK_AGAIN_SECONDS = 1.0
-"""A watch that lost the store wakes nobody: heads are then asked for again at this interval."""
+"""A watch that lost the store wakes no reader: heads are then read again at this interval."""
 
 _log = logging.getLogger(__name__)
 
@@ -157,7 +157,7 @@ class Hub:
         return all(self._watch.known(pointer) or self._watch.known_end(pointer) for pointer in self._key.pointers)
 
     def _has_news(self, follower: Follower) -> bool:
-        """Whether its positions are not those of the heads, or nobody knows without the store."""
+        """Whether its positions are not those of the heads, or only the store knows."""
         for pointer, position in follower.positions.items():
             head = self._watch.known(pointer) or self._watch.known_end(pointer)
             if head is None or not stands_at(position, head):

@@ -29,7 +29,7 @@ BELIEVED_SECONDS = 10.0
 CATALOGS_KEPT_MAX = 10_000
 
 Landed = Callable[[str, Draft], None]
-"""Told of every batch that this process commits."""
+"""Called with every batch that this process commits."""
 
 _log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Whether the process is stopping, and who must be told then."""
+"""Whether the process is stopping, and what to notify then."""
 
 from __future__ import annotations
 

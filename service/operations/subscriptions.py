@@ -122,7 +122,7 @@ class Subscribing:
         return self._info(self._rows.write(read, record))
 
     def delete(self, name: str, version: str | None) -> None:
-        """With a version, only if nobody has moved it since."""
+        """With a version, only if it was not moved since."""
         self._rows.delete(self._expect(name, version) if version is not None else self.read(name))
 
     def _done_by(self, name: str, request_id: str) -> SubscriptionInfo | None:
@@ -205,7 +205,7 @@ class Subscribing:
 
 
 def _filter(body: FilterBody) -> Filter:
-    """Kinds and operations that nobody knows would match nothing forever: readers may meet them, but not ask for them."""
+    """Unknown kinds and operations would never match: readers may receive them, but not filter by them."""
     for field, asked, known in (("kinds", body.kinds, frozenset(Kind)), ("operations", body.operations, frozenset(Op))):
         for one in asked:
             if one not in known:

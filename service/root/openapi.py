@@ -22,14 +22,14 @@ _EVERY_ROUTE = (400, 401, 403, 404, 429, 503)
 _OF_THE_PUBLIC = (400, 404, 429, 503)
 _TITLES = {
     200: "It is there already, the same.",
-    204: "It is done; there is nothing to tell.",
+    204: "It is done; the response has no body.",
     304: "Nothing is new.",
-    400: "What was asked cannot be meant.",
+    400: "The request is not valid.",
     404: "It is not there.",
     401: "There is no token that proves who asks.",
     403: "The caller has no right to that.",
     406: "The specification has it, this server does not.",
-    409: "What is there says no, or the key came with another request: code IDEMPOTENCY_KEY_REUSED or IDEMPOTENCY_KEY_BUSY.",
+    409: "A conflict with the state, or a reused key: code IDEMPOTENCY_KEY_REUSED or IDEMPOTENCY_KEY_BUSY.",
     410: "History is gone, or is another one: code CURSOR_EXPIRED or CURSOR_RESET.",
     412: "If-Match names a version that is not the newest any more.",
     408: "The body did not come in time.",

@@ -58,7 +58,12 @@ ROOT = Api(
     errors=PROBLEMS,
     routes=(
         Route(
-            "GET", "/", "A page that shows the way.", front, public("nobody: it is the same for all"), answer_media="text/html"
+            "GET",
+            "/",
+            "A page with links to everything else.",
+            front,
+            public("nobody: it is the same for all"),
+            answer_media="text/html",
         ),
         Route(
             "GET",

@@ -26,7 +26,7 @@ FILE_BYTES_MAX = 256 * 1024 * 1024
 _STORAGE_CODE = re.compile(
     r"AWS Error ([A-Z_]{1,80}) during|google::cloud::Status\(([A-Z_]{1,40}):|Azure Error: \[(\w{1,80})\]"
 )
-"""How PyArrow tells the kind of a fault of each storage."""
+"""How PyArrow reports the kind of a fault of each storage."""
 PYARROW = {"py-io-impl": "pyiceberg.io.pyarrow.PyArrowFileIO"}
 GZIP_SUFFIXES = (".gz.metadata.json", ".metadata.json.gz")
 

@@ -70,7 +70,7 @@ class Warehouse:
                 self.check(properties[name], f"properties.{name}")
 
     def new_location(self, key: KeyPath) -> str:
-        """A folder that nothing else has: names come back after a drop or a rename, files stay until nobody needs them."""
+        """A folder that nothing else has: names come back after a drop or a rename, files stay until nothing needs them."""
         return "/".join([self.root, *self._folders(key[:-1]), f"{_folder(key[-1])}-{uuid.uuid4().hex}"])
 
     def namespace_location(self, key: KeyPath) -> str:

@@ -73,14 +73,14 @@ class StorageOptions(msgspec.Struct, frozen=True):
 
 
 def server_storage(options: str) -> StorageOptions:
-    """For commands that reach files by themselves, and tell clients nothing."""
+    """For commands that access files themselves and serve no clients."""
     return storage_options(options, "", tell_secrets=False)
 
 
 def storage_options(
     server: str, clients: str, *, tell_secrets: bool, delegation: DelegationOptions | None = None
 ) -> StorageOptions:
-    """⚠ A key that lives long is not told to anybody unless the operator says so in so many words."""
+    """⚠ A long-lived key is sent to clients only if the operator allows it explicitly."""
     told = _pairs(clients, "storage_client_options")
     secret = next((name for name, value in told.items() if is_secret(name, value)), None)
     if secret is not None and not tell_secrets:

@@ -30,7 +30,7 @@ CREDENTIAL_NAMES = frozenset({"s3.access-key-id", "s3.secret-access-key", "s3.se
 
 
 class Allowed(msgspec.Struct, frozen=True):
-    """What somebody may do with the files of a table."""
+    """What a caller may do with the files of a table."""
 
     writes: bool = False
     deletes: bool = False

@@ -54,6 +54,6 @@ class UsageCollector(Collector):
                 try:
                     found = sorted(all_usage(self._store), key=lambda one: -sum(type.bytes for type in one[1].types))
                     self._shown = found[:REALMS_MAX]
-                except HeadwaterError as error:  # the other numbers are told all the same
+                except HeadwaterError as error:  # the other numbers are still reported
                     _log.warning("usage cannot be read: %s", error.code)
             return self._shown

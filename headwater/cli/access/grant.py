@@ -68,7 +68,7 @@ _granting(
 )
 _granting(
     "revoke",
-    "Take just that grant away; what another one implies stays.",
+    "Revoke this grant; what another grant implies stays.",
     lambda manage, role, right, path, catalog: manage.revoke_grant(role, right, path, catalog),
     _show_revoked,
 )

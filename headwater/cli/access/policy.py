@@ -72,7 +72,7 @@ delete_command(
     "policy",
     "Delete a policy.",
     lambda manage, name, detach_all: manage.delete_policy(name, detach_all=detach_all),
-    click.option("--detach-all", is_flag=True, help="Its mappings go too."),
+    click.option("--detach-all", is_flag=True, help="Delete its mappings too."),
 )
 
 
@@ -99,7 +99,7 @@ _mapping(
 )
 _mapping(
     "detach",
-    "Take a mapping away.",
+    "Detach a policy from what it was mapped to.",
     lambda manage, name, catalog, path: manage.detach(name, catalog, path),
     "detached from",
 )

@@ -67,7 +67,7 @@ delete_command(
     "catalog",
     "Mark a catalog as dropped: its branches take no more commits, and maintenance removes its data.",
     lambda manage, name, require_empty, purge: manage.drop_catalog(name, require_empty=require_empty, purge=purge),
-    click.option("--require-empty", is_flag=True, help="Refuse while something is inside."),
-    click.option("--purge", is_flag=True, help="Its history need not be kept either: the next maintenance removes it."),
+    click.option("--require-empty", is_flag=True, help="Refuse if the catalog is not empty."),
+    click.option("--purge", is_flag=True, help="Do not keep its history: the next maintenance removes it."),
     verb="drop",
 )

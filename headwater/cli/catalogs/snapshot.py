@@ -16,7 +16,7 @@ from headwater.settings import Settings
 @as_json
 @click.pass_obj
 def command(settings: Settings, reference: str, realm: str, catalog: str, prefix: str, json_output: bool) -> None:
-    """Show all keys and contents at a branch, tag or commit. Following `changes --after SEQ` from it leaves no seam."""
+    """Show all keys and contents at a branch, tag or commit. `changes --after SEQ` continues from it without a gap."""
     with catalog_of(settings, realm, catalog) as lake:
         snapshot = lake.snapshot(reference)
         entries = list(snapshot.entries(tuple(prefix.split(".")) if prefix else ()))

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from headwater.persistence.store import Store
     from headwater.streaming.runs.runs import CountsByRealm
 
-by_stream = click.option("--stream", is_flag=True, help="Take what must stay from the streamed set, not by walking.")
-on_spark = click.option("--spark", "use_spark", is_flag=True, help="Mark, scan and delete on Spark's workers, not on threads.")
+by_stream = click.option("--stream", is_flag=True, help="Read what must stay from the streamed set instead of walking.")
+on_spark = click.option(
+    "--spark", "use_spark", is_flag=True, help="Mark, scan and delete on Spark's workers instead of threads."
+)
 
 
 @click.command("sweep")

@@ -35,7 +35,7 @@ OBJECTS = {
 
 
 @click.command()
-@click.option("--keep", metavar="DIR", help="Keep the store and the writers' diaries in this folder.")
+@click.option("--keep", metavar="DIR", help="Keep the store and the writers' journals in this folder.")
 @click.option("--writers", default=4, show_default=True, type=click.IntRange(2, len(NAMES)), help="Processes that commit.")
 @click.option("--steps", default=24, show_default=True, type=click.IntRange(8, 100), help="What each of them does.")
 @click.option("--pipeline", is_flag=True, help="Show the whole system instead: commits through Kafka and Spark to the purge.")
@@ -56,8 +56,8 @@ def command(
     """Show it: several processes commit, a follower sees every change, one writer is killed -9, nothing is lost.
 
     Then the history of a quarter is streamed, expired and swept. It runs on fresh SQLite stores of its own, needs no server and
-    takes less than a minute. At the end, what each writer was told is compared with the log, and what is kept with what was
-    there before. Exit code 1 if a promise was broken.
+    takes less than a minute. At the end, every acknowledged commit is looked up in the log, and what is kept is compared with
+    what was there before. Exit code 1 if a promise was broken.
 
     --pipeline starts what `headwater up` starts, in a folder of its own, and shows when each commit arrives at a poller, an SSE
     reader, a Kafka group, a live view and the retained set, and the purge that follows. It needs Java and takes

@@ -46,7 +46,7 @@ def command() -> None:
 @as_json
 @click.pass_obj
 def create(settings: Settings, name: str, initialize: bool, json_output: bool) -> None:
-    """Take a name for a new realm; `init` fills it."""
+    """Create a realm under a free name; `init` fills it."""
     with managed_realms(settings) as realms:
         made = realms.create(name, initialize=initialize)
     _show_new(made, json_output)
@@ -169,7 +169,7 @@ def purge(settings: Settings, name: str, finish: bool, yes: bool, json_output: b
 @as_json
 @click.pass_obj
 def delete(settings: Settings, name: str, yes: bool, json_output: bool) -> None:
-    """Take a PURGED or CREATED realm from the list; its name is free again."""
+    """Delete a PURGED or CREATED realm from the list; its name is free again."""
     confirmed(f"Delete realm {name!r}?", yes)
     with managed_realms(settings) as realms:
         realms.delete(name)

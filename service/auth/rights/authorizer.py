@@ -120,7 +120,7 @@ class RecordAuthorizer:
         return any(bool(one.paths) if right is None else one.allows_somewhere(right) for one in held)
 
     def _catalog_id(self, realm: str, name: str) -> int | None:
-        """None for what is not there: whoever has no right over the realm cannot tell it from what they may not see."""
+        """None for what does not exist: a caller without rights over the realm cannot distinguish it from what is hidden."""
         feed = self._realms.feed(realm)
         if feed is None:
             return None

@@ -45,7 +45,7 @@ class DenialRecord(msgspec.Struct, frozen=True, array_like=True):
     key: KeyPath
     count: int
     unwritten: int = 0
-    """How many others came meanwhile that have no row."""
+    """How many other denials came in the meantime that have no row."""
 
 
 OBJECT_TYPES.register(ObjectType(DENIAL_TYPE, DenialRecord, Life.MUTABLE))
@@ -59,7 +59,7 @@ class _Same(NamedTuple):
 
 
 class Denials:
-    """Of one worker. Thread-safe; `flush` is called again and again by who tends the worker."""
+    """Of one worker. Thread-safe; `flush` is called periodically by the worker's housekeeping."""
 
     def __init__(self, store: Store, ring: int | None = None) -> None:
         self._store = store

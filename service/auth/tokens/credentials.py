@@ -72,7 +72,7 @@ class CredentialCheck:
             self._waiting -= 1
 
     def _prove(self, realm: str, client_id: str, secret: str) -> Proven | None:
-        """⚠ One hash is compared in any case: of a realm, client or secret id that is not there, nobody's."""
+        """⚠ One hash is compared in any case: for an unknown realm, client or secret id it is a dummy."""
         try:
             rights = self._realms.require(realm)
         except (NotFound, RealmNotActive):
@@ -113,5 +113,5 @@ class CredentialCheck:
 
 
 def _is_plain(text: str) -> bool:
-    """⚠ What we never gave out must not reach a store: each has words of its own for what it cannot keep."""
+    """⚠ What we never issued must not reach a store: each store has its own error for names that it cannot keep."""
     return text.isascii() and text.isprintable()

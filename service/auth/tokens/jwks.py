@@ -18,7 +18,7 @@ from headwater.service.http.loopback import is_loopback
 FRESH_SECONDS = 300.0
 """How long keys are used before they are fetched again."""
 UNKNOWN_AGAIN_SECONDS = 10.0
-"""⚠ A key that is not known is fetched for, but not for every stranger's token."""
+"""⚠ An unknown key causes a fetch, but not for every forged token."""
 STALE_SECONDS = 3_600.0
 """How long keys are used on when the issuer does not answer."""
 FETCH_SECONDS = 5.0
@@ -51,7 +51,7 @@ class Jwks:
         self._lock = asyncio.Lock()
 
     async def key(self, key_id: str) -> PublicKey | None:
-        """None if the issuer has no such key; `NotServing` if nobody knows, for it cannot be asked."""
+        """None if the issuer has no such key; `NotServing` if the issuer cannot be asked."""
         if not self._is_due(key_id):
             return self._keys.get(key_id)
         async with self._lock:

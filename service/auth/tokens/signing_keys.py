@@ -28,7 +28,7 @@ TRIES_MAX = 20
 LOOK_AGAIN_SECONDS = 30.0
 """How old a worker's copy of the keys may be; a key that it does not know makes it look earlier."""
 UNKNOWN_AGAIN_SECONDS = 1.0
-"""⚠ At most so often for each realm: tokens of strangers must not become reads of the store."""
+"""⚠ At most so often for each realm: forged tokens must not become reads of the store."""
 STRANGERS_PER_SECOND, STRANGERS_BURST = 20.0, 100.0
 """How often realms are looked up that this worker has no keys of, whatever their names."""
 REALMS_KEPT_MAX = 1_000
@@ -91,7 +91,7 @@ class SigningKeys:
         return known.public.get(key_id)
 
     def public(self, instance: str, key_id: str) -> Ed25519PublicKey | None:
-        """None if the realm instance has no such key. May ask the store, but not for every stranger."""
+        """None if the realm instance has no such key. May ask the store, but not for every forged token."""
         found = self.known_public(instance, key_id)
         if found is not None or not _is_plain(instance):
             return found
@@ -129,7 +129,7 @@ class SigningKeys:
         raise StoreUnavailable("the keys of a realm could not be rotated.", remedy="Try again.")
 
     def _add_key(self, instance: str, row: MutableRow | None, ring: SigningKeyRing, now: int) -> bool:
-        """A ring with a key more, and without those whose tokens have all ended, if nobody else has written it since."""
+        """A ring with a key more, and without those whose tokens have all expired, if no other process has written it since."""
         made = SigningKey(self._entropy(8).hex(), self._entropy(32), now)
         newest_at = ring.keys[0].created_at if ring.keys else now
         kept = [key for position, key in enumerate(ring.keys) if self._may_have_signed(ring, position, now)]
@@ -159,7 +159,7 @@ class SigningKeys:
 
 
 def _is_plain(instance: str) -> bool:
-    """⚠ Nobody has proven anything yet: what no realm is called must not reach a store, which has words of its own for it."""
+    """⚠ Nothing is proven yet: a name that no realm can have must not reach a store, which has its own error for it."""
     return 0 < len(instance) <= NAME_BYTES_MAX and instance.isascii() and instance.isprintable()
 
 

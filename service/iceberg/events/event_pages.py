@@ -84,7 +84,7 @@ def read_events(feed: RealmFeed, pointer: str, query: EventQuery, view: View | N
 
 
 def _take(change: Change, told_before: int, filter: EventFilter, events: list[Event], size: int) -> int | None:
-    """Adds the Change's events; if the page is full, how many of them were told."""
+    """Adds the Change's events; if the page is full, returns how many of them were added."""
     for number, told in enumerate(events_of(change)):
         if number < told_before or not filter.shows(told):
             continue

@@ -1,6 +1,6 @@
 """Turns a Change into the specification's events, one for each key that it touched, in order.
 
-Events hold nothing that the Change does not: they are the same log in another shape, and so only what is committed is told.
+Events hold nothing that the Change does not: they are the same log in another shape, and so only what is committed is shown.
 """
 
 from __future__ import annotations

@@ -187,7 +187,7 @@ def shaped(value: object, type: type[T], what: str) -> T:
 
 
 def told(make: Callable[[], T], what: str) -> T:
-    """What msgspec refuses, told as a fault of the caller's."""
+    """Turns msgspec's refusal into an error of the caller."""
     try:
         return make()
     except msgspec.ValidationError as error:

@@ -24,7 +24,7 @@ def apply(builder: TableBuilder, update: ask.TableUpdate) -> None:
         case ask.RemoveSnapshotRef():
             _remove_ref(builder, update.ref_name)
         case _:
-            raise NotImplementedError(f"an update that nobody applies: {type(update).__name__}")
+            raise NotImplementedError(f"an unknown update: {type(update).__name__}")
 
 
 def _add(builder: TableBuilder, given: Plain) -> None:

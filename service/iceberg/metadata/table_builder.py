@@ -1,7 +1,7 @@
 """Applies updates to table metadata and returns new metadata. The given metadata is never changed.
 
 What the specification leaves to the catalog is done here: ids of schemas, specs and orders that exist already are used again,
-ids that are taken by others are given anew, and `-1` means the last one that was added.
+ids that are taken get new values, and `-1` means the last one that was added.
 """
 
 from __future__ import annotations

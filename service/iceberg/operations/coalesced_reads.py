@@ -1,6 +1,6 @@
 """Coalesces concurrent reads of keys on the event loop; each sees the state after it was asked.
 
-⚠ Whoever has committed finds the commit: no answer comes from a read that began before its question. What is asked while a
+⚠ Read your writes: no answer comes from a read that began before its question. What is asked while a
 read is under way goes together into the next one, so many readers cost few reads and few threads.
 """
 
@@ -39,7 +39,7 @@ class CoalescedReads:
                     _settle_all(asked, error)
                 else:
                     for key, answer in asked:
-                        if not answer.done():  # whoever asked may have hung up
+                        if not answer.done():  # the caller may have hung up
                             answer.set_result(found[key])
         finally:
             del self._readers[branch]

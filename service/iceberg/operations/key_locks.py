@@ -12,7 +12,7 @@ LOCKS = 1_024
 
 
 class KeyLocks:
-    """One of a fixed number of locks for each key; taken in one order, so nobody waits in a circle."""
+    """One of a fixed number of locks for each key; taken in one order, so there is no deadlock."""
 
     def __init__(self) -> None:
         self._locks = [threading.Lock() for _ in range(LOCKS)]

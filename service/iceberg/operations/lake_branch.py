@@ -68,7 +68,7 @@ class BranchStep(msgspec.Struct):
     message: str
     headers: dict[str, str] = {}
     written: list[str] = []
-    """Metadata files that nobody needs if the commit is lost."""
+    """Metadata files that are garbage if the commit is lost."""
     answer: Any = None
     expected_head: str | None = None
     """The commit that the branch must stand at, where the whole state was judged and not only some keys of it."""
@@ -192,7 +192,7 @@ class LakeBranch:
 
     @property
     def table_config(self) -> dict[str, str]:
-        """What a client is told with each table, beside the storage options."""
+        """The configuration that a client gets with each table, beside the storage options."""
         return {"s3.delete-enabled": "false"} if self.engine_gc_refused and self.metadata.warehouse.is_s3 else {}
 
     def check_places(
@@ -218,7 +218,7 @@ class LakeBranch:
         return self._locations.tables_at(self.state().at, places)
 
     def state(self) -> LakeState:
-        """Read strongly: whoever has committed finds the commit in it."""
+        """A strong read: it contains every commit that was acknowledged before."""
         return LakeState(self._snapshots, self._references.resolve(self.reference).logged)
 
     def load_metadata(self, key: KeyPath, location: str) -> MetadataFile:

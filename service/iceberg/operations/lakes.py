@@ -34,7 +34,7 @@ class Lakes:
     def __init__(
         self, storage: StorageOptions | None = None, *, keys_kept_seconds: float = 0.0, copy_bytes_max: int = 0
     ) -> None:
-        """How long an Idempotency-Key counts is what clients are told: without it, some send none."""
+        """How long an Idempotency-Key is valid, as announced to clients: without it, some send none."""
         self.keys_kept_seconds = keys_kept_seconds
         self.storage = storage or StorageOptions()
         self.delegation = Delegation(self.storage)

@@ -1,7 +1,7 @@
 """Records what a request did to tables and views as headers of its commit, from which events are built.
 
 The Change itself says which keys moved from which metadata to which; these headers add the updates as the client sent them.
-They are told when they fit an entry, and left out when not.
+They are included if they fit an entry, and left out if not.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ class CatalogView:
         return self._named(found.pointer, found.logged)
 
     def not_in_reference(self, commit_id: str, path: ReferencePath) -> ReferenceNotFound:
-        self.commit_of(path)  # a commit that nobody has is told as that
+        self.commit_of(path)  # an unknown commit is reported as unknown
         return ReferenceNotFound(
             f"Could not find commit '{commit_id}' in reference '{self.name_of(path)}'.",
             field="hash",

@@ -27,7 +27,7 @@ class HistoryPage(msgspec.Struct, frozen=True):
 def read_history(
     kernel: RealmKernel, newest: LogRecord, *, stop: bytes | None, limit: int | None, filter: CelFilter | None, operations: bool
 ) -> HistoryPage:
-    """`stop` is the last commit that is told of. `operations` says whether the filter may look at them."""
+    """`stop` is the last commit that is listed. `operations` says whether the filter may look at them."""
     limit = min(limit or PAGE_COMMITS_MAX, PAGE_COMMITS_MAX)
     deadline = time.monotonic() + FILTER_SECONDS_MAX
     found: list[LogRecord] = []

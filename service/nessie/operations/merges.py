@@ -26,7 +26,7 @@ class MergeResult(msgspec.Struct, frozen=True, kw_only=True):
     head_before: bytes
     head_after: bytes
     ancestor: bytes | None = None
-    """Where both sides parted; None for a transplant."""
+    """Where both sides diverged; None for a transplant."""
     outcomes: Sequence[KeyOutcome] = ()
     refusal: CommitConflict | None = None
 
@@ -90,7 +90,7 @@ def merge_request(
 
 
 def run(view: CatalogView, branch: Effective, request: WatchedMerge | WatchedTransplant, *, dry_run: bool) -> MergeResult:
-    """A conflict is a result here; whoever wants it as an error raises `refusal`."""
+    """A conflict is a result here; a caller that wants an error raises `refusal`."""
     landed, refusal = None, None
     try:
         if dry_run:

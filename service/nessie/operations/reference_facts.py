@@ -16,7 +16,7 @@ class Distance(msgspec.Struct, frozen=True):
     ahead: int
     behind: int
     ancestor: bytes
-    """The commit where the two parted."""
+    """The commit where the two diverged."""
 
 
 class CommitLine(msgspec.Struct, frozen=True):
