@@ -95,7 +95,7 @@ def test_a_row_that_was_deleted_and_created_again_is_spared(backend: Backend, re
 
 
 @pytest.mark.parametrize("table", Table)
-def test_what_was_deleted_may_be_made_again(backend: Backend, other_backend: Backend, realm: str, table: Table) -> None:
+def test_what_was_deleted_may_be_recreated(backend: Backend, other_backend: Backend, realm: str, table: Table) -> None:
     put(backend, realm, table, 1)
     backend.delete_scanned(list(scanned(backend, realm, table).values()))
     put(other_backend, realm, table, 1)

@@ -151,7 +151,7 @@ def scan_in_threads(backend: Backend, splits: list[Split], realm: str) -> list[S
     return list(itertools.chain(*shares))
 
 
-def test_objects_there_throughout_are_seen_exactly_once_while_writers_go_on(
+def test_objects_there_throughout_are_seen_exactly_once_while_writers_continue(
     backend: Backend, other_backend: Backend, realm: str, scale: Scale
 ) -> None:
     stable = snowflakes(scale.objects)

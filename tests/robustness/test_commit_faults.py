@@ -251,7 +251,7 @@ def test_an_unanswered_commit_whose_history_was_swept_meanwhile_is_unknown_and_n
 
 
 @pytest.mark.parametrize("method", ["add_name", "reserve_pointer", "write_objects"])
-def test_an_unanswered_write_before_the_one_that_commits_is_no_unknown_commit(inner: MemoryBackend, method: str) -> None:
+def test_an_unanswered_write_before_the_one_that_commits_is_not_an_unknown_commit(inner: MemoryBackend, method: str) -> None:
     bench = Bench(inner, in_two_steps=False)
     faults = [unknown(method, landed=False), unknown(method, landed=True)]
     bench.faulty.arm(*faults)

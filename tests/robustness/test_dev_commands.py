@@ -135,7 +135,7 @@ def test_a_server_that_cannot_start_shows_its_log_and_exits_with_2(settled_dir: 
 
 
 @pytest.mark.parametrize("stage", ["data.new-*", "data", "process.json"])
-def test_up_goes_on_where_a_killed_caller_stopped(stage: str, dev_dir: Path) -> None:
+def test_up_continues_where_a_killed_caller_stopped(stage: str, dev_dir: Path) -> None:
     with begin_dev(dev_dir, "up", "postgres") as caller:
         deadline = time.monotonic() + 120
         while not list((dev_dir / "postgres").glob(stage)) and time.monotonic() < deadline:

@@ -124,7 +124,7 @@ def test_access_records_are_in_a_topic_of_their_own_and_nowhere_else(lake: Lake,
     assert _kafka(msgspec.structs.replace(given, store=""))["subscribe"] == commits_topic(lake.realm)
 
 
-def test_groups_go_on_when_access_records_get_a_topic_of_their_own_and_when_they_come_back(lake: Lake) -> None:
+def test_groups_continue_when_access_records_get_a_topic_of_their_own_and_when_they_come_back(lake: Lake) -> None:
     lake.publish()
     assert lake.read("all") == lake.log
     seen = {pointer: len(changes) for pointer, changes in lake.log.items()}

@@ -96,7 +96,7 @@ def test_followers_read_on_in_order_when_partitions_are_added(
 
 
 @pytest.mark.parametrize("group", [None, "reset"], ids=["alone", "in a group"])
-def test_followers_of_a_realm_that_was_made_again_are_reset(
+def test_followers_of_a_realm_that_was_recreated_are_reset(
     engine: Headwater, tmp_path: Path, kafka_bootstrap: str, group: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = f"sqlite:///{tmp_path}/lake.db"

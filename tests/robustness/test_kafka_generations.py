@@ -225,7 +225,7 @@ def world(tmp_path: Path, kafka_bootstrap: str) -> Iterator[World]:
 
 
 @pytest.mark.timeout(300)
-def test_a_topic_made_again_under_load_is_read_across_the_change_by_followers_groups_and_new_readers(world: World) -> None:
+def test_a_topic_recreated_under_load_is_read_across_the_change_by_followers_groups_and_new_readers(world: World) -> None:
     with publishing(world.engine.store, options(world.bootstrap)) as publisher:
         wait_until(lambda: is_caught_up(publisher, world.engine.store, world.realm), "all is published")
         with Follower(world) as follower, Follower(world, "across") as group:
@@ -246,7 +246,7 @@ def test_a_topic_made_again_under_load_is_read_across_the_change_by_followers_gr
     assert world.read("new") == {}
 
 
-def test_a_reader_to_the_end_of_now_ends_though_its_topic_is_made_again(world: World) -> None:
+def test_a_reader_to_the_end_of_now_ends_though_its_topic_is_recreated(world: World) -> None:
     """And is shorter then: the end that was asked for never comes."""
     world.commit(40, bytes=LARGE_BYTES)  # more than the client fetches ahead
     publish_rest(world.engine.store, options(world.bootstrap, partitions=1))
@@ -261,7 +261,7 @@ def test_a_reader_to_the_end_of_now_ends_though_its_topic_is_made_again(world: W
     assert asyncio.run(asyncio.wait_for(reading(), WAIT_SECONDS)) >= 1
 
 
-def test_a_transaction_whose_topic_was_made_again_is_not_committed(world: World) -> None:
+def test_a_transaction_whose_topic_was_recreated_is_not_committed(world: World) -> None:
     """⚠ Its records lie in the new topic, where nothing of the old generation may be read."""
     given = options(world.bootstrap, shards=1)
     publish_rest(world.engine.store, given)
@@ -280,7 +280,7 @@ def test_a_transaction_whose_topic_was_made_again_is_not_committed(world: World)
 
 
 @pytest.mark.parametrize("moment", ["before its end is sent", "behind its end"])
-def test_a_topic_made_again_while_its_generation_ends_is_published_anew(
+def test_a_topic_recreated_while_its_generation_ends_is_published_anew(
     world: World, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     """⚠ The generation that was to continue in more partitions has lost what it continues from."""
@@ -307,7 +307,7 @@ def test_a_topic_made_again_while_its_generation_ends_is_published_anew(
 # ── a history that is published again ────────────────────────────────────────────────────────────────────────
 
 
-def test_after_a_restored_backup_readers_go_on_where_history_is_the_same_and_are_reset_where_it_is_not(
+def test_after_a_restored_backup_readers_continue_where_history_is_the_same_and_are_reset_where_it_is_not(
     tmp_path: Path, kafka_bootstrap: str
 ) -> None:
     given, name = options(kafka_bootstrap), new_name()

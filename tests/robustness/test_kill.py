@@ -17,7 +17,7 @@ ROUNDS = 20 if os.environ.get("HEADWATER_SOAK") == "1" else 5
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_every_acknowledged_commit_survives_a_kill_and_the_next_process_goes_on(
+def test_every_acknowledged_commit_survives_a_kill_and_the_next_process_continues(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     url = fresh_url(kind, request, tmp_path)

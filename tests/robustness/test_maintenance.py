@@ -193,7 +193,7 @@ class Writer(threading.Thread):
         self.clock.move(30)
 
 
-def test_writers_go_on_while_floors_rise_and_garbage_goes(sqlite: Backend) -> None:
+def test_writers_continue_while_floors_rise_and_garbage_goes(sqlite: Backend) -> None:
     clock = SharedClock()
     main = Writer(sqlite, MAIN, clock, None)
     main.step()

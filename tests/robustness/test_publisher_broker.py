@@ -46,7 +46,7 @@ def engine(tmp_path: Path) -> Iterator[Headwater]:
         yield opened
 
 
-def test_commits_go_on_while_the_broker_is_away_and_are_published_when_it_is_back(engine: Headwater) -> None:
+def test_commits_continue_while_the_broker_is_away_and_are_published_when_it_is_back(engine: Headwater) -> None:
     """First a kill -9 and a restart at once, then one that is away for long."""
     lake = new_lake(engine)
     realm = instance_of(engine)
@@ -119,7 +119,7 @@ def test_a_hung_transaction_on_the_progress_partition_stops_the_shard_until_it_i
     assert_topic_equals_log(engine.store, kafka_bootstrap, realm)
 
 
-def test_a_topic_that_was_made_again_opens_a_generation_that_holds_all(engine: Headwater, kafka_bootstrap: str) -> None:
+def test_a_topic_that_was_recreated_opens_a_generation_that_holds_all(engine: Headwater, kafka_bootstrap: str) -> None:
     lake = new_lake(engine)
     realm = instance_of(engine)
     given = options(kafka_bootstrap)
@@ -137,7 +137,7 @@ def test_a_topic_that_was_made_again_opens_a_generation_that_holds_all(engine: H
     assert check_generations(found) == []
 
 
-def test_a_progress_topic_that_was_made_again_ends_every_old_partition(engine: Headwater, kafka_bootstrap: str) -> None:
+def test_a_progress_topic_that_was_recreated_ends_every_old_partition(engine: Headwater, kafka_bootstrap: str) -> None:
     lake = new_lake(engine)
     realm = instance_of(engine)
     given = options(kafka_bootstrap)
@@ -152,7 +152,7 @@ def test_a_progress_topic_that_was_made_again_ends_every_old_partition(engine: H
     assert check_feed(newest_generation(found), log_of(engine.store, realm), partitions=4) == []
 
 
-def test_more_partitions_open_a_generation_that_goes_on_where_the_old_one_ended(
+def test_more_partitions_open_a_generation_that_continues_where_the_old_one_ended(
     engine: Headwater, kafka_bootstrap: str
 ) -> None:
     lake = new_lake(engine)

@@ -67,7 +67,7 @@ def test_realms_and_pointers_that_appear_later_are_published_without_a_restart(t
             assert_topic_equals_log(engine.store, kafka_bootstrap, instance_of(engine, name))
 
 
-def test_a_realm_that_was_made_again_has_topics_of_its_own(tmp_path: Path, kafka_bootstrap: str) -> None:
+def test_a_realm_that_was_recreated_has_topics_of_its_own(tmp_path: Path, kafka_bootstrap: str) -> None:
     given = options(kafka_bootstrap, shards=1)
     with headwater.open(f"sqlite:///{tmp_path}/lake.db", create=True) as engine:
         write_history(new_lake(engine), 0, 1)

@@ -60,7 +60,7 @@ def wait_for_file(path: Path, process: subprocess.Popen[str]) -> None:
         time.sleep(0.02)
 
 
-def test_a_webhook_killed_before_its_first_delivery_goes_on_where_it_began(
+def test_a_webhook_killed_before_its_first_delivery_continues_where_it_began(
     server: ServedStore, branch: RemoteReference, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HEADWATER_WEBHOOK_SECRET", new_secret())

@@ -233,7 +233,7 @@ def test_a_database_that_takes_no_connections_for_now_is_unavailable(
     assert backend.read_pointer(REALM, "main") is None
 
 
-def test_a_database_that_was_made_again_under_its_name_is_noticed_before_anything_is_written(
+def test_a_database_that_was_recreated_under_its_name_is_noticed_before_anything_is_written(
     url: str, backend: Backend, fresh_postgres: Callable[[], str]
 ) -> None:
     name, elsewhere = urlsplit(url).path.strip("/"), fresh_postgres()

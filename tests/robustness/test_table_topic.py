@@ -169,7 +169,7 @@ def _add_partitions(bootstrap: str, realm: str) -> None:
 
 
 @pytest.mark.parametrize("spoil", [_forget_tables, _cut_commits, _add_partitions])
-def test_a_keeper_goes_on_from_the_store_whatever_the_topics_have_lost(
+def test_a_keeper_continues_from_the_store_whatever_the_topics_have_lost(
     engine: Headwater, kafka_bootstrap: str, spoil: Callable[[str, str], None]
 ) -> None:
     """Also of pointers that have moved for the last time: no record of theirs is to come."""

@@ -351,7 +351,7 @@ def test_a_load_that_died_before_its_first_row_is_resumed(realm: Maintained, tmp
     check_same(realm.store, realm.realm, store, load(store, file, resume=True))
 
 
-def test_a_load_goes_on_only_with_its_own_file(realm: Maintained, tmp_path: Path) -> None:
+def test_a_load_continues_only_with_its_own_file(realm: Maintained, tmp_path: Path) -> None:
     file = export(realm.store, tmp_path / "1").file
     realm.write(MAIN)
     newer = export(realm.store, tmp_path / "2").file

@@ -163,7 +163,7 @@ def test_silence_is_unknown_too_once_the_answer_is_overdue(
     backend.close()
 
 
-def test_a_lost_read_is_no_unknown_outcome(proxy: TcpProxy, proxied: Backend, realm: str) -> None:
+def test_a_lost_read_is_not_an_unknown_outcome(proxy: TcpProxy, proxied: Backend, realm: str) -> None:
     fault = proxy.arm(Fault(realm.encode(), Outcome.LANDED))
     with pytest.raises(StoreUnavailable):
         proxied.read_pointer(realm, "main")

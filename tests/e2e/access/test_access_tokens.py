@@ -116,7 +116,7 @@ def test_each_try_compares_one_hash_whatever_is_wrong(rig: Rig, monkeypatch: pyt
         f"grant_type={EXCHANGE}".encode(),
     ],
 )
-def test_a_form_that_cannot_be_meant_is_a_400_of_oauth(rig: Rig, body: bytes) -> None:
+def test_an_invalid_form_is_a_400_of_oauth(rig: Rig, body: bytes) -> None:
     answer = rig.ask("POST", "/manage/v1/alpha/oauth/tokens", content=body)
     assert answer.status_code == 400 and answer.json()["error"] in ("invalid_request", "unsupported_grant_type")
 
@@ -201,7 +201,7 @@ def test_tokens_outlive_a_restart_and_a_rotation_of_keys_but_not_their_voiding(r
         rig.run(access.recheck(streaming))
 
 
-def test_a_realm_made_again_under_its_name_knows_no_token_of_its_past(rig: Rig) -> None:
+def test_a_realm_recreated_under_its_name_knows_no_token_of_its_past(rig: Rig) -> None:
     token, root = rig.token("beta"), rig.roots["beta"]
     realms = Realms(rig.store, secret_cost=CHEAP)
     realms.deactivate("beta")

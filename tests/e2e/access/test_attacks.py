@@ -58,7 +58,7 @@ def test_a_name_with_a_colon_does_not_reach_the_keys_of_another_name(rig: Rig) -
     assert _commit(rig, ann, "x:1", message="of ann alone").json()["replayed"] is True
 
 
-def test_who_is_made_again_under_a_name_does_not_get_the_answers_of_the_one_before(rig: Rig) -> None:
+def test_who_is_recreated_under_a_name_does_not_get_the_answers_of_the_one_before(rig: Rig) -> None:
     before = rig.principal("alpha", "temp", Right.CATALOG_WRITE)
     assert _commit(rig, before, "k", message="of the one before").status_code == 200
     principals = Principals(rig.kernel("alpha"), cost=CHEAP)
@@ -134,7 +134,7 @@ def _ask_with(rig: Rig, path: str, headers: list[tuple[str, str]]) -> httpx.Resp
 
 
 @pytest.mark.parametrize("text", ["x\0y", "\ud800", "\U0010ffff", "a" * 5_000])
-def test_what_no_store_can_keep_is_refused_like_any_other_stranger(tmp_path: Path, text: str) -> None:
+def test_what_no_store_can_keep_is_refused_like_any_unknown_client(tmp_path: Path, text: str) -> None:
     """A database's own words for it would tell which one it is, to somebody who has proven nothing."""
     with access_rig(tmp_path) as rig, _stores_that_refuse_to_look(rig):
         parts = [{"alg": "EdDSA", "kid": "k"}, {"iss": "headwater", "instance": text}]

@@ -114,7 +114,7 @@ def test_realms_are_purged_only_from_purging(cli: Cli) -> None:
         (("retained", "--follow"), "--realm"),
     ],
 )
-def test_what_cannot_be_meant_is_one_line_and_deletes_nothing(cli: Cli, arguments: tuple[str, ...], word: str) -> None:
+def test_invalid_input_is_one_line_and_deletes_nothing(cli: Cli, arguments: tuple[str, ...], word: str) -> None:
     before = rows_of_all(cli)
     assert word in cli("maintain", *arguments).error
     assert rows_of_all(cli) == before

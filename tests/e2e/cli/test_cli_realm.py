@@ -74,7 +74,7 @@ def test_destructive_steps_ask_first_and_do_nothing_without_an_answer(url: str, 
         assert realm(url, "show", "t", "--json").json["status"] == "INACTIVE"
 
 
-def test_a_confirmed_purge_goes_on(url: str) -> None:
+def test_a_confirmed_purge_continues(url: str) -> None:
     realm(url, "create", "t", "--init")
     realm(url, "deactivate", "t")
     assert realm(url, "purge", "t", stdin="y\n").code == 0

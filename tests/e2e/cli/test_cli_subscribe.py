@@ -44,7 +44,7 @@ def test_store_and_server_print_the_same(branch: ReferenceHandle, shared_feed: F
         assert len(people.out.splitlines()) == 2 and "number 0" in people.out
 
 
-def test_a_cursor_from_one_source_goes_on_at_the_other(branch: ReferenceHandle, shared_feed: FeedServer) -> None:
+def test_a_cursor_from_one_source_continues_at_the_other(branch: ReferenceHandle, shared_feed: FeedServer) -> None:
     store = ["--store", shared_feed.store_url, "subscribe"]
     server = ["subscribe", "--server", shared_feed.url]
     for first, second in ((store, server), (server, store)):
@@ -81,7 +81,7 @@ def test_a_commit_to_begin_behind_can_be_named(branch: ReferenceHandle, shared_f
         (["--subscription", "s", "--cursor-file", "c"], "kept for you"),
     ],
 )
-def test_what_cannot_be_meant_is_one_line(shared_feed: FeedServer, flags: list[str], said: str) -> None:
+def test_invalid_input_is_one_line(shared_feed: FeedServer, flags: list[str], said: str) -> None:
     ran = headwater("subscribe", "--server", shared_feed.url, *flags)
     assert said in ran.error
 
@@ -126,7 +126,7 @@ def test_torn_dead_letters_are_named_and_skipped(tmp_path: Path, monkeypatch: py
     assert ran.json == {"taken": 2, "dead_letters": 0} and "line 2 is torn" in ran.err and len(receiver.calls) == 2
 
 
-def test_webhooks_go_on_where_the_cursor_file_is_and_dead_letters_are_sent_again(
+def test_webhooks_continue_where_the_cursor_file_is_and_dead_letters_are_sent_again(
     branch: ReferenceHandle, shared_feed: FeedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old, new = new_secret(), new_secret()
@@ -152,7 +152,7 @@ def test_webhooks_go_on_where_the_cursor_file_is_and_dead_letters_are_sent_again
     assert all(standardwebhooks.Webhook(secret).verify(body, headers) for secret in (old, new))
 
 
-def test_webhooks_refuse_what_cannot_be_meant(shared_feed: FeedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_webhooks_refuse_invalid_input(shared_feed: FeedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flags = ["--cursor-file", str(tmp_path / "c"), "--dead-letters", str(tmp_path / "d"), "--server", shared_feed.url]
     assert "is empty" in headwater("webhook", "send", *flags, "--url", "https://example.com/").error
     secret = headwater("webhook", "secret").succeeded().out.strip()

@@ -147,7 +147,7 @@ def test_cursors_that_mean_nothing_are_refused(branch: AnyBranch, after: str) ->
         list(branch.changes(after))
 
 
-def test_cursors_of_all_kinds_go_on_behind_what_they_name(branch: AnyBranch) -> None:
+def test_cursors_of_all_kinds_continue_behind_what_they_name(branch: AnyBranch) -> None:
     all_of_it = list(branch.changes())
     assert [change.seq for change in all_of_it] == [1, 2, 3, 4]
     for after in (2, "2", all_of_it[1].entry_id, all_of_it[1].time):
@@ -181,7 +181,7 @@ def test_a_follower_sees_what_is_committed_later(branch: AnyBranch) -> None:
     assert len(seqs) == 3 and seqs == list(range(seqs[0], seqs[0] + 3))
 
 
-def test_an_async_follower_goes_on_behind_a_snapshot_without_a_seam(branch: AnyBranch) -> None:
+def test_an_async_follower_continues_behind_a_snapshot_without_a_seam(branch: AnyBranch) -> None:
     snapshot = branch.snapshot()
     held = {entry.key for entry in snapshot}
 
@@ -319,7 +319,7 @@ def test_a_misspelled_option_is_an_error(lake: AnyCatalog, branch: AnyBranch) ->
 
 
 @pytest.mark.parametrize("url", ["", "127.0.0.1:1", "ftp://host", "http://", "grpc://"])
-def test_what_is_no_address_is_refused(url: str) -> None:
+def test_what_is_not_an_address_is_refused(url: str) -> None:
     with pytest.raises(InvalidInput):
         headwater.connect(url)
 

@@ -99,7 +99,7 @@ def test_the_cursor_is_looked_up_when_changes_is_called(lake: CatalogHandle) -> 
         main.changes(99)
 
 
-def test_an_async_reader_ends_at_the_head_or_goes_on(lake: CatalogHandle) -> None:
+def test_an_async_reader_ends_at_the_head_or_continues(lake: CatalogHandle) -> None:
     main = lake.branch()
     put(main, "a")
 
@@ -424,7 +424,7 @@ def test_the_commit_that_a_branch_was_created_at_is_a_cursor_of_it(lake: Catalog
     assert [change.kind for change in dev.changes(base)] == [Kind.COMMIT]
 
 
-def test_a_token_of_a_realm_that_was_made_again_is_reset(engine: Headwater) -> None:
+def test_a_token_of_a_realm_that_was_recreated_is_reset(engine: Headwater) -> None:
     main = lake_of(engine).branch()
     put(main, "a")
     feed = engine.realm().feed
@@ -437,7 +437,7 @@ def test_a_token_of_a_realm_that_was_made_again_is_reset(engine: Headwater) -> N
         again.changes(token)
 
 
-def test_a_closed_realm_serves_nobody(engine: Headwater) -> None:
+def test_a_closed_realm_serves_no_one(engine: Headwater) -> None:
     main = lake_of(engine).branch()
     engine.realms.deactivate("default")
     with pytest.raises(RealmNotActive):

@@ -66,7 +66,7 @@ def check_large_merge(engine: Headwater, head_before: str, keys: int) -> None:
 # ── what a merge brings ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_merge_brings_puts_deletions_and_renames_since_both_parted(lake: CatalogHandle) -> None:
+def test_a_merge_brings_puts_deletions_and_renames_since_both_diverged(lake: CatalogHandle) -> None:
     main = lake.branch()
     put(main, "kept", "gone", "moved", "mine")
     dev = lake.create_branch("dev")
@@ -162,7 +162,7 @@ def test_the_base_is_found_across_branches_of_branches(lake: CatalogHandle) -> N
     assert lake.merge("two").change is None, "all of it came along with its descendant"
 
 
-def test_siblings_share_the_commit_at_which_they_parted(lake: CatalogHandle) -> None:
+def test_siblings_share_the_commit_at_which_they_diverged(lake: CatalogHandle) -> None:
     fork = put(lake.branch(), "a")
     put(lake.create_branch("left"), "l")
     put(lake.branch(), "later")
@@ -183,7 +183,7 @@ def test_a_branch_can_be_merged_again_and_again(lake: CatalogHandle) -> None:
     assert values(lake, "main")["ours"] == "4" and len(list(main.changes())) == 11
 
 
-def test_branches_merged_crosswise_agree_and_go_on(lake: CatalogHandle) -> None:
+def test_branches_merged_crosswise_agree_and_continue(lake: CatalogHandle) -> None:
     main = lake.branch()
     put(main, "x", "y")
     dev = lake.create_branch("dev")

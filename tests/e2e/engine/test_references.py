@@ -71,7 +71,7 @@ def test_a_created_branch_goes_its_own_way(lake: Lake) -> None:
     assert lake.keys("main") == [("t",), ("v",)]
 
 
-def test_the_log_of_a_deleted_branch_is_read_and_a_recreated_one_goes_on_counting(lake: Lake) -> None:
+def test_the_log_of_a_deleted_branch_is_read_and_a_recreated_one_continues_counting(lake: Lake) -> None:
     lake.refs.create("dev", meta=META)
     commit = lake.put("t", on="dev")
     lake.refs.delete("dev", meta=META)

@@ -154,7 +154,7 @@ def test_wrong_methods_are_405_with_those_allowed(branch: FeedBranch) -> None:
     assert plain.status_code == 405 and plain.headers["content-type"] == "application/problem+json"
 
 
-def test_a_realm_that_is_closed_serves_nobody_and_a_new_instance_resets(shared_feed: FeedServer) -> None:
+def test_a_realm_that_is_closed_serves_no_one_and_a_new_instance_resets(shared_feed: FeedServer) -> None:
     with headwater.open(shared_feed.store_url) as engine, httpx.Client(base_url=f"{shared_feed.url}/feed/v1/other") as http:
         engine.create_realm("other")
         cursor = http.get("/changes", params={"pointer": "principals"}).json()["cursor"]

@@ -192,7 +192,7 @@ def _is_expired(transport: str, target: FeedTarget) -> bool:
     return False
 
 
-def test_a_realm_that_was_made_again_resets_old_cursors(shared_feed: FeedServer) -> None:
+def test_a_realm_that_was_recreated_resets_old_cursors(shared_feed: FeedServer) -> None:
     """The server notices it within a moment; until then it says that the realm is not there, or not active."""
     with headwater.open(shared_feed.store_url) as engine, headwater.connect(shared_feed.url) as remote:
         engine.create_realm("again")
@@ -221,7 +221,7 @@ def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedStore
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["poll", "sse"])
-def test_a_follower_goes_on_when_the_server_is_killed_and_started_again(own_server: ServedStore, stream: bool) -> None:
+def test_a_follower_continues_when_the_server_is_killed_and_started_again(own_server: ServedStore, stream: bool) -> None:
     with headwater.connect(own_server.url) as remote, httpx.Client() as client:
         branch = remote.realm().catalog("lake").branch()
         start = branch.info().seq

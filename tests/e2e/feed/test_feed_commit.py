@@ -124,7 +124,7 @@ def test_what_is_not_there_is_not_found(branch: FeedBranch) -> None:
         assert (answer.status_code, answer.json()["code"]) == (404, code)
 
 
-def test_a_body_over_the_limit_is_refused_and_the_server_goes_on(branch: FeedBranch) -> None:
+def test_a_body_over_the_limit_is_refused_and_the_server_continues(branch: FeedBranch) -> None:
     for size in (1_000_001, 3_000_000):
         answer = branch.http.post("/commit", content=b" " * size)
         problem = answer.json()

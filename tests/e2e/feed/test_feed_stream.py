@@ -99,7 +99,7 @@ def test_one_stream_carries_several_pointers(new_branch: Callable[[], FeedBranch
         assert [change["pointer"] for change in next(coming).data["changes"]] == [one.pointer]
 
 
-def test_what_cannot_go_on_is_refused_before_the_stream_begins(branch: FeedBranch) -> None:
+def test_what_cannot_continue_is_refused_before_the_stream_begins(branch: FeedBranch) -> None:
     branch.commit("a")
     branch.commit("b")
     cut(branch.handle._kernel, branch.pointer, 3)

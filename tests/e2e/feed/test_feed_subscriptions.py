@@ -38,7 +38,7 @@ def acknowledge(branch: FeedBranch, name: str, body: dict[str, Any]) -> httpx.Re
     return branch.http.post(f"/subscriptions/{name}/acknowledge", json=body)
 
 
-def test_a_subscription_goes_on_where_its_reader_acknowledged(branch: FeedBranch, name: str) -> None:
+def test_a_subscription_continues_where_its_reader_acknowledged(branch: FeedBranch, name: str) -> None:
     for n in range(5):
         branch.commit(f"n{n}")
     made = create(branch, name)
@@ -65,7 +65,7 @@ def test_the_second_of_two_readers_on_one_name_gets_subscription_moved(branch: F
     assert acknowledge(branch, name, first["acknowledge"]).status_code == 409, "nor is anything acknowledged twice"
 
 
-def test_a_version_of_a_subscription_that_was_made_again_is_stale(branch: FeedBranch, name: str) -> None:
+def test_a_version_of_a_subscription_that_was_recreated_is_stale(branch: FeedBranch, name: str) -> None:
     branch.commit("a")
     create(branch, name)
     page = next_page(branch, name)
@@ -74,7 +74,7 @@ def test_a_version_of_a_subscription_that_was_made_again_is_stale(branch: FeedBr
     assert acknowledge(branch, name, page["acknowledge"]).status_code == 409
 
 
-def test_creating_the_same_again_is_no_fault_and_something_else_is(branch: FeedBranch, name: str) -> None:
+def test_creating_the_same_again_is_not_a_fault_and_something_else_is(branch: FeedBranch, name: str) -> None:
     made = create(branch, name)
     body = {"pointers": [branch.pointer], "after": "latest"}
     again = branch.http.put(f"/subscriptions/{name}", json=body)

@@ -126,7 +126,7 @@ def test_single_pointers_can_be_picked(published: Published) -> None:
     assert read(published, pointers=(main,)) == published.log[main]
 
 
-def test_a_group_goes_on_behind_what_it_acknowledged_without_skip_or_double(published: Published) -> None:
+def test_a_group_continues_behind_what_it_acknowledged_without_skip_or_double(published: Published) -> None:
     count = sum(len(changes) for changes in published.log.values())
     found: list[Change] = []
     while len(found) < count:

@@ -137,7 +137,7 @@ def test_a_base_that_neither_the_topic_nor_the_store_has_is_replaced_by_the_newe
         assert views.stop() == 0
 
 
-def test_views_that_cannot_go_on_say_why_in_one_line_and_end(lake: Lake) -> None:
+def test_views_that_cannot_continue_say_why_in_one_line_and_end(lake: Lake) -> None:
     lake.lose_records_of_main()
     with viewing(lake) as views:  # nobody to ask: the next record of main shows the gap
         wait_until(lambda: "cat/1/heads/" + lake.dev in positions(views), "the views have begun")

@@ -84,6 +84,6 @@ def test_a_log_that_cannot_be_understood_ends_a_strict_reading(tmp_path: Path, a
         identified(log_of(tmp_path, action))
 
 
-def test_a_folder_without_a_log_is_no_table(tmp_path: Path) -> None:
+def test_a_folder_without_a_log_is_not_a_table(tmp_path: Path) -> None:
     with pytest.raises(FileMissing):
         identified(f"file://{tmp_path}")

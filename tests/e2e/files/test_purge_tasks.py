@@ -156,7 +156,7 @@ def test_failures_are_counted_and_tried_again_for_a_week(tmp_path: Path, monkeyp
         assert purge_tasks(lake) == []
 
 
-def test_a_task_of_an_older_version_goes_on(tmp_path: Path) -> None:
+def test_a_task_of_an_older_version_continues(tmp_path: Path) -> None:
     from headwater.producer.immediate_tasks import ImmediateTasks
 
     with swept_lake(tmp_path) as lake:

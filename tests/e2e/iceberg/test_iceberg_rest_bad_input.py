@@ -77,7 +77,7 @@ def test_a_body_that_is_too_large_is_refused(lake: IcebergLake) -> None:
         ("DELETE", "namespaces/db", 409, "NamespaceNotEmptyException"),
     ],
 )
-def test_what_is_not_there_or_cannot_be_meant_is_refused(
+def test_what_is_missing_or_invalid_is_refused(
     lake: IcebergLake, branch: FeedBranch, table: dict[str, Any], method: str, path: str, status: int, type: str
 ) -> None:
     before = head(branch)

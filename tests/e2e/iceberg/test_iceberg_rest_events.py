@@ -133,7 +133,7 @@ def test_a_reader_can_begin_at_a_time(lake: IcebergLake) -> None:
     ],
     ids=str,
 )
-def test_queries_that_cannot_be_meant_are_refused(lake: IcebergLake, body: dict[str, Any]) -> None:
+def test_invalid_queries_are_refused(lake: IcebergLake, body: dict[str, Any]) -> None:
     lake.refused("POST", "events", 400, "BadRequestException", json=body)
 
 

@@ -204,7 +204,7 @@ def test_a_task_belongs_to_one_runner_until_its_lease_is_over(branch: LakeBranch
     assert other.run_realm(branch.kernel) == 1
 
 
-def test_a_killed_server_goes_on_with_the_tasks_of_the_one_before(tmp_path: Path) -> None:
+def test_a_killed_server_continues_with_the_tasks_of_the_one_before(tmp_path: Path) -> None:
     server = ServedStore(f"sqlite:///{tmp_path}/lake.db")
     server.start()
     try:

@@ -178,7 +178,7 @@ BAD_COMMITS: dict[str, object] = {
 
 
 @pytest.mark.parametrize("body", BAD_COMMITS.values(), ids=BAD_COMMITS.keys())
-def test_commits_that_cannot_be_meant_change_nothing(api: Api, body: object) -> None:
+def test_invalid_commits_change_nothing(api: Api, body: object) -> None:
     before = api.head
     content = body.encode() if isinstance(body, str) else msgspec.json.encode(body)
     answer = api.http.post(f"/trees/{api.ref}/history/commit", content=content)
@@ -199,7 +199,7 @@ def test_commits_that_cannot_be_meant_change_nothing(api: Api, body: object) -> 
         ("@" + EMPTY.hex(), 400, "BAD_REQUEST"),
     ],
 )
-def test_commits_to_what_is_no_branch_are_refused(
+def test_commits_to_what_is_not_a_branch_are_refused(
     api: Api, shared_lake: CatalogHandle, reference: str, status: int, code: str
 ) -> None:
     body = {"commitMeta": {"message": "m"}, "operations": [put("t")]}
@@ -278,7 +278,7 @@ def test_contents_are_asked_for_by_get_too(api: Api) -> None:
     assert api.get(f"/trees/{api.ref}/contents/a%1Db.t")["content"]["metadataLocation"] == "x"
 
 
-def test_history_of_a_branch_goes_on_over_its_base(api: Api) -> None:
+def test_history_of_a_branch_continues_over_its_base(api: Api) -> None:
     first = api.commit(put("t"))["targetBranch"]["hash"]
     name = f"{api.branch.name}-sub"
     api.post(f"/trees?name={name}&type=BRANCH", {"type": "BRANCH", "name": api.branch.name})
@@ -314,7 +314,7 @@ def test_commits_through_other_apis_are_in_the_log(api: Api) -> None:
         ("contents/a..b", {}),
     ],
 )
-def test_questions_that_cannot_be_meant_are_refused(api: Api, path: str, parameters: dict[str, str]) -> None:
+def test_invalid_questions_are_refused(api: Api, path: str, parameters: dict[str, str]) -> None:
     api.commit(put("t"))
     told = api.get(f"/trees/{api.ref}/{path}", 400, **parameters)
     assert told["errorCode"] == "BAD_REQUEST" and told["message"]

@@ -131,7 +131,7 @@ def test_maintenance_is_started_again_when_it_is_killed_and_ends_with_its_server
         (("--set", "maintain_hours=-1", "serve", "--dev"), "maintain_hours"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_before_anything_is_served(
+def test_invalid_input_is_refused_before_anything_is_served(
     arguments: tuple[str, ...], word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -87,7 +87,7 @@ def test_what_the_log_cannot_answer_is_filtered_by_spark(spark: SparkSession, st
     assert {row.author for row in by_author.collect()} == {"cyd"}
 
 
-def test_a_stream_brings_every_change_once_and_goes_on_from_its_checkpoint_in_bounded_batches(
+def test_a_stream_brings_every_change_once_and_continues_from_its_checkpoint_in_bounded_batches(
     spark: SparkSession, own: tuple[str, Headwater], tmp_path: Path
 ) -> None:
     store, engine = own

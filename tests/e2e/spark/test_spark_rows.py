@@ -72,7 +72,7 @@ def test_a_filter_on_the_type_is_answered_by_the_scan(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [{"table": "payloads"}, {"splits": "0"}, {"relam": "x"}])
-def test_options_of_a_scan_that_cannot_be_meant_are_refused(options: dict[str, str]) -> None:
+def test_invalid_options_of_a_scan_are_refused(options: dict[str, str]) -> None:
     with pytest.raises(InvalidInput) as refused:
         RowsSource({"store": "sqlite:///nowhere.db", **options})
     assert "\n" not in str(refused.value)

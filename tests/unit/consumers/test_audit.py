@@ -120,7 +120,7 @@ def test_a_file_is_never_overwritten(tmp_path: Path) -> None:
     assert (tmp_path / "h.jsonl").read_text() == "mine"
 
 
-def test_a_line_that_is_no_change_is_named(tmp_path: Path) -> None:
+def test_a_line_that_is_not_a_change_is_named(tmp_path: Path) -> None:
     (tmp_path / "h.jsonl").write_bytes(msgspec.json.encode(LOG[0]) + b"\n{]\n")
     with pytest.raises(InvalidInput, match="line 2 is not a Change"):
         list(read_changes(tmp_path / "h.jsonl"))

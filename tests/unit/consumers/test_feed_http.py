@@ -59,7 +59,7 @@ def test_answers_of_others_on_the_way_are_told_by_their_status(status: int, kind
         assert type(error) is kind and error.facts["retry_after_seconds"] == 3
 
 
-def test_a_page_that_is_no_page_is_refused() -> None:
+def test_a_page_that_is_not_a_page_is_refused() -> None:
     for body in (b"", b"<html>", b"{}", b'{"changes": 1, "cursor": ""}'):
         with pytest.raises(InvalidInput, match="not a page"):
             received_of(body, TARGET)

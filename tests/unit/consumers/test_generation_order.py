@@ -66,7 +66,7 @@ def look(watch: TopicWatch, brokers: Brokers, seconds: float = LOOK_SECONDS) -> 
     return asyncio.run(watch.is_due())
 
 
-def test_a_realm_that_was_made_again_resets_its_followers() -> None:
+def test_a_realm_that_was_recreated_resets_its_followers() -> None:
     brokers = Brokers(topic(1), topic(2), "headwater.r2-0000000000000009.commits")
     watch = TopicWatch("r", topic(2), brokers.topics, clock=lambda: brokers.now)
     assert not look(watch, brokers, LOOK_SECONDS / 2) and look(watch, brokers)

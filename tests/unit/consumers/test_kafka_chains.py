@@ -50,7 +50,7 @@ def test_a_generation_that_repeats_gives_nothing_twice() -> None:
     assert take_all(KafkaChains(), [*anew(1, LOG[:6]), *anew(2, LOG)]) == list(range(1, 11))
 
 
-def test_a_generation_that_goes_on_is_seamless() -> None:
+def test_a_generation_that_continues_is_seamless() -> None:
     records = [*anew(1, LOG[:6]), *going_on(2, LOG, 6)]
     assert take_all(KafkaChains(), records) == list(range(1, 11))
 
@@ -108,7 +108,7 @@ def test_a_replaced_history_is_a_reset_however_long_it_is(seen: int, length: int
 
 
 @pytest.mark.parametrize("seen", range(COMMON + 1))
-def test_a_reader_goes_on_where_both_histories_are_the_same(seen: int) -> None:
+def test_a_reader_continues_where_both_histories_are_the_same(seen: int) -> None:
     chains = KafkaChains()
     new = replaced(LOG, COMMON, 9)
     take_all(chains, anew(1, LOG[:seen]) if seen else [])
@@ -118,7 +118,7 @@ def test_a_reader_goes_on_where_both_histories_are_the_same(seen: int) -> None:
 
 @pytest.mark.parametrize("seen", range(1, 11))
 @pytest.mark.parametrize("stop", range(12))
-def test_a_group_that_was_stopped_within_a_generation_that_begins_anew_goes_on(seen: int, stop: int) -> None:
+def test_a_group_that_was_stopped_within_a_generation_that_starts_over_continues(seen: int, stop: int) -> None:
     again = anew(2, LOG)
     given, resumed = stopped(seen, again[:stop])
     assert seqs(given) + take_all(resumed, again[stop:]) == list(range(1, 11))
@@ -206,7 +206,7 @@ def test_a_topic_that_is_read_from_the_middle_of_a_new_generation_is_noticed() -
     assert KafkaPartition(KafkaChains(), kept, is_shared=True, begins_midway=False).is_jump(change_record(LOG[4], 2))
 
 
-def test_a_reader_goes_on_from_kept_positions() -> None:
+def test_a_reader_continues_from_kept_positions() -> None:
     chains = KafkaChains()
     position = KafkaPosition(4, bytes.fromhex(LOG[3].entry_id))
     kept = parse_positions(positions_text(KeptPositions(1, False, True, {POINTER: position})))
@@ -224,6 +224,6 @@ def test_positions_that_do_not_fit_are_left_out_the_oldest_first() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "somebody else's", PREFIX, PREFIX + "????", PREFIX + "AAAA"])
-def test_what_others_have_written_beside_an_offset_is_no_position(text: str) -> None:
+def test_what_others_have_written_beside_an_offset_is_not_a_position(text: str) -> None:
     kept = parse_positions(text)
     assert kept.positions == {} and not kept.is_complete

@@ -161,7 +161,7 @@ def test_a_reader_that_does_not_follow_gives_up_a_server_that_does_not_answer() 
 
 
 @pytest.mark.parametrize("stop_behind", range(1, len(LOG)))
-def test_a_reader_that_dies_behind_any_change_goes_on_without_skip_or_double(stop_behind: int) -> None:
+def test_a_reader_that_dies_behind_any_change_continues_without_skip_or_double(stop_behind: int) -> None:
     reader = Reader(Scripted())
     first = list(islice(reader.changes(), stop_behind))
     kept = reader.cursor

@@ -83,7 +83,7 @@ def test_the_keeper_forgets_a_purged_pointer_and_one_that_the_new_history_lacks(
 
 @pytest.mark.parametrize("seen", range(COMMON + 1, 11))
 @pytest.mark.parametrize("length", [COMMON, 6, 10, 14])
-def test_live_views_begin_anew_with_a_replaced_history(seen: int, length: int) -> None:
+def test_live_views_start_over_with_a_replaced_history(seen: int, length: int) -> None:
     new = replaced(LOG, COMMON, length)
     server = SimpleNamespace(state_at=StoreOf(new).state_at, state_of_base=None)
     views = RecordViews(server)  # type: ignore[arg-type]

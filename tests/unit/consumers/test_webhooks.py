@@ -78,7 +78,7 @@ def test_what_the_receiver_cannot_take_now_is_sent_again_unchanged(tmp_path: Pat
 
 
 @pytest.mark.parametrize(("status", "calls"), [(500, 4), (429, 4), (400, 1), (413, 1)])
-def test_what_is_not_taken_ends_in_the_dead_letter_file_and_the_rest_goes_on(tmp_path: Path, status: int, calls: int) -> None:
+def test_what_is_not_taken_ends_in_the_dead_letter_file_and_the_rest_continues(tmp_path: Path, status: int, calls: int) -> None:
     def answer(call: int) -> int:
         return status if call <= calls else 200
 
@@ -153,7 +153,7 @@ def test_the_checked_address_is_what_is_called() -> None:
 
 
 @pytest.mark.parametrize("url", ["", "ftp://host/", "https:///x", "https://user:pw@host/", "https://host:99999/", "file:///x"])
-def test_what_is_no_address_is_refused(url: str) -> None:
+def test_what_is_not_an_address_is_refused(url: str) -> None:
     with pytest.raises(InvalidInput):
         checked_url(url, resolve=lambda host, port: ["8.8.8.8"])
 

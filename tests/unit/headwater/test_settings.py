@@ -56,7 +56,7 @@ def test_a_flag_comes_before_a_variable_before_the_file_before_the_default(tmp_p
         {"commit_first_wait_seconds": 0},
     ],
 )
-def test_a_setting_that_cannot_be_meant_is_refused(flags: dict[str, object]) -> None:
+def test_an_invalid_setting_is_refused(flags: dict[str, object]) -> None:
     with pytest.raises(InvalidInput):
         load_settings(flags, {})
 

@@ -216,7 +216,7 @@ def test_a_silent_worker_is_not_waited_for(workers: tuple[Worker, Worker], monke
     assert ids_in_log(sender).count(outcome.logged.entry.request_id) == 1
 
 
-def test_a_worker_that_stops_finishes_what_it_took_and_the_others_go_on(workers: tuple[Worker, Worker]) -> None:
+def test_a_worker_that_stops_finishes_what_it_took_and_the_others_continue(workers: tuple[Worker, Worker]) -> None:
     holder, sender = workers
     outcomes: list[CommitOutcome | HeadwaterError] = []
 

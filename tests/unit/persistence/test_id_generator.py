@@ -351,7 +351,7 @@ def test_a_lease_that_a_rival_took_while_ours_was_unanswered_is_not_ours() -> No
     assert backend.read_mutable(SYSTEM_REALM, LEASE_TYPE, "0000") == theirs
 
 
-def test_ids_go_on_while_the_store_is_away_and_stop_when_the_lease_ends() -> None:
+def test_ids_continue_while_the_store_is_away_and_stop_when_the_lease_ends() -> None:
     backend, clock = FaultyMemory(), ManualClock()
     ids = source(backend, clock)
     before = ids()
@@ -369,7 +369,7 @@ def test_ids_go_on_while_the_store_is_away_and_stop_when_the_lease_ends() -> Non
     assert ids() > before
 
 
-def test_a_new_lease_on_a_clock_that_was_set_back_goes_on_after_the_last_id() -> None:
+def test_a_new_lease_on_a_clock_that_was_set_back_continues_after_the_last_id() -> None:
     backend, clock = FaultyMemory(), ManualClock()
     ids = source(backend, clock, nodes=2)
     node = node_of(ids)

@@ -140,7 +140,7 @@ def test_a_request_whose_plan_is_broken_fails_alone(store: Store) -> None:
     assert vector_of(checked_log(store.kernel(REALM))) == {"w": 2}
 
 
-def test_a_lane_goes_on_after_an_error_that_nothing_handles(store: Store) -> None:
+def test_a_lane_continues_after_an_error_that_nothing_handles(store: Store) -> None:
     kernel = store.kernel(REALM)
     with pytest.raises(SystemExit):
         kernel.committer.commit(MAIN, Broken(error=SystemExit(3)))

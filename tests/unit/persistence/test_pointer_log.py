@@ -54,7 +54,7 @@ def test_a_reader_that_has_seen_less_gets_cursor_expired(kernel: RealmKernel, en
 
 
 @pytest.mark.parametrize("seq", [FLOOR - 1, FLOOR, NEWEST])
-def test_an_id_that_only_begins_like_an_entrys_is_no_cursor(kernel: RealmKernel, entries: list[LogRecord], seq: int) -> None:
+def test_an_id_that_only_begins_like_an_entrys_is_not_a_cursor(kernel: RealmKernel, entries: list[LogRecord], seq: int) -> None:
     entry_id = entries[seq - 1].entry_id
     with pytest.raises(CursorReset):
         seqs_after(kernel, (entry_id[:-1] + bytes([entry_id[-1] ^ 1])).hex())
@@ -79,7 +79,7 @@ def test_reading_backward_ends_at_the_floor_wherever_it_begins(kernel: RealmKern
         list(log.backward(NEWEST + 1))
 
 
-def test_a_log_that_was_cut_to_its_end_serves_nothing_and_goes_on(kernel: RealmKernel, entries: list[LogRecord]) -> None:
+def test_a_log_that_was_cut_to_its_end_serves_nothing_and_continues(kernel: RealmKernel, entries: list[LogRecord]) -> None:
     lanes, last = Lanes(kernel), entries[-1]
     anchor = Anchor(last.entry_id, last.entry.time)
     move_row(kernel.store.backend, MAIN, lambda row: msgspec.structs.replace(row, floor=NEWEST + 1, anchor=anchor))

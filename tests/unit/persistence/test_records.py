@@ -160,7 +160,7 @@ def test_of_many_who_create_one_record_one_succeeds(kernel: RealmKernel) -> None
         assert sum(threads.map(create, range(64))) == 1
 
 
-def test_pages_go_on_in_key_order_and_subtrees_are_ranges(kernel: RealmKernel) -> None:
+def test_pages_continue_in_key_order_and_subtrees_are_ranges(kernel: RealmKernel) -> None:
     names = [f"{group}/{n:03d}" for group in ("x", "xy", "y") for n in range(120)]
     for start in range(0, len(names), 60):
         commit(kernel, *(put(name, start) for name in names[start : start + 60]))

@@ -56,7 +56,7 @@ def test_ids_sort_by_time(time: int, other: int, node: int, node2: int, sequence
 
 
 @pytest.mark.parametrize("number", [0, -1, ID_MAX + 1])
-def test_a_number_out_of_range_is_no_id(number: int) -> None:
+def test_a_number_out_of_range_is_not_an_id(number: int) -> None:
     with pytest.raises(IdOutOfRange, match="Ids are 1 to"):
         check_id(number)
     with pytest.raises(IdOutOfRange):
@@ -64,7 +64,7 @@ def test_a_number_out_of_range_is_no_id(number: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "1.5", "abc", "0x10", " 1", "9223372036854775808", "1" * 5_000, "١٢"])
-def test_text_that_is_no_id_is_refused_in_one_short_line(text: str) -> None:
+def test_text_that_is_not_an_id_is_refused_in_one_short_line(text: str) -> None:
     with pytest.raises(IdOutOfRange) as caught:
         parse_id(text)
     assert len(str(caught.value)) < 200

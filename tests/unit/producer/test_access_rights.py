@@ -128,7 +128,7 @@ def test_a_grant_over_the_realm_holds_in_every_catalog(kernel: RealmKernel) -> N
 
 
 @pytest.mark.parametrize("gone", ["principal", "principal role", "catalog role", "assignment", "catalog assignment"])
-def test_whatever_link_is_taken_out_the_right_ends_and_the_same_names_made_again_do_not_bring_it_back(
+def test_whatever_link_is_taken_out_the_right_ends_and_the_same_names_recreated_do_not_bring_it_back(
     kernel: RealmKernel, gone: str
 ) -> None:
     _member(kernel)
@@ -244,9 +244,7 @@ def test_a_write_over_an_old_version_is_refused(kernel: RealmKernel) -> None:
         (lambda k: Principals(k).update("root", properties={}, version="xyz", meta=META), InvalidInput),
     ],
 )
-def test_what_cannot_be_meant_is_refused_and_changes_nothing(
-    kernel: RealmKernel, write: object, error: type[HeadwaterError]
-) -> None:
+def test_invalid_input_is_refused_and_changes_nothing(kernel: RealmKernel, write: object, error: type[HeadwaterError]) -> None:
     def heads() -> dict[str, int]:
         names = kernel.store.backend.list_names(kernel.realm)
         return {name: row.seq for name, row in kernel.store.backend.read_pointers(kernel.realm, names).items()}

@@ -213,7 +213,7 @@ def test_a_rename_keeps_the_content_id(kernel: RealmKernel, connector: Connector
     assert held["bridged", "db", "z"].content_id == before
 
 
-def test_a_table_made_again_under_its_name_gets_another_id(kernel: RealmKernel, connector: Connector) -> None:
+def test_a_table_recreated_under_its_name_gets_another_id(kernel: RealmKernel, connector: Connector) -> None:
     source = ListedLog()
     source.commit(put("a", 1))
     bridge(kernel, connector, source)

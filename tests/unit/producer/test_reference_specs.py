@@ -52,7 +52,7 @@ def test_a_spec_is_read_into_its_parts(text: str, spec: ReferenceSpec) -> None:
     ["", "~1", "*0", "main@", "main@abc", "@", "main~", "main~x", "main^-1", "main*yesterday", "main*2026-01-31T12:00:00",
      "main@x@y", "main~1@" + COMMIT, "a..b", "1main", "main/", "main.", "ma in", "main~" + "9" * 20, "main" + "~1" * 101],
 )  # fmt: skip
-def test_what_is_no_spec_is_refused_with_field_and_remedy(text: str) -> None:
+def test_what_is_not_a_spec_is_refused_with_field_and_remedy(text: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         parse_reference_spec(text)
     assert refused.value.field == "reference" and refused.value.remedy
@@ -97,7 +97,7 @@ def test_tokens_come_back(at: bytes, seq: int) -> None:
 
 
 @given(st.text())
-def test_what_is_no_token_is_refused(text: str) -> None:
+def test_what_is_not_a_token_is_refused(text: str) -> None:
     try:
         read_token(text, Position)
     except InvalidInput as refused:

@@ -55,7 +55,7 @@ def test_a_cursor_with_one_other_character_is_refused(data: st.DataObject) -> No
 
 
 @pytest.mark.parametrize("token", ["", "hwc1_", "hwc1_AAAA", "hwc2_abc", "7", "hwc1_" + "A" * 5000])
-def test_what_is_no_cursor_is_refused(token: str) -> None:
+def test_what_is_not_a_cursor_is_refused(token: str) -> None:
     with pytest.raises(InvalidInput, match="after: the cursor is damaged"):
         decode_cursor(token)
 
@@ -108,7 +108,7 @@ def test_a_token_is_parsed_to_what_it_carries() -> None:
     ["", " ", "-1", "1.5", "٣", "9" * 20, "EARLIEST", "Text", "AB" * 32, "a" * 63, "2026-01-31", "2026-01-31T12:00:00",
      "2026-13-01T00:00:00Z", "hwc1_", "hwc1_AAAA", "yesterday"],
 )  # fmt: skip
-def test_what_is_no_place_is_refused_with_its_field(text: str) -> None:
+def test_what_is_not_a_place_is_refused_with_its_field(text: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         parse_after(text, field="at")
     assert refused.value.field == "at" and refused.value.remedy

@@ -223,7 +223,7 @@ def test_long_polls_wait_in_the_hub_and_get_its_page(rig: Rig) -> None:
 # ── who gets what ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_reader_that_does_not_take_a_frame_goes_on_by_itself_and_joins_again(rig: Rig) -> None:
+def test_a_reader_that_does_not_take_a_frame_continues_by_itself_and_joins_again(rig: Rig) -> None:
     slow, quick = Reader(rig, rig.token(REALM)), Reader(rig, rig.token(REALM))
     follow(rig, slow, quick)
     slow.stall()

@@ -78,7 +78,7 @@ def test_trailers_stay_small_however_many_conflicts_there_are() -> None:
 
 
 @pytest.mark.parametrize("paths", [[], ["unknown"], ["name.first"], ["name", "name.first"]])
-def test_a_mask_that_cannot_be_meant_is_refused(paths: list[str]) -> None:
+def test_an_invalid_mask_is_refused(paths: list[str]) -> None:
     with pytest.raises(InvalidInput) as refused:
         masked(FieldMask(paths=paths), ("name", "properties"))
     assert refused.value.field == "update_mask"

@@ -53,7 +53,7 @@ def test_keys_are_read_as_clients_write_them(text: str, key: tuple[str, ...]) ->
 
 
 @pytest.mark.parametrize("text", ["", ".", "a.", "a..b", ".a*", ".a*x", ".a..b", "x" * 5_000])
-def test_what_is_no_key_is_refused(text: str) -> None:
+def test_what_is_not_a_key_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         parse_key_path(text)
     assert refused.value.field == "key" and refused.value.remedy
@@ -94,7 +94,7 @@ def test_references_are_read_as_clients_write_them(text: str, parsed: ReferenceP
 
 
 @pytest.mark.parametrize("text", ["", "main@xyz", "main@abc", "main~x", "a..b", "main@@", "main~1@" + HASH])
-def test_what_is_no_reference_is_refused(text: str) -> None:
+def test_what_is_not_a_reference_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         parse_reference_path(text)
     assert refused.value.field == "ref"
@@ -186,7 +186,7 @@ def test_filters_pass_what_they_mean(expression: str, passes: bool) -> None:
         "operations.map(op, operations).size() > 0",
     ],
 )
-def test_filters_that_cannot_be_meant_are_refused_before_anything_is_read(expression: str) -> None:
+def test_invalid_filters_are_refused_before_anything_is_read(expression: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         CelFilter(expression, COMMIT_NAMES)
     assert refused.value.field == "filter" and refused.value.remedy

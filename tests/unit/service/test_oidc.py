@@ -192,7 +192,7 @@ def test_a_key_is_good_for_the_algorithm_that_its_issuer_states_and_else_for_tho
 # ── fetching keys ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_keys_are_fetched_once_again_for_a_new_key_and_not_for_every_stranger() -> None:
+def test_keys_are_fetched_once_again_for_a_new_key_and_not_for_every_forged_token() -> None:
     async def run() -> None:
         published, clock = _published(), Clock()
         keys = Jwks(ISSUER, "", published.fetch, monotonic=clock)
@@ -319,7 +319,7 @@ def test_two_issuers_of_one_realm_have_prefixes_that_cannot_meet(tmp_path: Path)
         "not toml",
     ],
 )
-def test_an_issuer_that_cannot_be_meant_is_refused_by_name_of_the_setting(tmp_path: Path, text: str) -> None:
+def test_an_invalid_issuer_is_refused_by_name_of_the_setting(tmp_path: Path, text: str) -> None:
     file = tmp_path / "issuers.toml"
     file.write_text(text)
     with pytest.raises(InvalidInput) as refused:

@@ -146,7 +146,7 @@ def test_a_fault_of_the_handler_releases_the_key_at_once(kernel: RealmKernel) ->
     assert ask(kernel, Handler(json_response("done")), request(), IdempotencyOptions(wait_seconds=0)).body == b'"done"'
 
 
-def test_a_dead_runner_is_taken_over_and_a_large_answer_is_made_again_under_the_same_request_id(kernel: RealmKernel) -> None:
+def test_a_dead_runner_is_taken_over_and_a_large_answer_is_recreated_under_the_same_request_id(kernel: RealmKernel) -> None:
     asked = request()
     assert asked is not None
     IdempotencyRows(kernel).claim(asked, "ann:k", "the dead", running_seconds=0, kept_seconds=60)
@@ -162,7 +162,7 @@ def test_a_key_that_is_none_is_refused(key: str) -> None:
         request(key)
 
 
-def test_what_is_no_json_is_compared_as_it_is() -> None:
+def test_what_is_not_json_is_compared_as_it_is() -> None:
     assert canonical_body(b'{"a":1}') == canonical_body(b' {"a" : 1}') != canonical_body(b'{"a":2}')
     assert canonical_body(b"{a") == b"{a" and canonical_body(b"[" * 100_000) == b"[" * 100_000
 

@@ -67,7 +67,7 @@ def test_snapshots_that_no_branch_leads_to_are_kept_by_age() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "soon", "-5", "1e3"])
-def test_a_setting_that_is_no_number_keeps_everything(text: str) -> None:
+def test_a_setting_that_is_not_a_number_keeps_everything(text: str) -> None:
     assert expired(table([500, 400, 300], max_snapshot_age_ms=text), RULE, NOW) == Expired()
 
 

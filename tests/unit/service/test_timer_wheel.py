@@ -57,7 +57,7 @@ def test_waiting_ends_with_the_future_or_with_the_time() -> None:
     asyncio.run(run())
 
 
-def test_what_does_not_wait_is_done_when_it_is_started_and_what_waits_goes_on_in_a_task() -> None:
+def test_what_does_not_wait_is_done_when_it_is_started_and_what_waits_continues_in_a_task() -> None:
     async def run() -> None:
         steps, opened = [], asyncio.Event()
 

@@ -68,7 +68,7 @@ def test_the_history_of_rights_goes_only_by_a_rule_that_names_it(realm: Maintain
 
 
 @pytest.mark.parametrize("text", ["30d", "*=", "*=30", "*=30w", "=30d", "*=30d+", "*=-1d"])
-def test_what_is_no_rule_is_refused_with_the_way_to_write_one(text: str) -> None:
+def test_what_is_not_a_rule_is_refused_with_the_way_to_write_one(text: str) -> None:
     with pytest.raises(InvalidInput, match="retention rule"):
         parse_retention(text)
 

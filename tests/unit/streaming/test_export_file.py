@@ -81,7 +81,7 @@ def test_a_file_with_any_byte_altered_is_refused(tmp_path: Path) -> None:
     ],
     ids=["appended", "twice", "counts", "empty", "a database", "no version", "first line", "a frame of 2 GB"],
 )
-def test_what_is_no_export_is_refused_and_says_so(data: bytes, tmp_path: Path) -> None:
+def test_what_is_not_an_export_is_refused_and_says_so(data: bytes, tmp_path: Path) -> None:
     with pytest.raises(ExportDamaged) as refused:
         checked(data, tmp_path)
     assert refused.value.field == "file" and refused.value.remedy

@@ -135,7 +135,7 @@ def test_an_outage_ends_after_a_bounded_number_of_requests_and_nothing_counts_as
     assert len(stats.failures) == 100
 
 
-def test_work_goes_on_after_an_outage() -> None:
+def test_work_continues_after_an_outage() -> None:
     broken = True
 
     def fails(locations: Sequence[str]) -> Exception | None:

@@ -166,7 +166,7 @@ def test_batches_are_bounded_and_together_the_log(tmp_path: Path, engine: Headwa
     assert sorted(place for batch in batches for place in batch) == [(it.pointer, it.seq) for it in logged(engine)]
 
 
-def test_a_restarted_stream_goes_on_in_bounded_batches(tmp_path: Path, engine: Headwater) -> None:
+def test_a_restarted_stream_continues_in_bounded_batches(tmp_path: Path, engine: Headwater) -> None:
     _, end = drained(stream(tmp_path, poll_seconds=0.01))
     put_tables(engine, *"abcdefgh")
     engine.realm().catalog("lake").create_branch("later")
@@ -235,7 +235,7 @@ def test_a_log_that_was_replaced_is_noticed_by_its_entry_ids(tmp_path: Path, eng
         list(made.read(made.partitions(middle, made.latestOffset())[0]))
 
 
-def test_a_realm_that_was_made_again_is_not_taken_for_the_old_one(tmp_path: Path, engine: Headwater) -> None:
+def test_a_realm_that_was_recreated_is_not_taken_for_the_old_one(tmp_path: Path, engine: Headwater) -> None:
     engine.create_realm("r")
     _, end = drained(stream(tmp_path, realm="r", poll_seconds=0.01))
     for step in (engine.realms.deactivate, engine.realms.purge, engine.realms.finish_purge, engine.realms.delete):
@@ -269,7 +269,7 @@ def test_only_the_columns_that_are_named_are_read(tmp_path: Path, engine: Headwa
         ({"store": ""}, InvalidInput, "needs the option 'store'"),
     ],
 )
-def test_options_that_cannot_be_meant_are_refused_in_one_line(
+def test_invalid_options_are_refused_in_one_line(
     tmp_path: Path, engine: Headwater, options: dict[str, str], refusal: type[HeadwaterError], says: str
 ) -> None:
     with pytest.raises(refusal) as refused:

@@ -111,7 +111,7 @@ def test_a_realms_policy_holds_for_the_list_of_catalogs(lake: Lake) -> None:
     assert one.head_seq - one.floor_after + 1 == 2
 
 
-def test_a_policy_that_was_deleted_and_made_again_is_not_mapped(lake: Lake) -> None:
+def test_a_policy_that_was_deleted_and_recreated_is_not_mapped(lake: Lake) -> None:
     attach(lake, "keep", Target(lake.catalog.id), forever=True)
     assert kept(lake) == COMMITS + 1
     policies = Policies(lake.kernel)

@@ -150,7 +150,7 @@ def test_a_cycle_that_is_asked_to_end_says_so_and_the_next_one_does_the_rest(sto
     realm.check_states()
 
 
-def test_one_operation_that_fails_leaves_the_others_to_go_on(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_operation_that_fails_leaves_the_others_to_continue(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     new_realm(store)
     clock = store.clock
     assert isinstance(clock, ManualClock)
@@ -167,7 +167,7 @@ def test_one_operation_that_fails_leaves_the_others_to_go_on(store: Store, monke
 # ── what is counted ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_totals_go_on_when_the_records_of_old_runs_are_dropped(store: Store) -> None:
+def test_totals_continue_when_the_records_of_old_runs_are_dropped(store: Store) -> None:
     clock = store.clock
     assert isinstance(clock, ManualClock)
     realm = new_realm(store)

@@ -137,7 +137,7 @@ def test_an_empty_new_realm_and_a_closed_one_can_be_moved(tmp_path: Path) -> Non
 # ── life continues ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_commits_go_on_in_it_with_newer_ids_and_sweeps_delete_nothing_that_is_reached(
+def test_commits_continue_in_it_with_newer_ids_and_sweeps_delete_nothing_that_is_reached(
     realm: Maintained, copied: Store, tmp_path: Path
 ) -> None:
     report = load(copied, export(realm.store, tmp_path).file)

@@ -116,7 +116,7 @@ def test_a_refusal_is_not_tried_again(kind: RequestKind, error: Exception, expec
     assert not fault.retriable
 
 
-def test_a_bug_in_a_read_is_no_failure_of_the_store() -> None:
+def test_a_bug_in_a_read_is_not_a_failure_of_the_store() -> None:
     assert fault_of(KeyError("column"), RequestKind.READ, WHERE) is None
 
 

@@ -63,7 +63,7 @@ def test_the_folder_must_be_there_and_the_path_must_not_be_one(tmp_path: Path) -
         open_sqlite(url_of(tmp_path)).create_schema()
 
 
-def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("dear diary " * 1_000)
     backend = open_sqlite(url_of(path))

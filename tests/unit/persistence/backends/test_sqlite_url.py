@@ -36,7 +36,7 @@ def test_three_slashes_are_relative_and_four_absolute(tmp_path: Path, monkeypatc
         "sqlite:///store.db?colour=red",
     ],
 )
-def test_a_url_that_cannot_be_meant_is_refused_with_a_remedy(url: str) -> None:
+def test_an_invalid_url_is_refused_with_a_remedy(url: str) -> None:
     with pytest.raises(InvalidStoreUrl) as caught:
         open_sqlite(url)
     assert caught.value.remedy

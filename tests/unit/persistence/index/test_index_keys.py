@@ -46,7 +46,7 @@ def test_nothing_lies_between_a_key_and_just_after_it(one: tuple[str, ...], othe
     assert (key < just_after(encode_key(one))) == (key <= encode_key(one))
 
 
-def test_a_parent_sorts_right_before_its_children_and_is_no_prefix_of_a_longer_name() -> None:
+def test_a_parent_sorts_right_before_its_children_and_is_not_a_prefix_of_a_longer_name() -> None:
     paths = [
         ("acc",),
         ("acc", "x"),
