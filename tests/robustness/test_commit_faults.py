@@ -129,7 +129,7 @@ def test_rows_of_an_attempt_that_was_lost_are_gone_at_once(bench: Bench, bytes_e
     assert list(new.values()).count("request") == 1
 
 
-def test_an_attempt_whose_rows_cannot_be_removed_is_made_again_all_the_same(inner: MemoryBackend) -> None:
+def test_an_attempt_whose_rows_cannot_be_removed_is_repeated_anyway(inner: MemoryBackend) -> None:
     bench = Bench(inner, in_two_steps=True)
     bench.others_commit(3)
     write = Write(puts={"a": {"v": 1}})

@@ -26,7 +26,7 @@ def is_current(stream: StreamProcess, step: int) -> bool:
 
 
 @pytest.mark.timeout(600 if not SOAK else 3_600)
-def test_the_stream_goes_on_when_one_of_two_workers_is_killed(tmp_path: Path) -> None:
+def test_the_stream_continues_when_one_of_two_workers_is_killed(tmp_path: Path) -> None:
     settings = {"store": f"sqlite:///{tmp_path}/lake.db", "maintenance_dir": str(tmp_path / "sets"), "spark_conf": CONF}
     with headwater.open(settings["store"], create=True) as engine:
         branch = new_lake(engine).branch()

@@ -49,7 +49,7 @@ def _table(*routes: dict[str, Any], **api: Any) -> RouteTable:
         ({"budget": None}, {}, "does not say what it may cost"),
         ({"body": Body}, {}, "without a budget"),
         ({"budget": BODY}, {}, "without a budget"),
-        ({}, {"errors": None}, "does not say how it tells errors"),
+        ({}, {"errors": None}, "does not say how it renders errors"),
         ({"path": "/y"}, {}, "is not below"),
     ],
 )

@@ -92,7 +92,7 @@ def test_a_copy_of_a_content_that_is_young_or_of_none_is_treated_like_any_row(re
     assert realm.ids() == realm.with_copies(realm.reachable())
 
 
-def test_a_copy_is_no_proof_that_its_content_is_there(realm: Maintained) -> None:
+def test_a_copy_does_not_prove_that_its_content_is_there(realm: Maintained) -> None:
     realm.attach_copies()
     lost = next(row for row in realm.rows() if row.type == "content" and row.id in realm.reachable())
     realm.backend.remove_objects(realm.realm, [(lost.id, 0)])
