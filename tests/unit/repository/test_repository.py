@@ -52,8 +52,24 @@ def test_every_folder_says_what_it_is_for_and_in_which_order_to_read_it(folder: 
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_folder_names_all_its_modules_and_folders(folder: Path) -> None:
+    docstring = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
+    modules = {path.stem for path in folder.glob("*.py") if not path.stem.startswith("__") and not path.stem.endswith("_pb2")}
+    folders = {path.parent.name for path in folder.glob("*/__init__.py")}
+    assert modules | folders <= set(re.findall(r"\w+", docstring))
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_folder_has_more_modules_than_fit_one_view(folder: Path) -> None:
     assert len(list(folder.glob("*.py"))) - 1 <= MODULES_OF_FOLDER_MAX
+
+
+def test_the_architecture_page_draws_every_folder_of_every_layer() -> None:
+    tree = (ROOT / "docs" / "architecture.md").read_text().partition("## The tree")[2].partition("## ")[0]
+    of_layer = {part.split("/")[0]: part for part in re.split(r"^(?=[a-z]+/ )", tree, flags=re.MULTILINE)}
+    folders = [folder.relative_to(ROOT).parts for folder in FOLDERS]
+    missing = [parts for parts in folders if len(parts) == 2 and not re.search(rf"\b{parts[1]}/", of_layer.get(parts[0], ""))]
+    assert not missing
 
 
 def test_no_module_is_a_drawer() -> None:
