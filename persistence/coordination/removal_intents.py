@@ -27,8 +27,8 @@ from headwater.schemas.errors import MaintenanceRefused, MaintenanceSuperseded, 
 INTENT_TYPE = "removal-intent"
 INTENT_SECONDS = 3_600
 """How long an intent lasts after it was last renewed: far longer than any single deletion."""
-SKEW_SECONDS = 3_600
-"""⚠ Commits heed an intent this much longer, because their clock may be ahead."""
+SKEW_SECONDS = 25 * 3_600
+"""⚠ Commits heed an intent this much longer: their clock may be a day ahead of the remover's, or the remover's a day behind."""
 INTENTS_MAX = 500
 _KEY = "store"
 
@@ -60,6 +60,8 @@ class RemovalIntent(msgspec.Struct, frozen=True, array_like=True):
     """… their digest …"""
     salt: bytes = b""
     """… and what they were made with."""
+    is_done: bool = False
+    """All requests have been answered: it lasts until its end by anybody's clock, for what the network may still hold."""
 
 
 class _Intents(msgspec.Struct, frozen=True, array_like=True):
@@ -86,7 +88,7 @@ def read_intents(backend: Backend) -> tuple[RemovalIntent, ...]:
 
 
 class RemovalIntents:
-    """Writes the intents of one holder. No other holder's intent is touched, except one that ended long ago."""
+    """Writes the intents of one holder."""
 
     def __init__(self, backend: Backend, clock: Clock, holder: str) -> None:
         self._backend = backend
@@ -94,10 +96,26 @@ class RemovalIntents:
         self._holder = holder
 
     def put(self, intent: RemovalIntent) -> RemovalIntent:
-        """Write or renew it; leaves it with its new end."""
-        kept = msgspec.structs.replace(intent, holder=self._holder, until=self._clock.now_micros() + INTENT_SECONDS * MICROS)
+        """Write or renew it; leaves it with its new end. ⚠ An end never comes nearer, even if the clock has gone back."""
+        until = max(intent.until, self._clock.now_micros() + INTENT_SECONDS * MICROS)
+        kept = msgspec.structs.replace(intent, holder=self._holder, until=until)
         self._change(lambda others: (*(one for one in others if one.id != kept.id), kept))
         return kept
+
+    def done(self, intent: RemovalIntent) -> None:
+        """Nothing more will be deleted under it."""
+        self.put(msgspec.structs.replace(intent, is_done=True))
+
+    def end_others(self) -> None:
+        """⚠ Only under the lease of all removals: whoever wrote the others has lost it, and deletes nothing more."""
+        until = self._clock.now_micros() + INTENT_SECONDS * MICROS
+
+        def ended(one: RemovalIntent) -> RemovalIntent:
+            is_ours = one.holder == self._holder or one.is_done
+            return one if is_ours else msgspec.structs.replace(one, is_done=True, until=until)
+
+        if any(one.holder != self._holder and not one.is_done for one in read_intents(self._backend)):
+            self._change(lambda others: tuple(ended(one) for one in others))
 
     def require(self, intent: RemovalIntent, seconds: float) -> None:
         """⚠ Before each batch: the intent stands in the store as it was written, and will for so long."""
@@ -162,4 +180,5 @@ def _intents_of(row: MutableRow | None) -> tuple[RemovalIntent, ...]:
 
 
 def _is_over(intent: RemovalIntent, now: int) -> bool:
-    return intent.until + SKEW_SECONDS * MICROS < now
+    skew_seconds = 0 if intent.is_done else SKEW_SECONDS
+    return intent.until + skew_seconds * MICROS < now

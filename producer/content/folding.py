@@ -13,7 +13,22 @@ from urllib.parse import unquote
 DECODINGS_MAX = 3
 """Some writers encode a path that is encoded already."""
 _AUTHORITY = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?(?=/|$)")
+_STORAGE_KINDS = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "wasbs": "abfss", "wasb": "abfss", "abfs": "abfss"}
 _SLASHES = re.compile(r"/(?:\./|/)+|/\.$")
+
+
+def storage_of(location: str) -> str:
+    """Which storage a location is on, as far as its spelling says: two spellings of one storage may differ, two storages never
+    agree."""
+    if location.startswith("/") or location[:5].lower() == "file:":
+        return "file"
+    scheme, separator, rest = location.partition("://")
+    kind = _STORAGE_KINDS.get(scheme.lower(), scheme.lower())
+    authority = rest.partition("/")[0]
+    if kind == "abfss" and "@" in authority:
+        container, _, host = authority.partition("@")
+        authority = f"{container}@{host.partition('.')[0]}"
+    return f"{kind}{separator}{authority}"
 
 
 def fold(location: str) -> str:

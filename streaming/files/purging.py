@@ -37,8 +37,9 @@ class PurgeSpec(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool = False
     may_delete: Callable[[FileRef], bool] | None = None
     """Spares the files for which it is false."""
-    before_batch: Callable[[], None] | None = None
-    """Raises if nothing may be deleted any more, for example because a lease has ended."""
+    before_request: Callable[[], None] | None = None
+    """Raises if nothing may be deleted any more, for example because a lease has ended. ⚠ Before each request, also one that is
+    repeated or that waited for its turn: back-off and rates may take longer than the lease."""
     on_batch: Callable[[PurgeStats], None] | None = None
     """Called after each batch, for progress."""
 
@@ -62,8 +63,6 @@ class Purge:
         started = self._clock.now_micros()
         stats = self._collector.stats
         for store, batch in batches(self._chosen(distinct(files)), self._spec.batch_size):
-            if self._spec.before_batch is not None:
-                self._spec.before_batch()
             chosen = [file for file in batch if not self._is_unfinished(file)]
             if chosen and not self._spec.dry_run:
                 self._delete(store, chosen)
@@ -132,6 +131,8 @@ class Purge:
     def _request(self, store: ObjectStore, files: list[FileRef]) -> HeadwaterError | None:
         self._batch_rate.take()
         self._file_rate.take(len(files))
+        if self._spec.before_request is not None:
+            self._spec.before_request()
         self._collector.add(batches=1)
         try:
             deleted = store.delete([file.location for file in files])

@@ -195,7 +195,7 @@ def test_intents_of_several_holders_lie_beside_each_other_and_end(backend: Backe
     with pytest.raises(Exception, match="has ended"):
         one.require(first, 60)
     two.remove([f"{realm}-b"])
-    clock.move(2 * 3_600)
+    clock.move(27 * 3_600)
     one.put(RemovalIntent(f"{realm}-c", "one", "s3://a/", realm, 1))
     assert {f"{realm}-a", f"{realm}-b"}.isdisjoint(intent.id for intent in read_intents(backend))
     one.remove([f"{realm}-c"])

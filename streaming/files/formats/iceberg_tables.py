@@ -80,6 +80,7 @@ class _TableFiles:
             if snapshot.get("key-id"):
                 raise Unsupported(f"{named[:200]} is encrypted.", field="snapshots")
             manifests = manifests_of(named, self._reader.read(named))
+            _check_not_cut_off(named, manifests, snapshot)
         complete = (yield from self._manifests(named, manifests)) and attempt.complete
         yield FileRef(named, FileKind.MANIFEST_LIST, None, self._location, complete)
         self._seen.lists[named] = complete
@@ -90,11 +91,30 @@ class _TableFiles:
         for manifest in manifests:
             if manifest.location not in read:
                 with self._reader.attempt(manifest.location) as attempt:
-                    yield from files_of(manifest.location, self._reader.read(manifest.location, MANIFEST_BYTES_MAX))
+                    yield from files_of(manifest.location, _whole(manifest, self._reader))
                 read[manifest.location] = attempt.complete
                 yield FileRef(manifest.location, FileKind.MANIFEST, manifest.length, referrer, attempt.complete)
             complete = complete and read[manifest.location]
         return complete
+
+
+def _check_not_cut_off(location: str, manifests: list[ManifestRef], snapshot: dict[str, Any]) -> None:
+    """⚠ A manifest list that was cut off after its header reads as one of an empty table."""
+    summary = snapshot.get("summary")
+    files = (summary.get(name) for name in ("total-data-files", "total-delete-files")) if isinstance(summary, dict) else ()
+    if not manifests and any(str(count or 0) != "0" for count in files):
+        raise MalformedMetadata(f"{location[:200]} lists nothing, and its snapshot has files.", field="manifest-list")
+
+
+def _whole(manifest: ManifestRef, reader: MetadataReader) -> bytes:
+    """⚠ An Avro file that was cut off between two blocks reads without an error, and the files of the rest look unused."""
+    content = reader.read(manifest.location, MANIFEST_BYTES_MAX)
+    if manifest.length is not None and len(content) != manifest.length:
+        raise MalformedMetadata(
+            f"{manifest.location[:200]} has {len(content)} bytes, and its manifest list says {manifest.length}.",
+            field="manifest",
+        )
+    return content
 
 
 def _inline_manifests(location: str, snapshot: dict[str, Any]) -> list[ManifestRef]:

@@ -38,6 +38,8 @@ class LocalFiles:
         try:
             with _folder_of(location) as (folder, name):
                 facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                if stat.S_ISLNK(facts.st_mode):
+                    raise _link(location)
                 return _found(location, facts) if stat.S_ISREG(facts.st_mode) else None
         except _GONE:
             return None
@@ -112,7 +114,12 @@ def _folder_of(location: str, *, create: bool = False) -> Iterator[tuple[int, st
             if create:
                 with suppress(FileExistsError):
                     os.mkdir(folder, dir_fd=handle)
-            inner = os.open(folder, _FOLDER, dir_fd=handle)
+            try:
+                inner = os.open(folder, _FOLDER, dir_fd=handle)
+            except NotADirectoryError:
+                if stat.S_ISLNK(os.stat(folder, dir_fd=handle, follow_symlinks=False).st_mode):
+                    raise _link(location) from None
+                raise
             os.close(handle)
             handle = inner
         yield handle, name
@@ -140,7 +147,7 @@ def _walk_folder(location: str, handle: int) -> Iterator[FoundFile]:
                     yield from _walk_folder(inner, os.open(entry.name, _FOLDER, dir_fd=handle))
                 elif entry.is_file(follow_symlinks=False):
                     yield _found(inner, entry.stat(follow_symlinks=False))
-            except FileNotFoundError:
+            except _GONE:
                 continue
     finally:
         os.close(handle)
@@ -149,6 +156,15 @@ def _walk_folder(location: str, handle: int) -> Iterator[FoundFile]:
 def _found(location: str, facts: os.stat_result) -> FoundFile:
     """⚠ The age counts from the later of both times: copies keep the old time of modification."""
     return FoundFile(location, facts.st_size, max(facts.st_mtime_ns, facts.st_ctime_ns) // 1_000)
+
+
+def _link(location: str) -> LocationForbidden:
+    """⚠ Not "missing": the file may be there, and be listed under the name that the link leads to."""
+    return LocationForbidden(
+        f"{location[:200]!r} goes through a symbolic link, and links are not followed.",
+        field="location",
+        remedy="Name the place that the link leads to.",
+    )
 
 
 def _unreadable(location: str, error: OSError) -> StoreUnavailable:

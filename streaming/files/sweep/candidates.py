@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fnmatch
+import re
 from collections.abc import Callable, Collection, Iterable
 
 import msgspec
@@ -9,13 +11,14 @@ import msgspec
 from headwater.producer.content.folding import fold
 from headwater.streaming.files.fingerprints import fingerprint, name_fingerprint
 from headwater.streaming.files.kinds import FoundFile
-from headwater.streaming.files.sweep.condemned_files import LIST_NAME, OWN_FOLDER
+from headwater.streaming.files.sweep.condemned_files import CLAIM_NAME, LIST_NAME, OWN_FOLDER
 from headwater.streaming.files.sweep.file_safeguards import FileSafeguards
 from headwater.streaming.reachability.id_set import IdCollector, IdSet
 
 WRITTEN_BY_TABLES = (".parquet", ".orc", ".avro", ".metadata.json", ".metadata.json.gz", ".puffin", ".stats")
 CHECKSUM = ".crc"
 DELTA_LOG = "/_delta_log/"
+CLAIM = f"/{OWN_FOLDER}{CLAIM_NAME}"
 
 
 class Listed(msgspec.Struct, kw_only=True):
@@ -33,6 +36,8 @@ class Listed(msgspec.Struct, kw_only=True):
     fingerprints: IdSet | None = None
     own_lists: list[FoundFile] = []
     """Lists of condemned files of earlier runs."""
+    claims: list[str] = []
+    """Of folders below the root, perhaps of other stores."""
 
     @property
     def old(self) -> int:
@@ -51,8 +56,11 @@ class Sorting:
         salt: bytes,
         older_than: int,
         safeguards: FileSafeguards,
+        *,
+        patterns: Collection[str] = (),
     ) -> None:
         self._keeps = keeps
+        self._patterns = [re.compile(fnmatch.translate(pattern)) for pattern in patterns]
         self._names = names
         self._protected = tuple(protected)
         self._salt = salt
@@ -60,7 +68,7 @@ class Sorting:
         self._safeguards = safeguards
 
     def sort(self, root: str, files: Iterable[FoundFile], on_listed: Callable[[int], None]) -> Listed:
-        result, seen = Listed(candidates=[], own_lists=[]), IdCollector()
+        result, seen = Listed(candidates=[], own_lists=[], claims=[]), IdCollector()
         logs: set[str] = set()
         for file in files:
             result.listed += 1
@@ -72,10 +80,12 @@ class Sorting:
             seen.add((fingerprint(file.location, self._salt),))
             if DELTA_LOG in file.location:
                 logs.add(fold(file.location.partition(DELTA_LOG)[0] + "/"))
+            if file.location.endswith(CLAIM):
+                result.claims.append(file.location)
             self._place(file, result)
         result.fingerprints = seen.finish()
         if logs and self._safeguards.protected_prefixes:
-            result.candidates = self._outside(result, tuple(logs))
+            spare(result, logs)  # ⚠ a folder with a Delta log is a Delta table, also one that no catalog knows
         return result
 
     def _place(self, file: FoundFile, result: Listed) -> None:
@@ -83,7 +93,7 @@ class Sorting:
             result.live += 1
         elif (self._safeguards.kinds and not is_written_by_tables(file)) or file.modified is None:
             result.unknown += 1
-        elif self._safeguards.protected_prefixes and fold(file.location).startswith(self._protected):
+        elif self._safeguards.protected_prefixes and self._is_protected(file.location):
             result.protected += 1
         elif self._safeguards.foreign_names and name_fingerprint(file.location, self._salt) in self._names:
             result.mismatched += 1
@@ -91,6 +101,11 @@ class Sorting:
             result.young += 1
         else:
             result.candidates.append(file)
+
+    def _is_protected(self, location: str) -> bool:
+        if any(pattern.match(location) for pattern in self._patterns):
+            return True
+        return bool(self._protected) and fold(location).startswith(self._protected)
 
     def _is_live(self, location: str) -> bool:
         if self._keeps(fingerprint(location, self._salt)):
@@ -101,11 +116,12 @@ class Sorting:
         base = name.removesuffix(CHECKSUM).removeprefix(".")
         return self._keeps(fingerprint(f"{folder}/{base}", self._salt))
 
-    def _outside(self, result: Listed, logs: tuple[str, ...]) -> list[FoundFile]:
-        """⚠ A folder with a Delta log is a Delta table, also one that no catalog knows."""
-        outside = [file for file in result.candidates if not fold(file.location).startswith(logs)]
-        result.protected += len(result.candidates) - len(outside)
-        return outside
+
+def spare(listed: Listed, folders: Collection[str]) -> None:
+    """Nothing below these folders is a candidate. They are folded."""
+    outside = [file for file in listed.candidates if not fold(file.location).startswith(tuple(folders))]
+    listed.protected += len(listed.candidates) - len(outside)
+    listed.candidates = outside
 
 
 def is_written_by_tables(file: FoundFile) -> bool:

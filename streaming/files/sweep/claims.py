@@ -6,16 +6,21 @@ backup, or that is a copy of another one, finds a claim that it does not remembe
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 import msgspec
 
 from headwater.persistence.store import Store
-from headwater.schemas.errors import FileMissing, MaintenanceRefused
+from headwater.producer.content.folding import fold
+from headwater.schemas.errors import FileMissing, MaintenanceRefused, StorageDenied
 from headwater.streaming.files.kinds import FoundFile
 from headwater.streaming.files.stores.storages import Storages
-from headwater.streaming.files.sweep.condemned_files import OWN_FOLDER
+from headwater.streaming.files.sweep.condemned_files import CLAIM_NAME, OWN_FOLDER
 from headwater.streaming.files.sweep.roots import Root, RootRecord, Roots
 
 CLAIM_BYTES_MAX = 10_000
+_STORAGE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?")
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +47,7 @@ class Claims:
 
     def claim(self, root: Root, *, force: bool = False) -> RootRecord:
         """Take a root that nobody has, or that is ours."""
+        self.require_alone(root)
         there, record = self.read(root), self._roots.get(root)
         if there and there != record.claim and not force:
             raise foreign(root, there, self._wanted(root, record.generation + 1))
@@ -67,6 +73,26 @@ class Claims:
         if there != record.claim or _store_of(there) != self._store.incarnation:
             raise foreign(root, there, self._wanted(root, record.generation))
 
+    def require_alone(self, root: Root) -> None:
+        """⚠ A folder around the root that another store has claimed may hold its tables here, too."""
+        for around in _above(root):
+            try:
+                there = self.read(around)
+            except StorageDenied:  # nothing that this store's credentials could have claimed
+                continue
+            if self._is_foreign(around, there):
+                raise foreign(around, there, self._wanted(root, self._roots.get(root).generation))
+
+    def foreign_folders(self, root: Root, claims: Iterable[str]) -> list[str]:
+        """Those below the root that another store has claimed, folded."""
+        folders = (msgspec.structs.replace(root, location=claim.removesuffix(f"{OWN_FOLDER}{CLAIM_NAME}")) for claim in claims)
+        return [fold(folder.location) for folder in folders if self._is_foreign(folder, self.read(folder))]
+
+    def _is_foreign(self, folder: Root, there: bytes) -> bool:
+        """An own root's claim is the one that was written last; of a catalog that is gone, one of this store."""
+        known = self._roots.get(folder).claim
+        return bool(there) and (_store_of(there) != self._store.incarnation or (bool(known) and known != there))
+
     def _wanted(self, root: Root, generation: int) -> Claim:
         return Claim(store=self._store.incarnation, realm=root.realm, catalog_id=root.catalog_id, generation=generation)
 
@@ -89,4 +115,13 @@ def _store_of(claim: bytes) -> str:
 
 
 def _location(root: Root) -> str:
-    return f"{root.location}{OWN_FOLDER}root.json"
+    return f"{root.location}{OWN_FOLDER}{CLAIM_NAME}"
+
+
+def _above(root: Root) -> list[Root]:
+    """The folders that the root lies in, from its bucket or the machine's root on."""
+    storage = _STORAGE.match(root.location)
+    head = storage[0] if storage is not None else ""
+    folders = root.location.removeprefix(head).strip("/").split("/")[:-1]
+    locations = [head + "/".join(["", *folders[:count], ""]) for count in range(len(folders) + 1)]
+    return [msgspec.structs.replace(root, location=location) for location in locations if location != root.location]

@@ -25,10 +25,11 @@ from headwater.streaming.files.formats.reading import MetadataReader, Mode, reco
 from headwater.streaming.files.operations import TABLE
 from headwater.streaming.files.stores.storages import Storages
 from headwater.streaming.files.sweep.marking import Marking
-from headwater.streaming.files.sweep.retained_contents import content_files
+from headwater.streaming.files.sweep.retained_contents import content_files, has_files
 from headwater.streaming.reachability.id_set import IdSet
 
 OWN_FOLDER = "_headwater/"
+CLAIM_NAME = "root.json"
 LIST_NAME = "condemned-"
 LIST_BYTES_MAX = 8 * 100_000_000
 LISTS_KEPT = 8
@@ -93,6 +94,8 @@ class StoredCondemned:
 
     def _new_files(self, type: str, after: Mapping[str, Any], before: Mapping[str, Any] | None) -> list[str]:
         """All that the content needs, without the manifests that the branch's own version shares with it."""
+        if not has_files(type, after):
+            return []
         content = content_files(Content(b"", type, dict(after)))
         if content.kind != TABLE:
             return [file.location for file in Marking(self._storages, Mode.STRICT).files([content])]

@@ -9,6 +9,7 @@ class FileSafeguards(msgspec.Struct, frozen=True, kw_only=True):
     """Not for use outside of tests: the command has no way to set it."""
 
     claim: bool = True
+    nested_claims: bool = True
     union: bool = True
     strict: bool = True
     foreign_names: bool = True

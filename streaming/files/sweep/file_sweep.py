@@ -1,7 +1,8 @@
 """Deletes files below claimed storage roots that no retained state of any realm needs.
 
 ⚠ The order is the protocol:
- 1. claim      the root's claim is ours; writing it again gives T, by the storage's own clock
+ 1. claim      the root's claim is ours, and no other store has claimed a folder around it; writing it again gives T, by the
+               storage's own clock. Folders below the root that another store has claimed are left alone
  2. fence      every realm of the store: heads and floors
  3. mark       every retained content of every realm, strictly: fingerprints of all files in use
  4. list       the root; candidates are files of tables, not in use, older than T minus the grace
@@ -35,7 +36,7 @@ from headwater.streaming.files.kinds import FileRef, FoundFile, kind_by_name
 from headwater.streaming.files.operations import FileOperations
 from headwater.streaming.files.purging import PurgeSpec
 from headwater.streaming.files.stats import PurgeStats
-from headwater.streaming.files.sweep.candidates import Listed, Sorting
+from headwater.streaming.files.sweep.candidates import Listed, Sorting, spare
 from headwater.streaming.files.sweep.claims import Claims
 from headwater.streaming.files.sweep.condemned_files import OWN_FOLDER, read_list, write_condemned, write_list
 from headwater.streaming.files.sweep.file_safeguards import ALL_ON, FileSafeguards
@@ -71,6 +72,10 @@ class FileSweepOptions(msgspec.Struct, frozen=True, kw_only=True):
     batch_size: int = 250
     files_per_second: float = 0
     batches_per_second: float = 10
+    threads: int = 8
+    """Tables whose metadata is read at a time."""
+    protected: Sequence[str] = ()
+    """Patterns of locations that stay."""
     roots: Sequence[str] = ()
     accept_missing: Sequence[str] = ()
     dry_run: bool = False
@@ -147,24 +152,27 @@ class FileSweep:
         self._salt = file_salt(store)
 
     def run(self, run: Run) -> FileSweepReport:
+        if not self._options.dry_run:
+            RemovalIntents(self._store.backend, self._clock, run.record.id).end_others()
         realms = self._realms()
         roots = chosen(roots_of(self._store, realms), self._options.roots)
-        reports = {root.folded: RootReport(root=root.location, realm=root.realm, catalog=root.catalog) for root in roots}
-        claimed = [one for root in roots if (one := self._claim(root, reports[root.folded])) is not None]
+        reports = {root.place: RootReport(root=root.location, realm=root.realm, catalog=root.catalog) for root in roots}
+        claimed = [one for root in roots if (one := self._claim(root, reports[root.place])) is not None]
         live = LiveFiles(
             self._storages,
-            [root.folded for root, _, _ in claimed],
+            [root.place for root, _, _ in claimed],
             self._salt,
             self._clock,
             accept_missing=self._options.accept_missing,
             safeguards=self._safeguards,
+            threads=self._options.threads,
         )
         try:
             if claimed:
                 self._mark(run, realms, live, claimed)
                 keeps = self._filter(live, claimed)
                 for root, record, listed_at in claimed:
-                    self._guarded(reports[root.folded], _RootSweep(self, run, root, record, listed_at, live, keeps))
+                    self._guarded(reports[root.place], _RootSweep(self, run, root, record, listed_at, live, keeps))
         finally:
             live.close()
         self._count(run, list(reports.values()))
@@ -184,6 +192,8 @@ class FileSweep:
         try:
             if self._safeguards.claim:
                 self._claims.require(root, record)
+            if self._safeguards.nested_claims:
+                self._claims.require_alone(root)
             if self._options.dry_run:
                 return root, record, self._clock.now_micros()
             record, written = self._claims.renew(root, record)
@@ -303,9 +313,19 @@ class _RootSweep:
     def _list(self, report: RootReport) -> Listed:
         self._sweep._at("list")
         older_than = self._listed_at - int(self._options.grace_hours * HOUR_MICROS)
-        sorting = Sorting(self._keeps, self._live.names, self._live.protected, self._salt, older_than, self._safeguards)
+        sorting = Sorting(
+            self._keeps,
+            self._live.names,
+            self._live.protected,
+            self._salt,
+            older_than,
+            self._safeguards,
+            patterns=self._options.protected,
+        )
         files = self._sweep._operations.find(self._root.location)
         listed = sorting.sort(self._root.location, files, lambda count: self._sweep._progress("listed", count))
+        if listed.claims and self._safeguards.nested_claims:
+            spare(listed, self._sweep._claims.foreign_folders(self._root, listed.claims))
         for name in ("listed", "live", "young", "unknown", "protected", "mismatched"):
             setattr(report, name, getattr(listed, name))
         report.condemned = len(listed.candidates)
@@ -377,6 +397,8 @@ class _RootSweep:
             salt=self._salt,
         )
         self._check(None)
+        if self._safeguards.nested_claims:
+            self._sweep._claims.require_alone(self._root)
         intent = write_condemned(self._sweep._storages, intent, self._ids(confirmed))
         self._sweep._at("intent")
         intent = self._intents.put(msgspec.structs.replace(intent, phase=RemovalPhase.DELETING))
@@ -387,12 +409,12 @@ class _RootSweep:
             batch_size=self._options.batch_size,
             files_per_second=self._options.files_per_second,
             batches_per_second=self._options.batches_per_second,
-            before_batch=lambda: self._check(intent),
+            before_request=lambda: self._check(intent),
             on_batch=lambda stats: self._told(report, stats),
         )
         files = (FileRef(file.location, kind_by_name(file.location), file.size) for file in going)
         report.purge = self._sweep._operations.purge(files, spec)
-        self._intents.put(intent)  # it stays for an hour: a request may still be under way
+        self._intents.done(intent)
 
     def _still_unused(self, confirmed: list[FoundFile]) -> list[FoundFile]:
         """⚠ What was committed while we listed. A realm that has come since is fenced and marked as a whole."""

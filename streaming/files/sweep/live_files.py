@@ -7,7 +7,10 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from typing import IO
 
 import msgspec
@@ -24,6 +27,7 @@ from headwater.streaming.files.stores.storages import Storages
 from headwater.streaming.files.sweep.file_safeguards import FileSafeguards
 from headwater.streaming.files.sweep.marking import Marking
 from headwater.streaming.files.sweep.retained_contents import ContentFiles, retained_contents
+from headwater.streaming.files.sweep.roots import place_of
 from headwater.streaming.reachability.id_set import IdCollector, IdSet
 from headwater.streaming.reachability.retained_identifiers import Span
 
@@ -43,13 +47,15 @@ class LiveFiles:
         *,
         accept_missing: Collection[str] = (),
         safeguards: FileSafeguards,
+        threads: int = 1,
     ) -> None:
         self._roots = tuple(roots)
-        """Folded."""
+        """Places."""
         self._salt = salt
         self._clock = clock
         self._accept_missing = frozenset(accept_missing)
         self._safeguards = safeguards
+        self._threads = threads
         mode = Mode.STRICT if safeguards.strict else Mode.LENIENT
         self._marking = Marking(storages, mode, self._fault)
         self._contents: set[ContentFiles] = set()
@@ -67,13 +73,19 @@ class LiveFiles:
 
     def add(self, backend: Backend, realm: str, spans: Mapping[str, Span]) -> None:
         fresh = IdCollector()
-        for content in retained_contents(backend, realm, spans):
-            if content not in self._contents:
-                for file in self._files(content):
-                    self._add(file, fresh)
-                self._contents.add(content)
-                self._metadata.add(fold(content.location))
-        self._late.append(fresh.finish())
+        try:
+            new = (content for content in retained_contents(backend, realm, spans) if content not in self._contents)
+            with closing(in_parallel(self._files, new, self._threads)) as read:
+                for content, files in read:
+                    for file in files:
+                        self._add(file, fresh)
+                    self._contents.add(content)
+                    self._metadata.add(fold(content.location))
+        except BaseException:
+            self._marking.forget()  # ⚠ other threads have read manifests whose files nobody has taken
+            raise
+        finally:  # ⚠ also if a later content cannot be read: what was marked is not marked again for the next root
+            self._late.append(fresh.finish())
 
     def finish(self) -> IdSet:
         """All so far: the filter is made of them."""
@@ -143,10 +155,33 @@ class LiveFiles:
         self._ids.add(found)
         fresh.add(found)
         self.count += 1
-        if fold(file.location).startswith(self._roots):
+        if place_of(file.location).startswith(self._roots):
             self._below.write(msgspec.json.encode(file.location) + b"\n")
         elif self._safeguards.foreign_names:
             self.names.add(name_fingerprint(file.location, self._salt))
+
+
+def in_parallel(
+    read: Callable[[ContentFiles], Iterable[FileRef]], contents: Iterator[ContentFiles], threads: int
+) -> Generator[tuple[ContentFiles, Iterable[FileRef]]]:
+    """In their order, a few ahead: what is read and not taken yet is bounded."""
+    if threads <= 1:
+        yield from ((content, read(content)) for content in contents)
+        return
+    with ThreadPoolExecutor(threads, thread_name_prefix="mark") as pool:
+        ahead: deque[tuple[ContentFiles, Future[Iterable[FileRef]]]] = deque()
+        try:
+            for content in contents:
+                ahead.append((content, pool.submit(read, content)))
+                if len(ahead) > threads:
+                    first, files = ahead.popleft()
+                    yield first, files.result()
+            while ahead:
+                first, files = ahead.popleft()
+                yield first, files.result()
+        finally:
+            for _, files in ahead:
+                files.cancel()
 
 
 def _refused(message: str, remedy: str = "Repair it; until then no file can be known to be unused.") -> MaintenanceRefused:

@@ -5,19 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from headwater.producer.content.folding import fold
 from headwater.schemas.errors import MaintenanceRefused
 from headwater.streaming.files.fingerprints import fingerprint
 from headwater.streaming.files.stores.storages import Storages
+from headwater.streaming.files.sweep.roots import place_of
 from headwater.streaming.reachability.id_set import IdSet
 
 
 def prove_listing(storages: Storages, root: str, live: Iterable[str], listed: IdSet, salt: bytes, listed_at: int) -> list[str]:
     """The files in use that are gone: damage, to be reported, and no reason to delete anything. `listed_at` is the time by the
     storage's clock before which a file must have been listed."""
-    folded, gone, asked = fold(root), [], set[str]()
+    place, gone, asked = place_of(root), [], set[str]()
     for location in live:
-        if location in asked or not fold(location).startswith(folded) or fingerprint(location, salt) in listed:
+        if location in asked or not place_of(location).startswith(place) or fingerprint(location, salt) in listed:
             continue
         asked.add(location)
         found = storages.of(location).head(location)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from headwater.persistence.backend import Backend
 from headwater.persistence.log.log_entry import CONTENT, Content
-from headwater.producer.content.content_types import DELTA_TABLE, ICEBERG_TABLE, ICEBERG_VIEW, NAMESPACE
+from headwater.producer.content.content_types import DELTA_TABLE, ICEBERG_TABLE, ICEBERG_VIEW, NAMESPACE, UDF
 from headwater.producer.pointer_names import parse_reference_pointer
 from headwater.streaming.files.operations import DELTA_TABLE as DELTA_FILES
 from headwater.streaming.files.operations import TABLE, VIEW
@@ -65,12 +65,17 @@ def retained_contents(backend: Backend, realm: str, spans: Mapping[str, Span]) -
 
 def _fresh(contents: Iterable[Content], seen: set[ContentFiles]) -> Iterator[ContentFiles]:
     for content in contents:
-        if content.type == NAMESPACE.name:
+        if not has_files(content.type, content.value):
             continue
         files = content_files(content)
         if files not in seen:
             seen.add(files)
             yield files
+
+
+def has_files(type: str, value: Mapping[str, object]) -> bool:
+    """Namespaces and functions that are sent by their text have none."""
+    return type != NAMESPACE.name and (type != UDF.name or bool(value.get("metadata_location")))
 
 
 def content_files(content: Content) -> ContentFiles:

@@ -14,7 +14,7 @@ from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, Objec
 from headwater.persistence.rows import SYSTEM_REALM
 from headwater.persistence.store import Store
 from headwater.producer.catalogs.catalogs import Catalogs
-from headwater.producer.content.folding import fold
+from headwater.producer.content.folding import fold, storage_of
 from headwater.schemas.errors import InvalidInput, OutcomeUnknown
 
 ROOT_TYPE = "file-root"
@@ -28,8 +28,13 @@ class Root(msgspec.Struct, frozen=True, kw_only=True):
     catalog_id: int
 
     @property
-    def folded(self) -> str:
-        return fold(self.location)
+    def place(self) -> str:
+        return place_of(self.location)
+
+
+def place_of(location: str) -> str:
+    """One for all spellings of it. ⚠ With its storage: `s3://a/lake` and `s3://b/lake` are two places."""
+    return storage_of(location) + fold(location)
 
 
 class RootRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,29 +79,30 @@ class Roots:
 
 
 def roots_of(store: Store, realms: Iterable[str]) -> list[Root]:
-    """Of all live catalogs of these realm instances, each place once."""
-    found: dict[str, Root] = {}
+    """Of all live catalogs of these realm instances. Several catalogs may have one."""
+    found: list[Root] = []
     for realm in realms:
         for catalog in Catalogs(store.kernel(realm)).list():
             if catalog.storage_root:
                 location = catalog.storage_root.rstrip("/") + "/"
-                root = Root(location=location, realm=realm, catalog=catalog.name, catalog_id=catalog.id)
-                found.setdefault(root.folded, root)
-    return list(found.values())
+                found.append(Root(location=location, realm=realm, catalog=catalog.name, catalog_id=catalog.id))
+    return found
 
 
 def chosen(roots: Sequence[Root], names: Sequence[str]) -> list[Root]:
-    """⚠ This narrows what is listed and deleted, never what counts as in use."""
-    by_place = {root.folded: root for root in roots}
+    """Each place once. ⚠ This narrows what is listed and deleted, never what counts as in use."""
+    by_place: dict[str, Root] = {}
+    for root in roots:
+        by_place.setdefault(root.place, root)
     for name in names:
-        if fold(name.rstrip("/") + "/") not in by_place:
+        if place_of(name.rstrip("/") + "/") not in by_place:
             raise InvalidInput(
                 f"{name[:200]!r} is not a storage root of a catalog.",
                 field="--root",
                 remedy=f"Use one of: {', '.join(sorted(root.location for root in roots)[:10]) or 'there is none'}.",
             )
-    return [by_place[fold(name.rstrip("/") + "/")] for name in names] if names else list(roots)
+    return [by_place[place_of(name.rstrip("/") + "/")] for name in names] if names else list(by_place.values())
 
 
 def _key(root: Root) -> str:
-    return hashlib.sha256(root.folded.encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(root.place.encode("utf-8", "surrogatepass")).hexdigest()

@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from headwater.producer.content.folding import storage_of
 from headwater.schemas.errors import FileMissing, HeadwaterError
 from headwater.streaming.files.formats.iceberg_tables import named_files, table_metadata
 from headwater.streaming.files.formats.reading import Fault, MetadataReader, Mode
 from headwater.streaming.files.kinds import FileKind, FileRef
 from headwater.streaming.files.operations import FileOperations
-
-_ONE_STORAGE = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "wasbs": "abfss", "wasb": "abfss", "abfs": "abfss"}
 
 
 def files_of_table(operations: FileOperations, location: str, on_fault: Callable[[Fault], None]) -> list[FileRef]:
@@ -55,6 +54,5 @@ def _parts(location: str) -> tuple[str, str]:
     """Storage and path, which begins with a slash."""
     if location.startswith(("/", "file:/")):
         return "file", "/" + location.removeprefix("file:").lstrip("/")
-    scheme, _, rest = location.partition("://")
-    authority, slash, path = rest.partition("/")
-    return f"{_ONE_STORAGE.get(scheme.lower(), scheme.lower())}://{authority}", slash + path
+    _, slash, path = location.partition("://")[2].partition("/")
+    return storage_of(location), slash + path

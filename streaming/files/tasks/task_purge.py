@@ -118,12 +118,14 @@ class TaskPurge:
 
     def run(self, run: Run) -> list[TaskReport]:
         due = [one for one in self._due() if not self._waits_for_history(one)]
+        if not self._options.dry_run:
+            RemovalIntents(self._store.backend, self._clock, run.record.id).end_others()
         if due:
             realms = markable_realms(self._store)
             roots = roots_of(self._store, realms)
             live = LiveFiles(
                 self._operations.storages,
-                [root.folded for root in roots],
+                [root.place for root in roots],
                 self._salt,
                 self._clock,
                 safeguards=FILES_ALL_ON,
@@ -236,6 +238,7 @@ class _MarkedRun:
         record = self._purge._roots.get(root)
         if self._safeguards.claim:
             self._purge._claims.require(root, record)
+            self._purge._claims.require_alone(root)
         ready = [one for one in self._unheld(group) if self._choose(one, root)]
         if self._options.dry_run:
             for one in ready:
@@ -249,7 +252,7 @@ class _MarkedRun:
         for one in self._unheld(ready):
             self._rescue(one, root)
             self._delete(one, root, record, intent)
-        self._intents.put(intent)  # it stays for an hour: a request may still be under way
+        self._intents.done(intent)
 
     def _unheld(self, group: Sequence[_Due]) -> list[_Due]:
         held = [one for one in group if self._live.holds(one.task.metadata_location)]
@@ -324,7 +327,7 @@ class _MarkedRun:
             files_per_second=self._options.files_per_second,
             batches_per_second=self._options.batches_per_second,
             may_delete=lambda file: file.location in due.going,
-            before_batch=lambda: self._check(root, record, intent),
+            before_request=lambda: self._check(root, record, intent),
         )
         stats = self._purge._operations.purge(due.files, spec)
         self._purge._progress("purged", stats.purged)

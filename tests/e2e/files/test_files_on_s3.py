@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
 
-from headwater.schemas.errors import FileMissing, RequestTooLarge, StoreUnavailable, Unsupported
+from headwater.producer.catalogs.catalogs import Catalogs
+from headwater.schemas.errors import FileMissing, HeadwaterError, RequestTooLarge, StoreUnavailable, Unsupported
 from headwater.streaming.files.filters import below, matching, modified_before, of_kind
 from headwater.streaming.files.kinds import FileKind, FileRef
 from headwater.streaming.files.operations import FileOperations
 from headwater.streaming.files.purging import PurgeSpec
 from headwater.streaming.files.stores.storages import Storages
 from tests.support.fixtures.iceberg_files import memory_catalog, table_with_history
+from tests.support.fixtures.swept_lake import META, swept_lake
 from tests.support.servers.moto_server import BUCKET, MotoServer, moto_server
 
 ROOT = f"s3://{BUCKET}"
@@ -101,3 +104,38 @@ def test_storage_that_does_not_answer_deletes_nothing_and_says_so() -> None:
         list(away.find(f"{ROOT}/x"))
     stats = away.purge([FileRef(f"{ROOT}/x", FileKind.DATA)])
     assert (stats.purged, stats.failed) == (0, 1)
+
+
+def test_roots_at_the_same_place_of_two_buckets_are_claimed_and_swept_apart(moto: MotoServer, tmp_path: Path) -> None:
+    httpx.put(f"{moto.url}/second").raise_for_status()
+    with swept_lake(tmp_path, f"{ROOT}/warehouse2", moto.options) as lake:
+        other = Catalogs(lake.store.kernel(lake.realm)).create("other", storage_root="s3://second/warehouse2", meta=META)
+        lake.claim()
+        kept = lake.table("kept").metadata_location
+        lake.put("kept", kept)
+        with memory_catalog(other.storage_root, **moto.options) as writer:
+            theirs = table_with_history(writer, "theirs").metadata_location
+        lake.put("theirs", theirs)
+        lake.table("orphan")
+        httpx.put(f"{moto.url}/second/warehouse2/orphan.parquet", content=b"x").raise_for_status()
+        first, second = lake.sweep_twice().roots
+        assert not first.refusal and not second.refusal, (first, second)
+        assert lake.files() == lake.needed(kept)
+        left = {file.location for file in lake.operations.find("s3://second/warehouse2") if "/_headwater/" not in file.location}
+        assert left == lake.needed(theirs)
+
+
+def test_wrong_credentials_and_a_bucket_that_is_not_there_refuse_and_delete_nothing(moto: MotoServer, tmp_path: Path) -> None:
+    with swept_lake(tmp_path, f"{ROOT}/warehouse3", moto.options) as lake:
+        lake.table("orphan")
+        before = lake.files()
+        lake.sweep()
+        lake.operations = FileOperations(Storages({**moto.options, "s3.endpoint": "http://127.0.0.1:9"}))
+        [report] = lake.sweep().roots
+        assert report.refusal
+        lake.operations = FileOperations(Storages(moto.options))
+        assert lake.files() == before
+        lake.sweep()
+        assert not lake.files()
+    with pytest.raises(HeadwaterError):
+        list(FileOperations(Storages(moto.options)).find("s3://nowhere/x"))

@@ -273,7 +273,7 @@ def second_fence(lake: SweptLake, safeguards: TaskSafeguards) -> set[str]:
 
 
 def lease(lake: SweptLake, safeguards: TaskSafeguards) -> set[str]:
-    """The process sleeps for hours before its first batch; its intent has ended, and the table is registered meanwhile."""
+    """The process sleeps for a day and more before its first batch; its intent ends, and the table is registered."""
     id, needed = dropped(lake)
     forget_history(lake)
     location = task_of(lake, id).metadata_location
@@ -281,7 +281,7 @@ def lease(lake: SweptLake, safeguards: TaskSafeguards) -> set[str]:
     def sleep(step: str) -> None:
         if step == "delete":
             assert isinstance(lake.store.clock, ManualClock)
-            lake.store.clock.move(3 * 3_600)
+            lake.store.clock.move(30 * 3_600)
             lake.put("again", location)
 
     try:

@@ -45,6 +45,17 @@ def claim(lake: SweptLake, safeguards: FileSafeguards, _: pytest.MonkeyPatch) ->
     return theirs
 
 
+def nested_claims(lake: SweptLake, safeguards: FileSafeguards, _: pytest.MonkeyPatch) -> set[str]:
+    """Another store has tables in a folder below the root, and has claimed that."""
+    theirs = lake.needed(lake.table("theirs").metadata_location)
+    folder = path_of(lake.root) / "db" / "theirs" / "_headwater"
+    folder.mkdir(parents=True)
+    ours = (path_of(lake.root) / "_headwater" / "root.json").read_text()
+    (folder / "root.json").write_text(ours.replace(lake.store.incarnation, "0" * 32))
+    sweep_all(lake, safeguards)
+    return theirs
+
+
 def union(lake: SweptLake, safeguards: FileSafeguards, _: pytest.MonkeyPatch) -> set[str]:
     """A table of another realm lies below the root."""
     location = lake.table("shared").metadata_location
@@ -162,7 +173,7 @@ def second_fence(lake: SweptLake, safeguards: FileSafeguards, _: pytest.MonkeyPa
 
 
 def lease(lake: SweptLake, safeguards: FileSafeguards, _: pytest.MonkeyPatch) -> set[str]:
-    """The process sleeps for hours before its first batch; its intent has ended, and a table is committed meanwhile."""
+    """The process sleeps for a day and more before its first batch; its intent ends, and a table is committed."""
     location = lake.table("late").metadata_location
     needed = lake.needed(location)
     lake.sweep(safeguards=safeguards)
@@ -170,7 +181,7 @@ def lease(lake: SweptLake, safeguards: FileSafeguards, _: pytest.MonkeyPatch) ->
     def sleep(step: str) -> None:
         if step == "delete":
             assert isinstance(lake.store.clock, ManualClock)
-            lake.store.clock.move(3 * 3_600)
+            lake.store.clock.move(30 * 3_600)
             lake.put("late", location)
 
     try:
@@ -196,6 +207,7 @@ SCENARIOS: dict[str, Scenario] = {
     one.__name__: one
     for one in (
         claim,
+        nested_claims,
         union,
         strict,
         foreign_names,

@@ -195,8 +195,28 @@ def test_nothing_is_deleted_after_the_check_before_a_batch_refuses() -> None:
             raise error
 
     with pytest.raises(StoreUnavailable):
-        purge(store, TABLE, before_batch=check)
+        purge(store, TABLE, before_request=check)
     assert len(store.requests) == 1
+
+
+def test_a_lease_that_ends_while_a_request_waits_or_is_repeated_ends_the_purge() -> None:
+    """Back-off, halving and slow rates may take longer than the lease that was checked before the batch."""
+    clock = ManualClock()
+    start = clock.micros
+    store = RecordingStore([file.location for file in TABLE], lambda _: StoreUnavailable("SlowDown"))
+
+    def check() -> None:
+        if clock.micros - start > 3 * 1_000_000:
+            raise StoreUnavailable("the lease has ended")
+
+    with pytest.raises(StoreUnavailable, match="lease has ended"):
+        purge(store, TABLE, clock, before_request=check, batches_per_second=1)
+    assert 1 <= len(store.requests) <= 3
+    slow = RecordingStore([file.location for file in TABLE])
+    start = clock.micros
+    with pytest.raises(StoreUnavailable, match="lease has ended"):
+        purge(slow, TABLE, clock, before_request=check, files_per_second=1)
+    assert len(slow.requests) == 1
 
 
 def test_rates_bound_files_and_batches() -> None:
