@@ -301,6 +301,34 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     maintain_by_stream: Annotated[
         bool, Meta(description="Whether maintenance on a cadence takes what must stay from the streamed set, and compacts it")
     ] = False
+    files_grace_hours: Annotated[
+        float,
+        Meta(ge=24, description="How old an unused file of a table must be before it may be deleted, in hours"),
+    ] = 168.0
+    files_confirm_hours: Annotated[
+        float, Meta(ge=0, description="How much earlier another sweep must have found a file unused too, in hours")
+    ] = 24.0
+    files_share_max: Annotated[
+        float, Meta(gt=0, le=1, description="The largest share of a root's old files that a sweep deletes without being told")
+    ] = 0.5
+    files_filter: Annotated[
+        Literal["exact", "bloom"], Meta(description="How a sweep of files knows those in use: exact or bloom")
+    ] = "exact"
+    files_threads: Annotated[int, Meta(ge=1, le=256, description="Tables whose metadata a sweep of files reads at a time")] = 8
+    files_protected: Annotated[
+        str, Meta(description="Files that no sweep deletes, as patterns of locations, blank between: */raw/* *.orc")
+    ] = ""
+    files_batch: Annotated[int, Meta(ge=1, le=1_000, description="Files that one request deletes")] = 250
+    files_per_second: Annotated[float, Meta(ge=0, description="Limit of files deleted in a second; 0 for none")] = 0.0
+    file_batches_per_second: Annotated[
+        float, Meta(ge=0, description="Limit of requests that delete files in a second; 0 for none")
+    ] = 10.0
+    files_requests_per_second: Annotated[
+        float, Meta(ge=0, description="Limit of requests that list, look at or read files in a second; 0 for none")
+    ] = 0.0
+    files_bytes_per_second: Annotated[
+        float, Meta(ge=0, description="Limit of bytes of metadata read from file storage in a second; 0 for none")
+    ] = 0.0
     maintenance_dir: Annotated[str, Meta(description="Folder of the streamed retained sets; all executors must reach it")] = (
         msgspec.field(default_factory=lambda: _home(".local", "share", "headwater", "maintenance"))
     )

@@ -1,4 +1,4 @@
-"""The maintenance cycle in the background: expire, purge and sweep at an interval, whatever fails in between.
+"""The maintenance cycle in the background: expire, purge, sweep, and the tables' files, whatever fails in between.
 
 Of several processes that maintain the same store one has the turn of each step (`schedule_turns`), `headwater stream` among
 them, and one works at a time (`runs`).
@@ -17,6 +17,7 @@ from headwater.persistence.store import Store
 from headwater.schemas.errors import HeadwaterError, MaintenanceRunning, MaintenanceStopped, MaintenanceSuperseded
 from headwater.streaming.expire.expire import expire_realms
 from headwater.streaming.expire.retention import DEFAULT_RETENTION, parse_retention
+from headwater.streaming.files.upkeep import FileUpkeep, upkeep_files
 from headwater.streaming.purge.catalog_purge import CATALOG_AGE_SECONDS
 from headwater.streaming.purge.external_resources import ExternalResources
 from headwater.streaming.purge.purge import purge_all
@@ -30,6 +31,8 @@ from headwater.streaming.sweep.executors import LocalExecutor, SweepExecutor
 from headwater.streaming.sweep.sweep import Sweep, SweepOptions
 
 EVERY_SECONDS = 6 * 3_600.0
+FILES_SECONDS = 24 * 3_600.0
+"""A file goes in the second run that finds it unused, a day later: more often would be in vain."""
 COME_BACK_SECONDS = 300.0
 """After a turn that could not be used: another run was at work, or the store was away."""
 LOOK_SECONDS_MAX = 60.0
@@ -39,6 +42,7 @@ _log = logging.getLogger(__name__)
 
 class ScheduleOptions(msgspec.Struct, frozen=True, kw_only=True):
     every_seconds: float = EVERY_SECONDS
+    files_seconds: float = FILES_SECONDS
     retention: str = DEFAULT_RETENTION
     sweep: SweepOptions = SweepOptions()
     catalog_age_seconds: int = CATALOG_AGE_SECONDS
@@ -66,6 +70,8 @@ class CycleTools(NamedTuple):
     """All that are installed, if left out."""
     external_resources: Sequence[ExternalResources] = ()
     sweep_backend: Callable[[Store, Identifiers], SweepBackend] = local_sweep_backend
+    files: FileUpkeep | None = None
+    """None leaves the tables' files alone."""
     is_stopping: Callable[[], bool] = lambda: False
 
 
@@ -74,20 +80,23 @@ class CycleReport(msgspec.Struct, kw_only=True):
     realms_purged: int = 0
     catalogs_purged: int = 0
     rows_purged: int = 0
+    files_purged: int = 0
     failures: list[str] = []
     busy: bool = False
     """Another process is at it; what was not done yet is left for a later turn."""
 
 
-STEPS = ("expire", "purge", "sweep")
+FILES = "files"
+STEPS = ("expire", "purge", "sweep", FILES)
 """Of a cycle, in their order."""
 
 
 class StepTurns:
     """The turn of each step, by the keys that `headwater stream` uses too: the two never do the same work twice."""
 
-    def __init__(self, store: Store, every_seconds: float) -> None:
-        self._turns = {step: ScheduleTurns(store.backend, store.clock, every_seconds, key=step) for step in STEPS}
+    def __init__(self, store: Store, options: ScheduleOptions) -> None:
+        seconds = dict.fromkeys(STEPS, options.every_seconds) | {FILES: max(options.files_seconds, options.every_seconds)}
+        self._turns = {step: ScheduleTurns(store.backend, store.clock, seconds[step], key=step) for step in STEPS}
 
     def take(self) -> tuple[list[str], float]:
         """The steps that are ours now; if there are none, how many seconds there are to wait."""
@@ -105,7 +114,7 @@ def run_cycle(
 ) -> CycleReport:
     """Each operation is a run of its own. A failure is reported and left for the next cycle, and the others continue."""
     cycle = _Cycle(store, options, tools or CycleTools())
-    known = {"expire": cycle.expire, "purge": cycle.purge, "sweep": cycle.sweep}
+    known = {"expire": cycle.expire, "purge": cycle.purge, "sweep": cycle.sweep, FILES: cycle.files}
     try:
         for step in steps:
             try:
@@ -159,6 +168,14 @@ class _Cycle:
         finally:
             means.close()
 
+    def files(self) -> None:
+        """With a lease of its own: hours of deleting do not keep history from expiring."""
+        if self._tools.files is None:
+            return
+        done = upkeep_files(self._store, self._tools.files, self._tools.is_stopping)
+        self.report.files_purged = done.purged
+        self.report.failures += done.failures
+
 
 class Schedule:
     """A thread. Stopping ends the operation that is under way before its next batch."""
@@ -169,7 +186,7 @@ class Schedule:
         self._options = options
         self._stopping = threading.Event()
         self._tools = (tools or CycleTools())._replace(is_stopping=self._stopping.is_set)
-        self._turns = StepTurns(store, options.every_seconds)
+        self._turns = StepTurns(store, options)
         self._thread = threading.Thread(target=self._run, name="maintenance", daemon=True)
         self.last: CycleReport | None = None
 

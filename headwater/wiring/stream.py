@@ -22,7 +22,7 @@ from headwater.streaming.schedule import CycleTools, SweepBackend, run_cycle
 from headwater.streaming.stream.stream_app import StreamApp, StreamParts, Task, Updated
 from headwater.wiring.external_resources import external_resources
 from headwater.wiring.kafka_client import KafkaClient
-from headwater.wiring.maintenance import schedule_options
+from headwater.wiring.maintenance import file_upkeep, schedule_options
 from headwater.wiring.published_topics import missing_error, missing_topics, require_topics
 from headwater.wiring.sweeps import SweepPlan, spark_sweep_backend
 
@@ -44,6 +44,7 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
     expire_seconds: float = 6 * 3_600.0
     purge_seconds: float = 6 * 3_600.0
     sweep_seconds: float = 6 * 3_600.0
+    files_seconds: float = 24 * 3_600.0
     archive_seconds: float = 3_600.0
     archive: str = ""
     """A folder of archives, one for each realm; none if empty."""
@@ -109,6 +110,7 @@ def stream_app(
         "expire": Task(options.expire_seconds, partial(parts.cycle, "expire")),
         "purge": Task(options.purge_seconds, partial(parts.cycle, "purge")),
         "sweep": Task(options.sweep_seconds, partial(parts.cycle, "sweep")),
+        "files": Task(options.files_seconds, partial(parts.cycle, "files")),
     }
     if options.archive:
         tasks["archive"] = Task(options.archive_seconds, parts.archive)
@@ -191,6 +193,7 @@ class _Parts:
             external_resources=external_resources(self._store, self._settings),
             sweep_backend=self._sweep_backend,
             is_stopping=self._stopping.is_set,
+            files=file_upkeep(self._settings),
         )
         with typed_errors():
             return run_cycle(self._store, schedule_options(self._settings, 3_600), tools, steps=[step]).failures

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 import rich_click as click
@@ -25,12 +25,12 @@ from headwater.cli.output import as_json, echo, print_json, print_table
 from headwater.cli.target import catalog_of, in_catalog
 from headwater.schemas.errors import ContentNotFound, InvalidInput
 from headwater.settings import Settings
+from headwater.wiring.maintenance import file_operations
 from headwater.wiring.stores import opened_store
 
 if TYPE_CHECKING:
     from headwater.streaming.files.filters import FileFilter
     from headwater.streaming.files.kinds import FileKind
-    from headwater.streaming.files.operations import FileOperations
 
 _LOCATION = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 _KINDS = {"ICEBERG_TABLE": "table", "ICEBERG_VIEW": "view", "DELTA_TABLE": "delta-table"}
@@ -79,7 +79,7 @@ def identify(
     else:
         location, kind = _content(settings, realm, catalog, reference, table)
     faults: list[Fault] = []
-    found = _operations(settings).identify(
+    found = file_operations(settings).identify(
         location, kind, Mode.LENIENT if lenient else Mode.STRICT, deduplicate=True, on_fault=faults.append
     )
     _show(((file.kind, file.size, file.location, file) for file in found), list_files, json_output)
@@ -99,7 +99,7 @@ def find(
     """Show the files below LOCATION, a folder or prefix. Kinds are inferred from the names of files."""
     from headwater.streaming.files.kinds import kind_by_name
 
-    found = _operations(settings).find(location, _filter(like, older_than))
+    found = file_operations(settings).find(location, _filter(like, older_than))
     _show(((kind_by_name(file.location), file.size, file.location, file) for file in found), list_files, json_output)
 
 
@@ -116,7 +116,7 @@ def verify(settings: Settings, realms: Sequence[str], json_output: bool) -> None
     from headwater.streaming.files.sweep.verify_files import verify_files
     from headwater.streaming.runs.realm_sets import instances_to_maintain
 
-    operations = _operations(settings)
+    operations = file_operations(settings)
     with opened_store(settings) as store, progress_bar() as bar:
         instances = [instance for instance in instances_to_maintain(store, realms) if instance != SYSTEM_REALM]
         reports = [verify_files(store, instance, operations, bar.add) for instance in instances]
@@ -154,7 +154,7 @@ def claim(settings: Settings, roots: Sequence[str], force: bool, yes: bool) -> N
 
     with opened_store(settings) as store:
         instances = [instance for instance in instances_to_maintain(store) if instance != SYSTEM_REALM]
-        claims = Claims(store, _operations(settings).storages)
+        claims = Claims(store, file_operations(settings).storages)
         for root in chosen(roots_of(store, instances), roots):
             there = claims.read(root)
             if force and there and not yes:
@@ -164,23 +164,36 @@ def claim(settings: Settings, roots: Sequence[str], force: bool, yes: bool) -> N
             echo(f"{root.location} is claimed for catalog {root.catalog}, generation {record.generation}")
 
 
+_LIMITS = (
+    click.option("--batch", type=click.IntRange(1, 1_000), help="Files of one request; or the setting files_batch."),
+    click.option("--files-per-second", type=Amount(0), help="Limit of files deleted; or the setting files_per_second."),
+    click.option(
+        "--batches-per-second", type=Amount(0), help="Limit of requests that delete; or the setting file_batches_per_second."
+    ),
+)
+
+
+def limits(command: Callable[..., None]) -> Callable[..., None]:
+    for option in reversed(_LIMITS):
+        command = option(command)
+    return command
+
+
 @files.command()
 @in_roots
-@click.option("--grace", metavar="HOURS", type=Amount(), default=168.0, show_default=True, help="Younger files stay.")
+@click.option("--grace", metavar="HOURS", type=Amount(), help="Younger files stay; or the setting files_grace_hours.")
 @click.option(
     "--confirm",
     metavar="HOURS",
     type=Amount(0),
-    default=24.0,
-    show_default=True,
-    help="A file goes only if a run so long before found it unused too.",
+    help="A file goes only if a run so long before found it unused too; or the setting files_confirm_hours.",
 )
-@click.option("--share", type=Amount(), default=0.5, show_default=True, help="Refuse to delete more than this share.")
+@click.option("--share", type=Amount(), help="Refuse to delete more than this share; or the setting files_share_max.")
 @click.option("--expect-files", type=click.IntRange(0), metavar="N", help="Delete up to N files, whatever their share.")
-@click.option("--filter", "filter_kind", type=click.Choice(["exact", "bloom"]), default="exact", show_default=True, help="How.")
-@click.option("--batch", type=click.IntRange(1, 1_000), default=250, show_default=True, help="Files of one request.")
-@click.option("--files-per-second", type=Amount(0), default=0.0, help="Limit of files deleted; none if left out.")
-@click.option("--batches-per-second", type=Amount(0), default=10.0, show_default=True, help="Limit of requests that delete.")
+@click.option(
+    "--filter", "filter_kind", type=click.Choice(["exact", "bloom"]), help="How files in use are known; or files_filter."
+)
+@limits
 @click.option("--accept-missing", multiple=True, metavar="LOCATION", help="Give up this metadata file, which is lost.")
 @dry_run
 @supersede
@@ -189,14 +202,14 @@ def claim(settings: Settings, roots: Sequence[str], force: bool, yes: bool) -> N
 def sweep(
     settings: Settings,
     roots: Sequence[str],
-    grace: float,
-    confirm: float,
-    share: float,
+    grace: float | None,
+    confirm: float | None,
+    share: float | None,
     expect_files: int | None,
-    filter_kind: str,
-    batch: int,
-    files_per_second: float,
-    batches_per_second: float,
+    filter_kind: str | None,
+    batch: int | None,
+    files_per_second: float | None,
+    batches_per_second: float | None,
     accept_missing: Sequence[str],
     dry_run: bool,
     supersede: str | None,
@@ -207,21 +220,17 @@ def sweep(
     The first run of a root only remembers what it would delete. Exit code 1 says that a root was refused or that files are
     missing.
     """
-    from headwater.streaming.files.sweep.file_sweep import (
-        FILES_LEASE,
-        LEASE_SECONDS,
-        FileSweep,
-        FileSweepOptions,
-        check_options,
-    )
+    from headwater.streaming.files.sweep.file_sweep import FILES_LEASE, LEASE_SECONDS, FileSweep, check_options
     from headwater.streaming.runs.runs import Runs
+    from headwater.wiring.maintenance import sweep_options
 
-    options = FileSweepOptions(
+    options = _with(
+        sweep_options(settings),
         grace_hours=grace,
         confirm_hours=confirm,
         share_max=share,
         expect_files=expect_files,
-        filter="bloom" if filter_kind == "bloom" else "exact",
+        filter=filter_kind,
         batch_size=batch,
         files_per_second=files_per_second,
         batches_per_second=batches_per_second,
@@ -231,7 +240,7 @@ def sweep(
     )
     check_options(options)
     with opened_store(settings) as store, progress_bar() as bar:
-        sweeping = FileSweep(store, _operations(settings), options, on_progress=bar.add)
+        sweeping = FileSweep(store, file_operations(settings), options, on_progress=bar.add)
         runs = Runs(store.backend, store.clock, lease_seconds=LEASE_SECONDS, lease_key=FILES_LEASE)
         with runs.run("files-sweep", dry_run=dry_run, supersede=supersede) as run:
             report = sweeping.run(run)
@@ -265,9 +274,7 @@ def sweep(
 
 @files.command()
 @click.option("--run", "run_them", is_flag=True, help="Delete the files of those that nothing holds any more.")
-@click.option("--batch", type=click.IntRange(1, 1_000), default=250, show_default=True, help="Files of one request.")
-@click.option("--files-per-second", type=Amount(0), default=0.0, help="Limit of files deleted; none if left out.")
-@click.option("--batches-per-second", type=Amount(0), default=10.0, show_default=True, help="Limit of requests that delete.")
+@limits
 @dry_run
 @supersede
 @as_json
@@ -275,9 +282,9 @@ def sweep(
 def tasks(
     settings: Settings,
     run_them: bool,
-    batch: int,
-    files_per_second: float,
-    batches_per_second: float,
+    batch: int | None,
+    files_per_second: float | None,
+    batches_per_second: float | None,
     dry_run: bool,
     supersede: str | None,
     json_output: bool,
@@ -289,19 +296,24 @@ def tasks(
     from headwater.persistence.realms.realm_states import RealmStatus
     from headwater.producer.immediate_tasks import ImmediateTasks
     from headwater.streaming.files.sweep.file_sweep import FILES_LEASE, LEASE_SECONDS
-    from headwater.streaming.files.tasks.task_purge import TaskPurge, TaskPurgeOptions, TaskReport
+    from headwater.streaming.files.tasks.task_purge import TaskPurge, TaskReport
     from headwater.streaming.runs.realm_sets import all_realms
     from headwater.streaming.runs.runs import Runs
+    from headwater.wiring.maintenance import task_options
 
-    options = TaskPurgeOptions(
-        batch_size=batch, files_per_second=files_per_second, batches_per_second=batches_per_second, dry_run=dry_run
+    options = _with(
+        task_options(settings),
+        batch_size=batch,
+        files_per_second=files_per_second,
+        batches_per_second=batches_per_second,
+        dry_run=dry_run,
     )
     failures: list[str] = []
     with opened_store(settings) as store, progress_bar() as bar:
         if run_them or dry_run:
             runs = Runs(store.backend, store.clock, lease_seconds=LEASE_SECONDS, lease_key=FILES_LEASE)
             with runs.run("files-purge", dry_run=dry_run, supersede=supersede) as run:
-                reports = TaskPurge(store, _operations(settings), options, on_progress=bar.add).run(run)
+                reports = TaskPurge(store, file_operations(settings), options, on_progress=bar.add).run(run)
                 failures = list(run.record.failures)
         else:
             active = [realm.instance for realm in all_realms(store) if realm.status is RealmStatus.ACTIVE]
@@ -341,12 +353,12 @@ def _filter(like: str | None, older_than: float | None) -> FileFilter:
     return chosen
 
 
-def _operations(settings: Settings) -> FileOperations:
-    from headwater.service.storage.storage_options import server_storage
-    from headwater.streaming.files.operations import FileOperations
-    from headwater.streaming.files.stores.storages import Storages
+_Options = TypeVar("_Options", bound=msgspec.Struct)
 
-    return FileOperations(Storages(server_storage(settings.storage_options).server))
+
+def _with(options: _Options, **given: object) -> _Options:
+    """What was left out on the command line is as the settings say."""
+    return msgspec.structs.replace(options, **{name: value for name, value in given.items() if value is not None})
 
 
 def _content(settings: Settings, realm: str, catalog: str, reference: str, table: str) -> tuple[str, str]:

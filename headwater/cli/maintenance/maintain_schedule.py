@@ -20,7 +20,9 @@ LOOK_SECONDS_MAX = 60.0
 @as_json
 @click.pass_obj
 def schedule_command(settings: Settings, every: float, once: bool, json_output: bool) -> None:
-    """Expire, purge and sweep all realms in the background, on a cadence, until it is interrupted.
+    """Expire, purge and sweep all realms and the files of tables in the background, on a cadence, until it is interrupted.
+
+    Files are looked at every 24 hours, and only below storage roots that `maintain files claim` has claimed.
 
     Of several processes, servers with --maintain and `headwater stream` among them, one has the turn of each step.
     """
@@ -35,8 +37,8 @@ def schedule_command(settings: Settings, every: float, once: bool, json_output: 
             print_json(report)
         else:
             echo(
-                f"{report.expired} entries expired, {report.realms_purged} realms, {report.catalogs_purged} catalogs "
-                f"and {report.rows_purged} rows purged"
+                f"{report.expired} entries expired, {report.realms_purged} realms, {report.catalogs_purged} catalogs, "
+                f"{report.rows_purged} rows and {report.files_purged} files purged"
             )
 
     with opened_store(settings) as store, contextlib.suppress(KeyboardInterrupt):
@@ -46,7 +48,7 @@ def schedule_command(settings: Settings, every: float, once: bool, json_output: 
             told(report)
             failed_if(report.failures)
             return
-        turns = StepTurns(store, options.every_seconds)
+        turns = StepTurns(store, options)
         while True:
             try:
                 steps, wait_seconds = turns.take()

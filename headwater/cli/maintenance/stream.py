@@ -31,6 +31,7 @@ HOUR_SECONDS = 3_600
 @click.option("--expire-every", metavar="HOURS", type=Amount(0, min_open=True), default=6.0, show_default=True, help="Expiry.")
 @click.option("--purge-every", metavar="HOURS", type=Amount(0, min_open=True), default=6.0, show_default=True, help="Purges.")
 @click.option("--sweep-every", metavar="HOURS", type=Amount(0, min_open=True), default=6.0, show_default=True, help="Sweeps.")
+@click.option("--files-every", metavar="HOURS", type=Amount(0, min_open=True), default=24.0, show_default=True, help="Files.")
 @click.option("--archive", metavar="FOLDER", default="", help="Also archive every realm below this folder.")
 @click.option(
     "--archive-every", metavar="HOURS", type=Amount(0, min_open=True), default=1.0, show_default=True, help="Archives."
@@ -51,6 +52,7 @@ def command(
     expire_every: float,
     purge_every: float,
     sweep_every: float,
+    files_every: float,
     archive: str,
     archive_every: float,
     batch: int,
@@ -61,7 +63,7 @@ def command(
     port: int,
     json_output: bool,
 ) -> None:
-    """Keep the retained sets of all realms current, and expire, purge, sweep and archive, each on its cadence.
+    """Keep the retained sets of all realms current, and expire, purge, sweep (tables' files too) and archive on cadences.
 
     One Spark session serves all realms. New realms are picked up, one that fails does not stop the others, and a process that
     was killed continues where it was. SIGTERM ends it after the batch under way. The page shows lag by realm: / and /metrics.
@@ -79,6 +81,7 @@ def command(
         expire_seconds=expire_every * HOUR_SECONDS,
         purge_seconds=purge_every * HOUR_SECONDS,
         sweep_seconds=sweep_every * HOUR_SECONDS,
+        files_seconds=files_every * HOUR_SECONDS,
         archive_seconds=archive_every * HOUR_SECONDS,
         archive=archive,
         parallel=parallel,

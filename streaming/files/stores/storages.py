@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from headwater.schemas.errors import LocationForbidden
 from headwater.streaming.files.kinds import FoundFile
 from headwater.streaming.files.stores.local_files import LocalFiles
+from headwater.streaming.files.stores.metered_store import Budget, MeteredStore
 from headwater.streaming.files.stores.object_store import ObjectStore
 from headwater.streaming.files.stores.remote_store import RemoteStore
 from headwater.streaming.files.stores.store_options import vendor_of
@@ -19,9 +20,10 @@ _ROOT = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[^/?#]+
 class Storages:
     """One per process. Thread-safe."""
 
-    def __init__(self, options: Mapping[str, str] | None = None) -> None:
+    def __init__(self, options: Mapping[str, str] | None = None, budget: Budget | None = None) -> None:
         self._options = dict(options or {})
-        self._local = LocalFiles()
+        self._budget = budget
+        self._local = self._within_budget(LocalFiles())
         self._remote: dict[str, ObjectStore] = {}
         self._lock = threading.Lock()
 
@@ -52,4 +54,7 @@ class Storages:
         options = self._options
         if vendor == "azure" and host:
             options = {"adls.account-name": host.partition(".")[0], **options}
-        return RemoteStore(vendor, match[0], bucket, options)
+        return self._within_budget(RemoteStore(vendor, match[0], bucket, options))
+
+    def _within_budget(self, store: ObjectStore) -> ObjectStore:
+        return store if self._budget is None else MeteredStore(store, self._budget)

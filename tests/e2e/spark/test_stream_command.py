@@ -145,7 +145,7 @@ def test_once_does_everything_and_ends_with_what_failed(
     monkeypatch.setattr(type(spark), "stop", lambda _: None)  # all tests share it
     done = lake.run("stream", "--once", "--json").json
     assert {one["realm"]: one["behind"] for one in done["realms"].values()} == {SYSTEM: 0, "default": 0, "old": 0}
-    assert {name: task["runs"] for name, task in done["tasks"].items()} == {"expire": 1, "purge": 1, "sweep": 1}
+    assert {name: task["runs"] for name, task in done["tasks"].items()} == {"expire": 1, "purge": 1, "sweep": 1, "files": 1}
     assert lake.purged() > 20
     lake.old.check_states()
     # Its topic is gone from the brokers: that realm fails, and is named.

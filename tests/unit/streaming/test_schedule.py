@@ -61,7 +61,7 @@ def test_the_background_thread_comes_back_after_a_failure_and_stops(store: Store
     assert isinstance(clock, ManualClock)
 
     def cycle(_store: Store, _options: ScheduleOptions, _tools: CycleTools, *, steps: Sequence[str]) -> CycleReport:
-        assert list(steps) == ["expire", "purge", "sweep"]
+        assert list(steps) == ["expire", "purge", "sweep", "files"]
         clock.move(1)
         calls.append(1)
         if len(calls) == 1:
@@ -69,7 +69,7 @@ def test_the_background_thread_comes_back_after_a_failure_and_stops(store: Store
         return CycleReport(failures=["one row"])
 
     monkeypatch.setattr(schedule, "run_cycle", cycle)
-    running = Schedule(store, ScheduleOptions(every_seconds=0.01)).start()
+    running = Schedule(store, ScheduleOptions(every_seconds=0.01, files_seconds=0.01)).start()
     for _ in range(1_000):
         clock.move(0.01)
         if running.last is not None:
@@ -96,8 +96,8 @@ def test_a_schedule_leaves_steps_to_a_stream_that_has_their_turn(store: Store) -
     clock = store.clock
     assert isinstance(clock, ManualClock)
     assert ScheduleTurns(store.backend, clock, HOUR, key="sweep").take() == 0  # as `headwater stream` takes it
-    turns = StepTurns(store, 6 * HOUR)
-    assert turns.take() == (["expire", "purge"], 0.0)
+    turns = StepTurns(store, ScheduleOptions(every_seconds=6 * HOUR))
+    assert turns.take() == (["expire", "purge", "files"], 0.0)
     assert turns.take() == ([], pytest.approx(HOUR))
     turns.come_back(["purge"], 60)
     clock.move(60)

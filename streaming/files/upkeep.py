@@ -1,0 +1,56 @@
+"""One turn of the files' upkeep on a cadence: first the tables that were dropped with PURGE, then the claimed storage roots.
+
+Nothing is done for a store that has claimed no root: that is how an operator says that its files may go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from headwater.persistence.store import Store
+from headwater.streaming.files.operations import FileOperations
+from headwater.streaming.files.sweep.file_sweep import FILES_LEASE, LEASE_SECONDS, FileSweep, FileSweepOptions
+from headwater.streaming.files.sweep.roots import Root, Roots, roots_of
+from headwater.streaming.files.tasks.task_purge import TaskPurge, TaskPurgeOptions
+from headwater.streaming.runs.realm_sets import realm_sets
+from headwater.streaming.runs.runs import Runs
+
+
+class FileUpkeep(msgspec.Struct, frozen=True, kw_only=True):
+    operations: Callable[[], FileOperations]
+    """Opened when there is something to do."""
+    sweep: FileSweepOptions = FileSweepOptions()
+    tasks: TaskPurgeOptions = TaskPurgeOptions()
+
+
+class UpkeepReport(msgspec.Struct, kw_only=True):
+    purged: int = 0
+    failures: list[str] = []
+
+
+def upkeep_files(store: Store, upkeep: FileUpkeep, is_stopping: Callable[[], bool] = lambda: False) -> UpkeepReport:
+    report = UpkeepReport(failures=[])
+    claimed = claimed_roots(store)
+    if not claimed:
+        return report
+    operations = upkeep.operations()
+    runs = Runs(store.backend, store.clock, lease_seconds=LEASE_SECONDS, lease_key=FILES_LEASE, is_stopping=is_stopping)
+    with runs.run("files-purge") as run:
+        TaskPurge(store, operations, upkeep.tasks).run(run)
+        report.purged += run.record.totals().purged
+        report.failures += run.record.failures
+    options = msgspec.structs.replace(upkeep.sweep, roots=[root.location for root in claimed])
+    with runs.run("files-sweep") as run:
+        FileSweep(store, operations, options).run(run)
+        report.purged += run.record.totals().purged
+        report.failures += run.record.failures
+    return report
+
+
+def claimed_roots(store: Store) -> list[Root]:
+    """Those that this store has claimed at some time."""
+    known = Roots(store.backend, store.clock)
+    realms = [realm.instance for realm in realm_sets(store).retain]
+    return [root for root in roots_of(store, realms) if known.get(root).claim]
