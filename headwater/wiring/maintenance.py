@@ -16,6 +16,7 @@ from headwater.wiring.sweeps import scheduled_plan, sweep_backend
 if TYPE_CHECKING:
     from headwater.streaming.files.operations import FileOperations
     from headwater.streaming.files.sweep.file_sweep import FileSweepOptions
+    from headwater.streaming.files.tasks.doomed_files import DoomedFiles
     from headwater.streaming.files.tasks.task_purge import TaskPurgeOptions
 
 
@@ -76,3 +77,10 @@ def file_upkeep(settings: Settings) -> FileUpkeep:
     return FileUpkeep(
         operations=partial(file_operations, settings), sweep=sweep_options(settings), tasks=task_options(settings)
     )
+
+
+def doomed_files(store: Store, settings: Settings) -> DoomedFiles:
+    """Of realms and catalogs that are purged."""
+    from headwater.streaming.files.tasks.doomed_files import DoomedFiles
+
+    return DoomedFiles(store, partial(file_operations, settings), sweep_options(settings))

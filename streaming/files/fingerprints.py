@@ -24,6 +24,11 @@ def fingerprint(location: str, salt: bytes) -> int:
     return _number(fold(location), salt)
 
 
+def folded_fingerprint(folded: str, salt: bytes) -> int:
+    """Of a location that is folded already."""
+    return _number(folded, salt)
+
+
 def name_fingerprint(location: str, salt: bytes) -> int:
     """Of the file's name alone. It cannot be mistaken for that of a whole path, which begins with a slash."""
     return _number(last_segment(location), salt)

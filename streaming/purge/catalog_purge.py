@@ -24,7 +24,7 @@ from headwater.producer.commits.commit_meta import CommitMeta
 from headwater.producer.pointer_names import CATALOGS, catalog_prefix
 from headwater.schemas.change import Kind
 from headwater.schemas.entry_ids import object_id_of
-from headwater.schemas.errors import RecordChanged, RecordNotFound
+from headwater.schemas.errors import MaintenanceRefused, RecordChanged, RecordNotFound
 from headwater.streaming.expire.pins import history_pins
 
 _CATALOG_POINTER = re.compile(r"cat/(\d+)/")
@@ -50,13 +50,16 @@ class CatalogPurge:
         age_seconds: int = CATALOG_AGE_SECONDS,
         author: str = "maintenance",
         before_each: Callable[[], None] = lambda: None,
+        before_catalog: Callable[[str, Catalog], None] = lambda _realm, _catalog: None,
     ) -> None:
-        """⚠ `before_each` is asked before each row goes, and raises if another run has taken over."""
+        """⚠ `before_each` is asked before each row goes, and raises if another run has taken over. `before_catalog` removes
+        what a catalog has outside of the store; if it raises, the catalog stays."""
         self._kernel = kernel
         self._backend = kernel.store.backend
         self._age_seconds = age_seconds
         self._author = author
         self._before_each = before_each
+        self._before_catalog = before_catalog
 
     def run(self, *, dry_run: bool = False) -> list[PurgedCatalog]:
         now = self._kernel.store.clock.now_micros()
@@ -79,10 +82,19 @@ class CatalogPurge:
             rows = list(self._rows(catalog.id))
         waiting = self._waits(rows, now, 0 if catalog.purge_requested else self._age_seconds)
         if not waiting and not dry_run:
-            waiting = self._remove(catalog.id, rows) or self._unrecord(catalog)
+            waiting = self._without_belongings(catalog)
+            rows = list(self._rows(catalog.id))  # they have been fenced meanwhile
+            waiting = waiting or self._remove(catalog.id, rows) or self._unrecord(catalog)
         return PurgedCatalog(
             realm=self._kernel.realm_name, catalog_id=catalog.id, name=catalog.name, pointers=len(rows), waiting=waiting
         )
+
+    def _without_belongings(self, catalog: Catalog) -> str:
+        try:
+            self._before_catalog(self._kernel.realm, catalog)
+        except MaintenanceRefused as refused:
+            return str(refused)
+        return ""
 
     def _orphan(self, catalog_id: int, now: int, dry_run: bool) -> PurgedCatalog:
         """What a writer that slept through the purge has left. It waits as long as a dropped catalog does."""

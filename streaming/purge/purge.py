@@ -18,6 +18,7 @@ from headwater.persistence.realms.realm_states import RealmStatus
 from headwater.persistence.realms.realms import Realms
 from headwater.persistence.rows import realm_name_of
 from headwater.persistence.store import Store
+from headwater.producer.catalogs.catalog_records import Catalog
 from headwater.schemas.errors import HeadwaterError, MaintenanceStopped, MaintenanceSuperseded
 from headwater.streaming.purge.catalog_purge import CATALOG_AGE_SECONDS, CatalogPurge, PurgedCatalog
 from headwater.streaming.purge.external_resources import ExternalResources
@@ -55,6 +56,7 @@ def purge_all(
     catalogs: bool = True,
     belongings: Sequence[ExternalResources] = (),
     catalog_age_seconds: int = CATALOG_AGE_SECONDS,
+    before_catalog: Callable[[str, Catalog], None] = lambda _realm, _catalog: None,
 ) -> Purged:
     """All that may go, or the given realms. What failed and what was counted is in the run's record."""
     if run.record.dry_run:
@@ -74,7 +76,9 @@ def purge_all(
         run.check()
         try:
             kernel = store.kernel(realm.instance)
-            dropped += CatalogPurge(kernel, age_seconds=catalog_age_seconds, before_each=run.check).run()
+            dropped += CatalogPurge(
+                kernel, age_seconds=catalog_age_seconds, before_each=run.check, before_catalog=before_catalog
+            ).run()
         except (MaintenanceStopped, MaintenanceSuperseded):
             raise
         except HeadwaterError as error:

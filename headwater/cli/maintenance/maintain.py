@@ -126,6 +126,7 @@ def _decides(pointer: ExpiredPointer, number: int, source: str) -> str:
 @click.option("--catalogs", is_flag=True, help="Also dropped catalogs of all realms whose history is old enough.")
 @click.option("--catalog-age", metavar="DAYS", type=Amount(0), default=30.0, show_default=True, help="That is, days.")
 @click.option("--keep-topics", is_flag=True, help="Leave the realms' topics in Kafka until their retention ends.")
+@click.option("--files", is_flag=True, help="Also the files below their claimed storage roots that nobody else needs.")
 @dry_run
 @supersede
 @as_json
@@ -137,22 +138,26 @@ def purge_realms_command(
     catalogs: bool,
     catalog_age: float,
     keep_topics: bool,
+    files: bool,
     dry_run: bool,
     supersede: str | None,
     json_output: bool,
 ) -> None:
     """Delete the data of realms that are PURGING, all or the named ones; they are PURGED when a scan finds nothing.
 
-    Their topics in Kafka and their retained sets go too; archives stay.
+    Their topics in Kafka and their retained sets go too; archives stay, and so do the files of tables without --files.
     """
     from headwater.streaming.purge.purge import purge_all
     from headwater.streaming.runs.realm_sets import realms_to_purge
     from headwater.streaming.runs.runs import Runs
     from headwater.wiring.external_resources import external_resources
+    from headwater.wiring.maintenance import doomed_files
 
     with opened_store(settings) as store:
         realms = realms_to_purge(store, names)
         belongings = external_resources(store, settings, keep_topics=keep_topics)
+        doomed = doomed_files(store, settings)
+        belongings += [doomed] if files else []
         for kind in belongings:
             kind.check([realm.instance for realm in realms])
         with Runs(store.backend, store.clock).run("purge-realms", dry_run=dry_run, supersede=supersede) as run:
@@ -164,6 +169,7 @@ def purge_realms_command(
                 catalogs=catalogs,
                 belongings=belongings,
                 catalog_age_seconds=int(catalog_age * 86_400),
+                before_catalog=doomed.remove_catalog if files else lambda _realm, _catalog: None,
             )
     if json_output:
         print_json({"run": run.record.id, "dry_run": dry_run, "realms": done.realms, "catalogs": done.catalogs})

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import msgspec
 import rich_click as click
@@ -21,11 +21,11 @@ from headwater.cli.maintenance.maintain_output import (
     realm_labels,
     supersede,
 )
+from headwater.cli.maintenance.maintain_purge_files import limits, operations_of, purge_command, with_options
 from headwater.cli.output import as_json, echo, print_json, print_table
 from headwater.cli.target import catalog_of, in_catalog
 from headwater.schemas.errors import ContentNotFound, InvalidInput
 from headwater.settings import Settings
-from headwater.wiring.maintenance import file_operations
 from headwater.wiring.stores import opened_store
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def identify(
     else:
         location, kind = _content(settings, realm, catalog, reference, table)
     faults: list[Fault] = []
-    found = file_operations(settings).identify(
+    found = operations_of(settings).identify(
         location, kind, Mode.LENIENT if lenient else Mode.STRICT, deduplicate=True, on_fault=faults.append
     )
     _show(((file.kind, file.size, file.location, file) for file in found), list_files, json_output)
@@ -99,7 +99,7 @@ def find(
     """Show the files below LOCATION, a folder or prefix. Kinds are inferred from the names of files."""
     from headwater.streaming.files.kinds import kind_by_name
 
-    found = file_operations(settings).find(location, _filter(like, older_than))
+    found = operations_of(settings).find(location, _filter(like, older_than))
     _show(((kind_by_name(file.location), file.size, file.location, file) for file in found), list_files, json_output)
 
 
@@ -116,7 +116,7 @@ def verify(settings: Settings, realms: Sequence[str], json_output: bool) -> None
     from headwater.streaming.files.sweep.verify_files import verify_files
     from headwater.streaming.runs.realm_sets import instances_to_maintain
 
-    operations = file_operations(settings)
+    operations = operations_of(settings)
     with opened_store(settings) as store, progress_bar() as bar:
         instances = [instance for instance in instances_to_maintain(store, realms) if instance != SYSTEM_REALM]
         reports = [verify_files(store, instance, operations, bar.add) for instance in instances]
@@ -154,7 +154,7 @@ def claim(settings: Settings, roots: Sequence[str], force: bool, yes: bool) -> N
 
     with opened_store(settings) as store:
         instances = [instance for instance in instances_to_maintain(store) if instance != SYSTEM_REALM]
-        claims = Claims(store, file_operations(settings).storages)
+        claims = Claims(store, operations_of(settings).storages)
         for root in chosen(roots_of(store, instances), roots):
             there = claims.read(root)
             if force and there and not yes:
@@ -162,21 +162,6 @@ def claim(settings: Settings, roots: Sequence[str], force: bool, yes: bool) -> N
                 click.confirm(f"{root.location} is claimed by {told}. Take it for this store?", abort=True)
             record = claims.claim(root, force=force)
             echo(f"{root.location} is claimed for catalog {root.catalog}, generation {record.generation}")
-
-
-_LIMITS = (
-    click.option("--batch", type=click.IntRange(1, 1_000), help="Files of one request; or the setting files_batch."),
-    click.option("--files-per-second", type=Amount(0), help="Limit of files deleted; or the setting files_per_second."),
-    click.option(
-        "--batches-per-second", type=Amount(0), help="Limit of requests that delete; or the setting file_batches_per_second."
-    ),
-)
-
-
-def limits(command: Callable[..., None]) -> Callable[..., None]:
-    for option in reversed(_LIMITS):
-        command = option(command)
-    return command
 
 
 @files.command()
@@ -224,7 +209,7 @@ def sweep(
     from headwater.streaming.runs.runs import Runs
     from headwater.wiring.maintenance import sweep_options
 
-    options = _with(
+    options = with_options(
         sweep_options(settings),
         grace_hours=grace,
         confirm_hours=confirm,
@@ -240,7 +225,7 @@ def sweep(
     )
     check_options(options)
     with opened_store(settings) as store, progress_bar() as bar:
-        sweeping = FileSweep(store, file_operations(settings), options, on_progress=bar.add)
+        sweeping = FileSweep(store, operations_of(settings), options, on_progress=bar.add)
         runs = Runs(store.backend, store.clock, lease_seconds=LEASE_SECONDS, lease_key=FILES_LEASE)
         with runs.run("files-sweep", dry_run=dry_run, supersede=supersede) as run:
             report = sweeping.run(run)
@@ -301,7 +286,7 @@ def tasks(
     from headwater.streaming.runs.runs import Runs
     from headwater.wiring.maintenance import task_options
 
-    options = _with(
+    options = with_options(
         task_options(settings),
         batch_size=batch,
         files_per_second=files_per_second,
@@ -313,7 +298,7 @@ def tasks(
         if run_them or dry_run:
             runs = Runs(store.backend, store.clock, lease_seconds=LEASE_SECONDS, lease_key=FILES_LEASE)
             with runs.run("files-purge", dry_run=dry_run, supersede=supersede) as run:
-                reports = TaskPurge(store, file_operations(settings), options, on_progress=bar.add).run(run)
+                reports = TaskPurge(store, operations_of(settings), options, on_progress=bar.add).run(run)
                 failures = list(run.record.failures)
         else:
             active = [realm.instance for realm in all_realms(store) if realm.status is RealmStatus.ACTIVE]
@@ -353,14 +338,6 @@ def _filter(like: str | None, older_than: float | None) -> FileFilter:
     return chosen
 
 
-_Options = TypeVar("_Options", bound=msgspec.Struct)
-
-
-def _with(options: _Options, **given: object) -> _Options:
-    """What was left out on the command line is as the settings say."""
-    return msgspec.structs.replace(options, **{name: value for name, value in given.items() if value is not None})
-
-
 def _content(settings: Settings, realm: str, catalog: str, reference: str, table: str) -> tuple[str, str]:
     key = tuple(table.split("."))
     with catalog_of(settings, realm, catalog) as lake:
@@ -393,5 +370,7 @@ def _show(found: Iterable[tuple[FileKind, int | None, str, msgspec.Struct]], lis
         print_table(["kind", "files", "bytes known"], [(kind, counts[kind], sizes[kind]) for kind in sorted(counts)])
         echo(f"{counts.total()} files")
 
+
+files.add_command(purge_command)
 
 COMMANDS = [files]

@@ -77,19 +77,20 @@ class Sorting:
                 if file.location.startswith(root + OWN_FOLDER + LIST_NAME):
                     result.own_lists.append(file)
                 continue
-            seen.add((fingerprint(file.location, self._salt),))
+            found = fingerprint(file.location, self._salt)
+            seen.add((found,))
             if DELTA_LOG in file.location:
                 logs.add(fold(file.location.partition(DELTA_LOG)[0] + "/"))
             if file.location.endswith(CLAIM):
                 result.claims.append(file.location)
-            self._place(file, result)
+            self._place(file, found, result)
         result.fingerprints = seen.finish()
         if logs and self._safeguards.protected_prefixes:
             spare(result, logs)  # ⚠ a folder with a Delta log is a Delta table, also one that no catalog knows
         return result
 
-    def _place(self, file: FoundFile, result: Listed) -> None:
-        if self._is_live(file.location):
+    def _place(self, file: FoundFile, found: int, result: Listed) -> None:
+        if self._is_live(file.location, found):
             result.live += 1
         elif (self._safeguards.kinds and not is_written_by_tables(file)) or file.modified is None:
             result.unknown += 1
@@ -107,8 +108,8 @@ class Sorting:
             return True
         return bool(self._protected) and fold(location).startswith(self._protected)
 
-    def _is_live(self, location: str) -> bool:
-        if self._keeps(fingerprint(location, self._salt)):
+    def _is_live(self, location: str, found: int) -> bool:
+        if self._keeps(found):
             return True
         folder, _, name = location.rpartition("/")
         if not name.endswith(CHECKSUM):

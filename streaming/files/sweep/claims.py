@@ -73,6 +73,11 @@ class Claims:
         if there != record.claim or _store_of(there) != self._store.incarnation:
             raise foreign(root, there, self._wanted(root, record.generation))
 
+    def give_up(self, root: Root) -> None:
+        """Of a root that nobody needs any more."""
+        if self.read(root) == self._roots.get(root).claim:
+            self._storages.of(_location(root)).delete([_location(root)])
+
     def require_alone(self, root: Root) -> None:
         """⚠ A folder around the root that another store has claimed may hold its tables here, too."""
         for around in _above(root):

@@ -36,9 +36,11 @@ from headwater.streaming.files.kinds import FileRef, FoundFile, kind_by_name
 from headwater.streaming.files.operations import FileOperations
 from headwater.streaming.files.purging import PurgeSpec
 from headwater.streaming.files.stats import PurgeStats
+from headwater.streaming.files.sweep.asked_files import Asked, delta_tables, folders_between
 from headwater.streaming.files.sweep.candidates import Listed, Sorting, spare
 from headwater.streaming.files.sweep.claims import Claims
-from headwater.streaming.files.sweep.condemned_files import OWN_FOLDER, read_list, write_condemned, write_list
+from headwater.streaming.files.sweep.condemned_files import CLAIM_NAME, OWN_FOLDER, read_list, write_condemned, write_list
+from headwater.streaming.files.sweep.doomed import Doomed
 from headwater.streaming.files.sweep.file_safeguards import ALL_ON, FileSafeguards
 from headwater.streaming.files.sweep.live_files import LiveFiles
 from headwater.streaming.files.sweep.proof import prove_listing
@@ -46,6 +48,7 @@ from headwater.streaming.files.sweep.roots import Root, RootRecord, Roots, chose
 from headwater.streaming.files.sweep.store_marks import REQUEST_SECONDS, fence_patiently, file_salt, markable_realms
 from headwater.streaming.reachability.fence import FencedRealm
 from headwater.streaming.reachability.id_set import IdCollector, IdSet
+from headwater.streaming.reachability.retained_identifiers import Span
 from headwater.streaming.retained.retained_filter import FilterKind, build_bloom, capacity_after, probe, refuse_overfull
 from headwater.streaming.runs.runs import Counts, Run
 
@@ -135,9 +138,13 @@ class FileSweep:
         safeguards: FileSafeguards = ALL_ON,
         on_progress: Progress = lambda _what, _count: None,
         at: Callable[[str], None] = lambda _step: None,
+        asked: Asked | None = None,
+        doomed: Doomed | None = None,
     ) -> None:
-        """`at` is called before each step of the protocol, with its name: tests act there."""
-        if safeguards.grace:
+        """`at` is called before each step of the protocol, with its name: tests act there. `asked` are files that an operator
+        names, in place of the listing: their age, share and an earlier look do not count, everything else does. `doomed` are
+        realms and catalogs that are purged: what they need does not count, and their roots are swept at once."""
+        if asked is None and safeguards.grace:
             check_options(options)
         self._store = store
         self._operations = operations
@@ -145,6 +152,12 @@ class FileSweep:
         self._options = options
         self._clock = clock or store.clock
         self._safeguards = safeguards
+        if asked is not None:
+            self._safeguards = msgspec.structs.replace(safeguards, grace=False, proof=False, second_look=False, share=False)
+        if doomed is not None:
+            self._safeguards = msgspec.structs.replace(safeguards, grace=doomed.grace, second_look=False, share=False)
+        self._asked = asked
+        self._doomed = doomed
         self._progress = on_progress
         self._at = at
         self._roots = Roots(store.backend, self._clock)
@@ -155,7 +168,8 @@ class FileSweep:
         if not self._options.dry_run:
             RemovalIntents(self._store.backend, self._clock, run.record.id).end_others()
         realms = self._realms()
-        roots = chosen(roots_of(self._store, realms), self._options.roots)
+        known = roots_of(self._store, realms) if self._doomed is None else self._doomed.roots
+        roots = chosen(known, self._options.roots)
         reports = {root.place: RootReport(root=root.location, realm=root.realm, catalog=root.catalog) for root in roots}
         claimed = [one for root in roots if (one := self._claim(root, reports[root.place])) is not None]
         live = LiveFiles(
@@ -179,7 +193,11 @@ class FileSweep:
         return FileSweepReport(roots=list(reports.values()), live_files=live.count, damage=live.damage)
 
     def _realms(self) -> list[str]:
-        return markable_realms(self._store)
+        return markable_realms(self._store, besides=frozenset() if self._doomed is None else self._doomed.realms)
+
+    def _spans(self, realm: str) -> dict[str, Span]:
+        spans = self.fence(realm).spans
+        return spans if self._doomed is None else self._doomed.others(realm, spans)
 
     def _counts(self, realm: str, roots: Sequence[Root]) -> bool:
         """⚠ Every realm does, whatever is swept."""
@@ -214,7 +232,7 @@ class FileSweep:
             run.check()
             self._at("mark")
             before = live.count
-            live.add(self._store.backend, realm, self.fence(realm).spans)
+            live.add(self._store.backend, realm, self._spans(realm))
             self._progress("files in use", live.count - before)
 
     def fence(self, realm: str) -> FencedRealm:
@@ -305,7 +323,8 @@ class _RootSweep:
             self._check_share(len(confirmed), share)
         if self._options.dry_run:
             return
-        self._remember(condemned, listed, share)
+        if self._sweep._asked is None and self._sweep._doomed is None:
+            self._remember(condemned, listed, share)
         if confirmed:
             self._delete(report, confirmed)
         self._drop_old_lists(listed)
@@ -322,14 +341,23 @@ class _RootSweep:
             self._safeguards,
             patterns=self._options.protected,
         )
-        files = self._sweep._operations.find(self._root.location)
+        asked = self._sweep._asked
+        files = self._sweep._operations.find(self._root.location) if asked is None else asked.below(self._root)
         listed = sorting.sort(self._root.location, files, lambda count: self._sweep._progress("listed", count))
+        if asked is not None:
+            self._look_around(listed)
         if listed.claims and self._safeguards.nested_claims:
             spare(listed, self._sweep._claims.foreign_folders(self._root, listed.claims))
         for name in ("listed", "live", "young", "unknown", "protected", "mismatched"):
             setattr(report, name, getattr(listed, name))
         report.condemned = len(listed.candidates)
         return listed
+
+    def _look_around(self, listed: Listed) -> None:
+        """What a listing of the whole root would have shown."""
+        folders = folders_between(self._root, listed.candidates)
+        spare(listed, delta_tables(self._sweep._operations, folders))
+        listed.claims = [f"{folder}{OWN_FOLDER}{CLAIM_NAME}" for folder in folders]
 
     def _prove(self, listed: Listed) -> list[str]:
         seen = listed.fingerprints or IdCollector().finish()
@@ -412,7 +440,8 @@ class _RootSweep:
             before_request=lambda: self._check(intent),
             on_batch=lambda stats: self._told(report, stats),
         )
-        files = (FileRef(file.location, kind_by_name(file.location), file.size) for file in going)
+        refs = {} if self._sweep._asked is None else self._sweep._asked.refs
+        files = (refs.get(file.location) or FileRef(file.location, kind_by_name(file.location), file.size) for file in going)
         report.purge = self._sweep._operations.purge(files, spec)
         self._intents.done(intent)
 
@@ -422,7 +451,7 @@ class _RootSweep:
             if not self._sweep._counts(realm, [self._root]):
                 continue
             self._sweep._at("second fence")
-            self._live.add(self._sweep._store.backend, realm, self._sweep.fence(realm).spans)
+            self._live.add(self._sweep._store.backend, realm, self._sweep._spans(realm))
         sorting = Sorting(
             self._live.is_late,
             self._live.names,

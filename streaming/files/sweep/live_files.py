@@ -17,9 +17,9 @@ import msgspec
 
 from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock
-from headwater.producer.content.folding import fold
+from headwater.producer.content.folding import fold, storage_of
 from headwater.schemas.errors import FileMissing, HeadwaterError, MaintenanceRefused
-from headwater.streaming.files.fingerprints import fingerprint, name_fingerprint
+from headwater.streaming.files.fingerprints import folded_fingerprint, name_fingerprint
 from headwater.streaming.files.formats.reading import Fault, Mode
 from headwater.streaming.files.kinds import FileRef
 from headwater.streaming.files.operations import DELTA_TABLE, TABLE, VIEW
@@ -27,7 +27,6 @@ from headwater.streaming.files.stores.storages import Storages
 from headwater.streaming.files.sweep.file_safeguards import FileSafeguards
 from headwater.streaming.files.sweep.marking import Marking
 from headwater.streaming.files.sweep.retained_contents import ContentFiles, retained_contents
-from headwater.streaming.files.sweep.roots import place_of
 from headwater.streaming.reachability.id_set import IdCollector, IdSet
 from headwater.streaming.reachability.retained_identifiers import Span
 
@@ -151,11 +150,12 @@ class LiveFiles:
         self.damage.append(fault.reason)
 
     def _add(self, file: FileRef, fresh: IdCollector) -> None:
-        found = (fingerprint(file.location, self._salt),)
+        folded = fold(file.location)
+        found = (folded_fingerprint(folded, self._salt),)
         self._ids.add(found)
         fresh.add(found)
         self.count += 1
-        if place_of(file.location).startswith(self._roots):
+        if f"{storage_of(file.location)}{folded}".startswith(self._roots):
             self._below.write(msgspec.json.encode(file.location) + b"\n")
         elif self._safeguards.foreign_names:
             self.names.add(name_fingerprint(file.location, self._salt))

@@ -37,6 +37,26 @@ def place_of(location: str) -> str:
     return storage_of(location) + fold(location)
 
 
+def is_below(root: str, location: str) -> bool:
+    """⚠ By the exact spelling, the scheme's variants apart: in doubt it is not."""
+    storage, path = _parts(location)
+    root_storage, root_path = _parts(root)
+    segments = path.split("/")
+    return (
+        storage == root_storage
+        and path.startswith(root_path.rstrip("/") + "/")
+        and not any(part in ("", ".", "..") for part in segments[1:])
+    )
+
+
+def _parts(location: str) -> tuple[str, str]:
+    """Storage and path, which begins with a slash."""
+    if location.startswith(("/", "file:/")):
+        return "file", "/" + location.removeprefix("file:").lstrip("/")
+    _, slash, path = location.partition("://")[2].partition("/")
+    return storage_of(location), slash + path
+
+
 class RootRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The row's payload. New fields need a default."""
 

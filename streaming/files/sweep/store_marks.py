@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection
 
 from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock
@@ -18,9 +19,9 @@ REQUEST_SECONDS = 60
 """⚠ The longest request: lease and intent must outlast it before it is sent."""
 
 
-def markable_realms(store: Store) -> list[str]:
-    """⚠ A realm that cannot be marked stops every removal: what it needs is not known."""
-    found = all_realms(store)
+def markable_realms(store: Store, *, besides: Collection[str] = ()) -> list[str]:
+    """⚠ A realm that cannot be marked stops every removal: what it needs is not known. `besides` those that are purged."""
+    found = [realm for realm in all_realms(store) if realm.instance not in besides]
     for realm in found:
         if realm.status not in (*RETAIN, RealmStatus.CREATED, RealmStatus.PURGED):
             raise MaintenanceRefused(

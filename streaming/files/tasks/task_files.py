@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from headwater.producer.content.folding import storage_of
 from headwater.schemas.errors import FileMissing, HeadwaterError
 from headwater.streaming.files.formats.iceberg_tables import named_files, table_metadata
 from headwater.streaming.files.formats.reading import Fault, MetadataReader, Mode
@@ -36,23 +35,3 @@ def _replaced_statistics(operations: FileOperations, older: list[str], location:
         for file in named:
             if file.kind is not FileKind.METADATA_LOG:
                 yield msgspec.structs.replace(file, referrer=location)
-
-
-def is_below(root: str, location: str) -> bool:
-    """⚠ By the exact spelling, the scheme's variants apart: in doubt it is not."""
-    storage, path = _parts(location)
-    root_storage, root_path = _parts(root)
-    segments = path.split("/")
-    return (
-        storage == root_storage
-        and path.startswith(root_path.rstrip("/") + "/")
-        and not any(part in ("", ".", "..") for part in segments[1:])
-    )
-
-
-def _parts(location: str) -> tuple[str, str]:
-    """Storage and path, which begins with a slash."""
-    if location.startswith(("/", "file:/")):
-        return "file", "/" + location.removeprefix("file:").lstrip("/")
-    _, slash, path = location.partition("://")[2].partition("/")
-    return storage_of(location), slash + path

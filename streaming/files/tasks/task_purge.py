@@ -34,9 +34,9 @@ from headwater.streaming.files.sweep.claims import Claims
 from headwater.streaming.files.sweep.condemned_files import write_condemned
 from headwater.streaming.files.sweep.file_safeguards import ALL_ON as FILES_ALL_ON
 from headwater.streaming.files.sweep.live_files import LiveFiles
-from headwater.streaming.files.sweep.roots import Root, RootRecord, Roots, roots_of
+from headwater.streaming.files.sweep.roots import Root, RootRecord, Roots, is_below, roots_of
 from headwater.streaming.files.sweep.store_marks import REQUEST_SECONDS, fence_patiently, file_salt, markable_realms
-from headwater.streaming.files.tasks.task_files import files_of_table, is_below
+from headwater.streaming.files.tasks.task_files import files_of_table
 from headwater.streaming.files.tasks.task_holds import held_by_history, holders
 from headwater.streaming.reachability.id_set import IdCollector, IdSet
 from headwater.streaming.reachability.retained_identifiers import Span

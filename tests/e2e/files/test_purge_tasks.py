@@ -15,8 +15,8 @@ from headwater.producer.pointer_names import ReferenceType
 from headwater.schemas.errors import FilesCondemned, MaintenanceSuperseded, StoreUnavailable
 from headwater.streaming.files.stores.local_files import LocalFiles
 from headwater.streaming.files.stores.object_store import Deleted
+from headwater.streaming.files.sweep.roots import is_below
 from headwater.streaming.files.tasks import task_purge
-from headwater.streaming.files.tasks.task_files import is_below
 from headwater.streaming.files.tasks.task_purge import ALL_ON, TaskSafeguards
 from headwater.streaming.runs.runs import Runs
 from tests.support.faults.manual_clock import ManualClock

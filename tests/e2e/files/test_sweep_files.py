@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import unicodedata
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
 from headwater.producer.catalogs.catalogs import Catalogs
-from headwater.schemas.errors import InvalidInput
+from headwater.schemas.errors import InvalidInput, MaintenanceRefused
+from headwater.streaming.files.kinds import FileKind
 from headwater.streaming.files.sweep.file_safeguards import ALL_ON
 from headwater.streaming.files.sweep.file_sweep import FileSweepOptions
 from tests.support.fixtures.swept_lake import AGELESS, META, NOW, swept_lake
@@ -78,8 +82,6 @@ def test_young_files_stay(tmp_path: Path) -> None:
 
 
 def test_a_missing_metadata_file_refuses_until_it_is_given_up_by_name(tmp_path: Path) -> None:
-    from headwater.schemas.errors import MaintenanceRefused
-
     with swept_lake(tmp_path) as lake:
         lost = lake.table("lost").metadata_location
         lake.put("lost", lost)
@@ -142,16 +144,110 @@ def test_what_is_committed_during_the_sweep_of_one_root_stays_below_the_others(t
         assert lake.needed(late) <= lake.files() and second.rescued > 0
 
 
-@pytest.mark.parametrize("damage", [b"", b"\x00random\xff" * 40, b'{"format-version": 9}'])
-def test_damaged_metadata_deletes_nothing_anywhere(tmp_path: Path, damage: bytes) -> None:
-    from headwater.schemas.errors import MaintenanceRefused
+DAMAGE = {
+    "missing": None,
+    "empty": b"",
+    "random": b"\x00random\xff" * 40,
+    "format 9": b'{"format-version": 9}',
+    "cut off": -40,
+}
 
+
+@pytest.mark.parametrize("kind", [FileKind.METADATA, FileKind.MANIFEST_LIST, FileKind.MANIFEST])
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damaged_metadata_deletes_nothing_anywhere(tmp_path: Path, kind: FileKind, damage: str) -> None:
     with swept_lake(tmp_path) as lake:
         table = lake.table("t", 2)
         lake.put("t", table.metadata_location)
         lake.table("orphan")
+        lake.sweep()
+        victim = [file.location for file in lake.operations.identify(table.metadata_location) if file.kind is kind][-1]
+        path, content = Path(victim.removeprefix("file://")), DAMAGE[damage]
+        if content is None:
+            path.unlink()
+        else:
+            path.write_bytes(path.read_bytes()[:content] if isinstance(content, int) else content)
         before = lake.files()
-        Path(table.metadata_location.removeprefix("file://")).write_bytes(damage)
-        with pytest.raises(MaintenanceRefused, match="cannot be read"):
+        with pytest.raises(MaintenanceRefused) as refused:
             lake.sweep_twice(AGELESS)
-        assert lake.files() == before
+        assert lake.files() == before and path.name in str(refused.value)
+
+
+def spelled(folder: Path, name: str) -> dict[str, str]:
+    return {
+        "one slash": f"file:{folder}/{name}",
+        "no scheme": f"{folder}/{name}",
+        "empty segment": f"file://{folder}//{name}",
+        "dot": f"file://{folder}/./{name}",
+        "encoded": f"file://{folder}/{quote(name)}",
+        "encoded twice": f"file://{folder}/{quote(quote(name))}",
+        "other case": f"file://{folder}/{name.upper()}",
+        "decomposed": f"file://{folder}/{unicodedata.normalize('NFD', name)}",
+    }
+
+
+@pytest.mark.parametrize("spelling", spelled(Path("/x"), "y"))
+def test_a_file_in_use_stays_however_metadata_spells_it(tmp_path: Path, spelling: str) -> None:
+    with swept_lake(tmp_path) as lake:
+        table = lake.table("t")
+        folder = Path(table.metadata_location.removeprefix("file://")).parent
+        used, unused = folder / "k ä%1.puffin", folder / "k ö%1.puffin"
+        for file in (used, unused):
+            file.write_text("statistics")
+        metadata = json.loads(Path(table.metadata_location.removeprefix("file://")).read_text())
+        where = spelled(folder, used.name)[spelling]
+        metadata["statistics"] = [{"snapshot-id": 1, "statistics-path": where, "file-size-in-bytes": 10, "blob-metadata": []}]
+        Path(table.metadata_location.removeprefix("file://")).write_text(json.dumps(metadata))
+        lake.put("t", table.metadata_location)
+        [report] = lake.sweep_twice().roots
+        assert not report.refusal and used.exists() and not unused.exists()
+
+
+@pytest.mark.parametrize("step", ["claim", "mark", "list", "prove", "intent", "second fence", "delete"])
+def test_a_sweep_that_dies_at_any_step_is_finished_by_the_next(tmp_path: Path, step: str) -> None:
+    with swept_lake(tmp_path) as lake:
+        kept = lake.table("kept").metadata_location
+        lake.put("kept", kept)
+        orphan = lake.needed(lake.table("orphan").metadata_location)
+        lake.sweep()
+
+        def die(here: str) -> None:
+            if here == step:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            lake.sweep(at=die)
+        assert orphan | lake.needed(kept) == lake.files()
+        lake.sweep()
+        assert lake.files() == lake.needed(kept)
+
+
+def test_a_catalog_that_is_dropped_and_created_again_at_the_same_place_keeps_what_is_retained(tmp_path: Path) -> None:
+    with swept_lake(tmp_path) as lake:
+        catalogs = Catalogs(lake.store.kernel(lake.realm))
+        old = lake.table("old").metadata_location
+        lake.put("old", old)
+        catalogs.drop("lake", meta=META)
+        catalogs.create("lake", storage_root=lake.root, meta=META)
+        new = lake.table("new").metadata_location
+        lake.put("new", new)
+        lake.table("orphan")
+        [report] = lake.sweep_twice().roots
+        assert not report.refusal and lake.files() == lake.needed(old) | lake.needed(new)
+
+
+@pytest.mark.parametrize("status", ["INACTIVE", "PURGING"])
+def test_files_of_a_realm_that_is_closed_or_going_stay(tmp_path: Path, status: str) -> None:
+    with swept_lake(tmp_path) as lake:
+        other = lake.new_realm("other", "")
+        location = lake.table("t").metadata_location
+        lake.put("t", location, realm=other)
+        lake.realms.deactivate("other")
+        lake.table("orphan")
+        if status == "PURGING":
+            lake.realms.purge("other")
+            with pytest.raises(MaintenanceRefused, match="PURGING"):
+                lake.sweep_twice()
+        else:
+            lake.sweep_twice()
+        assert lake.needed(location) <= lake.files()
