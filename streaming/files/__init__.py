@@ -5,5 +5,5 @@ files are unknown; while files are deleted, errors are counted and the rest cont
 
 Read kinds, filters, fingerprints; then formats/ (what a table references) and stores/ (list, read, delete); then
 limits, batches, stats, purging; then operations, which puts them together; then reach_files and sweep/ (which files
-retained states need); then tasks/ (DROP with PURGE).
+retained states need); then tasks/ (DROP with PURGE), and upkeep (both on a cadence).
 """
