@@ -23,49 +23,88 @@ _sym_db = _symbol_database.Default()
 
 
 from headwater.schemas.rpc import common_pb2 as io_dot_headwater_dot_common_dot_v1_dot_common__pb2
+from headwater.schemas.rpc import statistics_pb2 as io_dot_headwater_dot_statistics_dot_v1_dot_statistics__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'io/headwater/planning/v1/planning.proto\x12\x18io.headwater.planning.v1\x1a#io/headwater/common/v1/common.proto\"t\n\tPlanInput\x12*\n\x04name\x18\x01 \x01(\x0b\x32\x1c.io.headwater.common.v1.Name\x12\x11\n\treference\x18\x02 \x01(\t\x12\x18\n\x0bsnapshot_id\x18\x03 \x01(\x03H\x00\x88\x01\x01\x42\x0e\n\x0c_snapshot_id\"\xd6\x01\n\x0cPlannedInput\x12\r\n\x05index\x18\x01 \x01(\x05\x12*\n\x04name\x18\x02 \x01(\x0b\x32\x1c.io.headwater.common.v1.Name\x12\x32\n\x04kind\x18\x03 \x01(\x0e\x32$.io.headwater.common.v1.ResourceKind\x12\x12\n\ncontent_id\x18\x04 \x01(\t\x12\x19\n\x11metadata_location\x18\x05 \x01(\t\x12\x18\n\x0bsnapshot_id\x18\x06 \x01(\x03H\x00\x88\x01\x01\x42\x0e\n\x0c_snapshot_id\"=\n\x0bPinnedEntry\x12\x0f\n\x07pointer\x18\x01 \x01(\t\x12\x0b\n\x03seq\x18\x02 \x01(\x03\x12\x10\n\x08\x65ntry_id\x18\x03 \x01(\t\"\xf9\x01\n\x04Plan\x12\n\n\x02id\x18\x01 \x01(\t\x12\x32\n\x05state\x18\x02 \x01(\x0e\x32#.io.headwater.planning.v1.PlanState\x12\x0f\n\x07\x63reated\x18\x03 \x01(\t\x12\x0f\n\x07\x65xpires\x18\x04 \x01(\t\x12\x14\n\x0cpinned_until\x18\x05 \x01(\t\x12\x0c\n\x04\x65nds\x18\x06 \x01(\t\x12\x36\n\x06inputs\x18\x07 \x03(\x0b\x32&.io.headwater.planning.v1.PlannedInput\x12\x33\n\x04pins\x18\x08 \x03(\x0b\x32%.io.headwater.planning.v1.PinnedEntry\"o\n\x10\x42\x65ginPlanRequest\x12\x33\n\x06inputs\x18\x01 \x03(\x0b\x32#.io.headwater.planning.v1.PlanInput\x12\x11\n\treference\x18\x02 \x01(\t\x12\x13\n\x0bttl_seconds\x18\x03 \x01(\x01\"A\n\x11\x42\x65ginPlanResponse\x12,\n\x04plan\x18\x01 \x01(\x0b\x32\x1e.io.headwater.planning.v1.Plan\"8\n\x10RenewPlanRequest\x12\x0f\n\x07plan_id\x18\x01 \x01(\t\x12\x13\n\x0bttl_seconds\x18\x02 \x01(\x01\"A\n\x11RenewPlanResponse\x12,\n\x04plan\x18\x01 \x01(\x0b\x32\x1e.io.headwater.planning.v1.Plan\"!\n\x0e\x45ndPlanRequest\x12\x0f\n\x07plan_id\x18\x01 \x01(\t\"?\n\x0f\x45ndPlanResponse\x12,\n\x04plan\x18\x01 \x01(\x0b\x32\x1e.io.headwater.planning.v1.Plan\"!\n\x0eGetPlanRequest\x12\x0f\n\x07plan_id\x18\x01 \x01(\t\"?\n\x0fGetPlanResponse\x12,\n\x04plan\x18\x01 \x01(\x0b\x32\x1e.io.headwater.planning.v1.Plan\"\\\n\x10PlanFilesRequest\x12\x0f\n\x07plan_id\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\x05\x12\x0e\n\x06\x66ilter\x18\x03 \x01(\t\x12\x18\n\x10\x63\x61se_insensitive\x18\x04 \x01(\x08\"\xa5\x03\n\x0bPlannedFile\x12\n\n\x02id\x18\x01 \x01(\x03\x12\x36\n\x07\x63ontent\x18\x02 \x01(\x0e\x32%.io.headwater.planning.v1.FileContent\x12\x0c\n\x04path\x18\x03 \x01(\t\x12\x0e\n\x06\x66ormat\x18\x04 \x01(\t\x12\x0f\n\x07spec_id\x18\x05 \x01(\x05\x12\x11\n\tpartition\x18\x06 \x01(\t\x12\x14\n\x0crecord_count\x18\x07 \x01(\x03\x12\x12\n\nsize_bytes\x18\x08 \x01(\x03\x12\x15\n\rsplit_offsets\x18\t \x03(\x03\x12\x14\n\x0c\x65quality_ids\x18\n \x03(\x05\x12\x1c\n\x14referenced_data_file\x18\x0b \x01(\t\x12\x1b\n\x0e\x63ontent_offset\x18\x0c \x01(\x03H\x00\x88\x01\x01\x12\x1a\n\rcontent_bytes\x18\r \x01(\x03H\x01\x88\x01\x01\x12\x0f\n\x07\x64\x65letes\x18\x0e \x03(\x03\x12\x1a\n\rsort_order_id\x18\x0f \x01(\x05H\x02\x88\x01\x01\x42\x11\n\x0f_content_offsetB\x10\n\x0e_content_bytesB\x10\n\x0e_sort_order_id\"I\n\x11PlanFilesResponse\x12\x34\n\x05\x66iles\x18\x01 \x03(\x0b\x32%.io.headwater.planning.v1.PlannedFile*l\n\tPlanState\x12\x1a\n\x16PLAN_STATE_UNSPECIFIED\x10\x00\x12\x15\n\x11PLAN_STATE_ACTIVE\x10\x01\x12\x16\n\x12PLAN_STATE_EXPIRED\x10\x02\x12\x14\n\x10PLAN_STATE_ENDED\x10\x03*\x88\x01\n\x0b\x46ileContent\x12\x1c\n\x18\x46ILE_CONTENT_UNSPECIFIED\x10\x00\x12\x15\n\x11\x46ILE_CONTENT_DATA\x10\x01\x12!\n\x1d\x46ILE_CONTENT_POSITION_DELETES\x10\x02\x12!\n\x1d\x46ILE_CONTENT_EQUALITY_DELETES\x10\x03\x32\x85\x04\n\x0fPlanningService\x12\x64\n\tBeginPlan\x12*.io.headwater.planning.v1.BeginPlanRequest\x1a+.io.headwater.planning.v1.BeginPlanResponse\x12\x64\n\tRenewPlan\x12*.io.headwater.planning.v1.RenewPlanRequest\x1a+.io.headwater.planning.v1.RenewPlanResponse\x12^\n\x07\x45ndPlan\x12(.io.headwater.planning.v1.EndPlanRequest\x1a).io.headwater.planning.v1.EndPlanResponse\x12^\n\x07GetPlan\x12(.io.headwater.planning.v1.GetPlanRequest\x1a).io.headwater.planning.v1.GetPlanResponse\x12\x66\n\tPlanFiles\x12*.io.headwater.planning.v1.PlanFilesRequest\x1a+.io.headwater.planning.v1.PlanFilesResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'io/headwater/planning/v1/planning.proto\x12\x18io.headwater.planning.v1\x1a#io/headwater/common/v1/common.proto\x1a+io/headwater/statistics/v1/statistics.proto\"t\n\tPlanInput\x12*\n\x04name\x18\x01 \x01(\x0b\x32\x1c.io.headwater.common.v1.Name\x12\x11\n\treference\x18\x02 \x01(\t\x12\x18\n\x0bsnapshot_id\x18\x03 \x01(\x03H\x00\x88\x01\x01\x42\x0e\n\x0c_snapshot_id\"\xd6\x01\n\x0cPlannedInput\x12\r\n\x05index\x18\x01 \x01(\x05\x12*\n\x04name\x18\x02 \x01(\x0b\x32\x1c.io.headwater.common.v1.Name\x12\x32\n\x04kind\x18\x03 \x01(\x0e\x32$.io.headwater.common.v1.ResourceKind\x12\x12\n\ncontent_id\x18\x04 \x01(\t\x12\x19\n\x11metadata_location\x18\x05 \x01(\t\x12\x18\n\x0bsnapshot_id\x18\x06 \x01(\x03H\x00\x88\x01\x01\x42\x0e\n\x0c_snapshot_id\"=\n\x0bPinnedEntry\x12\x0f\n\x07pointer\x18\x01 \x01(\t\x12\x0b\n\x03seq\x18\x02 \x01(\x03\x12\x10\n\x08\x65ntry_id\x18\x03 \x01(\t\"\xf9\x01\n\x04Plan\x12\n\n\x02id\x18\x01 \x01(\t\x12\x32\n\x05state\x18\x02 \x01(\x0e\x32#.io.headwater.planning.v1.PlanState\x12\x0f\n\x07\x63reated\x18\x03 \x01(\t\x12\x0f\n\x07\x65xpires\x18\x04 \x01(\t\x12\x14\n\x0cpinned_until\x18\x05 \x01(\t\x12\x0c\n\x04\x65nds\x18\x06 \x01(\t\x12\x36\n\x06inputs\x18\x07 \x03(\x0b\x32&.io.headwater.planning.v1.PlannedInput\x12\x33\n\x04pins\x18\x08 \x03(\x0b\x32%.io.headwater.planning.v1.PinnedEntry\"o\n\x10\x42\x65ginPlanRequest\x12\x33\n\x06inputs\x18\x01 \x03(\x0b\x32#.io.headwater.planning.v1.PlanInput\x12\x11\n\treference\x18\x02 \x01(\t\x12\x13\n\x0bttl_seconds\x18\x03 \x01(\x01\"A\n\x11\x42\x65ginPlanResponse\x12,\n\x04plan\x18\x01 \x01(\x0b\x32\x1e.io.headwater.planning.v1.Plan\"8\n\x10RenewPlanRequest\x12\x0f\n\x07plan_id\x18\x01 \x01(\t\x12\x13\n\x0bttl_seconds\x18\x02 \x01(\x01\"A\n\x11RenewPlanResponse\x12,\n\x04plan\x18\x01 \x01(\x0b\x32\x1e.io.headwater.planning.v1.Plan\"!\n\x0e\x45ndPlanRequest\x12\x0f\n\x07plan_id\x18\x01 \x01(\t\"?\n\x0f\x45ndPlanResponse\x12,\n\x04plan\x18\x01 \x01(\x0b\x32\x1e.io.headwater.planning.v1.Plan\"!\n\x0eGetPlanRequest\x12\x0f\n\x07plan_id\x18\x01 \x01(\t\"?\n\x0fGetPlanResponse\x12,\n\x04plan\x18\x01 \x01(\x0b\x32\x1e.io.headwater.planning.v1.Plan\"\\\n\x10PlanFilesRequest\x12\x0f\n\x07plan_id\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\x05\x12\x0e\n\x06\x66ilter\x18\x03 \x01(\t\x12\x18\n\x10\x63\x61se_insensitive\x18\x04 \x01(\x08\"\xa5\x03\n\x0bPlannedFile\x12\n\n\x02id\x18\x01 \x01(\x03\x12\x36\n\x07\x63ontent\x18\x02 \x01(\x0e\x32%.io.headwater.planning.v1.FileContent\x12\x0c\n\x04path\x18\x03 \x01(\t\x12\x0e\n\x06\x66ormat\x18\x04 \x01(\t\x12\x0f\n\x07spec_id\x18\x05 \x01(\x05\x12\x11\n\tpartition\x18\x06 \x01(\t\x12\x14\n\x0crecord_count\x18\x07 \x01(\x03\x12\x12\n\nsize_bytes\x18\x08 \x01(\x03\x12\x15\n\rsplit_offsets\x18\t \x03(\x03\x12\x14\n\x0c\x65quality_ids\x18\n \x03(\x05\x12\x1c\n\x14referenced_data_file\x18\x0b \x01(\t\x12\x1b\n\x0e\x63ontent_offset\x18\x0c \x01(\x03H\x00\x88\x01\x01\x12\x1a\n\rcontent_bytes\x18\r \x01(\x03H\x01\x88\x01\x01\x12\x0f\n\x07\x64\x65letes\x18\x0e \x03(\x03\x12\x1a\n\rsort_order_id\x18\x0f \x01(\x05H\x02\x88\x01\x01\x42\x11\n\x0f_content_offsetB\x10\n\x0e_content_bytesB\x10\n\x0e_sort_order_id\"I\n\x11PlanFilesResponse\x12\x34\n\x05\x66iles\x18\x01 \x03(\x0b\x32%.io.headwater.planning.v1.PlannedFile\".\n\rNamespacePath\x12\x0f\n\x07\x63\x61talog\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x03(\t\",\n\x0bRelationRef\x12\x0f\n\x07\x63\x61talog\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x03(\t\"1\n\x11TemporaryRelation\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06schema\x18\x02 \x01(\t\"\xd5\x01\n\x07Session\x12\x42\n\x11\x64\x65\x66\x61ult_namespace\x18\x01 \x01(\x0b\x32\'.io.headwater.planning.v1.NamespacePath\x12<\n\x0bsearch_path\x18\x02 \x03(\x0b\x32\'.io.headwater.planning.v1.NamespacePath\x12H\n\x13temporary_relations\x18\x03 \x03(\x0b\x32+.io.headwater.planning.v1.TemporaryRelation\"\xde\x01\n\x17GetCatalogBundleRequest\x12\x0f\n\x07plan_id\x18\x01 \x01(\t\x12\x11\n\treference\x18\x02 \x01(\t\x12\x38\n\trelations\x18\x03 \x03(\x0b\x32%.io.headwater.planning.v1.RelationRef\x12\x32\n\x07session\x18\x04 \x01(\x0b\x32!.io.headwater.planning.v1.Session\x12\x18\n\x10include_builtins\x18\x05 \x01(\x08\x12\x17\n\x0f\x62uiltins_digest\x18\x06 \x01(\t\"2\n\x08TypeInfo\x12\n\n\x02id\x18\x01 \x01(\x06\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04json\x18\x03 \x01(\t\"\xa7\x01\n\x06\x43olumn\x12\x11\n\tcolumn_id\x18\x01 \x01(\x05\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07type_id\x18\x03 \x01(\x06\x12\x10\n\x08required\x18\x04 \x01(\x08\x12\x0b\n\x03\x64oc\x18\x05 \x01(\t\x12\x14\n\x0cis_partition\x18\x06 \x01(\x08\x12\x36\n\x05stats\x18\x07 \x01(\x0b\x32\'.io.headwater.statistics.v1.ColumnStats\"\'\n\x07ViewSql\x12\x0f\n\x07\x64ialect\x18\x01 \x01(\t\x12\x0b\n\x03sql\x18\x02 \x01(\t\"\xf3\x03\n\x08Relation\x12*\n\x04name\x18\x01 \x01(\x0b\x32\x1c.io.headwater.common.v1.Name\x12\x32\n\x04kind\x18\x02 \x01(\x0e\x32$.io.headwater.common.v1.ResourceKind\x12\x12\n\ncontent_id\x18\x03 \x01(\t\x12\x19\n\x11metadata_location\x18\x04 \x01(\t\x12\x18\n\x0bsnapshot_id\x18\x05 \x01(\x03H\x00\x88\x01\x01\x12\x31\n\x07\x63olumns\x18\x06 \x03(\x0b\x32 .io.headwater.planning.v1.Column\x12\x37\n\x05stats\x18\x07 \x01(\x0b\x32(.io.headwater.statistics.v1.StatsSummary\x12.\n\x03sql\x18\x08 \x03(\x0b\x32!.io.headwater.planning.v1.ViewSql\x12\x14\n\x0cis_temporary\x18\t \x01(\x08\x12H\n\x0b\x65nrichments\x18\n \x03(\x0b\x32\x33.io.headwater.planning.v1.Relation.EnrichmentsEntry\x1a\x32\n\x10\x45nrichmentsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x0e\n\x0c_snapshot_id\"\xe1\x01\n\nResolution\x12\r\n\x05index\x18\x01 \x01(\x05\x12:\n\x06status\x18\x02 \x01(\x0e\x32*.io.headwater.planning.v1.ResolutionStatus\x12\x34\n\x08relation\x18\x03 \x01(\x0b\x32\".io.headwater.planning.v1.Relation\x12/\n\tattempted\x18\x04 \x03(\x0b\x32\x1c.io.headwater.common.v1.Name\x12\x12\n\nerror_code\x18\x05 \x01(\t\x12\r\n\x05\x65rror\x18\x06 \x01(\t\"O\n\x0f\x42uiltinFunction\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\targuments\x18\x02 \x03(\t\x12\x0e\n\x06result\x18\x03 \x01(\t\x12\x0b\n\x03\x64oc\x18\x04 \x01(\t\"(\n\x0b\x42uiltinType\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03\x64oc\x18\x02 \x01(\t\"\x8e\x01\n\x08\x42uiltins\x12\x0e\n\x06\x64igest\x18\x01 \x01(\t\x12<\n\tfunctions\x18\x02 \x03(\x0b\x32).io.headwater.planning.v1.BuiltinFunction\x12\x34\n\x05types\x18\x03 \x03(\x0b\x32%.io.headwater.planning.v1.BuiltinType\"T\n\x0c\x42undleHeader\x12\x0f\n\x07plan_id\x18\x01 \x01(\t\x12\x33\n\x04pins\x18\x02 \x03(\x0b\x32%.io.headwater.planning.v1.PinnedEntry\"L\n\tBundleEnd\x12\r\n\x05types\x18\x01 \x01(\x05\x12\r\n\x05\x66ound\x18\x02 \x01(\x05\x12\x11\n\tnot_found\x18\x03 \x01(\x05\x12\x0e\n\x06\x65rrors\x18\x04 \x01(\x05\"\xee\x02\n\x18GetCatalogBundleResponse\x12\x38\n\x06header\x18\x01 \x01(\x0b\x32&.io.headwater.planning.v1.BundleHeaderH\x00\x12\x32\n\x04type\x18\x02 \x01(\x0b\x32\".io.headwater.planning.v1.TypeInfoH\x00\x12:\n\nresolution\x18\x03 \x01(\x0b\x32$.io.headwater.planning.v1.ResolutionH\x00\x12\x36\n\x08\x62uiltins\x18\x04 \x01(\x0b\x32\".io.headwater.planning.v1.BuiltinsH\x00\x12\x34\n\x07session\x18\x05 \x01(\x0b\x32!.io.headwater.planning.v1.SessionH\x00\x12\x32\n\x03\x65nd\x18\x06 \x01(\x0b\x32#.io.headwater.planning.v1.BundleEndH\x00\x42\x06\n\x04part*l\n\tPlanState\x12\x1a\n\x16PLAN_STATE_UNSPECIFIED\x10\x00\x12\x15\n\x11PLAN_STATE_ACTIVE\x10\x01\x12\x16\n\x12PLAN_STATE_EXPIRED\x10\x02\x12\x14\n\x10PLAN_STATE_ENDED\x10\x03*\x88\x01\n\x0b\x46ileContent\x12\x1c\n\x18\x46ILE_CONTENT_UNSPECIFIED\x10\x00\x12\x15\n\x11\x46ILE_CONTENT_DATA\x10\x01\x12!\n\x1d\x46ILE_CONTENT_POSITION_DELETES\x10\x02\x12!\n\x1d\x46ILE_CONTENT_EQUALITY_DELETES\x10\x03*\x90\x01\n\x10ResolutionStatus\x12!\n\x1dRESOLUTION_STATUS_UNSPECIFIED\x10\x00\x12\x1b\n\x17RESOLUTION_STATUS_FOUND\x10\x01\x12\x1f\n\x1bRESOLUTION_STATUS_NOT_FOUND\x10\x02\x12\x1b\n\x17RESOLUTION_STATUS_ERROR\x10\x03\x32\x82\x05\n\x0fPlanningService\x12\x64\n\tBeginPlan\x12*.io.headwater.planning.v1.BeginPlanRequest\x1a+.io.headwater.planning.v1.BeginPlanResponse\x12\x64\n\tRenewPlan\x12*.io.headwater.planning.v1.RenewPlanRequest\x1a+.io.headwater.planning.v1.RenewPlanResponse\x12^\n\x07\x45ndPlan\x12(.io.headwater.planning.v1.EndPlanRequest\x1a).io.headwater.planning.v1.EndPlanResponse\x12^\n\x07GetPlan\x12(.io.headwater.planning.v1.GetPlanRequest\x1a).io.headwater.planning.v1.GetPlanResponse\x12\x66\n\tPlanFiles\x12*.io.headwater.planning.v1.PlanFilesRequest\x1a+.io.headwater.planning.v1.PlanFilesResponse0\x01\x12{\n\x10GetCatalogBundle\x12\x31.io.headwater.planning.v1.GetCatalogBundleRequest\x1a\x32.io.headwater.planning.v1.GetCatalogBundleResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'io.headwater.planning.v1.planning_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_PLANSTATE']._serialized_start=1854
-  _globals['_PLANSTATE']._serialized_end=1962
-  _globals['_FILECONTENT']._serialized_start=1965
-  _globals['_FILECONTENT']._serialized_end=2101
-  _globals['_PLANINPUT']._serialized_start=106
-  _globals['_PLANINPUT']._serialized_end=222
-  _globals['_PLANNEDINPUT']._serialized_start=225
-  _globals['_PLANNEDINPUT']._serialized_end=439
-  _globals['_PINNEDENTRY']._serialized_start=441
-  _globals['_PINNEDENTRY']._serialized_end=502
-  _globals['_PLAN']._serialized_start=505
-  _globals['_PLAN']._serialized_end=754
-  _globals['_BEGINPLANREQUEST']._serialized_start=756
-  _globals['_BEGINPLANREQUEST']._serialized_end=867
-  _globals['_BEGINPLANRESPONSE']._serialized_start=869
-  _globals['_BEGINPLANRESPONSE']._serialized_end=934
-  _globals['_RENEWPLANREQUEST']._serialized_start=936
-  _globals['_RENEWPLANREQUEST']._serialized_end=992
-  _globals['_RENEWPLANRESPONSE']._serialized_start=994
-  _globals['_RENEWPLANRESPONSE']._serialized_end=1059
-  _globals['_ENDPLANREQUEST']._serialized_start=1061
-  _globals['_ENDPLANREQUEST']._serialized_end=1094
-  _globals['_ENDPLANRESPONSE']._serialized_start=1096
-  _globals['_ENDPLANRESPONSE']._serialized_end=1159
-  _globals['_GETPLANREQUEST']._serialized_start=1161
-  _globals['_GETPLANREQUEST']._serialized_end=1194
-  _globals['_GETPLANRESPONSE']._serialized_start=1196
-  _globals['_GETPLANRESPONSE']._serialized_end=1259
-  _globals['_PLANFILESREQUEST']._serialized_start=1261
-  _globals['_PLANFILESREQUEST']._serialized_end=1353
-  _globals['_PLANNEDFILE']._serialized_start=1356
-  _globals['_PLANNEDFILE']._serialized_end=1777
-  _globals['_PLANFILESRESPONSE']._serialized_start=1779
-  _globals['_PLANFILESRESPONSE']._serialized_end=1852
-  _globals['_PLANNINGSERVICE']._serialized_start=2104
-  _globals['_PLANNINGSERVICE']._serialized_end=2621
+  _globals['_RELATION_ENRICHMENTSENTRY']._loaded_options = None
+  _globals['_RELATION_ENRICHMENTSENTRY']._serialized_options = b'8\001'
+  _globals['_PLANSTATE']._serialized_start=4279
+  _globals['_PLANSTATE']._serialized_end=4387
+  _globals['_FILECONTENT']._serialized_start=4390
+  _globals['_FILECONTENT']._serialized_end=4526
+  _globals['_RESOLUTIONSTATUS']._serialized_start=4529
+  _globals['_RESOLUTIONSTATUS']._serialized_end=4673
+  _globals['_PLANINPUT']._serialized_start=151
+  _globals['_PLANINPUT']._serialized_end=267
+  _globals['_PLANNEDINPUT']._serialized_start=270
+  _globals['_PLANNEDINPUT']._serialized_end=484
+  _globals['_PINNEDENTRY']._serialized_start=486
+  _globals['_PINNEDENTRY']._serialized_end=547
+  _globals['_PLAN']._serialized_start=550
+  _globals['_PLAN']._serialized_end=799
+  _globals['_BEGINPLANREQUEST']._serialized_start=801
+  _globals['_BEGINPLANREQUEST']._serialized_end=912
+  _globals['_BEGINPLANRESPONSE']._serialized_start=914
+  _globals['_BEGINPLANRESPONSE']._serialized_end=979
+  _globals['_RENEWPLANREQUEST']._serialized_start=981
+  _globals['_RENEWPLANREQUEST']._serialized_end=1037
+  _globals['_RENEWPLANRESPONSE']._serialized_start=1039
+  _globals['_RENEWPLANRESPONSE']._serialized_end=1104
+  _globals['_ENDPLANREQUEST']._serialized_start=1106
+  _globals['_ENDPLANREQUEST']._serialized_end=1139
+  _globals['_ENDPLANRESPONSE']._serialized_start=1141
+  _globals['_ENDPLANRESPONSE']._serialized_end=1204
+  _globals['_GETPLANREQUEST']._serialized_start=1206
+  _globals['_GETPLANREQUEST']._serialized_end=1239
+  _globals['_GETPLANRESPONSE']._serialized_start=1241
+  _globals['_GETPLANRESPONSE']._serialized_end=1304
+  _globals['_PLANFILESREQUEST']._serialized_start=1306
+  _globals['_PLANFILESREQUEST']._serialized_end=1398
+  _globals['_PLANNEDFILE']._serialized_start=1401
+  _globals['_PLANNEDFILE']._serialized_end=1822
+  _globals['_PLANFILESRESPONSE']._serialized_start=1824
+  _globals['_PLANFILESRESPONSE']._serialized_end=1897
+  _globals['_NAMESPACEPATH']._serialized_start=1899
+  _globals['_NAMESPACEPATH']._serialized_end=1945
+  _globals['_RELATIONREF']._serialized_start=1947
+  _globals['_RELATIONREF']._serialized_end=1991
+  _globals['_TEMPORARYRELATION']._serialized_start=1993
+  _globals['_TEMPORARYRELATION']._serialized_end=2042
+  _globals['_SESSION']._serialized_start=2045
+  _globals['_SESSION']._serialized_end=2258
+  _globals['_GETCATALOGBUNDLEREQUEST']._serialized_start=2261
+  _globals['_GETCATALOGBUNDLEREQUEST']._serialized_end=2483
+  _globals['_TYPEINFO']._serialized_start=2485
+  _globals['_TYPEINFO']._serialized_end=2535
+  _globals['_COLUMN']._serialized_start=2538
+  _globals['_COLUMN']._serialized_end=2705
+  _globals['_VIEWSQL']._serialized_start=2707
+  _globals['_VIEWSQL']._serialized_end=2746
+  _globals['_RELATION']._serialized_start=2749
+  _globals['_RELATION']._serialized_end=3248
+  _globals['_RELATION_ENRICHMENTSENTRY']._serialized_start=3182
+  _globals['_RELATION_ENRICHMENTSENTRY']._serialized_end=3232
+  _globals['_RESOLUTION']._serialized_start=3251
+  _globals['_RESOLUTION']._serialized_end=3476
+  _globals['_BUILTINFUNCTION']._serialized_start=3478
+  _globals['_BUILTINFUNCTION']._serialized_end=3557
+  _globals['_BUILTINTYPE']._serialized_start=3559
+  _globals['_BUILTINTYPE']._serialized_end=3599
+  _globals['_BUILTINS']._serialized_start=3602
+  _globals['_BUILTINS']._serialized_end=3744
+  _globals['_BUNDLEHEADER']._serialized_start=3746
+  _globals['_BUNDLEHEADER']._serialized_end=3830
+  _globals['_BUNDLEEND']._serialized_start=3832
+  _globals['_BUNDLEEND']._serialized_end=3908
+  _globals['_GETCATALOGBUNDLERESPONSE']._serialized_start=3911
+  _globals['_GETCATALOGBUNDLERESPONSE']._serialized_end=4277
+  _globals['_PLANNINGSERVICE']._serialized_start=4676
+  _globals['_PLANNINGSERVICE']._serialized_end=5318
 # @@protoc_insertion_point(module_scope)

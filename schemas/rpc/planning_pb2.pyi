@@ -1,4 +1,5 @@
 from headwater.schemas.rpc import common_pb2 as _common_pb2
+from headwater.schemas.rpc import statistics_pb2 as _statistics_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -21,6 +22,13 @@ class FileContent(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FILE_CONTENT_DATA: _ClassVar[FileContent]
     FILE_CONTENT_POSITION_DELETES: _ClassVar[FileContent]
     FILE_CONTENT_EQUALITY_DELETES: _ClassVar[FileContent]
+
+class ResolutionStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    RESOLUTION_STATUS_UNSPECIFIED: _ClassVar[ResolutionStatus]
+    RESOLUTION_STATUS_FOUND: _ClassVar[ResolutionStatus]
+    RESOLUTION_STATUS_NOT_FOUND: _ClassVar[ResolutionStatus]
+    RESOLUTION_STATUS_ERROR: _ClassVar[ResolutionStatus]
 PLAN_STATE_UNSPECIFIED: PlanState
 PLAN_STATE_ACTIVE: PlanState
 PLAN_STATE_EXPIRED: PlanState
@@ -29,6 +37,10 @@ FILE_CONTENT_UNSPECIFIED: FileContent
 FILE_CONTENT_DATA: FileContent
 FILE_CONTENT_POSITION_DELETES: FileContent
 FILE_CONTENT_EQUALITY_DELETES: FileContent
+RESOLUTION_STATUS_UNSPECIFIED: ResolutionStatus
+RESOLUTION_STATUS_FOUND: ResolutionStatus
+RESOLUTION_STATUS_NOT_FOUND: ResolutionStatus
+RESOLUTION_STATUS_ERROR: ResolutionStatus
 
 class PlanInput(_message.Message):
     __slots__ = ("name", "reference", "snapshot_id")
@@ -191,3 +203,202 @@ class PlanFilesResponse(_message.Message):
     FILES_FIELD_NUMBER: _ClassVar[int]
     files: _containers.RepeatedCompositeFieldContainer[PlannedFile]
     def __init__(self, files: _Optional[_Iterable[_Union[PlannedFile, _Mapping]]] = ...) -> None: ...
+
+class NamespacePath(_message.Message):
+    __slots__ = ("catalog", "path")
+    CATALOG_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    catalog: str
+    path: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, catalog: _Optional[str] = ..., path: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class RelationRef(_message.Message):
+    __slots__ = ("catalog", "path")
+    CATALOG_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    catalog: str
+    path: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, catalog: _Optional[str] = ..., path: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class TemporaryRelation(_message.Message):
+    __slots__ = ("name", "schema")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    schema: str
+    def __init__(self, name: _Optional[str] = ..., schema: _Optional[str] = ...) -> None: ...
+
+class Session(_message.Message):
+    __slots__ = ("default_namespace", "search_path", "temporary_relations")
+    DEFAULT_NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    SEARCH_PATH_FIELD_NUMBER: _ClassVar[int]
+    TEMPORARY_RELATIONS_FIELD_NUMBER: _ClassVar[int]
+    default_namespace: NamespacePath
+    search_path: _containers.RepeatedCompositeFieldContainer[NamespacePath]
+    temporary_relations: _containers.RepeatedCompositeFieldContainer[TemporaryRelation]
+    def __init__(self, default_namespace: _Optional[_Union[NamespacePath, _Mapping]] = ..., search_path: _Optional[_Iterable[_Union[NamespacePath, _Mapping]]] = ..., temporary_relations: _Optional[_Iterable[_Union[TemporaryRelation, _Mapping]]] = ...) -> None: ...
+
+class GetCatalogBundleRequest(_message.Message):
+    __slots__ = ("plan_id", "reference", "relations", "session", "include_builtins", "builtins_digest")
+    PLAN_ID_FIELD_NUMBER: _ClassVar[int]
+    REFERENCE_FIELD_NUMBER: _ClassVar[int]
+    RELATIONS_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    INCLUDE_BUILTINS_FIELD_NUMBER: _ClassVar[int]
+    BUILTINS_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    plan_id: str
+    reference: str
+    relations: _containers.RepeatedCompositeFieldContainer[RelationRef]
+    session: Session
+    include_builtins: bool
+    builtins_digest: str
+    def __init__(self, plan_id: _Optional[str] = ..., reference: _Optional[str] = ..., relations: _Optional[_Iterable[_Union[RelationRef, _Mapping]]] = ..., session: _Optional[_Union[Session, _Mapping]] = ..., include_builtins: _Optional[bool] = ..., builtins_digest: _Optional[str] = ...) -> None: ...
+
+class TypeInfo(_message.Message):
+    __slots__ = ("id", "name", "json")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    JSON_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    name: str
+    json: str
+    def __init__(self, id: _Optional[int] = ..., name: _Optional[str] = ..., json: _Optional[str] = ...) -> None: ...
+
+class Column(_message.Message):
+    __slots__ = ("column_id", "name", "type_id", "required", "doc", "is_partition", "stats")
+    COLUMN_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TYPE_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUIRED_FIELD_NUMBER: _ClassVar[int]
+    DOC_FIELD_NUMBER: _ClassVar[int]
+    IS_PARTITION_FIELD_NUMBER: _ClassVar[int]
+    STATS_FIELD_NUMBER: _ClassVar[int]
+    column_id: int
+    name: str
+    type_id: int
+    required: bool
+    doc: str
+    is_partition: bool
+    stats: _statistics_pb2.ColumnStats
+    def __init__(self, column_id: _Optional[int] = ..., name: _Optional[str] = ..., type_id: _Optional[int] = ..., required: _Optional[bool] = ..., doc: _Optional[str] = ..., is_partition: _Optional[bool] = ..., stats: _Optional[_Union[_statistics_pb2.ColumnStats, _Mapping]] = ...) -> None: ...
+
+class ViewSql(_message.Message):
+    __slots__ = ("dialect", "sql")
+    DIALECT_FIELD_NUMBER: _ClassVar[int]
+    SQL_FIELD_NUMBER: _ClassVar[int]
+    dialect: str
+    sql: str
+    def __init__(self, dialect: _Optional[str] = ..., sql: _Optional[str] = ...) -> None: ...
+
+class Relation(_message.Message):
+    __slots__ = ("name", "kind", "content_id", "metadata_location", "snapshot_id", "columns", "stats", "sql", "is_temporary", "enrichments")
+    class EnrichmentsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_ID_FIELD_NUMBER: _ClassVar[int]
+    METADATA_LOCATION_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_ID_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    STATS_FIELD_NUMBER: _ClassVar[int]
+    SQL_FIELD_NUMBER: _ClassVar[int]
+    IS_TEMPORARY_FIELD_NUMBER: _ClassVar[int]
+    ENRICHMENTS_FIELD_NUMBER: _ClassVar[int]
+    name: _common_pb2.Name
+    kind: _common_pb2.ResourceKind
+    content_id: str
+    metadata_location: str
+    snapshot_id: int
+    columns: _containers.RepeatedCompositeFieldContainer[Column]
+    stats: _statistics_pb2.StatsSummary
+    sql: _containers.RepeatedCompositeFieldContainer[ViewSql]
+    is_temporary: bool
+    enrichments: _containers.ScalarMap[str, str]
+    def __init__(self, name: _Optional[_Union[_common_pb2.Name, _Mapping]] = ..., kind: _Optional[_Union[_common_pb2.ResourceKind, str]] = ..., content_id: _Optional[str] = ..., metadata_location: _Optional[str] = ..., snapshot_id: _Optional[int] = ..., columns: _Optional[_Iterable[_Union[Column, _Mapping]]] = ..., stats: _Optional[_Union[_statistics_pb2.StatsSummary, _Mapping]] = ..., sql: _Optional[_Iterable[_Union[ViewSql, _Mapping]]] = ..., is_temporary: _Optional[bool] = ..., enrichments: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class Resolution(_message.Message):
+    __slots__ = ("index", "status", "relation", "attempted", "error_code", "error")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    RELATION_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTED_FIELD_NUMBER: _ClassVar[int]
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    status: ResolutionStatus
+    relation: Relation
+    attempted: _containers.RepeatedCompositeFieldContainer[_common_pb2.Name]
+    error_code: str
+    error: str
+    def __init__(self, index: _Optional[int] = ..., status: _Optional[_Union[ResolutionStatus, str]] = ..., relation: _Optional[_Union[Relation, _Mapping]] = ..., attempted: _Optional[_Iterable[_Union[_common_pb2.Name, _Mapping]]] = ..., error_code: _Optional[str] = ..., error: _Optional[str] = ...) -> None: ...
+
+class BuiltinFunction(_message.Message):
+    __slots__ = ("name", "arguments", "result", "doc")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    DOC_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    arguments: _containers.RepeatedScalarFieldContainer[str]
+    result: str
+    doc: str
+    def __init__(self, name: _Optional[str] = ..., arguments: _Optional[_Iterable[str]] = ..., result: _Optional[str] = ..., doc: _Optional[str] = ...) -> None: ...
+
+class BuiltinType(_message.Message):
+    __slots__ = ("name", "doc")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DOC_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    doc: str
+    def __init__(self, name: _Optional[str] = ..., doc: _Optional[str] = ...) -> None: ...
+
+class Builtins(_message.Message):
+    __slots__ = ("digest", "functions", "types")
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    FUNCTIONS_FIELD_NUMBER: _ClassVar[int]
+    TYPES_FIELD_NUMBER: _ClassVar[int]
+    digest: str
+    functions: _containers.RepeatedCompositeFieldContainer[BuiltinFunction]
+    types: _containers.RepeatedCompositeFieldContainer[BuiltinType]
+    def __init__(self, digest: _Optional[str] = ..., functions: _Optional[_Iterable[_Union[BuiltinFunction, _Mapping]]] = ..., types: _Optional[_Iterable[_Union[BuiltinType, _Mapping]]] = ...) -> None: ...
+
+class BundleHeader(_message.Message):
+    __slots__ = ("plan_id", "pins")
+    PLAN_ID_FIELD_NUMBER: _ClassVar[int]
+    PINS_FIELD_NUMBER: _ClassVar[int]
+    plan_id: str
+    pins: _containers.RepeatedCompositeFieldContainer[PinnedEntry]
+    def __init__(self, plan_id: _Optional[str] = ..., pins: _Optional[_Iterable[_Union[PinnedEntry, _Mapping]]] = ...) -> None: ...
+
+class BundleEnd(_message.Message):
+    __slots__ = ("types", "found", "not_found", "errors")
+    TYPES_FIELD_NUMBER: _ClassVar[int]
+    FOUND_FIELD_NUMBER: _ClassVar[int]
+    NOT_FOUND_FIELD_NUMBER: _ClassVar[int]
+    ERRORS_FIELD_NUMBER: _ClassVar[int]
+    types: int
+    found: int
+    not_found: int
+    errors: int
+    def __init__(self, types: _Optional[int] = ..., found: _Optional[int] = ..., not_found: _Optional[int] = ..., errors: _Optional[int] = ...) -> None: ...
+
+class GetCatalogBundleResponse(_message.Message):
+    __slots__ = ("header", "type", "resolution", "builtins", "session", "end")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    RESOLUTION_FIELD_NUMBER: _ClassVar[int]
+    BUILTINS_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    header: BundleHeader
+    type: TypeInfo
+    resolution: Resolution
+    builtins: Builtins
+    session: Session
+    end: BundleEnd
+    def __init__(self, header: _Optional[_Union[BundleHeader, _Mapping]] = ..., type: _Optional[_Union[TypeInfo, _Mapping]] = ..., resolution: _Optional[_Union[Resolution, _Mapping]] = ..., builtins: _Optional[_Union[Builtins, _Mapping]] = ..., session: _Optional[_Union[Session, _Mapping]] = ..., end: _Optional[_Union[BundleEnd, _Mapping]] = ...) -> None: ...

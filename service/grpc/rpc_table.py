@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headwater.service.grpc.rpc import Rpc
 from headwater.service.grpc.services import (
+    bundle_rpcs,
     catalog_rpcs,
     connector_rpcs,
     directory_rpcs,
@@ -37,6 +38,7 @@ RPCS: dict[str, Rpc] = {
         planning_rpcs.ROWS,
         statistics_rpcs.ROWS,
         token_rpcs.ROWS,
+        bundle_rpcs.ROWS,
     )
     for row in rows
 }

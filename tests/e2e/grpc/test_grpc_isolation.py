@@ -26,6 +26,8 @@ MASKS = {
     "UpdateTable": "properties",
     "UpdateView": "properties",
 }
+TOLD_ONE_BY_ONE = {"GetCatalogBundle"}
+"""What answers for each name by itself: test_grpc_bundles looks at what it tells."""
 REFUSED = {grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.NOT_FOUND}
 EMPTY_FOR_NOBODY = {"ListPointers", "ResolveFQTables", "ResolveFQViews"}
 """What lists only what may be seen answers the same, and nothing, to a caller who may see nothing."""
@@ -88,6 +90,8 @@ def test_a_caller_without_rights_cannot_tell_what_is_there_from_what_is_not(port
         return
     statuses = [port.status(method, _message(port, method, present=present), *metadata) for present in (True, False)]
     assert statuses[0] is statuses[1], (method.name, statuses)
+    if name in TOLD_ONE_BY_ONE:
+        return
     assert statuses[0] in REFUSED, (method.name, statuses)
 
 

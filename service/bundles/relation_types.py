@@ -1,0 +1,41 @@
+"""Types of columns, each once in a bundle. An id is a hash of the canonical form, so it is the same in every bundle. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+_canonical = msgspec.json.Encoder(order="deterministic").encode
+
+
+class RelationType(msgspec.Struct, frozen=True):
+    id: int
+    name: str
+    json: str
+
+
+class TypeRegistry:
+    """Of one bundle."""
+
+    def __init__(self) -> None:
+        self._known: set[int] = set()
+
+    def add(self, type: Any) -> tuple[int, RelationType | None]:
+        """The id, and the type if it is new."""
+        made = relation_type(type)
+        if made.id in self._known:
+            return made.id, None
+        self._known.add(made.id)
+        return made.id, made
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+def relation_type(type: Any) -> RelationType:
+    """Of a type as Iceberg's schemas write it."""
+    canonical = _canonical(type)
+    name = str(type.get("type", "struct")) if isinstance(type, dict) else str(type)
+    return RelationType(int.from_bytes(hashlib.sha256(canonical).digest()[:8], "big"), name, canonical.decode())

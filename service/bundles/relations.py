@@ -1,0 +1,164 @@
+"""Relations as a planner needs them: columns, types, partition columns, and the statistics of the snapshot.
+
+A plug-in is an entry point of the group `headwater.relation_enrichers`: a function of a `Relation` that returns texts by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from importlib import metadata
+from typing import Any
+
+import msgspec
+
+from headwater.persistence.store import RealmKernel
+from headwater.producer.catalogs.catalogs import Catalogs
+from headwater.producer.plans.plan_rows import Plan, PlanInput
+from headwater.producer.statistics.statistics_records import SetKey
+from headwater.producer.statistics.statistics_sets import StatisticsSets
+from headwater.schemas.errors import CatalogNotFound
+from headwater.schemas.http.statistics_json import StatisticsInfo
+from headwater.schemas.statistics import ColumnStatistics
+from headwater.service.bundles.relation_names import Place
+from headwater.service.iceberg.metadata.shapes import Plain
+from headwater.service.iceberg.operations.lake_branch import TABLE, VIEW, LakeBranch, LakeState
+from headwater.service.iceberg.operations.lakes import Lakes
+from headwater.service.iceberg.plans.planned_inputs import find_input, snapshot_of
+from headwater.service.statistics.snapshot_lookup import FoundSnapshot, schema_of
+from headwater.service.statistics.statistics_operations import SUMMARY, statistics_info
+
+ENTRY_POINT_GROUP = "headwater.relation_enrichers"
+COLUMNS_MAX = 10_000
+
+
+class RelationColumn(msgspec.Struct, frozen=True, kw_only=True):
+    id: int
+    name: str
+    type: Any
+    """As Iceberg's schemas write it."""
+    required: bool = False
+    doc: str = ""
+    is_partition: bool = False
+    statistics: ColumnStatistics | None = None
+
+
+class Relation(msgspec.Struct, frozen=True, kw_only=True):
+    place: Place
+    found: PlanInput | None
+    """None for a temporary relation."""
+    columns: Sequence[RelationColumn]
+    statistics: StatisticsInfo | None = None
+    sql: Sequence[tuple[str, str]] = ()
+    """Of a view: dialect and text."""
+    enrichments: Mapping[str, str] = {}
+
+
+Enricher = Callable[[Relation], Mapping[str, str]]
+
+
+class Relations:
+    """Of one bundle: what the plan pins, or what the branches have now, each read at one entry."""
+
+    def __init__(self, kernel: RealmKernel, lakes: Lakes, plan: Plan | None, reference: str) -> None:
+        self._kernel, self._lakes, self._plan, self._reference = kernel, lakes, plan, reference
+        self._states: dict[str, tuple[LakeBranch, LakeState]] = {}
+
+    def find(self, place: Place) -> PlanInput | None:
+        """What stands there, without its metadata's columns; None if nothing does."""
+        if self._plan is not None:
+            wanted = (place.catalog, place.path)
+            return next((one for one in self._plan.inputs if (one.catalog, one.key) == wanted), None)
+        try:
+            branch, state = self._state(place.catalog)
+        except CatalogNotFound:
+            return None
+        there = state.get(place.path)
+        if there is None or there.type not in (TABLE, VIEW):
+            return None
+        return find_input(branch, state, place.path, None)  # ⚠ whose errors are errors: the relation is there
+
+    def read(self, place: Place, found: PlanInput) -> Relation:
+        branch, _ = self._branch(found)
+        file = branch.metadata.load(found.metadata_location)
+        made = self._table(place, found, file.table) if found.type == TABLE else _view(place, found, file.view)
+        enrichments = {name: text for enrich in enrichers() for name, text in enrich(made).items()}
+        return msgspec.structs.replace(made, enrichments=enrichments)
+
+    def _table(self, place: Place, found: PlanInput, table: Plain) -> Relation:
+        if found.snapshot_id is None:
+            return Relation(place=place, found=found, columns=_columns(_current_schema(table), table, {}))
+        snapshot = snapshot_of(table, found.snapshot_id, found.key)
+        at = FoundSnapshot(SetKey(found.content_id, found.snapshot_id), table, snapshot)
+        sets = StatisticsSets(self._kernel, found.catalog_id)
+        there = sets.find(at.key)
+        statistics = None if there is None else statistics_info(there, at)
+        if statistics is None and at.totals is not None:
+            statistics = StatisticsInfo(
+                table_id=found.content_id, snapshot_id=found.snapshot_id, source=SUMMARY, table=at.totals
+            )
+        known = {} if there is None else _known_columns(sets, at.key)
+        columns = _columns(schema_of(table, snapshot), table, known)
+        return Relation(place=place, found=found, columns=columns, statistics=statistics)
+
+    def _state(self, catalog: str) -> tuple[LakeBranch, LakeState]:
+        if catalog not in self._states:
+            branch = self._lakes.branch_of(self._kernel, Catalogs(self._kernel).get(catalog), self._reference)
+            self._states[catalog] = (branch, branch.state())
+        return self._states[catalog]
+
+    def _branch(self, found: PlanInput) -> tuple[LakeBranch, Plan | None]:
+        if self._plan is None:
+            return self._state(found.catalog)[0], None
+        return self._lakes.branch_of(self._kernel, Catalogs(self._kernel).get(found.catalog), ""), self._plan
+
+
+def temporary_relation(name: str, schema: Plain) -> Relation:
+    return Relation(place=Place("", (name,)), found=None, columns=_columns(schema, {}, {}))
+
+
+@cache
+def enrichers() -> tuple[Enricher, ...]:
+    return tuple(found.load() for found in metadata.entry_points(group=ENTRY_POINT_GROUP))
+
+
+def _known_columns(sets: StatisticsSets, key: SetKey) -> dict[int, ColumnStatistics]:
+    known: dict[int, ColumnStatistics] = {}
+    token: str | None = None
+    while len(known) < COLUMNS_MAX:
+        page = sets.columns(key, token=token, limit=1_000)
+        known |= {one.column_id: one for one in page.rows}
+        token = page.next_token
+        if token is None:
+            break
+    return known
+
+
+def _columns(schema: Plain, table: Plain, known: Mapping[int, ColumnStatistics]) -> list[RelationColumn]:
+    specs = table.get("partition-specs") or ()
+    default: Plain = next((one for one in specs if one["spec-id"] == table.get("default-spec-id")), {"fields": []})
+    sources = {one["source-id"] for one in default["fields"]}
+    return [
+        RelationColumn(
+            id=one["id"],
+            name=one["name"],
+            type=one["type"],
+            required=bool(one.get("required")),
+            doc=one.get("doc") or "",
+            is_partition=one["id"] in sources,
+            statistics=known.get(one["id"]),
+        )
+        for one in schema["fields"]
+    ]
+
+
+def _current_schema(table: Plain) -> Plain:
+    found: Plain = next(one for one in table["schemas"] if one["schema-id"] == table["current-schema-id"])
+    return found
+
+
+def _view(place: Place, found: PlanInput, view: Plain) -> Relation:
+    version = next(one for one in view["versions"] if one["version-id"] == view["current-version-id"])
+    schema = next(one for one in view["schemas"] if one["schema-id"] == version["schema-id"])
+    sql = [(one.get("dialect", ""), one.get("sql", "")) for one in version["representations"]]
+    return Relation(place=place, found=found, columns=_columns(schema, {}, {}), sql=sql)
