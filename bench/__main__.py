@@ -23,7 +23,6 @@ SUITES = {
     "index": "bench.index_suite",
     "scale": "bench.scale",
     "feed": "bench.feed",
-    "grpc": "bench.grpc",
     "fan-out": "bench.fan_out",
     "iceberg": "bench.iceberg",
     "nessie": "bench.nessie",
