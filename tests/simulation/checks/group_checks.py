@@ -1,4 +1,7 @@
-"""What several readers together were given enters; an entry that none of them ever got, though nothing was said, is a loss."""
+"""What several readers together were given enters; an entry that none of them ever got, though nothing was said, is a loss.
+
+Two members of a group that read a pointer's old and new partition are not ordered against each other (docs/consumers.md).
+"""
 
 from __future__ import annotations
 
@@ -28,6 +31,8 @@ class DeliveredLog:
         self._last: dict[str, int] = {}
         self._void: set[bytes] = set()
         """Entries that the group has acknowledged and then was told to be gone."""
+        self._first: dict[str, int | None] = {}
+        """Pointers that started over where the topic does, and the first entry that was given since."""
 
     @property
     def group(self) -> str:
@@ -38,21 +43,28 @@ class DeliveredLog:
         self.was_told = False
         self._ids.clear()
         self._last.clear()
+        self._first.clear()
 
-    def accepted(self, pointer: str) -> None:
-        """A member was told that its place in the pointer is gone, and continues."""
+    def accepted(self, pointer: str, *, has_log: bool) -> None:
+        """A member was told that its place in the pointer is gone, and continues: where its log begins, or else the topic."""
         self._void.update(kept.entry_id for kept in self._kept(pointer))
         self._ids.pop(pointer, None)
         self._last.pop(pointer, None)
+        self._first.pop(pointer, None)
+        if not has_log:
+            self._first[pointer] = None
 
     def give(self, member: str, change: Change) -> None:
         last = self._last.get(change.pointer)
-        if last is not None and change.seq > last + 1:
+        is_parted = self._env.broker.has_grown and len(self.members) > 1
+        if last is not None and change.seq > last + 1 and not is_parted:
             broken("same-log", f"{member} was given entry {change.seq} of {change.pointer}; nobody got beyond {last}")
         for kept in self._kept(change.pointer):
             if kept.seq == change.seq and kept.entry_id.hex() != change.entry_id and kept.entry_id not in self._void:
                 broken("same-log", f"{member} was given another entry {change.seq} of {change.pointer} than it acknowledged")
         self._last[change.pointer] = max(change.seq, last or 0)
+        if change.pointer in self._first and self._first[change.pointer] is None:
+            self._first[change.pointer] = change.seq
         self._ids.setdefault(change.pointer, set()).add(change.entry_id)
 
     def _kept(self, pointer: str) -> list[KafkaPosition]:
@@ -69,9 +81,11 @@ class DeliveredLog:
                 broken("same-log", f"{self.name}: entries {missing[:9]} of {pointer} never came, and nothing was said")
 
     def _missing(self, pointer: str) -> list[int]:
+        if self._first.get(pointer, 1) is None:
+            return []  # the topic may hold nothing of it
         instance = self._env.instance_of(self._realm)
         row = self._env.database.peek().read_pointer(instance, pointer) if instance else None
         log = self._env.model.logs.get((instance, pointer), [])
         given = self._ids.get(pointer, set())
-        first = 1 if row is None else row.floor
+        first = max(1 if row is None else row.floor, self._first.get(pointer) or 1)
         return [entry.seq for entry in log if entry.seq >= first and entry.entry_id not in given]

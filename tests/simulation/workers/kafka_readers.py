@@ -57,12 +57,12 @@ class KafkaWorker:
         reader = KafkaReader(KafkaSource(bootstrap="simulated", realm=self._realm, group=group), log=log)
         driven(reader.__aenter__())
         try:
-            while not self._read_on(reader, member):
+            while not self._read_on(reader, member, has_log=log is not None):
                 self._env.happened["kafka reader accepted"] += 1
         finally:
             driven(reader.__aexit__())
 
-    def _read_on(self, reader: KafkaReader, member: str) -> bool:
+    def _read_on(self, reader: KafkaReader, member: str, *, has_log: bool) -> bool:
         """False if the reader was told that its place is gone, and may continue."""
         try:
             for change in iterated(reader.changes(follow=self._follow)):
@@ -77,7 +77,7 @@ class KafkaWorker:
             if not isinstance(pointer, str) or self._chance.random() > ACCEPTED_SHARE:
                 raise
             driven(reader.accept(gone))
-            self._log.accepted(pointer)
+            self._log.accepted(pointer, has_log=has_log)
             return False
 
     def _start_over(self) -> None:

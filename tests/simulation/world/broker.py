@@ -120,6 +120,8 @@ class Broker:
         self.topics: dict[str, Topic] = {}
         self.groups: dict[str, Group] = {}
         self.down_until = 0
+        self.has_grown = False
+        """Whether pointers may have moved to partitions that were added."""
         self._epochs: dict[str, int] = {}
         self._open: dict[str, Transaction] = {}
         self._numbers = itertools.count(1)
@@ -164,6 +166,7 @@ class Broker:
 
     def grow(self, name: str, partitions: int) -> None:
         topic = self.topics[name]
+        self.has_grown = True
         topic.partitions += [Partition() for _ in range(partitions - len(topic.partitions))]
         self._deal_out(name)
 
