@@ -140,8 +140,9 @@ class PipelineReaders:
                 await reader.acknowledge()
 
     def _ask(self, name: str, newest: Callable[[], int]) -> None:
-        """These say how far they are: everything up to there has arrived."""
-        known = self._after_seq
+        """These say how far they are: everything up to there has arrived. ⚠ What was seen before a fault is not seen again."""
+        with self._lock:
+            known = max(self._seen[name], default=self._after_seq)
         while not self._stopping.wait(LOOK_SECONDS):
             reached = newest()
             for seq in range(known + 1, reached + 1):
