@@ -10,7 +10,7 @@ from headwater.schemas.errors import CursorAhead, HeadwaterError
 FIRST_SECONDS = 0.2
 SECONDS_MAX = 30.0
 BEHIND_TRIES_MAX = 20
-"""A server that stays behind a cursor has lost history, e.g. was restored from a backup: that is not waited out."""
+"""A server whose log ends before a cursor has lost history, e.g. was restored from a backup: that is not waited out."""
 
 
 class Backoff:

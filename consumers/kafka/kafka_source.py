@@ -18,6 +18,6 @@ class KafkaSource(msgspec.Struct, frozen=True, kw_only=True):
     group: str | None = None
     """Keeps the position and shares the partitions; without one every reader starts over."""
     from_commit: str | None = None
-    """Begin behind this commit, where the group has no position."""
+    """Start after this commit, where the group has no position."""
     client: dict[str, Any] = {}
     """Passed to aiokafka as it is: SASL, TLS."""

@@ -31,7 +31,7 @@ class Head(msgspec.Struct, frozen=True):
 
 
 class FeedPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Changes behind a cursor, oldest first, never a part of one; without Changes it is a bookmark."""
+    """Changes after a cursor, oldest first, never a part of one; without Changes it is a bookmark."""
 
     changes: tuple[Change, ...]
     cursor: Annotated[str, Meta(description="Continues after this page; send it as `after`.")]

@@ -41,7 +41,7 @@ def command(
     prefix: str,
     json_output: bool,
 ) -> None:
-    """Show every change of a branch behind a cursor, oldest first, once each; JSON is one Change a line.
+    """Show every change of a branch after a cursor, oldest first, once each; JSON is one Change a line.
 
     A filter shows whole changes and never hides deletions, renames out of the prefix or moves of the branch, unless --kind or
     --op ask for that by name.
