@@ -17,6 +17,7 @@ from headwater.cli.maintenance.maintain_output import (
     dry_run,
     failed_if,
     in_realms,
+    print_file_groups,
     progress_bar,
     realm_labels,
     supersede,
@@ -249,7 +250,7 @@ def sweep(
         ]
         print_table(columns, rows)
         if dry_run:
-            print_table(["file"], [(name,) for it in report.roots for name in it.sample], title="Would go, among others")
+            print_file_groups(group for it in report.roots for group in it.sample)
     refused = [f"{it.root}: {it.refusal}" for it in report.roots if it.refusal]
     unfinished = [
         f"{it.root}: {it.purge.failed} files could not be deleted" for it in report.roots if it.purge and it.purge.failed
@@ -324,6 +325,8 @@ def tasks(
             for it in reports
         ]
         print_table(columns, rows)
+        if dry_run:
+            print_file_groups(group for it in reports for group in it.sample)
     failed_if(failures)
 
 

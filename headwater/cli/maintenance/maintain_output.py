@@ -7,13 +7,17 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
+from headwater.cli.output import print_table
 from headwater.persistence.rows import realm_name_of
+
+if TYPE_CHECKING:
+    from headwater.streaming.files.sweep.file_groups import FileGroup
 
 EXIT_FAILURES = 1
 FAILURES_SHOWN = 20
@@ -77,3 +81,10 @@ def failed_if(failures: Sequence[str]) -> None:
     if failures:
         merged_failures(failures)
         sys.exit(EXIT_FAILURES)
+
+
+def print_file_groups(groups: Iterable[FileGroup]) -> None:
+    """What a dry run would delete."""
+    columns = ["table", "kind", "files", "at once", "bytes known", "for example"]
+    rows = [(it.table, it.kind, it.files, it.confirmed, it.bytes, name) for it in groups for name in it.examples[:1]]
+    print_table(columns, rows, title="Would go")

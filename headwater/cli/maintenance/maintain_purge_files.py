@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 import rich_click as click
 
-from headwater.cli.maintenance.maintain_output import Amount, dry_run, failed_if, progress_bar, supersede
+from headwater.cli.maintenance.maintain_output import Amount, dry_run, failed_if, print_file_groups, progress_bar, supersede
 from headwater.cli.output import as_json, print_json, print_table
 from headwater.schemas.errors import InvalidInput
 from headwater.settings import Settings
@@ -163,7 +163,7 @@ def _show(report: FileSweepReport, dry_run: bool, json_output: bool) -> None:
     ]
     print_table(["root", "named", "spared", "may go", "purged", "failed"], rows)
     if dry_run:
-        print_table(["file"], [(name,) for it in report.roots for name in it.sample], title="Would go, among others")
+        print_file_groups(group for it in report.roots for group in it.sample)
 
 
 def _of_metadata(operations: FileOperations, location: str, lenient: bool, faults: list[str]) -> Iterator[FileRef]:

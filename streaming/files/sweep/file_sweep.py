@@ -17,7 +17,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -41,6 +41,7 @@ from headwater.streaming.files.sweep.candidates import Listed, Sorting, spare
 from headwater.streaming.files.sweep.claims import Claims
 from headwater.streaming.files.sweep.condemned_files import CLAIM_NAME, OWN_FOLDER, read_list, write_condemned, write_list
 from headwater.streaming.files.sweep.doomed import Doomed
+from headwater.streaming.files.sweep.file_groups import FileGroup, file_groups, table_folder
 from headwater.streaming.files.sweep.file_safeguards import ALL_ON, FileSafeguards
 from headwater.streaming.files.sweep.live_files import LiveFiles
 from headwater.streaming.files.sweep.proof import prove_listing
@@ -58,7 +59,6 @@ GRACE_HOURS, GRACE_HOURS_MIN = 168.0, 24.0
 CONFIRM_HOURS = 24.0
 SHARE_MAX = 0.5
 SHARE_GROWTH_MAX = 3.0
-SAMPLE_FILES = 20
 HOUR_MICROS = 3_600 * MICROS
 _FILES = "files"
 
@@ -103,7 +103,8 @@ class RootReport(msgspec.Struct, kw_only=True):
     purge: PurgeStats | None = None
     damage: list[str] = []
     refusal: str = ""
-    sample: list[str] = []
+    sample: list[FileGroup] = []
+    """In a dry run: what is condemned, by table and kind."""
 
 
 class FileSweepReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -317,7 +318,8 @@ class _RootSweep:
         condemned = self._ids(listed.candidates)
         confirmed = self._confirmed(listed)
         report.confirmed = len(confirmed)
-        report.sample = [file.location for file in confirmed[:SAMPLE_FILES]]
+        if self._options.dry_run:
+            report.sample = self._sample(listed, confirmed)
         share = len(confirmed) / max(1, listed.old)
         if self._safeguards.share:
             self._check_share(len(confirmed), share)
@@ -328,6 +330,16 @@ class _RootSweep:
         if confirmed:
             self._delete(report, confirmed)
         self._drop_old_lists(listed)
+
+    def _sample(self, listed: Listed, confirmed: Sequence[FoundFile]) -> list[FileGroup]:
+        going = {file.location for file in confirmed}
+        return file_groups(self._refs(listed.candidates), lambda one: table_folder(self._root.location, one), going)
+
+    def _refs(self, files: Iterable[FoundFile]) -> Iterator[FileRef]:
+        """As they were named, or else as their names suggest."""
+        named = {} if self._sweep._asked is None else self._sweep._asked.refs
+        for file in files:
+            yield named.get(file.location) or FileRef(file.location, kind_by_name(file.location), file.size)
 
     def _list(self, report: RootReport) -> Listed:
         self._sweep._at("list")
@@ -440,9 +452,7 @@ class _RootSweep:
             before_request=lambda: self._check(intent),
             on_batch=lambda stats: self._told(report, stats),
         )
-        refs = {} if self._sweep._asked is None else self._sweep._asked.refs
-        files = (refs.get(file.location) or FileRef(file.location, kind_by_name(file.location), file.size) for file in going)
-        report.purge = self._sweep._operations.purge(files, spec)
+        report.purge = self._sweep._operations.purge(self._refs(going), spec)
         self._intents.done(intent)
 
     def _still_unused(self, confirmed: list[FoundFile]) -> list[FoundFile]:

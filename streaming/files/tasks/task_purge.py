@@ -23,6 +23,7 @@ from headwater.persistence.store import Store
 from headwater.producer.immediate_tasks import ImmediateTask, ImmediateTasks, TaskState
 from headwater.producer.pointer_names import parse_reference_pointer
 from headwater.schemas.errors import HeadwaterError, MaintenanceStopped, MaintenanceSuperseded
+from headwater.streaming.files.batches import distinct
 from headwater.streaming.files.fingerprints import fingerprint
 from headwater.streaming.files.formats.reading import Fault
 from headwater.streaming.files.kinds import FileRef, FoundFile
@@ -32,6 +33,7 @@ from headwater.streaming.files.stats import PurgeStats
 from headwater.streaming.files.sweep.candidates import Sorting
 from headwater.streaming.files.sweep.claims import Claims
 from headwater.streaming.files.sweep.condemned_files import write_condemned
+from headwater.streaming.files.sweep.file_groups import FileGroup, file_groups
 from headwater.streaming.files.sweep.file_safeguards import ALL_ON as FILES_ALL_ON
 from headwater.streaming.files.sweep.live_files import LiveFiles
 from headwater.streaming.files.sweep.roots import Root, RootRecord, Roots, is_below, roots_of
@@ -76,6 +78,8 @@ class TaskReport(msgspec.Struct, frozen=True, kw_only=True):
     realm: str
     task: ImmediateTask
     would_purge: int = 0
+    sample: list[FileGroup] = []
+    """In a dry run: what would go, by kind."""
 
 
 class _Due(msgspec.Struct, kw_only=True):
@@ -163,7 +167,8 @@ class TaskPurge:
         elif self._options.dry_run:
             due.task = moved
         if due.task.state is not TaskState.DELETING or not due.files:
-            self._reports.append(TaskReport(realm=due.realm, task=due.task, would_purge=len(due.going)))
+            sample = _sample(due) if self._options.dry_run else []
+            self._reports.append(TaskReport(realm=due.realm, task=due.task, would_purge=len(due.going), sample=sample))
 
     def _count(self, run: Run) -> None:
         for report in self._reports:
@@ -362,6 +367,11 @@ class _MarkedRun:
             self._intents.put(intent)
         if self._safeguards.claim:
             self._purge._claims.require(root, record)
+
+
+def _sample(due: _Due) -> list[FileGroup]:
+    files = (file for file in distinct(due.files) if file.location in due.going)
+    return file_groups(files, lambda _: ".".join(due.task.key))
 
 
 def _heads(spans: dict[str, Span]) -> dict[str, Span]:

@@ -13,6 +13,7 @@ from headwater.persistence.reading.pointer_log import PointerLog
 from headwater.producer.immediate_tasks import IMMEDIATE_TASKS, TaskState
 from headwater.producer.pointer_names import ReferenceType
 from headwater.schemas.errors import FilesCondemned, MaintenanceSuperseded, StoreUnavailable
+from headwater.streaming.files.kinds import FileKind
 from headwater.streaming.files.stores.local_files import LocalFiles
 from headwater.streaming.files.stores.object_store import Deleted
 from headwater.streaming.files.sweep.roots import is_below
@@ -178,6 +179,8 @@ def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
         before = task_of(lake, id)
         [report] = purge_tasks(lake, dry_run=True)
         assert report.would_purge == len(needed) and needed == lake.files() and task_of(lake, id) == before
+        assert {group.table for group in report.sample} == {"t"} and sum(group.files for group in report.sample) == len(needed)
+        assert {FileKind.METADATA, FileKind.METADATA_LOG, FileKind.DATA} < {group.kind for group in report.sample}
 
 
 def test_a_commit_of_the_purged_table_is_refused(tmp_path: Path) -> None:

@@ -11,7 +11,9 @@ import pytest
 
 from headwater.producer.catalogs.catalogs import Catalogs
 from headwater.schemas.errors import InvalidInput, MaintenanceRefused
-from headwater.streaming.files.kinds import FileKind
+from headwater.streaming.files.kinds import FileKind, FileRef, kind_by_name
+from headwater.streaming.files.sweep import file_groups as file_groups_module
+from headwater.streaming.files.sweep.file_groups import file_groups, table_folder
 from headwater.streaming.files.sweep.file_safeguards import ALL_ON
 from headwater.streaming.files.sweep.file_sweep import FileSweepOptions
 from tests.support.fixtures.swept_lake import AGELESS, META, NOW, swept_lake
@@ -46,6 +48,52 @@ def test_a_dry_run_changes_nothing_and_counts_for_no_second_look(tmp_path: Path)
         assert report.condemned > 0 and {file.location: file for file in lake.operations.find(lake.root)} == before
         [first] = lake.sweep().roots
         assert first.confirmed == 0
+
+
+def test_a_dry_run_shows_what_would_go_by_table_and_kind(tmp_path: Path) -> None:
+    with swept_lake(tmp_path) as lake:
+        kept = lake.table("kept", 2)
+        lake.put("kept", kept.metadata_location)
+        orphans = {name: list(lake.operations.identify(lake.table(name, 5).metadata_location)) for name in ("one", "two")}
+        sizes = {file.location: file.size for file in lake.operations.find(lake.root)}
+        wanted = {
+            (f"db/{name}", kind): sorted({file.location for file in files if kind_by_name(file.location) is kind})
+            for name, files in orphans.items()
+            for kind in (FileKind.DATA, FileKind.MANIFEST, FileKind.MANIFEST_LIST, FileKind.METADATA)
+        }
+        [first] = lake.sweep(dry_run=True).roots
+        shown = {(group.table, group.kind): group for group in first.sample}
+        assert {key: group.files for key, group in shown.items()} == {key: len(files) for key, files in wanted.items()}
+        for key, files in wanted.items():
+            group = shown[key]
+            assert group.bytes == sum(sizes[one] for one in files) and group.confirmed == 0
+            assert len(group.examples) == 3 and set(group.examples) < set(files), "some of them, not all"
+        assert list(shown) == sorted(shown)
+        lake.sweep()
+        [second] = lake.sweep(dry_run=True).roots
+        assert [group.confirmed for group in second.sample] == [group.files for group in second.sample]
+        assert lake.sweep().roots[0].sample == []
+
+
+def test_groups_are_bounded_and_nothing_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_groups_module, "GROUPS_MAX", 2)
+    files = [FileRef(f"s3://b/t{number}/data/x.parquet", FileKind.DATA, 10) for number in range(5)]
+    groups = file_groups(files, lambda one: table_folder("s3://b/", one))
+    assert [(it.table, it.files, it.bytes) for it in groups] == [("t0", 1, 10), ("t1", 1, 10), ("(others)", 3, 30)]
+
+
+@pytest.mark.parametrize(
+    ("location", "expected"),
+    [
+        ("s3://b/r/db/t/data/day=1/x.parquet", "db/t"),
+        ("s3://b/r/db/t/metadata/v1.metadata.json", "db/t"),
+        ("s3://b/r/data/data/data/x.parquet", "data/data"),
+        ("s3://b/r/loose/x.parquet", "loose"),
+        ("s3://b/r/x.parquet", ""),
+    ],
+)
+def test_the_folder_of_a_table_is_the_one_around_data_and_metadata(location: str, expected: str) -> None:
+    assert table_folder("s3://b/r/", location) == expected
 
 
 def test_a_bloom_filter_that_overflows_deletes_nothing_and_the_next_one_fits(

@@ -1,0 +1,54 @@
+"""What a dry run would delete, for people to read: by table and kind, with a few files of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+
+import msgspec
+
+from headwater.streaming.files.kinds import FileKind, FileRef
+
+EXAMPLES_MAX = 3
+GROUPS_MAX = 200
+OTHERS = "(others)"
+_TABLE_FOLDERS = ("data", "metadata")
+
+
+class FileGroup(msgspec.Struct, kw_only=True):
+    """Files of one kind of one table."""
+
+    table: str
+    """Its folder below the storage root, or its key where that is known."""
+    kind: FileKind
+    files: int = 0
+    bytes: int = 0
+    """Of files whose size is known."""
+    confirmed: int = 0
+    """Those that would go at once: an earlier sweep has found them unused too, or they were named."""
+    examples: list[str] = []
+
+
+def file_groups(
+    files: Iterable[FileRef], table_of: Callable[[str], str], confirmed: Collection[str] | None = None
+) -> list[FileGroup]:
+    """In order of table and kind. The first tables each for itself, all others added up under one name; `confirmed` is all
+    of them if left out."""
+    groups: dict[tuple[str, FileKind], FileGroup] = {}
+    for file in files:
+        key = (table_of(file.location), file.kind)
+        if key not in groups and len(groups) >= GROUPS_MAX:
+            key = (OTHERS, file.kind)
+        group = groups.setdefault(key, FileGroup(table=key[0], kind=file.kind, examples=[]))
+        group.files += 1
+        group.bytes += file.size or 0
+        group.confirmed += confirmed is None or file.location in confirmed
+        if len(group.examples) < EXAMPLES_MAX:
+            group.examples.append(file.location)
+    return [groups[key] for key in sorted(groups, key=lambda key: (key[0] == OTHERS, key))]
+
+
+def table_folder(root: str, location: str) -> str:
+    """The folder around `data` or `metadata`, as writers lay tables out; of other files the folder that they lie in."""
+    segments = location.removeprefix(root).split("/")[:-1]
+    last = next((at for at in reversed(range(len(segments))) if segments[at] in _TABLE_FOLDERS), len(segments))
+    return "/".join(segments[:last])
