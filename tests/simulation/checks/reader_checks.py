@@ -68,7 +68,9 @@ class ReadLog:
         instance = self._env.instance_of(self._realm)
         row = self._env.database.peek().read_pointer(instance, pointer) if instance else None
         restored = self._env.model.restores > self._restores.get(pointer, 0) or not self._last or instance != self._began_in
-        if isinstance(error, CursorReset) and not restored:
+        # An entry that a restore removed may be given until the reader's process notices.
+        is_lost = last > 0 and self.given[pointer][last] not in self._wanted(pointer)
+        if isinstance(error, CursorReset) and not restored and not is_lost:
             broken("cursor", f"{self._reader} was reset at entry {last} of {pointer} for no reason: {error}")
         if isinstance(error, CursorExpired) and not restored and row is not None and row.floor <= last + 1:
             broken("cursor", f"{self._reader} expired at entry {last} of {pointer}, the floor is {row.floor}")
