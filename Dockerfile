@@ -5,7 +5,7 @@ COPY . .
 # uv checks every download against the hashes in requirements.txt.
 RUN pip install --no-cache-dir --root-user-action=ignore uv==0.13.7 \
     && uv pip install --system --no-cache --compile-bytecode --constraint requirements.txt --build-constraint requirements.txt \
-       ".[postgres,cassandra,kafka,faust,client,service,nessie,metrics,otel]" \
+       ".[postgres,cassandra,kafka,faust,client,service,nessie,files,grpc,metrics,otel]" \
     && pip uninstall --yes --root-user-action=ignore uv && rm -rf /src/* \
     && useradd --create-home --uid 10001 headwater && install -d -o headwater /var/lib/headwater
 USER headwater
@@ -22,7 +22,7 @@ RUN apt-get update && apt-get install --yes --no-install-recommends openjdk-17-j
     && rm -rf /var/lib/apt/lists/* \
     && pip install --no-cache-dir --root-user-action=ignore uv==0.13.7 \
     && uv pip install --system --no-cache --compile-bytecode --constraint requirements.txt --build-constraint requirements.txt \
-       ".[postgres,cassandra,kafka,faust,client,service,nessie,metrics,otel,spark]" \
+       ".[postgres,cassandra,kafka,faust,client,service,nessie,files,grpc,metrics,otel,spark]" \
     && pip uninstall --yes --root-user-action=ignore uv && rm -rf /src/*
 ENV HEADWATER_JAR_CACHE_DIR=/opt/headwater/jars
 RUN install -d -o headwater /opt/headwater/jars /var/lib/headwater/sets
