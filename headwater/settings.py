@@ -151,6 +151,23 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     log_requests: Annotated[bool, Meta(description="Whether a server logs every request, not just slow and failed ones")] = (
         False
     )
+    log_file: Annotated[
+        str,
+        Meta(description="File that a server's log goes to as JSON lines beside stderr; its workers share it; none if empty"),
+    ] = ""
+    log_file_bytes: Annotated[
+        int, Meta(ge=4_096, description="The log file is rotated before it would grow beyond so many bytes")
+    ] = 64 * 1024 * 1024
+    log_files: Annotated[
+        int, Meta(ge=1, le=1_000, description="How many rotated log files are kept: log_file.1, the newest, and so on")
+    ] = 5
+    audit_log: Annotated[
+        str,
+        Meta(
+            description="Services whose calls leave an audit line in the log, blank between: manage TableService, "
+            "or http, grpc, all; none if empty"
+        ),
+    ] = ""
     traces: Annotated[
         Literal["", "otlp", "stderr"], Meta(description="Where a server sends OpenTelemetry spans; nowhere if empty")
     ] = ""

@@ -133,7 +133,7 @@ async def _start_grpc(service: Service, gate: Gate) -> GrpcServer | None:
 
 def make_app(config: ServeConfig) -> App:
     """Called in each worker process."""
-    set_up_logs()
+    set_up_logs(config.log_file)
     return App(config)
 
 

@@ -15,6 +15,7 @@ from headwater.schemas.errors import InvalidInput
 from headwater.service.http.loopback import is_loopback
 from headwater.service.idempotency.expiry import CleaningOptions
 from headwater.service.idempotency.run_once import IdempotencyOptions
+from headwater.service.observability.log_files import LogFile, check_log_file
 from headwater.service.reconciling.source_factories import ReconcileOptions
 from headwater.service.storage.storage_options import StorageOptions
 from headwater.service.storage.storage_roots import StorageRoots
@@ -42,6 +43,9 @@ class ServeConfig(msgspec.Struct, frozen=True, kw_only=True):
     stop_seconds: int = 20
     """How long a stopping worker may take to finish what it has accepted."""
     log_requests: bool = False
+    log_file: LogFile = LogFile()
+    audited: frozenset[str] = frozenset()
+    """Services whose calls leave an audit line."""
     traces: str = ""
     publisher: PublisherOptions | None = None
     """Where each worker publishes to Kafka beside the feed; None leaves that to `headwater publish`."""
@@ -107,6 +111,7 @@ def check_config(config: ServeConfig) -> ServeConfig:
         )
     if config.grpc_port:
         _check_grpc(config)
+    check_log_file(config.log_file)
     if config.workers > 1 and config.store.startswith("memory:"):
         raise InvalidInput(
             "processes do not share a store in memory.", field="workers", remedy="Use one worker, or another store."

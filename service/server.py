@@ -26,7 +26,7 @@ from headwater.service.app import App, make_app
 from headwater.service.auth_factory import check_access
 from headwater.service.config import ServeConfig, check_config
 from headwater.service.dev_realm import ensure_dev_realm
-from headwater.service.observability.logs import LOG_CONFIG
+from headwater.service.observability.logs import log_config
 
 READY_LOOK_SECONDS = 0.1
 READY_SECONDS = 5.0
@@ -144,6 +144,6 @@ def _server(config: ServeConfig) -> MPServer:
         ssl_key=Path(config.tls_key) if config.has_tls else None,
         ssl_key_password=config.tls_key_password or None,
         log_level=LogLevels.warning,
-        log_dictconfig=LOG_CONFIG,
+        log_dictconfig=log_config(config.log_file),
         respawn_failed_workers=True,
     )

@@ -113,14 +113,16 @@ class MaintenanceProcess:
 
 def main() -> None:
     """Runs in the process until it is stopped, or its server is gone."""
+    from headwater.service.observability.log_files import LogFile
     from headwater.service.observability.logs import set_up_logs
 
-    set_up_logs()
     os.nice(NICENESS)
     stopping = threading.Event()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches us too: the server decides when we stop
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     order = msgspec.json.decode(sys.stdin.buffer.readline(), type=ProcessConfig)
+    given = order.settings
+    set_up_logs(LogFile(path=given.log_file, bytes_max=given.log_file_bytes, kept=given.log_files))
     threading.Thread(target=_until_the_server_is_gone, args=(stopping,), daemon=True).start()
     while not stopping.is_set():
         try:

@@ -31,6 +31,7 @@ from headwater.service.http.preconditions import as_precondition
 from headwater.service.http.responses import Receive, Response, Scope, Send, header
 from headwater.service.idempotency.request_key import keyed_request
 from headwater.service.idempotency.run_once import IdempotentRun, once
+from headwater.service.observability.audit import AuditedCall, write_audit
 from headwater.service.observability.logs import ACCESS
 
 if TYPE_CHECKING:
@@ -98,9 +99,16 @@ class Gate:
             request = request or Request(self._service, scope, receive, send, id)
             _log.exception("a request failed", extra=_fields(request, api, time.perf_counter() - started))
             response = errors.internal(request)
-        if response is not None and not request.status:  # else something was sent already: there is no second answer
-            await request.respond(response)
-        self._count(request, api, time.perf_counter() - started)
+        except BaseException:  # given up by the server below: what it began may have landed
+            self._audit(request or Request(self._service, scope, receive, send, id), api, time.perf_counter() - started)
+            raise
+        try:
+            if response is not None and not request.status:  # else something was sent already: there is no second answer
+                await request.respond(response)
+        finally:  # also of a client that went away
+            seconds = time.perf_counter() - started
+            self._count(request, api, seconds)
+            self._audit(request, api, seconds)
 
     async def _serve(self, request: Request, route: Route, errors: ErrorShape) -> Response | None:
         needs, budget = route.needs, route.budget
@@ -199,6 +207,26 @@ class Gate:
         is_slow = seconds > SLOW_SECONDS and (route is None or not route.is_long)
         if self._service.config.log_requests or request.status >= 500 or is_slow:
             ACCESS.info("request", extra=_fields(request, api, seconds))
+
+    def _audit(self, request: Request, api: Api, seconds: float) -> None:
+        if api.name not in self._service.config.audited:
+            return
+        caller: Caller | None = request.__dict__.get("caller")
+        write_audit(
+            AuditedCall(
+                service=api.name,
+                method=request.scope["method"],
+                route=request.route_path,
+                names=request.names,
+                status=request.status,
+                seconds=seconds,
+                request_id=request.id.decode(),
+                correlation_id=(correlation_id(request.scope) or request.id).decode(),
+                peer=peer_of(request.scope),
+                principal=None if caller is None else caller.name,
+                realm=request.realm,
+            )
+        )
 
 
 async def _handled(request: Request) -> Response | None:

@@ -34,6 +34,7 @@ from headwater.service.grpc.call_context import CallContext, call_key, localized
 from headwater.service.grpc.grpc_errors import late_error, status_of
 from headwater.service.grpc.read_retries import read_again
 from headwater.service.grpc.rpc import Bound, Gathered, Public, Rpc, RpcCall, check_message_elements, make_request, with_run
+from headwater.service.grpc.rpc_audit import SeenCall, audit_rpc
 from headwater.service.grpc.runtime import Runtime
 from headwater.service.http.preconditions import as_precondition
 from headwater.service.http.responses import Receive, Response
@@ -65,6 +66,7 @@ class Pipeline:
         self._service = runtime.service
         self.method = method
         self._rpc = rpc
+        self._is_audited = method.name.partition("/")[0].rpartition(".")[2] in runtime.service.config.audited
         self._is_read = not method.takes_stream and "idempotency" not in method.request.DESCRIPTOR.fields_by_name
 
     # ── unary ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -72,23 +74,25 @@ class Pipeline:
     async def unary(self, context: CallContext, receive: Receive) -> bytes:
         """The bytes of the response; raises what the call is refused with."""
         context = localized(context, self._service.config.messages_dir)
-        return await self._metered(context, lambda: self._traced_unary(context, receive))
+        seen = SeenCall()
+        return await self._metered(context, seen, lambda: self._traced_unary(context, seen, receive))
 
-    async def _traced_unary(self, context: CallContext, receive: Receive) -> bytes:
+    async def _traced_unary(self, context: CallContext, seen: SeenCall, receive: Receive) -> bytes:
         with self._span(context):
             if self._rpc.public is not None:
                 return (await self._for_everybody(context, receive, self._rpc.public)).SerializeToString()
-            async with self._access(context, receive) as (call, request):
+            async with self._access(context, seen, receive) as (call, request):
                 return await self._idempotent(call, request)
 
     async def gathered(self, context: CallContext, parts: AsyncIterator[bytes]) -> bytes:
         """The one answer to a stream of the client's."""
         context = localized(context, self._service.config.messages_dir)
-        return await self._metered(context, lambda: self._traced_gathered(context, parts))
+        seen = SeenCall()
+        return await self._metered(context, seen, lambda: self._traced_gathered(context, seen, parts))
 
-    async def _traced_gathered(self, context: CallContext, parts: AsyncIterator[bytes]) -> bytes:
+    async def _traced_gathered(self, context: CallContext, seen: SeenCall, parts: AsyncIterator[bytes]) -> bytes:
         with self._span(context):
-            async with self._access(context, receive_one(parts)) as (call, request):
+            async with self._access(context, seen, receive_one(parts)) as (call, request):
                 if self._rpc.gather is None:
                     raise LookupError("the row takes no stream")
                 later = (await self._parsed_aside(raw) async for raw in parts)
@@ -101,10 +105,10 @@ class Pipeline:
         context = localized(context, self._service.config.messages_dir)
         started = time.perf_counter()
         self._runtime.counts.streams += 1
-        status = "OK"
+        seen, status = SeenCall(), "OK"
         try:
             with self._span(context):
-                async with self._access(context, receive) as (call, request):
+                async with self._access(context, seen, receive) as (call, request):
                     if self._rpc.serve is None:
                         raise LookupError("the row has no stream")
                     parts = cast(AsyncGenerator[bytes, None], self._rpc.serve(call, request))
@@ -126,19 +130,20 @@ class Pipeline:
             raise
         finally:
             self._runtime.counts.streams -= 1
-            self._count(context, status, time.perf_counter() - started)
+            self._count(context, seen, status, time.perf_counter() - started)
 
     # ── stages ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _metered(self, context: CallContext, proceed: Callable[[], Awaitable[bytes]]) -> bytes:
+    async def _metered(self, context: CallContext, seen: SeenCall, proceed: Callable[[], Awaitable[bytes]]) -> bytes:
         started, status = time.perf_counter(), "OK"
         try:
             return await proceed()
         except HeadwaterError as error:
             status = error.grpc_status
             raise
-        except Refused:
+        except Refused as refused:
             status = "REFUSED"
+            seen.refused_before(refused.status)
             raise
         except asyncio.CancelledError:
             status = "CANCELLED"
@@ -147,30 +152,32 @@ class Pipeline:
             status = "INTERNAL"
             raise
         finally:
-            self._count(context, status, time.perf_counter() - started)
+            self._count(context, seen, status, time.perf_counter() - started)
 
-    def _count(self, context: CallContext, status: str, seconds: float) -> None:
+    def _count(self, context: CallContext, seen: SeenCall, status: str, seconds: float) -> None:
         self._runtime.counts.add(self.method.name, status, seconds)
         if self._service.config.log_requests:
             ACCESS.info("call", extra=_fields(context, status, seconds))
+        if self._is_audited:
+            audit_rpc(context, seen, status, seconds)
 
     def _span(self, context: CallContext) -> Any:
         tracing = self._service.tracing
         return nullcontext() if tracing is None else tracing.request(context.scope, context.method, context.request_id)
 
     @asynccontextmanager
-    async def _access(self, context: CallContext, receive: Receive) -> AsyncIterator[tuple[RpcCall, Request]]:
+    async def _access(self, context: CallContext, seen: SeenCall, receive: Receive) -> AsyncIterator[tuple[RpcCall, Request]]:
         """⚠ Nothing of the message is read before it is known who calls. The right is asked for before anything is looked up,
         but for ids, which are not there for who may not list them."""
         self._refuse_if_late(context)
-        caller = await self._caller(context)
+        caller = seen.caller = await self._caller(context)
         budgets, owner = self._runtime.budgets, caller.identity
         reader = BodyReader(budgets, MESSAGE, owner, self._service.config.grpc_message_bytes_max)
         try:
             async with self._runtime.arriving(owner):
                 raw = await reader.read(context.scope, receive, None)
             call, bound = await self._bound(context, caller, raw)
-            request = make_request(call, bound, self._key(context, call.message))
+            request = seen.request = make_request(call, bound, self._key(context, call.message))
             needs, budget = bound.route.needs, bound.route.budget
             if needs is None or budget is None:
                 raise LookupError(f"{bound.route.path} has no right or no budget")

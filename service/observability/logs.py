@@ -1,7 +1,11 @@
-"""Logs lines on stderr: time, level, message, and the request it is about; JSON, or text where a person reads it."""
+"""Logs lines on stderr: time, level, message, and the request it is about; JSON, or text where a person reads it.
+
+A log file, where one is set, gets the same lines as JSON. ⚠ Nothing that a caller has written makes a line of its own.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 import traceback
@@ -11,13 +15,14 @@ import msgspec
 
 from headwater.persistence.clock import MICROS
 from headwater.schemas.entry_ids import time_text
+from headwater.service.observability.log_files import STDERR_ALONE, LogFile, RotatingLog
 
 ACCESS = logging.getLogger("headwater.requests")
 """One line for each slow or failed request: see `service/gate/gate.py`."""
 
 _FIELDS = (
     *("request_id", "method", "route", "path", "status", "seconds", "realm", "code", "worker", "correlation_id"),
-    *("principal", "right", "securable", "peer"),
+    *("principal", "right", "securable", "peer", "service", "names"),
 )
 _encode = msgspec.json.Encoder().encode
 
@@ -38,16 +43,21 @@ class JsonLines(logging.Formatter):
                 line[name] = value
         if record.exc_info and record.exc_info[0] is not None:
             line["error"] = "".join(traceback.format_exception(*record.exc_info))
-        return _encode(line).decode()
+        try:
+            return _encode(line).decode()
+        except UnicodeEncodeError:  # half a pair of surrogates, e.g. of a path that is no UTF-8
+            return json.dumps(line)
 
 
 class TextLines(logging.Formatter):
     """The same for people."""
 
     def format(self, record: logging.LogRecord) -> str:
-        fields = " ".join(f"{name}={getattr(record, name)}" for name in _FIELDS if getattr(record, name, None) is not None)
+        given = ((name, getattr(record, name, None)) for name in _FIELDS)
+        fields = " ".join(f"{name}={_on_one_line(str(value))}" for name, value in given if value is not None)
         at = time_text(int(record.created * MICROS))[:19].replace("T", " ")
-        line = f"{at} {record.levelname.lower():<7} {record.getMessage()}{'  ' + fields if fields else ''}"
+        line = f"{at} {record.levelname.lower():<7} {_on_one_line(record.getMessage())}"
+        line += f"  {fields}" if fields else ""
         return line if not record.exc_info else f"{line}\n{self.formatException(record.exc_info)}"
 
 
@@ -56,24 +66,37 @@ def line_formatter() -> logging.Formatter:
     return TextLines() if sys.stderr.isatty() else JsonLines()
 
 
-def set_up_logs(level: int = logging.INFO) -> None:
+def _on_one_line(text: str) -> str:
+    """⚠ With what would begin a line, or steer a terminal, written out."""
+    return text if text.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+
+
+def set_up_logs(file: LogFile = STDERR_ALONE, level: int = logging.INFO) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(line_formatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
+    if file.path:
+        in_file = RotatingLog(file)
+        in_file.setFormatter(JsonLines())
+        root.addHandler(in_file)
     root.setLevel(level)
     logging.captureWarnings(True)
 
 
-LOG_CONFIG: dict[str, Any] = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {"lines": {"()": "headwater.service.observability.logs.line_formatter"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "stream": "ext://sys.stderr", "formatter": "lines"}},
-    "root": {"level": "INFO", "handlers": ["stderr"]},
-    "loggers": {
-        "_granian": {"level": "WARNING", "handlers": ["stderr"], "propagate": False},
-        "granian.access": {"level": "WARNING", "handlers": ["stderr"], "propagate": False},
-    },
-}
-"""For the server below us: its notes on closed connections say nothing about the feed, so only warnings are kept."""
+def log_config(file: LogFile) -> dict[str, Any]:
+    """For the server below us: its notes on closed connections say nothing about the feed, so only warnings are kept."""
+    handlers: dict[str, Any] = {
+        "stderr": {"class": "logging.StreamHandler", "stream": "ext://sys.stderr", "formatter": "lines"}
+    }
+    if file.path:
+        handlers["file"] = {"()": RotatingLog, "file": file, "formatter": "json"}
+    quiet = {"level": "WARNING", "handlers": list(handlers), "propagate": False}
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"lines": {"()": line_formatter}, "json": {"()": JsonLines}},
+        "handlers": handlers,
+        "root": {"level": "INFO", "handlers": list(handlers)},
+        "loggers": {"_granian": quiet, "granian.access": quiet},
+    }

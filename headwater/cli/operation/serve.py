@@ -70,6 +70,8 @@ def command(
     with needs_extra("serving", "service"):
         from headwater.service.auth_factory import check_access
         from headwater.service.config import ServeConfig, check_config
+        from headwater.service.observability.audit import audited_services
+        from headwater.service.observability.log_files import LogFile
         from headwater.service.server import serve
         from headwater.service.storage.delegation_options import delegation_options
         from headwater.service.storage.storage_options import storage_options
@@ -102,6 +104,8 @@ def command(
             stall_seconds=settings.stream_stall_seconds,
             stop_seconds=settings.stop_seconds,
             log_requests=settings.log_requests,
+            log_file=LogFile(path=settings.log_file, bytes_max=settings.log_file_bytes, kept=settings.log_files),
+            audited=audited_services(settings.audit_log),
             traces=settings.traces,
             seed=seed,
             **background_settings(settings, dev=dev),
