@@ -35,6 +35,21 @@ class KafkaPartition:
         moved_here = self._is_shared and record.type == RecordType.BASELINE  # the rest lies in the partition that it left
         return self._begins_midway or moved_here
 
+    def begins_unseen(self, record: FeedRecord) -> bool:
+        """⚠ Whether a pointer begins here that this partition never had. Until then it was in another one, and the group may
+        have acknowledged entries there that are gone."""
+        is_first = record.type == RecordType.BASELINE and self.chains.reached(record.pointer) is None
+        return is_first and not self.is_accepted(record.pointer)
+
+    def position(self, pointer: str) -> KafkaPosition | None:
+        position = self._positions.get(pointer)
+        return position and msgspec.structs.replace(position, generation=self.chains.generation(pointer))
+
+    def continue_from(self, pointer: str, position: KafkaPosition) -> None:
+        """Where another partition of the group has come."""
+        self.chains.begin({pointer: position})
+        self._positions[pointer] = position
+
     def accept(self, pointer: str, generation: int) -> None:
         """What was returned of the pointer is void: it starts over, in that generation."""
         self.chains.begin_anew(pointer, generation)

@@ -51,6 +51,8 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         self._checks: list[RetentionCheck] = []
         self._refused: Fetched | None = None
         """The record behind the last `CursorGone`."""
+        self._others: dict[TopicPartition, KeptPositions] | None = None
+        """What the group had acknowledged when it was asked for, in this batch."""
         self._deal = 0
         """How often the group has dealt its partitions out."""
         self._consumer = AIOKafkaConsumer(
@@ -103,6 +105,10 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
                         self._order.put_back(fetched)  # for a caller that accepts it
                         self._refused = fetched
                         raise
+                    except KafkaError:
+                        if self._deal == deal:
+                            self._order.put_back(fetched)  # for a caller that reads on
+                        raise
                     if self._deal != deal:
                         break  # the partitions were reassigned while this batch was worked on: it comes again
                 async for change in self._checked():
@@ -145,6 +151,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
 
     async def _fetch(self, *, look_around: bool) -> bool:
         """Whether records came."""
+        self._others = None
         if look_around and self._watch is not None:
             with suppress(KafkaError):  # brokers that are away are asked again
                 if await self._watch.is_due():
@@ -195,6 +202,8 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
             given.chains.pass_by(record)
             given.note_position(record.pointer, record.seq, record.id)
             return
+        if self._source.group is not None and given.begins_unseen(record):
+            await self._recall(given, record)
         may_begin = given.may_begin(record) or (given.is_accepted(record.pointer) and not self._repair.is_possible)
         gap = given.chains.missing(record, may_begin=may_begin)
         if gap is not None:
@@ -202,6 +211,17 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
                 yield change
         for change in given.chains.take(record, await self._repair.change(record)):
             yield change
+
+    async def _recall(self, given: KafkaPartition, record: FeedRecord) -> None:
+        """What this reader or the group's offsets know of the pointer from other partitions. ⚠ Where the record continues what
+        lies there, another reader may still give out the rest: only what was seen up to it or beyond is compared."""
+        if self._others is None:
+            self._others = {partition: parse_positions(kept.metadata or "") for partition, kept in (await self._kept()).items()}
+        seen = [kept.positions.get(record.pointer) for partition, kept in self._others.items() if partition not in self._given]
+        seen += [own.position(record.pointer) for own in self._given.values()]
+        newest = max(filter(None, seen), key=lambda position: (position.generation, position.seq), default=None)
+        if newest is not None and (not record.continues or newest.seq >= record.seq):
+            given.continue_from(record.pointer, newest)
 
     async def _filled(self, chains: KafkaChains, gap: Gap) -> AsyncIterator[Change]:
         async for frame in self._repair.frames(gap, is_new=chains.reached(gap.pointer) is None):
