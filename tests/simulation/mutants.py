@@ -164,6 +164,11 @@ def manifest_undecided() -> None:
     ParquetArchive.remove_unfinished = lambda self: remove(self, 0.0)  # type: ignore[method-assign,assignment]
 
 
+def partitions_apart() -> None:
+    """n18: what a group has seen of a pointer is forgotten when it continues or starts over in another partition."""
+    KafkaPartition.begins_unseen = lambda self, record: False  # type: ignore[method-assign]
+
+
 MUTANTS = {
     "h1": Mutant(apply=merge_bases_guessed, profile="merges", seed=0, promise="merge"),
     "h2": Mutant(apply=moves_by_clock, profile="commits", seed=4, promise="notice"),
@@ -177,4 +182,5 @@ MUTANTS = {
     "n6": Mutant(apply=unseen_is_unpinned, profile="pins", seed=8, promise="pins"),
     "n10": Mutant(apply=beginning_forgotten, profile="webhooks", seed=5, promise="webhook"),
     "n11": Mutant(apply=manifest_undecided, profile="archives", seed=16, promise="archive"),
+    "n18": Mutant(apply=partitions_apart, profile="kafka-mixed", seed=2, promise="same-log"),
 }

@@ -61,6 +61,12 @@ PROFILES: dict[str, Profile] = {
         events={"kill": 1, "pause": 2, "backup": 3, "restore": 1.2},
         steps=5_000,
     ),
+    "kafka-mixed": Profile(
+        workers=("writer-1", "publisher-1", "publisher-2", "keeper-1", "maintainer-1", "operator-1", "group-1", "newcomer-1"),
+        events={"kill": 1, "pause": 2, "skip": 1, "topic-again": 0.3, "retention": 0.3},
+        script=((0.35, "backup"), (0.6, "restore"), (0.65, "partitions")),
+        steps=5_000,
+    ),
     "retained": Profile(
         workers=("writer-1", "publisher-1", "operator-1", "retainer-1", "retainer-2"),
         events={"kill": 2, "pause": 1, "backup": 2, "restore": 1.2, "skip": 4, "topic-again": 0.3, "retention": 0.3},

@@ -31,6 +31,7 @@ MUTANT_PROMISES = {
     "n9": "superseded",
     "n10": "webhook",
     "n11": "archive",
+    "n18": "same-log",
 }
 
 
