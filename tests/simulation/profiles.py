@@ -40,6 +40,12 @@ PROFILES: dict[str, Profile] = {
         steps=5_000,
     ),
     "webhooks": Profile(workers=("writer-1", "webhook-1"), events={"kill": 4, "pause": 1, "receiver-down": 3}, steps=1_500),
+    "webhook-restores": Profile(
+        workers=("writer-1", "webhook-1"),
+        events={"kill": 3, "pause": 1, "receiver-down": 2, "backup": 1, "restore": 0.7},
+        script=((0.3, "backup"), (0.6, "restore")),
+        steps=2_000,
+    ),
     "archives": Profile(
         workers=("writer-1", "archiver-1", "archiver-2", "maintainer-1"),
         events={"kill": 2, "pause": 6, "skip": 2},

@@ -13,7 +13,7 @@ from headwater.consumers.clients.reader import Reader
 from headwater.consumers.webhooks.dead_letters import read_dead_letters
 from headwater.consumers.webhooks.webhook_delivery import Webhook, WebhookSender
 from headwater.consumers.webhooks.webhook_run import send_all
-from headwater.schemas.errors import HeadwaterError
+from headwater.schemas.errors import CursorGone, HeadwaterError
 from tests.simulation.promises import broken
 from tests.simulation.world.environment import REALM, Environment
 
@@ -42,9 +42,20 @@ class WebhookWorker:
                 transport = LocalTransport(engine.realm(REALM).feed, (POINTER,))
                 reader = Reader(transport, kept.read() or "latest", log=transport)
                 send_all(reader, WebhookSender(webhook, self._dead, client=client), kept, follow=True)
+            except CursorGone as gone:
+                self._begin_again(gone)
             except HeadwaterError as error:
                 self._env.happened[f"webhook {type(error).__name__}"] += 1
             self._env.scheduler.sleep(0.5)
+
+    def _begin_again(self, gone: CursorGone) -> None:
+        """Its operator empties what the receiver holds, and sends everything that the log has."""
+        self._env.happened[f"webhook {type(gone).__name__}"] += 1
+        if not self._env.model.restores:
+            broken("cursor", f"{self.name} was told that its cursor is gone, and no history was replaced: {gone}")
+        self._seen.clear()
+        self._taken.clear()
+        (self._env.folder / f"{self.name}-cursor").write_text("earliest")
 
     @property
     def _dead(self) -> Path:
@@ -75,7 +86,8 @@ class WebhookWorker:
     def check(self) -> None:
         log = self._log()
         letters = read_dead_letters(self._dead, lambda torn: None) if self._dead.exists() else ()
-        known = {*self._taken, *(letter.event.data.seq for letter in letters)}
+        buried = {letter.event.data.seq for letter in letters if letter.event.data.entry_id in log}
+        known = {*self._taken, *buried}
         missing = [seq for seq in range(min(self._seen, default=1), len(log) + 1) if seq not in known]
         if missing:
             broken("webhook", f"entries {missing[:9]} of {POINTER} were neither taken nor buried")
