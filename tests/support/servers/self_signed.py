@@ -1,4 +1,4 @@
-"""Creates a self-signed certificate and its key for one test."""
+"""Creates certificates and their keys for one test: self-signed ones, and ones that an authority has signed."""
 
 from __future__ import annotations
 
@@ -15,20 +15,42 @@ from cryptography.x509.oid import NameOID
 def self_signed(folder: Path) -> tuple[str, str]:
     """For an hour, and for 127.0.0.1."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "headwater test")])
+    name = _name("headwater test")
+    return _written(folder, _certificate(name, name, key.public_key(), is_authority=True).sign(key, hashes.SHA256()), key)
+
+
+def signed_by(authority: tuple[str, str], folder: Path) -> tuple[str, str]:
+    """Of a server at 127.0.0.1, for an hour, by the authority with this certificate and key."""
+    certificate = x509.load_pem_x509_certificate(Path(authority[0]).read_bytes())
+    signing = serialization.load_pem_private_key(Path(authority[1]).read_bytes(), None)
+    assert isinstance(signing, ec.EllipticCurvePrivateKey)
+    key = ec.generate_private_key(ec.SECP256R1())
+    made = _certificate(_name("headwater server"), certificate.subject, key.public_key(), is_authority=False)
+    return _written(folder, made.sign(signing, hashes.SHA256()), key)
+
+
+def _name(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+
+def _certificate(
+    name: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, *, is_authority: bool
+) -> x509.CertificateBuilder:
     now = dt.datetime.now(dt.UTC)
-    certificate = (
+    return (
         x509.CertificateBuilder()
         .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
+        .issuer_name(issuer)
+        .public_key(key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - dt.timedelta(minutes=5))
         .not_valid_after(now + dt.timedelta(hours=1))
         .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
+        .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
     )
+
+
+def _written(folder: Path, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> tuple[str, str]:
     files = folder / "certificate.pem", folder / "key.pem"
     files[0].write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     files[1].write_bytes(
