@@ -17,9 +17,12 @@ from headwater.persistence.coordination.work_leases import WorkLeases
 from headwater.persistence.rows import realm_name_of
 from headwater.persistence.store import Store
 from headwater.service.observability.read_again import ReadAgain
+from headwater.streaming.runs.run_counts import FileCounts
 from headwater.streaming.runs.run_totals import RunTotals, Totals
 from headwater.streaming.runs.runs import LEASE_KEY
 
+FILES_COUNTED = ("listed", "kept", "deleted", "missing", "failed", "refused")
+BYTES_COUNTED = ("listed", "kept", "deleted", "refused")
 COUNTED = ("scanned", "retained", "newer", "purged", "failed")
 
 
@@ -44,6 +47,7 @@ class MaintenanceCollector(Collector):
             return
         yield from _of_runs(found.totals)
         yield _rows(found.totals)
+        yield from _files(found.totals)
         yield GaugeMetricFamily("headwater_maintenance_running", "1 while a run holds the lease.", value=found.is_running)
         yield from self._ages(found)
 
@@ -106,3 +110,28 @@ def _rows(totals: Totals) -> Metric:
     for labels, count in sums.items():
         rows.add_metric(list(labels), count)
     return rows
+
+
+def _files(totals: Totals) -> Iterator[Metric]:
+    """As `_rows`."""
+    sums: dict[tuple[str, str], FileCounts] = {}
+    for operation, found in totals.operations.items():
+        for realm, counts in found.files.items():
+            sums.setdefault((operation, realm_name_of(realm)), FileCounts()).add(counts)
+    labels = ["operation", "realm", "result"]
+    files = CounterMetricFamily(
+        "headwater_maintenance_files", "Files of tables that runs have looked at, by what became of them.", labels=labels
+    )
+    sizes = CounterMetricFamily("headwater_maintenance_file_bytes", "Bytes of those whose size is known.", labels=labels)
+    refusals = CounterMetricFamily(
+        "headwater_maintenance_file_refusals",
+        "Roots and dropped tables that were refused.",
+        labels=["operation", "realm"],
+    )
+    for key, counts in sums.items():
+        for result in FILES_COUNTED:
+            files.add_metric([*key, result], getattr(counts, result))
+        for result in BYTES_COUNTED:
+            sizes.add_metric([*key, result], getattr(counts, f"{result}_bytes"))
+        refusals.add_metric(list(key), counts.refusals)
+    yield from (files, sizes, refusals)

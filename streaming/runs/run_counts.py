@@ -1,4 +1,4 @@
-"""Counts the rows of a maintenance run by realm and type."""
+"""Counts the rows of a maintenance run by realm and type, and the tables' files by realm."""
 
 from __future__ import annotations
 
@@ -25,6 +25,31 @@ class Counts(msgspec.Struct, kw_only=True):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
+class FileCounts(msgspec.Struct, kw_only=True):
+    """The tables' own files. Each that was listed or named is one of kept, deleted, missing, failed and refused."""
+
+    listed: int = 0
+    kept: int = 0
+    deleted: int = 0
+    """What the storage confirmed."""
+    missing: int = 0
+    """Gone before."""
+    failed: int = 0
+    refused: int = 0
+    """Unused, below a root that was refused."""
+    listed_bytes: int = 0
+    kept_bytes: int = 0
+    """With those of files that failed."""
+    deleted_bytes: int = 0
+    refused_bytes: int = 0
+    refusals: int = 0
+    """Roots, and dropped tables, of which nothing more was deleted for a reason."""
+
+    def add(self, other: FileCounts) -> None:
+        for name in FileCounts.__struct_fields__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
 CountsByRealm = dict[str, dict[str, Counts]]
 
 
@@ -36,4 +61,12 @@ def folded(counts: CountsByRealm, realms_max: int) -> CountsByRealm:
         for place, (name, found) in enumerate(by_type.items()):
             told_apart = place < TYPES_MAX and number < realms_max
             into.setdefault(name if told_apart else OTHERS, Counts()).add(found)
+    return fitting
+
+
+def folded_files(files: dict[str, FileCounts], realms_max: int) -> dict[str, FileCounts]:
+    """As `folded`."""
+    fitting: dict[str, FileCounts] = {}
+    for number, (realm, found) in enumerate(files.items()):
+        fitting.setdefault(realm if number < realms_max else OTHERS, FileCounts()).add(found)
     return fitting

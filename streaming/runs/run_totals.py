@@ -15,7 +15,7 @@ from headwater.persistence.clock import MICROS, Clock
 from headwater.persistence.coordination.cas_rows import change_row
 from headwater.persistence.rows import ROW_BYTES_MAX, SYSTEM_REALM, MutableRow
 from headwater.schemas.entry_ids import micros_of
-from headwater.streaming.runs.run_counts import Counts, CountsByRealm, folded
+from headwater.streaming.runs.run_counts import Counts, CountsByRealm, FileCounts, folded, folded_files
 
 if TYPE_CHECKING:
     from headwater.streaming.runs.runs import RunRecord
@@ -34,6 +34,8 @@ class OperationTotals(msgspec.Struct, kw_only=True):
     """Microseconds; 0 before the first one."""
     counts: CountsByRealm = {}
     """By realm instance and type."""
+    files: dict[str, FileCounts] = {}
+    """By realm instance."""
 
 
 class Totals(msgspec.Struct, kw_only=True):
@@ -79,6 +81,8 @@ def added(totals: Totals, record: RunRecord) -> Totals:
     for realm, by_type in record.counts.items():
         for name, counts in by_type.items():
             into.counts.setdefault(realm, {}).setdefault(name, Counts()).add(counts)
+    for realm, files in record.files.items():
+        into.files.setdefault(realm, FileCounts()).add(files)
     totals.kept_since = {**totals.kept_since, **record.kept_since}
     return totals
 
@@ -97,4 +101,5 @@ def _fitting(totals: Totals) -> bytes:
         realms_max //= 2
         for operation in totals.operations.values():
             operation.counts = folded(operation.counts, realms_max)
+            operation.files = folded_files(operation.files, realms_max)
         totals.kept_since = dict(list(totals.kept_since.items())[:realms_max])

@@ -26,7 +26,8 @@ from headwater.schemas.entry_ids import time_text
 from headwater.schemas.errors import InvalidInput, MaintenanceRunning, MaintenanceStopped, MaintenanceSuperseded
 from headwater.streaming.runs.run_counts import Counts as Counts
 from headwater.streaming.runs.run_counts import CountsByRealm as CountsByRealm
-from headwater.streaming.runs.run_counts import folded
+from headwater.streaming.runs.run_counts import FileCounts as FileCounts
+from headwater.streaming.runs.run_counts import folded, folded_files
 from headwater.streaming.runs.run_totals import RunTotals
 
 RUN_TYPE = "maintenance-run"
@@ -60,6 +61,8 @@ class RunRecord(msgspec.Struct, kw_only=True):
     host: str = ""
     pid: int = 0
     counts: CountsByRealm = {}
+    files: dict[str, FileCounts] = {}
+    """Realm instance → the tables' files that the run has listed, kept and deleted."""
     skipped: dict[str, str] = {}
     """Realm → why nothing was done in it."""
     failures: list[str] = []
@@ -236,10 +239,10 @@ def _fitting(record: RunRecord) -> bytes:
     """What fits one row: of very many realms the rest is added up under one name."""
     told = msgspec.structs.replace(record, failures=[line[:500] for line in record.failures[:100]])
     realms_max = REALMS_TOLD_APART_MAX
-    told.counts = folded(record.counts, realms_max)
+    told.counts, told.files = folded(record.counts, realms_max), folded_files(record.files, realms_max)
     while len(payload := msgspec.msgpack.encode(told)) > ROW_BYTES_MAX and realms_max:
         realms_max //= 2
-        told.counts = folded(record.counts, realms_max)
+        told.counts, told.files = folded(record.counts, realms_max), folded_files(record.files, realms_max)
         told.skipped = dict(list(record.skipped.items())[:realms_max])
         told.kept_since = dict(list(record.kept_since.items())[:realms_max])
     return payload

@@ -34,9 +34,10 @@ class Asked:
 
     def below(self, root: Root) -> Iterator[FoundFile]:
         """Without times: their age does not count."""
-        for location, file in self.refs.items():
-            if is_below(root.location, location):
-                yield FoundFile(location, file.size or 1, 0)
+        return (FoundFile(file.location, file.size or 1, 0) for file in self.refs_below(root))
+
+    def refs_below(self, root: Root) -> Iterator[FileRef]:
+        return (file for file in self.refs.values() if is_below(root.location, file.location))
 
 
 def folders_between(root: Root, files: Iterable[FoundFile]) -> list[str]:

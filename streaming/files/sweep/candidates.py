@@ -25,6 +25,7 @@ class Listed(msgspec.Struct, kw_only=True):
     """Of one root."""
 
     listed: int = 0
+    bytes: int = 0
     live: int = 0
     young: int = 0
     unknown: int = 0
@@ -72,6 +73,7 @@ class Sorting:
         logs: set[str] = set()
         for file in files:
             result.listed += 1
+            result.bytes += file.size
             on_listed(1)
             if file.location.startswith(root + OWN_FOLDER):
                 if file.location.startswith(root + OWN_FOLDER + LIST_NAME):

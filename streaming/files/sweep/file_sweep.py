@@ -51,7 +51,7 @@ from headwater.streaming.reachability.fence import FencedRealm
 from headwater.streaming.reachability.id_set import IdCollector, IdSet
 from headwater.streaming.reachability.retained_identifiers import Span
 from headwater.streaming.retained.retained_filter import FilterKind, build_bloom, capacity_after, probe, refuse_overfull
-from headwater.streaming.runs.runs import Counts, Run
+from headwater.streaming.runs.runs import Counts, FileCounts, Run
 
 FILES_LEASE = "files"
 LEASE_SECONDS = 300.0
@@ -89,6 +89,7 @@ class RootReport(msgspec.Struct, kw_only=True):
     realm: str
     catalog: str
     listed: int = 0
+    listed_bytes: int = 0
     live: int = 0
     young: int = 0
     unknown: int = 0
@@ -96,6 +97,7 @@ class RootReport(msgspec.Struct, kw_only=True):
     mismatched: int = 0
     condemned: int = 0
     """Not in use and older than the grace."""
+    condemned_bytes: int = 0
     confirmed: int = 0
     """Condemned by an earlier run too."""
     rescued: int = 0
@@ -188,9 +190,9 @@ class FileSweep:
                 keeps = self._filter(live, claimed)
                 for root, record, listed_at in claimed:
                     self._guarded(reports[root.place], _RootSweep(self, run, root, record, listed_at, live, keeps))
-        finally:
+        finally:  # also of a run that ends early: what it has deleted is gone
             live.close()
-        self._count(run, list(reports.values()))
+            self._count(run, list(reports.values()))
         return FileSweepReport(roots=list(reports.values()), live_files=live.count, damage=live.damage)
 
     def _realms(self) -> list[str]:
@@ -281,8 +283,29 @@ class FileSweep:
                     would_purge=report.confirmed if self._options.dry_run else 0,
                 )
             )
+            run.record.files.setdefault(report.realm, FileCounts()).add(_files_of(report))
             if report.refusal:
                 run.record.failures = [*run.record.failures, f"{report.root}: {report.refusal}"]
+
+
+def _files_of(report: RootReport) -> FileCounts:
+    purge = report.purge or PurgeStats()
+    done = purge.purged + purge.missing + purge.failed
+    refused = max(0, report.condemned - done) if report.refusal else 0
+    refused_bytes = max(0, report.condemned_bytes - purge.bytes) if refused else 0
+    return FileCounts(
+        listed=report.listed,
+        kept=max(0, report.listed - done - refused),
+        deleted=purge.purged,
+        missing=purge.missing,
+        failed=purge.failed,
+        refused=refused,
+        listed_bytes=report.listed_bytes,
+        kept_bytes=max(0, report.listed_bytes - purge.bytes - refused_bytes),
+        deleted_bytes=purge.bytes,
+        refused_bytes=refused_bytes,
+        refusals=bool(report.refusal),
+    )
 
 
 class _RootSweep:
@@ -362,7 +385,9 @@ class _RootSweep:
             spare(listed, self._sweep._claims.foreign_folders(self._root, listed.claims))
         for name in ("listed", "live", "young", "unknown", "protected", "mismatched"):
             setattr(report, name, getattr(listed, name))
+        report.listed_bytes = listed.bytes if asked is None else sum(it.size or 0 for it in asked.refs_below(self._root))
         report.condemned = len(listed.candidates)
+        report.condemned_bytes = sum(file.size or 0 for file in self._refs(listed.candidates))
         return listed
 
     def _look_around(self, listed: Listed) -> None:

@@ -43,7 +43,7 @@ from headwater.streaming.files.tasks.task_holds import held_by_history, holders
 from headwater.streaming.reachability.id_set import IdCollector, IdSet
 from headwater.streaming.reachability.retained_identifiers import Span
 from headwater.streaming.runs.realm_sets import all_realms
-from headwater.streaming.runs.runs import Counts, Run
+from headwater.streaming.runs.runs import Counts, FileCounts, Run
 
 WAIT_SECONDS = 300
 """So long a dropped table can be brought back by a branch from before the drop, whatever the retention."""
@@ -119,8 +119,18 @@ class TaskPurge:
         self._roots = Roots(store.backend, store.clock)
         self._claims = Claims(store, operations.storages)
         self._reports: list[TaskReport] = []
+        self._counts: dict[str, Counts] = {}
+        self._files: dict[str, FileCounts] = {}
+        """By realm, of this run alone: a task's own counts are of all its runs."""
 
     def run(self, run: Run) -> list[TaskReport]:
+        try:
+            self._run(run)
+        finally:  # also of a run that ends early: what it has deleted is gone
+            self._count(run)
+        return self._reports
+
+    def _run(self, run: Run) -> None:
         due = [one for one in self._due() if not self._waits_for_history(one)]
         if not self._options.dry_run:
             RemovalIntents(self._store.backend, self._clock, run.record.id).end_others()
@@ -138,8 +148,6 @@ class TaskPurge:
                 _MarkedRun(self, run, live, roots).run(due)
             finally:
                 live.close()
-        self._count(run)
-        return self._reports
 
     def _due(self) -> list[_Due]:
         """Of realms that can be written to."""
@@ -172,12 +180,38 @@ class TaskPurge:
 
     def _count(self, run: Run) -> None:
         for report in self._reports:
-            counts = run.record.counts.setdefault(report.realm, {}).setdefault(_FILES, Counts())
             task = report.task
-            counts.add(Counts(purged=task.purged, failed=task.failed, retained=task.spared, would_purge=report.would_purge))
+            self._counts.setdefault(report.realm, Counts()).would_purge += report.would_purge
             if task.failed or task.fault:
                 line = f"{'.'.join(task.key)}: {task.fault or f'{task.failed} files could not be deleted'}"
                 run.record.failures = [*run.record.failures, line]
+        for realm, counts in self._counts.items():
+            run.record.counts.setdefault(realm, {}).setdefault(_FILES, Counts()).add(counts)
+        for realm, files in self._files.items():
+            run.record.files.setdefault(realm, FileCounts()).add(files)
+
+    def _purged(self, due: _Due, stats: PurgeStats) -> None:
+        """What one pass over one table did. Of one that was ended early, what it did not come to counts as nothing."""
+        failed = stats.failed + len(due.faults)
+        self._counts.setdefault(due.realm, Counts()).add(Counts(purged=stats.purged, failed=failed, retained=stats.spared))
+        files = list(distinct(due.files))
+        listed = stats.purged + stats.missing + stats.failed + stats.spared
+        known_bytes = sum(file.size or 0 for file in files) if listed == len(files) else stats.bytes
+        self._files.setdefault(due.realm, FileCounts()).add(
+            FileCounts(
+                listed=listed,
+                kept=stats.spared,
+                deleted=stats.purged,
+                missing=stats.missing,
+                failed=stats.failed,
+                listed_bytes=known_bytes,
+                kept_bytes=max(0, known_bytes - stats.bytes),
+                deleted_bytes=stats.bytes,
+            )
+        )
+
+    def _refused(self, due: _Due) -> None:
+        self._files.setdefault(due.realm, FileCounts()).refusals += 1
 
 
 class _MarkedRun:
@@ -213,6 +247,7 @@ class _MarkedRun:
 
     def _interrupted(self, due: _Due, reason: str) -> None:
         due.files = []
+        self._purge._refused(due)
         if due.task.state in (TaskState.HELD, TaskState.WAITING_FOR_FILE_DELETION):
             self._purge._hold(due, [reason])
         elif due.task.state is TaskState.DELETING:
@@ -327,14 +362,24 @@ class _MarkedRun:
         now = self._store.clock.now_micros()
         self._purge._record(due, state=TaskState.DELETING, held_by=[], deleting_since=due.task.deleting_since or now, fault="")
         self._purge._at("delete")
+        stats = PurgeStats()
+
+        def told(so_far: PurgeStats) -> None:
+            nonlocal stats
+            stats = so_far
+
         spec = PurgeSpec(
             batch_size=self._options.batch_size,
             files_per_second=self._options.files_per_second,
             batches_per_second=self._options.batches_per_second,
             may_delete=lambda file: file.location in due.going,
             before_request=lambda: self._check(root, record, intent),
+            on_batch=told,
         )
-        stats = self._purge._operations.purge(due.files, spec)
+        try:
+            stats = self._purge._operations.purge(due.files, spec)
+        finally:
+            self._purge._purged(due, stats)
         self._purge._progress("purged", stats.purged)
         self._purge._at("record")
         due.files = []
