@@ -18,7 +18,7 @@ from headwater.service.gate.route import Budget
 REQUESTS_MAX = 8_192
 """Of a worker at once, open streams and long polls among them."""
 BODIES_OF_CALLER, BODIES_OF_WORKER = 4, 16
-"""How many bodies of the largest size may be in memory at once."""
+"""How many bodies of the largest size may be in memory at once; and answers, of as many bytes."""
 AGAIN_SECONDS = 1.0
 STREAMS_AGAIN_SECONDS = 10.0
 
@@ -35,16 +35,22 @@ class Budgets:
         self._of_worker_max = BODIES_OF_WORKER * request_bytes_max
         self.requests = 0
         self.body_bytes = 0
+        self.answer_bytes = 0
         self.refused = 0
+        self.given_up = 0
+        """Answers whose readers took nothing."""
         self._requests: dict[_Key, int] = {}
         self._uploads: Counter[_Key] = Counter()
         self._bytes: Counter[Hashable] = Counter()
+        self._answers: Counter[Hashable] = Counter()
 
     def enter(self, budget: Budget, caller: Caller | None) -> _Key | None:
-        """Takes a place; `leave` gives it back."""
+        """Takes a place; `leave` gives it back. ⚠ No work is done for who leaves too much of it unread."""
         if self.requests >= self._requests_max and not budget.is_reserved:
             self.refused += 1
             raise NotServing("this worker serves as many requests as it can.", remedy="Try again in a moment.")
+        if self._answers and caller is not None:
+            self._check_answers(caller.identity)
         key = None if caller is None or caller.development else (budget.name, caller.identity)
         if key is not None:
             open_now = self._requests.get(key, 0)
@@ -81,9 +87,8 @@ class Budgets:
         """For bytes of a body that are kept until its request is answered."""
         if self._bytes[owner] + count > self._of_caller_max:
             raise self._too_many("bodies of this sender fill its share of the memory.", AGAIN_SECONDS)
-        if self.body_bytes + count > self._of_worker_max:
-            self.refused += 1
-            raise NotServing("bodies of many senders fill the memory.", remedy="Try again in a moment.")
+        if self.body_bytes + self.answer_bytes + count > self._of_worker_max:
+            raise self._full()
         self._bytes[owner] += count
         self.body_bytes += count
 
@@ -91,6 +96,28 @@ class Budgets:
         if count:
             self.body_bytes -= count
             _less(self._bytes, owner, count)
+
+    def take_answer(self, owner: Hashable, count: int, *, is_done: bool) -> None:
+        """For bytes of an answer until they are sent. One is never too large by itself: there only must be room before it.
+        ⚠ What a request has done is told in any case: a refusal would say that it was not."""
+        if not is_done:
+            self._check_answers(owner)
+            if self.body_bytes + self.answer_bytes >= self._of_worker_max:
+                raise self._full()
+        self._answers[owner] += count
+        self.answer_bytes += count
+
+    def give_answer_back(self, owner: Hashable, count: int) -> None:
+        self.answer_bytes -= count
+        _less(self._answers, owner, count)
+
+    def _check_answers(self, owner: Hashable) -> None:
+        if self._answers.get(owner, 0) >= self._of_caller_max:
+            raise self._too_many("answers that this caller has not read fill its share of the memory.", AGAIN_SECONDS)
+
+    def _full(self) -> NotServing:
+        self.refused += 1
+        return NotServing("bodies and answers of many callers fill the memory.", remedy="Try again in a moment.")
 
     def _too_many(self, message: str, again_seconds: float) -> TooManyRequests:
         self.refused += 1

@@ -19,6 +19,7 @@ from headwater.persistence.rows import SYSTEM_REALM
 from headwater.schemas.errors import CommitConflict, HeadwaterError, InvalidInput, MethodNotAllowed, RouteNotFound, Unsupported
 from headwater.service.auth.caller import Caller
 from headwater.service.auth.tokens.token_endpoint import peer_of
+from headwater.service.gate.answers import SMALL_ANSWER_BYTES
 from headwater.service.gate.bodies import SMALL_BODY_BYTES, BodyReader, drain
 from headwater.service.gate.budgets import Budgets
 from headwater.service.gate.request import Request
@@ -26,6 +27,7 @@ from headwater.service.gate.rights import authorize, authorize_anywhere, authori
 from headwater.service.gate.route import READING, Api, Budget, ErrorShape, Needs, Route
 from headwater.service.gate.route_table import RouteMatch, RouteTable
 from headwater.service.http.correlation import correlation_id
+from headwater.service.http.hang_up import hang_up
 from headwater.service.http.origins import check_origin
 from headwater.service.http.preconditions import as_precondition
 from headwater.service.http.responses import Receive, Response, Scope, Send, header
@@ -104,11 +106,36 @@ class Gate:
             raise
         try:
             if response is not None and not request.status:  # else something was sent already: there is no second answer
-                await request.respond(response)
+                await self._respond(request, response, errors)
         finally:  # also of a client that went away
             seconds = time.perf_counter() - started
             self._count(request, api, seconds)
             self._audit(request, api, seconds)
+
+    async def _respond(self, request: Request, response: Response, errors: ErrorShape) -> None:
+        if len(response.body) <= SMALL_ANSWER_BYTES or request.scope["method"] == "HEAD":
+            await request.respond(response)
+        else:
+            await self._respond_large(request, response, errors)
+
+    async def _respond_large(self, request: Request, response: Response, errors: ErrorShape) -> None:
+        """Counts it until it is sent."""
+        caller: Caller | None = request.__dict__.get("caller")
+        owner = peer_of(request.scope) if caller is None else caller.identity
+        size = len(response.body)
+        try:
+            self.budgets.take_answer(owner, size, is_done=request.scope["method"] not in READING)
+        except HeadwaterError as error:
+            await request.respond(self._refused(error, request, errors))
+            return
+        try:
+            is_taken = await request.respond(response)
+        finally:
+            self.budgets.give_answer_back(owner, size)
+        if not is_taken:
+            self.budgets.given_up += 1
+            await asyncio.to_thread(hang_up, request.scope)
+            _log.warning("an answer was not read", extra={"request_id": request.id.decode(), "route": request.route_path})
 
     async def _serve(self, request: Request, route: Route, errors: ErrorShape) -> Response | None:
         needs, budget = route.needs, route.budget

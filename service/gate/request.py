@@ -13,6 +13,7 @@ from headwater.persistence.store import RealmKernel
 from headwater.schemas.errors import InvalidInput
 from headwater.service.auth.access import Access
 from headwater.service.auth.caller import Caller
+from headwater.service.gate.answers import SMALL_ANSWER_BYTES, send_in_pieces
 from headwater.service.http.bodies import decode_body
 from headwater.service.http.correlation import with_correlation
 from headwater.service.http.parameters import parse_query
@@ -141,7 +142,8 @@ class Request:
             message["headers"] = with_correlation([*message["headers"], (b"x-request-id", self.id)], self.scope)
         await self._send(message)
 
-    async def respond(self, response: Response) -> None:
+    async def respond(self, response: Response) -> bool:
+        """Whether its reader has taken it."""
         self.status = response.status
         headers = [*response.headers, (b"x-request-id", self.id)]
         if response.status not in (204, 304):
@@ -150,7 +152,10 @@ class Request:
             {"type": "http.response.start", "status": response.status, "headers": with_correlation(headers, self.scope)}
         )
         body = b"" if self.scope["method"] == "HEAD" else response.body
+        if len(body) > SMALL_ANSWER_BYTES:
+            return await send_in_pieces(self._send, body, self.service.config.stall_seconds)
         await self._send({"type": "http.response.body", "body": body})
+        return True
 
 
 def _decoder(type: type[T]) -> msgspec.json.Decoder[T]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,8 +13,9 @@ import pytest
 
 from headwater.producer.access.grants import realm_grants
 from headwater.producer.access.rights import Right
+from headwater.service.gate.answers import SMALL_ANSWER_BYTES
 from headwater.service.gate.bodies import SMALL_BODY_BYTES
-from headwater.service.gate.budgets import BODIES_OF_CALLER, Budgets
+from headwater.service.gate.budgets import BODIES_OF_CALLER, BODIES_OF_WORKER, Budgets
 from headwater.service.gate.route import UPLOADS_OF_ADDRESS_MAX
 from headwater.service.routes import route_table
 from tests.support.fixtures.access_rig import META, Rig, access_rig
@@ -71,7 +73,7 @@ class Sender:
         return self.sent[0]["status"] if self.sent else None
 
 
-async def _until_read_or_answered(rig: Rig, senders: list[Sender]) -> list[asyncio.Task[None]]:
+async def _until_read_or_answered(rig: Rig, senders: Sequence[Sender | Reader]) -> list[asyncio.Task[None]]:
     """Each has been answered, or its server waits for more."""
     tasks = [asyncio.ensure_future(rig.gate(one.scope, one.receive, one.send)) for one in senders]  # type: ignore[arg-type]
     for one, task in zip(senders, tasks, strict=True):
@@ -224,6 +226,90 @@ def test_every_place_is_given_back_whatever_was_asked(rig: Rig) -> None:
             ask(rig, one, token)
     budgets = rig.gate.budgets
     assert (budgets.requests, budgets.body_bytes, len(budgets._requests), len(budgets._uploads)) == (0, 0, 0, 0)
+
+
+# ── answers ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Reader:
+    """A request whose answer is taken until its body begins, and then no more."""
+
+    def __init__(self, token: str, *, takes: int = 0) -> None:
+        self.scope = {**Sender(CHANGES, token, 0).scope, "method": "GET", "query_string": b"pointer=cat/1/heads/main"}
+        self.receive = Sender(CHANGES, token, 0).receive
+        self._takes = takes
+        self.sent: list[dict[str, Any]] = []
+        self.waits = asyncio.Event()
+
+    async def send(self, message: Any) -> None:
+        self.sent.append(message)
+        if message.get("more_body", False):
+            if not self._takes:
+                self.waits.set()
+                await asyncio.Event().wait()
+            self._takes -= 1
+
+    @property
+    def status(self) -> int:
+        status: int = self.sent[0]["status"]
+        return status
+
+
+CHANGES = "/feed/v1/alpha/changes"
+
+
+def _fill_page(rig: Rig) -> int:
+    """Makes the answer of `CHANGES` large; how large."""
+    operations = [
+        {"op": "put", "key": [f"big-{n}"], "type": "NAMESPACE", "content": {"properties": {"p": "x" * 8_000}}}
+        for n in range(40)
+    ]
+    body = {"catalog": "lake", "operations": operations, "message": "fill a page"}
+    token = rig.token("alpha")
+    assert rig.ask("POST", "/feed/v1/alpha/commit", token=token, json=body).status_code == 200
+    size = len(rig.get(f"{CHANGES}?pointer=cat/1/heads/main", token).content)
+    assert size > 4 * SMALL_ANSWER_BYTES
+    return size
+
+
+def test_answers_that_one_caller_does_not_read_fill_its_share_of_the_memory_and_no_more(rig: Rig) -> None:
+    """Its next requests are refused before they are handled, and all others are answered."""
+    size, greedy = _fill_page(rig), rig.principal("alpha", "greedy", over_realm=(Right.REALM_MANAGE,))
+    budgets = rig.gate.budgets = Budgets(size * 2 // BODIES_OF_CALLER + 1)
+    readers = [Reader(greedy) for _ in range(12)]
+
+    async def hold() -> None:
+        tasks = await _until_read_or_answered(rig, readers)
+        assert sorted(one.status for one in readers) == [200] * 3 + [429] * 9, "there was room before the third"
+        assert all(b"retry-after" in dict(one.sent[0]["headers"]) for one in readers if one.status == 429)
+        assert budgets.answer_bytes == 3 * size and budgets.refused == 9
+        other = Reader(rig.token("alpha"), takes=1_000)
+        await rig.gate(other.scope, other.receive, other.send)  # type: ignore[arg-type]
+        assert other.status == 200 and sum(len(one.get("body", b"")) for one in other.sent) == size
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    rig.run(hold())
+    assert (budgets.answer_bytes, budgets.requests, len(budgets._answers)) == (0, 0, 0), "everything is given back"
+    assert rig.get(f"{CHANGES}?pointer=cat/1/heads/main", greedy).status_code == 200
+
+
+def test_answers_that_many_callers_do_not_read_leave_small_answers_to_all(rig: Rig) -> None:
+    _fill_page(rig)
+    rig.gate.budgets.answer_bytes = BODIES_OF_WORKER * BYTES_MAX
+    assert rig.get(f"{CHANGES}?pointer=cat/1/heads/main", rig.token("alpha")).status_code == 503
+    assert rig.get("/feed/v1/alpha/pointers", rig.token("alpha")).status_code == 200
+    assert rig.commit("alpha", ("small",)).status_code == 200
+
+
+def test_a_reader_that_takes_nothing_is_given_up(tmp_path: Path) -> None:
+    with access_rig(tmp_path, stall_seconds=0.1) as rig:
+        _fill_page(rig)
+        reader = Reader(rig.token("alpha"), takes=2)
+        rig.run(rig.gate(reader.scope, reader.receive, reader.send))  # type: ignore[arg-type]
+        assert reader.status == 200 and reader.sent[-1]["more_body"], "its end was not sent"
+        assert (rig.gate.budgets.given_up, rig.gate.budgets.answer_bytes) == (1, 0)
 
 
 def test_a_small_body_is_all_that_a_route_without_a_right_reads() -> None:

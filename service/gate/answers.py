@@ -1,0 +1,28 @@
+"""Sends a large answer in pieces: at the pace of its reader, who is given up if they take nothing.
+
+⚠ The server below takes a body in one piece at once, however large, and keeps it until it is read; of a body in pieces it takes
+the next one when there is room.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from headwater.service.http.responses import Send
+
+SMALL_ANSWER_BYTES = 64 * 1024
+"""Sent in one piece and not counted: the buffers below take it, and most answers are."""
+PIECE_BYTES = 64 * 1024
+
+
+async def send_in_pieces(send: Send, body: bytes, stall_seconds: float) -> bool:
+    """Whether it was taken. ⚠ If not, its end is never sent, and the server below closes the connection."""
+    try:
+        for start in range(0, len(body), PIECE_BYTES):
+            async with asyncio.timeout(stall_seconds):
+                await send({"type": "http.response.body", "body": body[start : start + PIECE_BYTES], "more_body": True})
+        async with asyncio.timeout(stall_seconds):
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+    except TimeoutError:
+        return False
+    return True
