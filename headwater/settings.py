@@ -107,7 +107,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         float, Meta(ge=0.1, le=300, description="After how much silence a stream sends a bookmark, in seconds")
     ] = 15.0
     stream_stall_seconds: Annotated[
-        float, Meta(ge=0.1, le=3600, description="How long a frame of a stream, or a piece of a large answer, waits for its reader, in seconds")
+        float, Meta(ge=0.1, le=3600, description="How long a stream or a large answer waits for its reader, in seconds")
     ] = 30.0
     idempotency_hours: Annotated[
         float, Meta(gt=0, le=24 * 30, description="How long an Idempotency-Key is answered as before, in hours")
