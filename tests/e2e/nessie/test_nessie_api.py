@@ -142,7 +142,7 @@ def test_a_packed_body_is_read_and_a_bomb_is_not(api: Api) -> None:
     before = api.head
     bomb = gzip.compress(b" " * 50_000_000)
     assert len(bomb) < 1_000_000
-    for content, status in ((bomb, 413), (gzip.compress(body)[:-9], 413), (body, 400)):
+    for content, status in ((bomb, 413), (gzip.compress(body)[:-9], 400), (body, 400)):
         answer = api.http.post(path, content=content, headers=packed)
         assert (answer.status_code, answer.json()["errorCode"]) == (status, "BAD_REQUEST")
     assert api.http.post(path, content=body, headers={"Content-Encoding": "br"}).status_code == 400
