@@ -18,7 +18,9 @@ from headwater.service.gate.budgets import BODIES_OF_CALLER
 from headwater.service.grpc.runtime import ARRIVING_MAX
 from tests.support.fixtures.grpc_rig import SECONDS, GrpcRig, bearer, grpc_rig
 
-METHODS = sorted(all_methods(), key=lambda one: one.name)
+SIGN_IN = "io.headwater.tenant.v1.TokenService/CreateToken"
+"""Its message is the proof."""
+METHODS = sorted((one for one in all_methods() if one.name != SIGN_IN), key=lambda one: one.name)
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +66,11 @@ def _refusal(port: GrpcRig, method: RpcMethod, message: Message, token: str) -> 
 def test_a_call_without_proof_is_refused_before_its_message_is_read(port: GrpcRig, method: RpcMethod) -> None:
     with _unfinished(port, method) as call:
         assert call.code() is grpc.StatusCode.UNAUTHENTICATED
+
+
+def test_a_sign_in_whose_secret_never_comes_ends_in_time(port: GrpcRig) -> None:
+    with _unfinished(port, next(one for one in all_methods() if one.name == SIGN_IN)) as call:
+        assert call.code() is grpc.StatusCode.DEADLINE_EXCEEDED
 
 
 def test_messages_that_never_come_keep_no_other_caller_waiting(port: GrpcRig) -> None:
