@@ -20,6 +20,7 @@ from headwater.producer.connectors.source_spi import (
 from headwater.schemas.errors import DuplicateRegistration, FeedUnreachable, LocationForbidden
 from headwater.service.reconciling.source_secrets import check_secret_ref
 from headwater.service.reconciling.sources import feed_source, iceberg_source, nessie_source
+from headwater.service.reconciling.sources.delta_source import DeltaFactory
 from headwater.service.reconciling.sources.upstream import Upstream, bearer, is_allowed
 from headwater.service.storage.locations import Warehouse
 from headwater.service.storage.storage_roots import StorageRoots
@@ -30,6 +31,8 @@ class ReconcileOptions(msgspec.Struct, frozen=True, kw_only=True):
     private_hosts: frozenset[str] = frozenset()
     """Hosts of sources that may be on a private network."""
     storage_roots: StorageRoots = StorageRoots()
+    storage: dict[str, str] = {}
+    """How sources that are files are read; what is not said here comes from the environment."""
     slots: int = 2
     """Connectors that one process reconciles at a time; 0 leaves that to `headwater reconcile`."""
     job_days: int = 7
@@ -72,6 +75,7 @@ def source_factories(options: ReconcileOptions) -> SourceFactories:
         "iceberg-rest": _HttpFactory(options, iceberg_source.check_spec, iceberg_source.IcebergSource),
         "nessie": _HttpFactory(options, nessie_source.check_spec, nessie_source.NessieSource),
         "headwater": _HttpFactory(options, feed_source.check_spec, feed_source.FeedSource),
+        "delta": DeltaFactory(options.storage, options.storage_roots),
     }
     for entry_point in metadata.entry_points(group=ENTRY_POINT_GROUP):
         if entry_point.name in found:

@@ -35,14 +35,14 @@ class StorageRoots(msgspec.Struct, frozen=True):
         return root
 
     def _is_allowed(self, root: str) -> bool:
-        return any(_is_at_or_below(root, one) for one in self.allowed) if self.allowed else _is_object_store(root)
+        return any(is_at_or_below(root, one) for one in self.allowed) if self.allowed else _is_object_store(root)
 
 
 def storage_roots(setting: str, *, dev: bool) -> StorageRoots:
     return StorageRoots(tuple(setting.split()), anywhere=dev)
 
 
-def _is_at_or_below(root: str, allowed: str) -> bool:
+def is_at_or_below(root: str, allowed: str) -> bool:
     warehouse = Warehouse(allowed)
     if Warehouse(root).root == warehouse.root:
         return True

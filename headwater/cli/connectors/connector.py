@@ -71,7 +71,7 @@ def command() -> None:
 
 @command.command()
 @click.argument("name")
-@click.option("--source", required=True, metavar="KIND", help="iceberg-rest, nessie, headwater, or a plug-in's.")
+@click.option("--source", required=True, metavar="KIND", help="iceberg-rest, nessie, headwater, delta, or a plug-in's.")
 @click.option("--uri", required=True, metavar="URL", help="Where the source is.")
 @click.option(
     "--root", "roots", metavar="URL", multiple=True, required=True, help="Where its tables' files may lie; repeatable."

@@ -14,6 +14,7 @@ from headwater.settings import Settings
 with needs_extra("connectors", "service"):
     from headwater.service.reconciling.connector_operations import ConnectorOperations
     from headwater.service.reconciling.source_factories import ReconcileOptions
+    from headwater.service.storage.storage_options import server_storage
     from headwater.service.storage.storage_roots import storage_roots
 
 
@@ -22,6 +23,7 @@ def reconcile_options(settings: Settings, *, dev: bool = False) -> ReconcileOpti
         secrets_dir=settings.connector_secrets_dir,
         private_hosts=frozenset(settings.connector_hosts.split()),
         storage_roots=storage_roots(settings.storage_roots, dev=dev),
+        storage=server_storage(settings.storage_options).server,
         slots=settings.reconcile_slots,
         lease_seconds=settings.reconcile_lease_seconds,
         job_days=settings.reconcile_job_days,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 from urllib.parse import unquote
 
@@ -61,12 +61,12 @@ def _actions(reader: MetadataReader, location: str) -> Iterator[dict[str, Any]]:
     name = _name(location)
     is_checkpoint = ".checkpoint" in name
     if _COMMIT.fullmatch(name) or (is_checkpoint and name.endswith(".json")):
-        yield from _json_actions(location, reader.read(location))
+        yield from json_actions(location, reader.read(location))
     elif is_checkpoint or "/_sidecars/" in location:
-        yield from _parquet_actions(location, reader.read(location))
+        yield from parquet_actions(location, reader.read(location))
 
 
-def _json_actions(location: str, content: bytes) -> Iterator[dict[str, Any]]:
+def json_actions(location: str, content: bytes) -> Iterator[dict[str, Any]]:
     for line in content.splitlines():
         if not line.strip():
             continue
@@ -79,12 +79,15 @@ def _json_actions(location: str, content: bytes) -> Iterator[dict[str, Any]]:
         yield action
 
 
-def _parquet_actions(location: str, content: bytes) -> Iterator[dict[str, Any]]:
+def parquet_actions(
+    location: str, content: bytes, kinds: Collection[str] = ("add", "remove", "protocol")
+) -> Iterator[dict[str, Any]]:
+    """Of these kinds alone: the others are not decoded."""
     with needs_extra("Reading Delta checkpoints", "files"):
         import pyarrow.parquet as parquet
     try:
         file = parquet.ParquetFile(io.BytesIO(content))
-        wanted = [name for name in ("add", "remove", "protocol") if name in file.schema_arrow.names]
+        wanted = [name for name in kinds if name in file.schema_arrow.names]
         for batch in file.iter_batches(columns=wanted):
             yield from batch.to_pylist()
     except Exception as error:  # whatever damaged bytes make of a decoder
@@ -93,7 +96,7 @@ def _parquet_actions(location: str, content: bytes) -> Iterator[dict[str, Any]]:
 
 def _named_files(root: str, referrer: str, actions: Iterator[dict[str, Any]]) -> Iterator[FileRef]:
     for action in actions:
-        _check_protocol(referrer, action.get("protocol"))
+        check_protocol(referrer, action.get("protocol"))
         for name in ("add", "remove", "cdc"):
             file = action.get(name)
             if file is None:
@@ -106,7 +109,7 @@ def _named_files(root: str, referrer: str, actions: Iterator[dict[str, Any]]) ->
                 yield FileRef(vector, FileKind.DELETION_VECTOR, None, referrer)
 
 
-def _check_protocol(referrer: str, protocol: dict[str, Any] | None) -> None:
+def check_protocol(referrer: str, protocol: dict[str, Any] | None) -> None:
     if protocol is None:
         return
     unknown = set(protocol.get("readerFeatures") or ()) - READER_FEATURES

@@ -34,6 +34,15 @@ class LocalFiles:
         if page:
             yield page
 
+    def folders(self, prefix: str) -> Sequence[str]:
+        try:
+            with _folder_of(f"{local_path(prefix).rstrip('/')}/_") as (folder, _), os.scandir(folder) as entries:
+                return sorted(one.name for one in entries if one.is_dir(follow_symlinks=False))
+        except _GONE:
+            return []
+        except OSError as error:
+            raise _unreadable(prefix, error) from error
+
     def head(self, location: str) -> FoundFile | None:
         try:
             with _folder_of(location) as (folder, name):

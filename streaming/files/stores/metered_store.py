@@ -38,6 +38,10 @@ class MeteredStore:
             yield page
             self._budget.requests.take()
 
+    def folders(self, prefix: str) -> Sequence[str]:
+        self._budget.requests.take()
+        return self._store.folders(prefix)
+
     def head(self, location: str) -> FoundFile | None:
         self._budget.requests.take()
         return self._store.head(location)

@@ -31,6 +31,9 @@ class ObjectStore(Protocol):
         ⚠ Raises if a page cannot be read or a key cannot be represented: a listing that ends without an error is complete.
         """
 
+    def folders(self, prefix: str) -> Sequence[str]:
+        """Names of the folders directly below one, sorted; none if it is not there."""
+
     def head(self, location: str) -> FoundFile | None:
         """None if it is not there; an error if that is not known."""
 

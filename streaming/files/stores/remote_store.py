@@ -42,6 +42,12 @@ class RemoteStore:
             for page in self._store.list(prefix=key or None, chunk_size=PAGE_FILES):
                 yield [self._found(one) for one in page]
 
+    def folders(self, prefix: str) -> Sequence[str]:
+        key = self._key(prefix.rstrip("/"), may_be_root=True)
+        with _storage_errors(prefix):
+            found = self._store.list_with_delimiter(prefix=key or None)
+        return sorted(one.rstrip("/").rpartition("/")[2] for one in found["common_prefixes"])
+
     def head(self, location: str) -> FoundFile | None:
         try:
             with _storage_errors(location):

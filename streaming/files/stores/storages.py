@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from headwater.schemas.errors import LocationForbidden
 from headwater.streaming.files.kinds import FoundFile
@@ -48,6 +48,12 @@ class Storages:
 
     def list(self, prefix: str) -> Iterator[list[FoundFile]]:
         return self.of(prefix).list(prefix)
+
+    def folders(self, prefix: str) -> Sequence[str]:
+        return self.of(prefix).folders(prefix)
+
+    def head(self, location: str) -> FoundFile | None:
+        return self.of(location).head(location)
 
     def _open(self, vendor: str, match: re.Match[str]) -> ObjectStore:
         bucket, _, host = match["authority"].partition("@")

@@ -57,6 +57,15 @@ def test_a_folder_is_not_mistaken_for_its_neighbour(moto: MotoServer, operations
     assert [file.location for file in operations.find(f"{ROOT}/near/t1")] == [inside]
 
 
+def test_the_folders_directly_below_one_are_listed(moto: MotoServer) -> None:
+    for key in ("tree/shop/orders/_delta_log/0.json", "tree/shop/items/a.parquet", "tree/readme.txt", "treetop/x/a.parquet"):
+        put(moto, key)
+    storages = Storages(moto.options)
+    assert storages.folders(f"{ROOT}/tree") == ["shop"]
+    assert storages.folders(f"{ROOT}/tree/shop") == ["items", "orders"]
+    assert storages.folders(f"{ROOT}/tree/nothing") == []
+
+
 def test_filters_select_what_is_found(moto: MotoServer, operations: FileOperations) -> None:
     data, manifest = put(moto, "chosen/x/a.parquet"), put(moto, "chosen/y/b-m0.avro")
     put(moto, "chosen/y/readme.txt")

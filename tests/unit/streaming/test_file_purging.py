@@ -41,6 +41,9 @@ class RecordingStore:
     def list(self, prefix: str) -> Iterator[list[FoundFile]]:
         raise NotImplementedError
 
+    def folders(self, prefix: str) -> Sequence[str]:
+        raise NotImplementedError
+
     def head(self, location: str) -> FoundFile | None:
         raise NotImplementedError
 
