@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
 from collections.abc import Iterator
@@ -20,11 +21,21 @@ from headwater.producer.access.principals import Principals
 from headwater.producer.access.rights import Right, Securable
 from headwater.producer.access.roles import principal_roles
 from headwater.producer.access.writing import WriteMeta
-from headwater.schemas.errors import HeadwaterError, InvalidInput, NotPermitted, StoreUnavailable, TooManyRequests
+from headwater.schemas.errors import (
+    HeadwaterError,
+    InvalidInput,
+    NotAuthenticated,
+    NotPermitted,
+    StoreUnavailable,
+    TooManyRequests,
+)
 from headwater.service import auth_factory
 from headwater.service.auth.caller import Caller
+from headwater.service.auth.rights.authorizer import RightsOfRealms
 from headwater.service.auth.rights.rate_limits import RateLimits, TokenBuckets
 from headwater.service.auth.rights.realm_rights import RealmRights
+from headwater.service.auth.tokens import credentials as credentials_module
+from headwater.service.auth.tokens.credentials import CLIENT_TRIES, CredentialCheck
 from headwater.service.auth.tokens.signing_keys import LOOK_AGAIN_SECONDS, STRANGERS_BURST, SigningKeys
 from headwater.service.auth_factory import build_access
 from headwater.service.config import ServeConfig
@@ -77,6 +88,37 @@ def test_who_waits_as_long_as_it_was_told_is_served() -> None:
     clock.now += float(str(refused.value.facts["retry_after_seconds"]))
     limits.take(caller)
     assert limits.refused == 1
+
+
+def test_of_wrong_secrets_that_come_at_once_only_as_many_are_compared_as_one_client_may_try(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(credentials_module, "CLIENT_TRY_SECONDS", 1e9)  # none comes free while the test runs
+    compared: list[str] = []
+    real = credentials_module.is_secret
+
+    def counted(secret: str, hashed: str) -> bool:
+        compared.append(secret)
+        return real(secret, hashed)
+
+    monkeypatch.setattr(credentials_module, "is_secret", counted)
+    feeds = RealmFeeds(store, encoded_bytes_max=0)
+    client = Principals(feeds.require("r").kernel, cost=CHEAP).create("ann", meta=META).credentials
+    assert client is not None
+
+    async def guess() -> list[object]:
+        check = CredentialCheck(RightsOfRealms(feeds), store.clock, cost=CHEAP)
+        tries = [check.prove("r", client.client_id, f"0badc0de_{number}", "10.0.0.1") for number in range(40)]
+        found: list[object] = await asyncio.gather(*tries, return_exceptions=True)
+        with pytest.raises(TooManyRequests):  # the right one too, from there
+            await check.prove("r", client.client_id, client.client_secret, "10.0.0.1")
+        await check.prove("r", client.client_id, client.client_secret, "10.0.0.2")
+        return found
+
+    outcomes = [type(outcome) for outcome in asyncio.run(guess())]
+    assert outcomes.count(NotAuthenticated) == CLIENT_TRIES and outcomes.count(TooManyRequests) == 40 - CLIENT_TRIES
+    assert len(compared) == CLIENT_TRIES + 1
+    feeds.close()
 
 
 # ── keys ────────────────────────────────────────────────────────────────────────────────────────────────────

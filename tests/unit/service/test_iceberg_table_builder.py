@@ -17,7 +17,7 @@ from pyiceberg.table.update import TableUpdate, update_table_metadata
 from headwater.schemas.errors import MalformedMetadata, RequirementFailed
 from headwater.service.iceberg.metadata.new_table import new_table, whole
 from headwater.service.iceberg.metadata.requirements import check_requirements
-from headwater.service.iceberg.metadata.table_builder import encoded, updated
+from headwater.service.iceberg.metadata.table_builder import TableBuilder, encoded, updated
 from headwater.service.iceberg.metadata.table_requests import TABLE_REQUIREMENTS, read_requirements, read_updates
 
 NOW = 1_800_000_000_000
@@ -276,6 +276,50 @@ def test_a_request_walks_the_table_once_however_many_updates_it_has() -> None:
     made = apply({**base, **counted}, *updates)
     assert len(made["snapshots"]) == 300 and made["current-snapshot-id"] == 399
     assert {name: one.walks for name, one in counted.items() if one.walks > 2} == {}
+
+
+class _CountedDict(dict[Any, Any]):
+    """Counts how often all of it is asked for."""
+
+    walks = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        self.walks += 1
+        return super().__iter__()
+
+    def keys(self) -> Any:
+        self.walks += 1
+        return super().keys()
+
+    def values(self) -> Any:
+        self.walks += 1
+        return super().values()
+
+    def items(self) -> Any:
+        self.walks += 1
+        return super().items()
+
+
+def test_no_update_copies_or_walks_what_came_before_it() -> None:
+    builder = TableBuilder(apply(table(), *[snapshot(id) for id in range(1, 20)]), creates=False, now_ms=NOW)
+    counted = {
+        "properties": _CountedDict(builder.made["properties"]),
+        "snapshots": _CountedDict(builder.snapshots.by_id),
+        "refs": _CountedDict(builder.snapshots.refs),
+    }
+    builder.made["properties"] = counted["properties"]
+    builder.snapshots.by_id, builder.snapshots.refs = counted["snapshots"], counted["refs"]
+    told = [{"action": "set-properties", "updates": {f"name-{number}": "x"}} for number in range(50)]
+    told += [{"action": "remove-properties", "removals": [f"name-{number}"]} for number in range(25)]
+    told += [snapshot(id) for id in range(100, 150)]
+    told += [to_main(id) for id in range(100, 150)]
+    told += [{**to_main(id), "ref-name": f"branch-{id}"} for id in range(100, 150)]
+    for update in read_updates([msgspec.Raw(msgspec.json.encode(one)) for one in told]):
+        builder.apply(update)
+    assert builder.made["properties"] is counted["properties"]
+    assert builder.snapshots.by_id is counted["snapshots"] and builder.snapshots.refs is counted["refs"]
+    assert {name: one.walks for name, one in counted.items() if one.walks} == {}
+    assert (len(counted["properties"]), len(counted["snapshots"]), len(counted["refs"])) == (25, 69, 51)
 
 
 def test_an_update_that_nobody_applies_is_loud() -> None:
