@@ -32,6 +32,7 @@ SUITES = {
     "maintain": "bench.maintenance",
     "retained": "bench.retained",
     "planning": "bench.planning",
+    "directory": "bench.directory",
 }
 """In the order in which they run. A suite is a module with `TITLE` and `run`."""
 

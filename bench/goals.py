@@ -49,6 +49,7 @@ GOALS: dict[tuple[str, str, str, str], Goal] = {
     ("workers", "postgresql", "two servers", "smaller share ÷ larger"): Goal(least=0.8),
     ("nessie", "postgresql, 1 worker", "commits, 8 clients", "req/s"): Goal(least=1_300),
     ("nessie", "postgresql, 1 worker", "commits, 8 clients", "ms, p99"): Goal(most=50),
+    ("directory", "sqlite, 500,000 tables", "ready from the checkpoint", "s"): Goal(most=1),
     ("planning", "10,000 files", "planned", "files/s"): Goal(least=20_000),
     ("planning", "sqlite", "statistics published", "file columns/s"): Goal(least=200_000),
     ("ids", "one thread", "one by one", "ids/s of one core"): Goal(least=500_000),

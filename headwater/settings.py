@@ -215,6 +215,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         str,
         Meta(description="PEM file with the certificates that gRPC clients are checked against; none are asked for if empty"),
     ] = ""
+    directory_bytes: Annotated[
+        int, Meta(ge=1_048_576, description="Memory of each worker for looking names up by id, of all catalogs together")
+    ] = 128 * 1024 * 1024
     server: Annotated[
         str, Meta(description="The server that commands ask, e.g. https://catalog.example.com; the store itself if empty")
     ] = ""

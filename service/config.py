@@ -80,6 +80,7 @@ class ServeConfig(msgspec.Struct, frozen=True, kw_only=True):
     grpc_reflection: bool = True
     grpc_connection_seconds: int = 600
     grpc_client_ca: str = ""
+    directory_bytes: int = 128 * 1024 * 1024
     secret_cost: ScryptCost = ScryptCost()
     """The cost of comparing a secret with a dummy: the same as with a real one."""
 

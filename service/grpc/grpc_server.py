@@ -68,6 +68,7 @@ class GrpcServer:
     async def stop(self, grace_seconds: float) -> None:
         """Streams have ended with their cursors by then; calls that are in flight may end."""
         await self._server.stop(grace_seconds)
+        await asyncio.to_thread(self._runtime.directories.close)
 
     def _handler(self, method: RpcMethod, rpc: Rpc) -> grpc.RpcMethodHandler[Any, Any]:
         pipeline = Pipeline(self._runtime, method, rpc)

@@ -9,12 +9,13 @@ from collections.abc import Callable, Hashable
 from typing import Any
 from weakref import WeakValueDictionary
 
+from headwater.service.directory.catalog_directory import DirectoryOptions
+from headwater.service.directory.directories import Directories
 from headwater.service.feed.call import FeedCall
 from headwater.service.feed.feed_routes import FEED
 from headwater.service.feed.service import Service
 from headwater.service.gate.budgets import Budgets
 from headwater.service.gate.route import Route
-from headwater.service.grpc.contents.directory_index import Directories
 from headwater.service.grpc.contents.iceberg_request import RpcIcebergCall
 from headwater.service.grpc.grpc_metrics import GrpcCounts
 from headwater.service.iceberg.call import PREFIX as ICEBERG
@@ -31,7 +32,7 @@ class Runtime:
         self.service = service
         self.budgets = budgets
         self.counts = GrpcCounts()
-        self.directories = Directories()
+        self.directories = Directories(DirectoryOptions(bytes_max=service.config.directory_bytes))
         self._arriving: WeakValueDictionary[Hashable, asyncio.Semaphore] = WeakValueDictionary()
         self._types: dict[str, Callable[..., Any]] = {
             FEED: FeedCall,

@@ -15,6 +15,7 @@ from headwater.persistence.clock import MICROS
 from headwater.persistence.coordination.realm_fence import read_realm_fence
 from headwater.persistence.log.log_entry import ENTRY
 from headwater.persistence.log.purged_pointers import record_purge
+from headwater.persistence.records.directory_checkpoints import DirectoryCheckpoints
 from headwater.persistence.records.records import DeleteRecord, RecordsRequest, Unchanged, head_records
 from headwater.persistence.rows import PointerRow, Table
 from headwater.persistence.store import RealmKernel
@@ -149,6 +150,8 @@ class CatalogPurge:
             record_purge(self._backend, self._kernel.realm, name, row, self._kernel.store.clock)
             if not self._backend.delete_pointer(self._kernel.realm, name, row):
                 return f"{name} was moved meanwhile"
+        self._before_each()
+        DirectoryCheckpoints(self._kernel, catalog_id).delete()
         prefix = catalog_prefix(catalog_id)
         self._before_each()
         for split in self._backend.splits(Table.NAMES, 1):

@@ -16,6 +16,7 @@ from headwater.persistence.objects import codec
 from headwater.persistence.objects.object_types import all_object_types
 from headwater.persistence.realms.realm_records import Realm
 from headwater.persistence.realms.realms import Realms
+from headwater.persistence.records.directory_checkpoints import DIRECTORY_TYPES
 from headwater.persistence.records.principal_records import KEYS_TYPE, SECRET_TYPE
 from headwater.persistence.rows import ObjectRow, ScannedRow, Table
 from headwater.persistence.store import Store
@@ -203,7 +204,7 @@ class _Export:
 
     def _mutable_rows(self) -> int:
         if self._options.low_level:
-            types = sorted({row.type for row in self._scanned(Table.MUTABLE)} - {KEYS_TYPE})
+            types = sorted({row.type for row in self._scanned(Table.MUTABLE)} - {KEYS_TYPE, *DIRECTORY_TYPES})
         else:
             types = [CHUNK_TYPE, *([SECRET_TYPE] if self._options.secrets else [])]
         written = 0

@@ -25,6 +25,7 @@ NAMES = (
     "grpc_reflection",
     "grpc_connection_seconds",
     "grpc_client_ca",
+    "directory_bytes",
 )
 
 

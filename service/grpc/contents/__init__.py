@@ -1,4 +1,4 @@
 """Namespaces, tables and views of a branch as the services name them: by id or by name.
 
-Read directory_index, references, iceberg_request, content_routes, table_metadata.
+Read references, iceberg_request, content_routes, table_metadata.
 """

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, NamedTuple
 
+from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.rows import SYSTEM_REALM
 from headwater.producer.catalogs.catalogs import Catalogs
 from headwater.producer.content.snapshots import ContentEntry
@@ -68,7 +69,8 @@ async def by_id(call: RpcCall, id: common_pb2.ResourceId, reference: str, kind: 
         raise gone
     if not await call.runtime.service.access.allows_somewhere_async(call.caller, right, catalog):
         raise gone
-    entry = await asyncio.to_thread(_found, call, feed, catalog, reference, id.id.lower())
+    state = await asyncio.to_thread(_state, call, feed, catalog, reference, id.id.lower())
+    entry = state.entry or await call.runtime.directories.find(feed.kernel, state.catalog_id, state.at, id.id.lower())
     if entry is None or entry.type != type_name:
         raise gone
     if not await call.runtime.service.access.allows(call.caller, right, Securable(catalog, entry.key)):
@@ -82,10 +84,17 @@ async def realm_of(call: RpcCall) -> RealmFeed:
     return await call.runtime.service.realm(call.caller.realm)
 
 
-def _found(call: RpcCall, feed: RealmFeed, catalog: str, reference: str, id: str) -> ContentEntry | None:
+class _State(NamedTuple):
+    catalog_id: int
+    at: LogRecord
+    entry: ContentEntry | None
+    """Under the id, if its key is known."""
+
+
+def _state(call: RpcCall, feed: RealmFeed, catalog: str, reference: str, id: str) -> _State:
     read = Catalogs(feed.kernel).get(catalog)
     at = Catalogs(feed.kernel).references(read).resolve(reference or read.default_branch, field="reference").logged
-    return call.runtime.directories.find(feed.kernel, read.id, at, id)
+    return _State(read.id, at, call.runtime.directories.known(feed.kernel, read.id, at, id))
 
 
 async def catalog_id(call: RpcCall, name: str) -> int:
