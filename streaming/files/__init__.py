@@ -4,6 +4,6 @@ Marking is strict and purging is lenient: while the files in use are collected, 
 files are unknown; while files are deleted, errors are counted and the rest continues.
 
 Read kinds, filters, fingerprints; then formats/ (what a table references) and stores/ (list, read, delete); then
-limits, batches, stats, purging; then operations, which puts them together; then reach_files and sweep/ (which files
-retained states need); then tasks/ (DROP with PURGE), and upkeep (both on a cadence).
+limits, batches, stats, purging; then operations, which puts them together; then deleted_keys, reach_files and sweep/ (which
+files retained states need); then tasks/ (DROP with PURGE), upkeep (both on a cadence) and undo_run.
 """

@@ -6,6 +6,9 @@ import enum
 
 import msgspec
 
+OWN_FOLDER = "_headwater/"
+"""Below a storage root: the claim, and what sweeps remember."""
+
 
 class FileKind(enum.StrEnum):
     METADATA = "metadata"

@@ -23,9 +23,11 @@ from headwater.cli.maintenance.maintain_output import (
     supersede,
 )
 from headwater.cli.maintenance.maintain_purge_files import limits, operations_of, purge_command, with_options
+from headwater.cli.maintenance.maintain_undo_files import undo_command
+from headwater.cli.maintenance.table_contents import content_of
 from headwater.cli.output import as_json, echo, print_json, print_table
-from headwater.cli.target import catalog_of, in_catalog
-from headwater.schemas.errors import ContentNotFound, InvalidInput
+from headwater.cli.target import in_catalog
+from headwater.schemas.errors import InvalidInput
 from headwater.settings import Settings
 from headwater.wiring.stores import opened_store
 
@@ -34,7 +36,6 @@ if TYPE_CHECKING:
     from headwater.streaming.files.kinds import FileKind
 
 _LOCATION = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
-_KINDS = {"ICEBERG_TABLE": "table", "ICEBERG_VIEW": "view", "DELTA_TABLE": "delta-table"}
 
 list_files = click.option("--list", "list_files", is_flag=True, help="Print every file, not only counts.")
 
@@ -78,7 +79,7 @@ def identify(
     elif kind is not None:
         raise InvalidInput("the kind of a key is known.", field="--kind", remedy="Leave it out.")
     else:
-        location, kind = _content(settings, realm, catalog, reference, table)
+        location, kind = content_of(settings, realm, catalog, reference, table)
     faults: list[Fault] = []
     found = operations_of(settings).identify(
         location, kind, Mode.LENIENT if lenient else Mode.STRICT, deduplicate=True, on_fault=faults.append
@@ -341,21 +342,6 @@ def _filter(like: str | None, older_than: float | None) -> FileFilter:
     return chosen
 
 
-def _content(settings: Settings, realm: str, catalog: str, reference: str, table: str) -> tuple[str, str]:
-    key = tuple(table.split("."))
-    with catalog_of(settings, realm, catalog) as lake:
-        entry = lake.snapshot(reference).get(key)
-    if entry is None:
-        raise ContentNotFound(f"there is no {table} at {reference}.", field="TABLE", remedy="Look with `headwater snapshot`.")
-    if entry.type not in _KINDS:
-        raise InvalidInput(f"{table} is a {entry.type}, which has no files.", field="TABLE", remedy="Name a table or view.")
-    kind = _KINDS[entry.type]
-    if kind == "delta-table":
-        newest = next(iter(entry.value["metadata_location_history"]), "")
-        return str(newest).partition("/_delta_log/")[0], kind
-    return str(entry.value["metadata_location"]), kind
-
-
 def _show(found: Iterable[tuple[FileKind, int | None, str, msgspec.Struct]], list_files: bool, json_output: bool) -> None:
     """JSON is one file a line: a table may have millions."""
     counts: Counter[FileKind] = Counter()
@@ -375,5 +361,6 @@ def _show(found: Iterable[tuple[FileKind, int | None, str, msgspec.Struct]], lis
 
 
 files.add_command(purge_command)
+files.add_command(undo_command)
 
 COMMANDS = [files]

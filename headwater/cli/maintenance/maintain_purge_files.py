@@ -11,7 +11,9 @@ import msgspec
 import rich_click as click
 
 from headwater.cli.maintenance.maintain_output import Amount, dry_run, failed_if, print_file_groups, progress_bar, supersede
+from headwater.cli.maintenance.table_contents import content_of
 from headwater.cli.output import as_json, print_json, print_table
+from headwater.cli.target import in_catalog
 from headwater.schemas.errors import InvalidInput
 from headwater.settings import Settings
 from headwater.wiring.stores import opened_store
@@ -51,6 +53,9 @@ def operations_of(settings: Settings) -> FileOperations:
 
 
 @click.command("purge")
+@click.option("--table", metavar="KEY", help="The files of this table or view as it is at --reference.")
+@in_catalog
+@click.option("--reference", default="main", show_default=True, help="With --table: a branch, tag or commit.")
 @click.option("--metadata", metavar="LOCATION", help="The files of the table version with this metadata file.")
 @click.option(
     "--from", "list_file", metavar="FILE", type=click.Path(allow_dash=True), help="Locations, one a line; - is stdin."
@@ -60,7 +65,7 @@ def operations_of(settings: Settings) -> FileOperations:
 @click.option(
     "--older-than", metavar="HOURS", type=Amount(min=0), help="With --location: only older files; or files_grace_hours."
 )
-@click.option("--lenient", is_flag=True, help="With --metadata: go on after files that cannot be read; what names them stays.")
+@click.option("--lenient", is_flag=True, help="With --table or --metadata: go on after files that cannot be read.")
 @limits
 @dry_run
 @supersede
@@ -68,6 +73,10 @@ def operations_of(settings: Settings) -> FileOperations:
 @click.pass_obj
 def purge_command(
     settings: Settings,
+    table: str | None,
+    realm: str,
+    catalog: str,
+    reference: str,
     metadata: str | None,
     list_file: str | None,
     location: str | None,
@@ -81,7 +90,7 @@ def purge_command(
     supersede: str | None,
     json_output: bool,
 ) -> None:
-    """Delete files that no retained state of any realm needs: those of a table version, of a list, or below a folder.
+    """Delete files that no retained state of any realm needs: those of a table, of a list, or below a folder.
 
     They must lie below a claimed storage root. What is in use is spared and counted. Exit code 1 says that a file could not be
     deleted.
@@ -92,14 +101,19 @@ def purge_command(
     from headwater.streaming.files.sweep.file_sweep import HOUR_MICROS
     from headwater.wiring.maintenance import sweep_options
 
-    if sum(one is not None for one in (metadata, list_file, location)) != 1:
+    if sum(one is not None for one in (table, metadata, list_file, location)) != 1:
         raise InvalidInput(
-            "it is not said which files are meant.", field="--metadata", remedy="Name one of --metadata, --from, --location."
+            "it is not said which files are meant.",
+            field="--table",
+            remedy="Name one of --table, --metadata, --from, --location.",
         )
     operations = operations_of(settings)
     faults: list[str] = []
-    if metadata is not None:
-        files: Iterable[FileRef] = _of_metadata(operations, metadata, lenient, faults)
+    if table is not None:
+        named = content_of(settings, realm, catalog, reference, table)
+        files: Iterable[FileRef] = _of_metadata(operations, *named, lenient, faults)
+    elif metadata is not None:
+        files = _of_metadata(operations, metadata, "table", lenient, faults)
     elif list_file is not None:
         files = _of_list(list_file)
     else:
@@ -166,11 +180,11 @@ def _show(report: FileSweepReport, dry_run: bool, json_output: bool) -> None:
         print_file_groups(group for it in report.roots for group in it.sample)
 
 
-def _of_metadata(operations: FileOperations, location: str, lenient: bool, faults: list[str]) -> Iterator[FileRef]:
+def _of_metadata(operations: FileOperations, location: str, kind: str, lenient: bool, faults: list[str]) -> Iterator[FileRef]:
     from headwater.streaming.files.formats.reading import Mode
 
     mode = Mode.LENIENT if lenient else Mode.STRICT
-    return operations.identify(location, mode=mode, deduplicate=True, on_fault=lambda one: faults.append(one.reason))
+    return operations.identify(location, kind, mode, deduplicate=True, on_fault=lambda one: faults.append(one.reason))
 
 
 def _of_list(name: str) -> Iterator[FileRef]:

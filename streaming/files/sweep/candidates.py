@@ -11,7 +11,7 @@ import msgspec
 from headwater.producer.content.folding import fold
 from headwater.streaming.files.fingerprints import fingerprint, name_fingerprint
 from headwater.streaming.files.kinds import FoundFile
-from headwater.streaming.files.sweep.condemned_files import CLAIM_NAME, LIST_NAME, OWN_FOLDER
+from headwater.streaming.files.sweep.condemned_files import CLAIM_NAME, OWN_FOLDER
 from headwater.streaming.files.sweep.file_safeguards import FileSafeguards
 from headwater.streaming.reachability.id_set import IdCollector, IdSet
 
@@ -35,8 +35,6 @@ class Listed(msgspec.Struct, kw_only=True):
     """Named like a file in use that lies below no root."""
     candidates: list[FoundFile] = []
     fingerprints: IdSet | None = None
-    own_lists: list[FoundFile] = []
-    """Lists of condemned files of earlier runs."""
     claims: list[str] = []
     """Of folders below the root, perhaps of other stores."""
 
@@ -69,15 +67,13 @@ class Sorting:
         self._safeguards = safeguards
 
     def sort(self, root: str, files: Iterable[FoundFile], on_listed: Callable[[int], None]) -> Listed:
-        result, seen = Listed(candidates=[], own_lists=[], claims=[]), IdCollector()
+        result, seen = Listed(candidates=[], claims=[]), IdCollector()
         logs: set[str] = set()
         for file in files:
             result.listed += 1
             result.bytes += file.size
             on_listed(1)
             if file.location.startswith(root + OWN_FOLDER):
-                if file.location.startswith(root + OWN_FOLDER + LIST_NAME):
-                    result.own_lists.append(file)
                 continue
             found = fingerprint(file.location, self._salt)
             seen.add((found,))

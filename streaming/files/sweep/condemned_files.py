@@ -22,13 +22,13 @@ from headwater.streaming.files.fingerprints import fingerprint
 from headwater.streaming.files.formats.iceberg_tables import SeenContainers, table_files, table_metadata
 from headwater.streaming.files.formats.manifests import manifests_of
 from headwater.streaming.files.formats.reading import MetadataReader, Mode, records_of
+from headwater.streaming.files.kinds import OWN_FOLDER as OWN_FOLDER
 from headwater.streaming.files.operations import TABLE
 from headwater.streaming.files.stores.storages import Storages
 from headwater.streaming.files.sweep.marking import Marking
 from headwater.streaming.files.sweep.retained_contents import content_files, has_files
 from headwater.streaming.reachability.id_set import IdSet
 
-OWN_FOLDER = "_headwater/"
 CLAIM_NAME = "root.json"
 LIST_NAME = "condemned-"
 LIST_BYTES_MAX = 8 * 100_000_000

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import msgspec
 
 from headwater.persistence.clock import MICROS, Clock
-from headwater.persistence.coordination.removal_intents import RemovalIntent, RemovalIntents, RemovalPhase
+from headwater.persistence.coordination.removal_intents import RemovalIntent, RemovalIntents, RemovalPhase, read_intents
 from headwater.persistence.store import Store
 from headwater.schemas.errors import (
     HeadwaterError,
@@ -31,6 +31,7 @@ from headwater.schemas.errors import (
     MaintenanceStopped,
     MaintenanceSuperseded,
 )
+from headwater.streaming.files.deleted_keys import drop_old_records, keep_keys
 from headwater.streaming.files.fingerprints import fingerprint
 from headwater.streaming.files.kinds import FileRef, FoundFile, kind_by_name
 from headwater.streaming.files.operations import FileOperations
@@ -39,7 +40,14 @@ from headwater.streaming.files.stats import PurgeStats
 from headwater.streaming.files.sweep.asked_files import Asked, delta_tables, folders_between
 from headwater.streaming.files.sweep.candidates import Listed, Sorting, spare
 from headwater.streaming.files.sweep.claims import Claims
-from headwater.streaming.files.sweep.condemned_files import CLAIM_NAME, OWN_FOLDER, read_list, write_condemned, write_list
+from headwater.streaming.files.sweep.condemned_files import (
+    CLAIM_NAME,
+    LIST_NAME,
+    OWN_FOLDER,
+    read_list,
+    write_condemned,
+    write_list,
+)
 from headwater.streaming.files.sweep.doomed import Doomed
 from headwater.streaming.files.sweep.file_groups import FileGroup, file_groups, table_folder
 from headwater.streaming.files.sweep.file_safeguards import ALL_ON, FileSafeguards
@@ -352,7 +360,7 @@ class _RootSweep:
             self._remember(condemned, listed, share)
         if confirmed:
             self._delete(report, confirmed)
-        self._drop_old_lists(listed)
+        self._drop_old_lists()
 
     def _sample(self, listed: Listed, confirmed: Sequence[FoundFile]) -> list[FileGroup]:
         going = {file.location for file in confirmed}
@@ -469,6 +477,7 @@ class _RootSweep:
         intent = self._intents.put(msgspec.structs.replace(intent, phase=RemovalPhase.DELETING))
         going = self._still_unused(confirmed) if self._safeguards.second_fence else confirmed
         report.rescued = len(confirmed) - len(going)
+        keep_keys(self._sweep._storages, self._root.location, self._run.record.id, (file.location for file in going))
         self._sweep._at("delete")
         spec = PurgeSpec(
             batch_size=self._options.batch_size,
@@ -513,7 +522,6 @@ class _RootSweep:
         self._sweep._progress("purged", stats.purged - done)
         report.purge = msgspec.structs.replace(stats)
 
-    def _drop_old_lists(self, listed: Listed) -> None:
-        old = self._listed_at - 24 * HOUR_MICROS
-        stale = [file for file in listed.own_lists if file.modified is not None and file.modified < old]
-        self._sweep._operations.purge(FileRef(file.location, kind_by_name(file.location)) for file in stale)
+    def _drop_old_lists(self) -> None:
+        needed = {intent.condemned_at for intent in read_intents(self._sweep._store.backend)}
+        drop_old_records(self._sweep._operations, self._root.location, LIST_NAME, self._listed_at, needed=needed)

@@ -24,6 +24,7 @@ from headwater.producer.immediate_tasks import ImmediateTask, ImmediateTasks, Ta
 from headwater.producer.pointer_names import parse_reference_pointer
 from headwater.schemas.errors import HeadwaterError, MaintenanceStopped, MaintenanceSuperseded
 from headwater.streaming.files.batches import distinct
+from headwater.streaming.files.deleted_keys import keep_keys
 from headwater.streaming.files.fingerprints import fingerprint
 from headwater.streaming.files.formats.reading import Fault
 from headwater.streaming.files.kinds import FileRef, FoundFile
@@ -361,6 +362,8 @@ class _MarkedRun:
     def _delete(self, due: _Due, root: Root, record: RootRecord, intent: RemovalIntent) -> None:
         now = self._store.clock.now_micros()
         self._purge._record(due, state=TaskState.DELETING, held_by=[], deleting_since=due.task.deleting_since or now, fault="")
+        storages = self._purge._operations.storages
+        keep_keys(storages, root.location, self._run.record.id, sorted(due.going), part=due.task.id[:16])
         self._purge._at("delete")
         stats = PurgeStats()
 

@@ -133,5 +133,9 @@ def test_the_command_purges_by_metadata_by_list_and_by_folder(tmp_path: Path) ->
     assert run(store, "purge", "--location", root, "--older-than", "0").returncode == 0
     assert left() == {"kept"}
     assert run(store, "verify").returncode == 0
+    in_use = run(store, "purge", "--table", "db.kept", "--json")
+    assert in_use.returncode == 0 and json.loads(in_use.stdout)["roots"][0]["confirmed"] == 0 and left() == {"kept"}
+    unknown = run(store, "purge", "--table", "db.first")
+    assert unknown.returncode == 2 and "CONTENT_NOT_FOUND" in unknown.stderr
     refused = run(store, "purge", "--metadata", first, "--location", root)
     assert refused.returncode == 2 and "INVALID_INPUT" in refused.stderr
