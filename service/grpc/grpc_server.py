@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -90,7 +91,8 @@ class GrpcServer:
 
         async def unary(messages: AsyncIterator[bytes], servicer: Any) -> bytes:
             receive = receive_one(messages)
-            answer: bytes = await self._answered(method, servicer, lambda context: pipeline.unary(context, receive))
+            count = partial(self._count_until_sent, servicer)
+            answer: bytes = await self._answered(method, servicer, lambda context: pipeline.unary(context, receive, count))
             return answer
 
         return grpc.stream_unary_rpc_method_handler(unary)
@@ -118,6 +120,12 @@ class GrpcServer:
         trailers = (*shown, (STATUS_DETAILS, status.SerializeToString()))
         code = next(one for one in grpc.StatusCode if one.value[0] == status.code)
         return await servicer.abort(code, status.message, trailers)
+
+    def _count_until_sent(self, servicer: Any, owner: Hashable, size: int, is_done: bool) -> None:
+        """⚠ The transport keeps an answer that is not read for as long as its connection lasts."""
+        budgets = self._runtime.budgets
+        budgets.take_answer(owner, size, is_done=is_done)
+        servicer.add_done_callback(lambda _: budgets.give_answer_back(owner, size))
 
     async def _streamed(self, pipeline: Pipeline, context: CallContext, receive: Receive, servicer: Any) -> None:
         parts = pipeline.stream(context, receive)

@@ -10,7 +10,7 @@ import hashlib
 import inspect
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import aclosing, asynccontextmanager, nullcontext
 from typing import Any, cast
 
@@ -25,6 +25,7 @@ from headwater.schemas.rpc.services import RpcMethod
 from headwater.service.auth.caller import Caller
 from headwater.service.auth.tokens.token_endpoint import peer_of
 from headwater.service.feed.stream_connection import SlowReader
+from headwater.service.gate.answers import SMALL_ANSWER_BYTES
 from headwater.service.gate.bodies import SMALL_BODY_BYTES, BodyReader
 from headwater.service.gate.gate import open_realm
 from headwater.service.gate.request import Request
@@ -44,6 +45,9 @@ from headwater.service.observability.logs import ACCESS
 
 REFUSED = (b"x-grpc-refused", b"true")
 """Of a kept answer that is a status, not a message."""
+
+CountAnswer = Callable[[Hashable, int, bool], None]
+"""Counts so many bytes of an answer for its reader until they are sent; the last says whether something was done for it."""
 
 _log = logging.getLogger(__name__)
 
@@ -71,18 +75,21 @@ class Pipeline:
 
     # ── unary ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def unary(self, context: CallContext, receive: Receive) -> bytes:
+    async def unary(self, context: CallContext, receive: Receive, count: CountAnswer) -> bytes:
         """The bytes of the response; raises what the call is refused with."""
         context = localized(context, self._service.config.messages_dir)
         seen = SeenCall()
-        return await self._metered(context, seen, lambda: self._traced_unary(context, seen, receive))
+        return await self._metered(context, seen, lambda: self._traced_unary(context, seen, receive, count))
 
-    async def _traced_unary(self, context: CallContext, seen: SeenCall, receive: Receive) -> bytes:
+    async def _traced_unary(self, context: CallContext, seen: SeenCall, receive: Receive, count: CountAnswer) -> bytes:
         with self._span(context):
             if self._rpc.public is not None:
                 return (await self._for_everybody(context, receive, self._rpc.public)).SerializeToString()
             async with self._access(context, seen, receive) as (call, request):
-                return await self._idempotent(call, request)
+                answer = await self._idempotent(call, request)
+                if len(answer) > SMALL_ANSWER_BYTES:
+                    count(call.caller.identity, len(answer), not self._is_read)
+                return answer
 
     async def gathered(self, context: CallContext, parts: AsyncIterator[bytes]) -> bytes:
         """The one answer to a stream of the client's."""

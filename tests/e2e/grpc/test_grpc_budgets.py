@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 from google.protobuf.message import Message
 
+from headwater.producer.access.rights import Right
 from headwater.schemas.rpc import catalog_pb2, common_pb2, feed_pb2, namespace_pb2
 from headwater.schemas.rpc.services import RpcMethod, all_methods
 from headwater.service.gate.bodies import SMALL_BODY_BYTES
@@ -109,3 +113,77 @@ def test_messages_of_one_caller_fill_their_share_of_the_memory_and_no_more(port:
         budgets.give_bytes_back(owner, share - SMALL_BODY_BYTES)
     port.call(CREATE, request, bearer(token))
     assert (budgets.body_bytes, budgets.requests) == (0, 0), "everything is given back"
+
+
+# ── answers that are not read ───────────────────────────────────────────────────────────────────────────────
+
+CHANGES = _method("FeedService/GetChanges")
+HEADERS, DATA, SETTINGS = 1, 0, 4
+"""Types of HTTP/2 frames."""
+
+
+def _frame(type: int, flags: int, stream: int, payload: bytes) -> bytes:
+    return len(payload).to_bytes(3, "big") + bytes((type, flags)) + stream.to_bytes(4, "big") + payload
+
+
+def _literal(text: str) -> bytes:
+    """A header's name or value, not compressed (RFC 7541, 5.1 and 5.2)."""
+    raw, rest = text.encode(), len(text) - 127
+    if rest < 0:
+        return bytes((len(raw),)) + raw
+    length = bytearray((127,))
+    while rest >= 128:
+        length.append(rest % 128 + 128)
+        rest //= 128
+    return bytes((*length, rest)) + raw
+
+
+def _asked(address: tuple[str, int], method: RpcMethod, message: Message, token: str) -> socket.socket:
+    """A connection that sends one call and reads nothing: gRPC's own clients always read."""
+    headers = {
+        ":method": "POST",
+        ":scheme": "http",
+        ":path": method.path,
+        ":authority": "localhost",
+        "content-type": "application/grpc",
+        "te": "trailers",
+        "authorization": f"Bearer {token}",
+    }
+    block = b"".join(b"\0" + _literal(name) + _literal(value) for name, value in headers.items())
+    raw = message.SerializeToString()
+    connection = socket.create_connection(address, timeout=SECONDS)
+    connection.sendall(
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+        + _frame(SETTINGS, 0, 0, b"")
+        + _frame(HEADERS, 4, 1, block)
+        + _frame(DATA, 1, 1, b"\0" + len(raw).to_bytes(4, "big") + raw)
+    )
+    return connection
+
+
+def _until(is_so: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not is_so():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+
+
+def test_answers_that_one_caller_does_not_read_fill_its_share_and_no_more(tmp_path: Path) -> None:
+    with grpc_rig(tmp_path, request_bytes_max=250_000) as port:
+        budgets, root = port.rig.gate.budgets, port.rig.token("alpha")
+        for number in range(6):
+            content = {"properties": {"much": "x" * 90_000}}
+            operations = [{"op": "put", "key": [f"n{number}-{n}"], "type": "NAMESPACE", "content": content} for n in range(2)]
+            body = {"catalog": "lake", "message": "large", "operations": operations}
+            port.rig.ask("POST", "/feed/v1/alpha/commit", token=root, json=body).raise_for_status()
+        request = feed_pb2.GetChangesRequest(source=feed_pb2.FeedSource(catalog="lake"), after="earliest")
+        host, _, number_of_port = port.url.removeprefix("grpc://").partition(":")
+        with closing(_asked((host, int(number_of_port)), CHANGES, request, root)):
+            share = BODIES_OF_CALLER * port.rig.config.request_bytes_max
+            _until(lambda: budgets.answer_bytes >= share, "the answer must be counted while it waits")
+            assert port.status(CHANGES, request, bearer(root)) is grpc.StatusCode.RESOURCE_EXHAUSTED
+            reader = bearer(port.rig.principal("alpha", "reader", Right.FEED_READ))
+            assert port.call(CHANGES, request, reader).frame.changes, "others are answered"
+            assert budgets.answer_bytes >= share
+        _until(lambda: budgets.answer_bytes == 0, "what was counted must be given back when the connection ends")
+        assert port.status(CHANGES, request, bearer(root)) is grpc.StatusCode.OK
