@@ -38,7 +38,7 @@ class Held(msgspec.Struct, frozen=True):
 
 def is_held(paths: frozenset[KeyPath], key: KeyPath) -> bool:
     """Whether the key is at or below one of the paths."""
-    return any(key[:levels] in paths for levels in range(len(key) + 1))
+    return () in paths or any(key[:levels] in paths for levels in range(1, len(key) + 1))
 
 
 NOTHING = Held()

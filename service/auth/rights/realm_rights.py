@@ -91,17 +91,16 @@ class _Heads:
         """One that this process has just made is not absent any more."""
         self._absent.pop(pointer, None)
 
-    def known(self, pointers: Sequence[str]) -> tuple[bytes, ...] | None:
-        entry_ids = []
-        for pointer in pointers:
+    def are_still(self, entry_ids: Sequence[bytes], pointers: Sequence[str]) -> bool:
+        """Whether these are known to be the newest. Asked several times by every request: nothing is made for it."""
+        for entry_id, pointer in zip(entry_ids, pointers, strict=True):
             head = self._watch.known(pointer)
             if head is not None:
-                entry_ids.append(head.newest.entry_id)
-            elif time.monotonic() - self._absent.get(pointer, -ABSENT_SECONDS) < ABSENT_SECONDS:
-                entry_ids.append(b"")
-            else:
-                return None
-        return tuple(entry_ids)
+                if head.newest.entry_id != entry_id:
+                    return False
+            elif entry_id or time.monotonic() - self._absent.get(pointer, -ABSENT_SECONDS) >= ABSENT_SECONDS:
+                return False
+        return True
 
     def read(self, pointers: Sequence[str]) -> tuple[bytes, ...]:
         entry_ids = []
@@ -128,7 +127,7 @@ class _CachedRights(Generic[T]):
     def known(self, key: Hashable, pointers: Sequence[str]) -> tuple[T] | None:
         """In a tuple, for the value itself may be None."""
         kept = self._values.get(key)
-        return (kept[1],) if kept is not None and kept[0] == self._heads.known(pointers) else None
+        return (kept[1],) if kept is not None and self._heads.are_still(kept[0], pointers) else None
 
     def get(self, key: Hashable, pointers: Sequence[str], read: Callable[[], T]) -> T:
         known = self.known(key, pointers)

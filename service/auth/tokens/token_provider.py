@@ -50,10 +50,11 @@ class TokenProvider:
                     "the token is of another realm.", field="realm", remedy="Use a token of the realm that is asked for."
                 )
         if proof.caller is not None and isinstance(proven, TokenClaims):
-            await self.check_principal(proven)
+            await self._check_principal(proven.realm, proven.instance, proven.sub, proven.pid, proven.sid)
             return proof.caller
         if isinstance(proven, External):
-            return await self._external(await self._rights(proven.realm), proven, proof)
+            found = self._realms.known(proven.realm)
+            return await self._external(found if found is not None else await self._rights(proven.realm), proven, proof)
         raise refused()
 
     async def proven(self, token: str) -> TokenClaims | External:
@@ -137,7 +138,8 @@ class TokenProvider:
         await self._check_principal(said.realm, said.instance, said.sub, said.pid, said.sid)
 
     async def _check_principal(self, realm: str, instance: str, name: str, principal_id: str, secret_id: str) -> None:
-        rights = await self._rights(realm)
+        found = self._realms.known(realm)
+        rights = found if found is not None else await self._rights(realm)
         if rights.kernel.realm != instance:
             raise refused()
         known = rights.known_principal(name)
@@ -147,8 +149,7 @@ class TokenProvider:
 
     async def _rights(self, realm: str) -> RealmRights:
         try:
-            known = self._realms.known(realm)
-            return known if known is not None else await asyncio.to_thread(self._realms.require, realm)
+            return await asyncio.to_thread(self._realms.require, realm)
         except NotFound:
             raise refused() from None
 
