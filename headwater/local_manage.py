@@ -50,7 +50,7 @@ class LocalRealms:
         self._realms = Realms(store, author=author)
 
     def realms(self) -> Iterator[RealmInfo]:
-        return map(realm_info, _pages(lambda last: self._realms.list(after=last.name if last else "")))
+        return map(realm_info, self._realms.all())
 
     def realm(self, name: str) -> RealmInfo:
         return realm_info(self._realms.get(name))
@@ -89,7 +89,7 @@ class LocalManage:
     # ── catalogs ────────────────────────────────────────────────────────────────────────────────────────────
 
     def catalogs(self) -> Iterator[CatalogInfo]:
-        for one in _pages(lambda last: self._catalogs.read_page(after=last.catalog.name if last else "")):
+        for one in self._catalogs.read_all():
             yield catalog_info(one.catalog, one.version)
 
     def catalog(self, name: str) -> CatalogInfo:

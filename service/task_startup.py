@@ -15,7 +15,7 @@ def start_tasks(store: Store, storage: StorageOptions) -> TaskRunner:
     realms = Realms(store)
 
     def kernels() -> list[RealmKernel]:
-        return [store.kernel(realm.instance) for realm in realms.list() if realm.status is RealmStatus.ACTIVE]
+        return [store.kernel(realm.instance) for realm in realms.all() if realm.status is RealmStatus.ACTIVE]
 
     runner = TaskRunner(kernels, files_named_by(Lakes(storage)))
     runner.start()

@@ -79,7 +79,7 @@ class TableTopicWriters:
 
     def _published(self) -> list[str]:
         known = {generation.realm for generation in self._generations.list()}
-        active = [realm for realm in Realms(self._store).list() if realm.status is RealmStatus.ACTIVE]
+        active = [realm for realm in Realms(self._store).all() if realm.status is RealmStatus.ACTIVE]
         return [realm.instance for realm in active if realm.instance in known and (not self._only or realm.name in self._only)]
 
     def _keeper(self, realm: str) -> TableTopicWriter:

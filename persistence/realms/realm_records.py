@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import msgspec
 
@@ -93,6 +94,9 @@ class RealmRecords:
     def page(self, after: str, limit: int) -> list[Realm]:
         records = head_records(self._store.system, REALMS_POINTER)
         return [_realm(record) for record in records.page(after=(after,) if after else None, limit=limit)]
+
+    def all(self) -> Iterator[Realm]:
+        return map(_realm, head_records(self._store.system, REALMS_POINTER).all())
 
     def create(self, name: str, request_id: str | RequestKey | None = None) -> Realm:
         check_realm_name(name)

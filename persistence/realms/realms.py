@@ -7,6 +7,7 @@ serves users. Each step may be repeated after a crash; of several processes that
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterator
 
 import msgspec
 
@@ -77,8 +78,12 @@ class Realms:
         return self._records.read(name).realm
 
     def list(self, *, after: str = "", limit: int = 1_000) -> list[Realm]:
-        """In order of name, behind `after`."""
+        """A page in order of name, behind `after`."""
         return self._records.page(after, limit)
+
+    def all(self) -> Iterator[Realm]:
+        """Every one, in order of name and of one moment."""
+        return self._records.all()
 
     def show(self, name: str) -> RealmReport:
         realm = self.get(name)

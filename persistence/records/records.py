@@ -227,11 +227,11 @@ class RecordState:
         found = self._state.index.under(under, after=None if after is None else encode_key(after))
         return self._records(list(islice(found, limit)))
 
-    def all(self, under: KeyPath = ()) -> Iterator[Record]:
-        page = self.page(under)
+    def all(self, under: KeyPath = (), *, after: KeyPath | None = None) -> Iterator[Record]:
+        page = self.page(under, after=after, limit=PAGE_RECORDS_MAX)
         while page:
             yield from page
-            page = self.page(under, after=page[-1].key) if len(page) == PAGE_RECORDS_MAX else []
+            page = self.page(under, after=page[-1].key, limit=PAGE_RECORDS_MAX) if len(page) == PAGE_RECORDS_MAX else []
 
     def _records(self, found: Sequence[tuple[bytes, IndexValue]]) -> list[Record]:
         if self._state is None:

@@ -7,7 +7,7 @@ completes it. Dropping frees the name at once and marks the id as DROPPED; its p
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -49,7 +49,6 @@ from headwater.schemas.errors import (
 )
 
 STORAGE_ROOT_BYTES_MAX = 8_192
-PAGE_CATALOGS_MAX = 1_000
 
 
 class CatalogRead(msgspec.Struct, frozen=True):
@@ -81,19 +80,19 @@ class Catalogs:
             raise self._not_found(name)
         return found
 
-    def list(self, *, after: str = "", limit: int = PAGE_CATALOGS_MAX) -> list[Catalog]:
-        """In order of name, behind `after`."""
-        return [read.catalog for read in self.read_page(after=after, limit=limit)]
+    def list(self) -> list[Catalog]:
+        """All of them, in order of name."""
+        return [read.catalog for read in self.read_all()]
 
-    def read_page(self, *, after: str = "", limit: int = PAGE_CATALOGS_MAX) -> Sequence[CatalogRead]:
-        page = head_records(self._kernel, CATALOGS).page(
-            LIVE, after=live_key(check_catalog_name(after)) if after else None, limit=limit
-        )
-        return [CatalogRead(catalog_of(record), record.object_id) for record in page]
+    def read_all(self, *, after: str = "") -> Iterator[CatalogRead]:
+        """Those behind `after`, in order of name and of one moment."""
+        behind = live_key(check_catalog_name(after)) if after else None
+        for record in head_records(self._kernel, CATALOGS).all(LIVE, after=behind):
+            yield CatalogRead(catalog_of(record), record.object_id)
 
     def dropped(self) -> Sequence[Catalog]:
         """What waits to be purged."""
-        return [catalog_of(record) for record in head_records(self._kernel, CATALOGS).page(GONE)]
+        return [catalog_of(record) for record in head_records(self._kernel, CATALOGS).all(GONE)]
 
     def references(self, catalog: Catalog) -> References:
         return References(self._kernel, catalog.id, catalog.default_branch)

@@ -61,10 +61,7 @@ def _others(kernel: RealmKernel) -> Iterator[StorageClaim]:
 
 
 def _living(kernel: RealmKernel) -> Iterator[str]:
-    after = ""
-    while page := Realms(kernel.store).list(after=after):
-        yield from (realm.instance for realm in page)
-        after = page[-1].name
+    return (realm.instance for realm in Realms(kernel.store).all())
 
 
 def _claims(kernel: RealmKernel) -> Iterator[StorageClaim]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from headwater.producer.access.writing import Written
 from headwater.producer.catalogs import catalog_updates
-from headwater.producer.catalogs.catalogs import PAGE_CATALOGS_MAX, CatalogRead, Catalogs
+from headwater.producer.catalogs.catalogs import CatalogRead, Catalogs
 from headwater.producer.record_views import catalog_info
 from headwater.schemas.http.manage_json import CatalogBody, CatalogChange, CatalogInfo, CatalogsPage, CatalogWritten, Gone
 from headwater.service.auth.rights.rights import Right
@@ -31,11 +31,9 @@ def list_catalogs(call: ManageCall) -> Response:
 
 def _visible(call: ManageCall, after: str) -> Iterator[CatalogRead]:
     """⚠ Filtered before the page is cut, so that a token names only what was shown."""
-    while page := Catalogs(call.kernel).read_page(after=after, limit=PAGE_CATALOGS_MAX):
-        for one in page:
-            if call.access.allows_somewhere(call.caller, Right.CATALOG_LIST, one.catalog.name):
-                yield one
-        after = page[-1].catalog.name
+    for one in Catalogs(call.kernel).read_all(after=after):
+        if call.access.allows_somewhere(call.caller, Right.CATALOG_LIST, one.catalog.name):
+            yield one
 
 
 def get_catalog(call: ManageCall) -> Response:

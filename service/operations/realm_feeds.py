@@ -76,12 +76,7 @@ class RealmFeed:
         """None for one that was dropped, or never was."""
         entry_id = self.watch.head(CATALOGS).newest.entry_id
         if self._catalog_names[0] != entry_id:
-            names: dict[int, str] = {}
-            after = ""
-            while page := self._catalogs.list(after=after):
-                names |= {catalog.id: catalog.name for catalog in page}
-                after = page[-1].name
-            self._catalog_names = (entry_id, names)
+            self._catalog_names = (entry_id, {catalog.id: catalog.name for catalog in self._catalogs.list()})
         return self._catalog_names[1].get(id)
 
     def close(self) -> None:

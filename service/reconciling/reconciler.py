@@ -117,7 +117,7 @@ class Reconciler:
     # ── who waits ───────────────────────────────────────────────────────────────────────────────────────────
 
     def _kernels(self) -> list[RealmKernel]:
-        realms = [one for one in Realms(self._store).list() if one.status is RealmStatus.ACTIVE]
+        realms = [one for one in Realms(self._store).all() if one.status is RealmStatus.ACTIVE]
         return [self._store.kernel(one.instance) for one in realms if self._realm in (None, one.name)]
 
     def _active(self, kernel: RealmKernel) -> Sequence[Connector]:

@@ -86,15 +86,10 @@ class UnlistedStatistics:
         return listed
 
     def _catalogs(self) -> Iterator[tuple[RealmKernel, Catalog]]:
-        realms, name = Realms(self._store), ""
-        while found := realms.list(after=name, limit=1):
-            name = found[0].name
-            if found[0].status is not RealmStatus.ACTIVE:
-                continue
-            kernel, after = self._store.kernel(found[0].instance), ""
-            while page := Catalogs(kernel).list(after=after):
-                after = page[-1].name
-                yield from ((kernel, catalog) for catalog in page)
+        for realm in Realms(self._store).all():
+            if realm.status is RealmStatus.ACTIVE:
+                kernel = self._store.kernel(realm.instance)
+                yield from ((kernel, catalog) for catalog in Catalogs(kernel).list())
 
 
 def _is_in(listed: dict[str, set[int] | None], content_id: str, one: StatisticsSet) -> bool:

@@ -19,7 +19,6 @@ from headwater.schemas.errors import RealmStateConflict
 
 RETAIN = frozenset({RealmStatus.ACTIVE, RealmStatus.INACTIVE})
 PURGE = frozenset({RealmStatus.PURGING})
-PAGE_REALMS = 1_000
 
 
 class RealmSets(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,12 +35,7 @@ def realm_sets(store: Store) -> RealmSets:
 
 
 def all_realms(store: Store) -> list[Realm]:
-    realms = Realms(store)
-    found = page = realms.list(limit=PAGE_REALMS)
-    while len(page) == PAGE_REALMS:
-        page = realms.list(after=page[-1].name, limit=PAGE_REALMS)
-        found = [*found, *page]
-    return found
+    return list(Realms(store).all())
 
 
 def instances_to_maintain(store: Store, names: Sequence[str] = ()) -> list[str]:

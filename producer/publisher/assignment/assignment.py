@@ -22,7 +22,6 @@ from headwater.schemas.errors import HeadwaterError, PublisherStopped, RealmNotA
 
 PUBLISHED = frozenset({RealmStatus.ACTIVE, RealmStatus.INACTIVE})
 """A closed realm may still have entries to publish."""
-PAGE_REALMS = 1_000
 ALL_SHARDS = -1
 
 Leave = Callable[[str], None]
@@ -61,11 +60,9 @@ class PublishAssignment:
         if time.monotonic() - self._looked_at < self._options.realm_check_seconds:
             return
         published_before = [generation.realm for generation in self._generations.list()]
-        wanted, there, after = list[str](), set[str](), ""
-        while page := self._realms.list(after=after, limit=PAGE_REALMS):
-            after = page[-1].name
-            there |= {realm.instance for realm in page}
-            wanted += [realm.instance for realm in page if realm.status in PUBLISHED and self._is_wanted(realm.name)]
+        realms = list(self._realms.all())
+        there = {realm.instance for realm in realms}
+        wanted = [realm.instance for realm in realms if realm.status in PUBLISHED and self._is_wanted(realm.name)]
         self.instances = wanted
         for realm in [realm for realm in self.current if realm not in wanted]:
             leave(realm)

@@ -39,7 +39,7 @@ def test_a_catalog_comes_with_its_default_branch(kernel: RealmKernel) -> None:
     assert second.id == 2
     assert catalogs.references(second).get("-").pointer == "cat/2/heads/trunk"
     assert [catalog.name for catalog in catalogs.list()] == ["lake", "second"]
-    assert [catalog.name for catalog in catalogs.list(after="lake", limit=1)] == ["second"]
+    assert [read.catalog.name for read in catalogs.read_all(after="lake")] == ["second"]
 
 
 def test_a_catalog_that_is_there_is_not_created_again(kernel: RealmKernel) -> None:
