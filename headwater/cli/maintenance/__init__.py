@@ -1,5 +1,5 @@
 """`headwater maintain` and its sub-commands, and `headwater stream`.
 
 Read maintain, maintain_output; then maintain_sweep, maintain_archive, maintain_transfer, maintain_schedule;
-then maintain_purge_files, maintain_files, maintain_snapshots; then stream.
+then maintain_files, maintain_snapshots, table_contents, maintain_purge_files, maintain_undo_files; then stream.
 """
