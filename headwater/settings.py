@@ -215,6 +215,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         str,
         Meta(description="PEM file with the certificates that gRPC clients are checked against; none are asked for if empty"),
     ] = ""
+    grpc_trusted_peers: Annotated[
+        str,
+        Meta(
+            description="Subject alternative names of gRPC clients that may name their principal by x-principal-bin, "
+            "blank between; they need grpc_client_ca"
+        ),
+    ] = ""
     directory_bytes: Annotated[
         int, Meta(ge=1_048_576, description="Memory of each worker for looking names up by id, of all catalogs together")
     ] = 128 * 1024 * 1024

@@ -19,6 +19,7 @@ from headwater.service.auth.rights.rate_limits import RateLimits
 from headwater.service.auth.tokens.credentials import CredentialCheck
 from headwater.service.auth.tokens.jwks import Jwks, fetch_document
 from headwater.service.auth.tokens.oidc import Issuers, read_issuers
+from headwater.service.auth.tokens.peer_principals import PeerPrincipals
 from headwater.service.auth.tokens.signing_keys import SigningKeys
 from headwater.service.auth.tokens.token_endpoint import TokenEndpoint
 from headwater.service.auth.tokens.token_provider import TokenProvider
@@ -50,7 +51,8 @@ def build_access(config: ServeConfig, feeds: RealmFeeds) -> Access:
     if config.authorizer != RECORDS:
         authorizer = _plugged(AUTHORIZER_GROUP, config.authorizer, "authorizer")(parts)
     limits = RateLimits(config.rate_limit_per_second, config.rate_limit_burst)
-    return Access(provider, authorizer, denials, limits, tokens=endpoint, on_close=parts.realms.close)
+    peers = PeerPrincipals(parts.realms)
+    return Access(provider, authorizer, denials, limits, tokens=endpoint, peers=peers, on_close=parts.realms.close)
 
 
 def check_access(config: ServeConfig) -> None:

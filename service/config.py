@@ -80,6 +80,8 @@ class ServeConfig(msgspec.Struct, frozen=True, kw_only=True):
     grpc_reflection: bool = True
     grpc_connection_seconds: int = 600
     grpc_client_ca: str = ""
+    grpc_trusted_peers: frozenset[str] = frozenset()
+    """Subject alternative names of clients that may name the principal that they act for."""
     directory_bytes: int = 128 * 1024 * 1024
     secret_cost: ScryptCost = ScryptCost()
     """The cost of comparing a secret with a dummy: the same as with a real one."""
@@ -124,6 +126,10 @@ def _check_grpc(config: ServeConfig) -> None:
     if config.grpc_port == config.port:
         raise InvalidInput("it is the port of HTTP too.", field="grpc_port", remedy="Choose another one.")
     if not config.grpc_client_ca:
+        if config.grpc_trusted_peers:
+            raise InvalidInput(
+                "peers are known by the certificates that they show.", field="grpc_trusted_peers", remedy="Name grpc_client_ca."
+            )
         return
     if not config.has_tls:
         raise InvalidInput("clients show certificates over TLS alone.", field="grpc_client_ca", remedy="Name tls_certificate.")

@@ -15,6 +15,7 @@ from headwater.service.auth.rights.denials import Denials
 from headwater.service.auth.rights.protocols import Authorizer, PrincipalProvider
 from headwater.service.auth.rights.rate_limits import RateLimits
 from headwater.service.auth.rights.rights import REALM, Right, Securable
+from headwater.service.auth.tokens.peer_principals import PEER_ISSUER, PeerPrincipals
 from headwater.service.auth.tokens.token_endpoint import TokenEndpoint
 from headwater.service.http.responses import Scope
 
@@ -28,6 +29,7 @@ class Access:
         limits: RateLimits,
         *,
         tokens: TokenEndpoint | None = None,
+        peers: PeerPrincipals | None = None,
         on_close: Callable[[], None] | None = None,
     ) -> None:
         self._provider = provider
@@ -36,6 +38,8 @@ class Access:
         self.denials = denials
         self.tokens = tokens
         """What gives tokens out; None under `--dev`, where none is asked for."""
+        self._peers = peers
+        """Callers whom trusted peers of the gRPC port name; None under `--dev`."""
         self._on_close = on_close
 
     async def caller(self, scope: Scope, realm: str | None) -> Caller:
@@ -48,13 +52,25 @@ class Access:
             self.limits.take(caller)
         return caller
 
+    async def caller_of_peer(self, scope: Scope, realm: str | None, *, peer: str, named: tuple[str, str]) -> Caller:
+        """Whom a trusted peer names, as realm and principal. ⚠ Only after its certificate was looked at."""
+        if self._peers is None:
+            raise LookupError("no peer is trusted here")
+        caller = await self._peers.caller(scope, realm, peer=peer, named=named)
+        self.limits.take(caller)
+        return caller
+
     async def recheck(self, caller: Caller) -> None:
         """For requests that last: `NotAuthenticated` once the token has expired, or its principal or secret is gone."""
-        if not caller.development:
+        if self._peers is not None and caller.issuer == PEER_ISSUER:
+            await self._peers.recheck(caller)
+        elif not caller.development:
             await self._provider.recheck(caller)
 
     def is_known_to_count(self, caller: Caller) -> bool:
         """Whether `recheck` lets the caller pass by what is in memory; False where it must be asked. Never waits."""
+        if self._peers is not None and caller.issuer == PEER_ISSUER:
+            return self._peers.is_known_to_count(caller)
         return caller.development or self._provider.is_known_to_count(caller)
 
     async def require(self, caller: Caller, right: Right, over: Securable = REALM) -> None:

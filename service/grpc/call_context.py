@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from headwater.schemas.errors import InvalidInput, NotAuthenticated
+from headwater.schemas.errors import InvalidInput
 from headwater.service.errors.languages import language_of
 from headwater.service.errors.translations import ENGLISH
 from headwater.service.http.correlation import CORRELATION_ID
@@ -39,6 +39,8 @@ class CallContext(msgspec.Struct, frozen=True, kw_only=True):
     """By the monotonic clock."""
     principal: bytes | None = None
     """`x-principal-bin` as it came: no proof of anything."""
+    peer_names: frozenset[str] = frozenset()
+    """Subject alternative names of the certificate that the client showed and that was checked; none without mTLS."""
     scope: Scope
 
     @property
@@ -46,7 +48,14 @@ class CallContext(msgspec.Struct, frozen=True, kw_only=True):
         return self.deadline is not None and time.monotonic() >= self.deadline
 
 
-def call_context(method: str, metadata: Metadata, peer: str, seconds_left: float | None, request_id: str) -> CallContext:
+def call_context(
+    method: str,
+    metadata: Metadata,
+    peer: str,
+    seconds_left: float | None,
+    request_id: str,
+    peer_names: frozenset[str] = frozenset(),
+) -> CallContext:
     """`InvalidInput` for metadata that cannot be meant."""
     headers: list[tuple[bytes, bytes]] = []
     principal: bytes | None = None
@@ -72,22 +81,13 @@ def call_context(method: str, metadata: Metadata, peer: str, seconds_left: float
         plan_id=(header(scope, PLAN_ID) or b"")[:128].decode("latin-1"),
         deadline=None if seconds_left is None else time.monotonic() + seconds_left,
         principal=principal,
+        peer_names=peer_names,
         scope=scope,
     )
 
 
 def localized(context: CallContext, messages_dir: str) -> CallContext:
     return msgspec.structs.replace(context, locale=language_of(context.scope, messages_dir))
-
-
-def refuse_principal(context: CallContext) -> None:
-    """⚠ `x-principal-bin` proves nothing: whoever sends it where it is not read is refused, even beside a valid token."""
-    if context.principal is not None:
-        raise NotAuthenticated(
-            "x-principal-bin is not proof of a principal here.",
-            field=PRINCIPAL,
-            remedy="Send `authorization: Bearer …` alone.",
-        )
 
 
 def call_key(context: CallContext, in_message: str) -> str | None:

@@ -100,7 +100,14 @@ class GrpcServer:
     async def _answered(self, method: RpcMethod, servicer: Any, run: Callable[[CallContext], Awaitable[Any]]) -> Any:
         """The first stage: builds the context; and the last: errors become statuses."""
         metadata = servicer.invocation_metadata() or ()
-        context = call_context(method.name, metadata, servicer.peer(), servicer.time_remaining(), self._runtime.next_id())
+        context = call_context(
+            method.name,
+            metadata,
+            servicer.peer(),
+            servicer.time_remaining(),
+            self._runtime.next_id(),
+            _peer_names(servicer) if self._config.grpc_trusted_peers else frozenset(),
+        )
         shown = (("x-correlation-id", context.correlation_id), ("x-request-id", context.request_id))
         await servicer.send_initial_metadata(shown)
         servicer.set_trailing_metadata(shown)
@@ -137,6 +144,12 @@ class GrpcServer:
                 if not done:
                     await _stalled(parts)
                 writing.result()
+
+
+def _peer_names(servicer: Any) -> frozenset[str]:
+    """⚠ Not `peer_identities`, which falls back to the common name. gRPC has checked the certificate by then."""
+    names = servicer.auth_context().get("x509_subject_alternative_name") or ()
+    return frozenset(name.decode("utf-8", "replace") for name in names)
 
 
 async def _stalled(parts: AsyncIterator[bytes]) -> None:

@@ -14,13 +14,11 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing, asynccontextmanager, nullcontext
 from typing import Any, cast
 
-import msgspec
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import Message
 
 from headwater.persistence.records.idempotency_rows import IdempotencyRows, KeyedRequest
 from headwater.persistence.rows import SYSTEM_REALM
 from headwater.schemas.errors import CommitConflict, HeadwaterError, InvalidInput, NotServing
-from headwater.schemas.rpc import common_pb2
 from headwater.schemas.rpc.services import RpcMethod
 from headwater.service.auth.caller import Caller
 from headwater.service.auth.tokens.token_endpoint import peer_of
@@ -31,11 +29,22 @@ from headwater.service.gate.gate import open_realm
 from headwater.service.gate.request import Request
 from headwater.service.gate.rights import authorize, authorize_body
 from headwater.service.gate.route import FORM_BYTES_MAX, MESSAGE
-from headwater.service.grpc.call_context import CallContext, call_key, localized, refuse_principal
+from headwater.service.grpc.call_context import CallContext, call_key, localized
 from headwater.service.grpc.grpc_errors import late_error, status_of
 from headwater.service.grpc.read_retries import read_again
-from headwater.service.grpc.rpc import Bound, Gathered, Public, Rpc, RpcCall, check_message_elements, make_request, with_run
+from headwater.service.grpc.rpc import (
+    Bound,
+    Gathered,
+    Public,
+    Rpc,
+    RpcCall,
+    check_message_elements,
+    make_request,
+    parsed,
+    with_run,
+)
 from headwater.service.grpc.rpc_audit import SeenCall, audit_rpc
+from headwater.service.grpc.rpc_caller import caller_of, refuse_principal
 from headwater.service.grpc.runtime import Runtime
 from headwater.service.http.preconditions import as_precondition
 from headwater.service.http.responses import Receive, Response
@@ -177,7 +186,7 @@ class Pipeline:
         """⚠ Nothing of the message is read before it is known who calls. The right is asked for before anything is looked up,
         but for ids, which are not there for who may not list them."""
         self._refuse_if_late(context)
-        caller = seen.caller = await self._caller(context)
+        caller = seen.caller = await caller_of(self._service, context, is_system=self._rpc.is_system)
         budgets, owner = self._runtime.budgets, caller.identity
         reader = BodyReader(budgets, MESSAGE, owner, self._service.config.grpc_message_bytes_max)
         try:
@@ -242,17 +251,6 @@ class Pipeline:
             raise late_error()
         if self._service.stopping.is_set:
             raise NotServing("the server is stopping.", remedy="Try again.")
-
-    async def _caller(self, context: CallContext) -> Caller:
-        access, realm = self._service.access, SYSTEM_REALM if self._rpc.is_system else None
-        if not self._service.config.dev:
-            refuse_principal(context)
-            return await access.caller(context.scope, realm)
-        if context.principal is None:
-            return await access.caller(context.scope, realm)
-        named = _parsed(common_pb2.PrincipalContext, context.principal, "x-principal-bin")
-        caller = await access.caller(context.scope, realm or named.realm or None)
-        return msgspec.structs.replace(caller, name=named.principal or caller.name)
 
     def _key(self, context: CallContext, message: Message) -> str | None:
         if not self._rpc.is_keyed and "idempotency" not in message.DESCRIPTOR.fields_by_name:
@@ -325,19 +323,10 @@ class Pipeline:
         return self._parsed(raw) if len(raw) <= SMALL_BODY_BYTES else await asyncio.to_thread(self._parsed, raw)
 
     def _parsed(self, raw: bytes) -> Message:
-        message: Message = _parsed(self.method.request, raw, "message")
+        message: Message = parsed(self.method.request, raw, "message")
         if len(raw) > SMALL_BODY_BYTES:
             check_message_elements(message)
         return message
-
-
-def _parsed(kind: type[Any], raw: bytes, field: str) -> Any:
-    try:
-        return kind.FromString(raw)
-    except (DecodeError, RecursionError, ValueError) as error:
-        raise InvalidInput(
-            f"the bytes are no {kind.DESCRIPTOR.name}: {str(error)[:100]}.", field=field, remedy="Use the published protos."
-        ) from None
 
 
 def receive_one(messages: AsyncIterator[bytes]) -> Receive:

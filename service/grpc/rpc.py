@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import msgspec
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 
 from headwater.schemas.errors import InvalidInput, RequestTooLarge
 from headwater.service.auth.caller import Caller
@@ -126,6 +126,15 @@ def check_message_elements(message: Message) -> None:
             if field.message_type is None or field.message_type.GetOptions().map_entry:
                 continue
             waiting.extend(many)
+
+
+def parsed(kind: type[Any], raw: bytes, field: str) -> Any:
+    try:
+        return kind.FromString(raw)
+    except (DecodeError, RecursionError, ValueError) as error:
+        raise InvalidInput(
+            f"the bytes are no {kind.DESCRIPTOR.name}: {str(error)[:100]}.", field=field, remedy="Use the published protos."
+        ) from None
 
 
 def with_run(request: Request, run: IdempotentRun | None) -> Request:

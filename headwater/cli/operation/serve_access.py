@@ -31,6 +31,8 @@ NAMES = (
 
 def access_settings(settings: Settings, **flags: object) -> dict[str, Any]:
     """Under the same names; a flag that was given wins."""
+    peers = frozenset(settings.grpc_trusted_peers.split())
     return {name: getattr(settings, name) for name in NAMES} | {
-        name: value for name, value in flags.items() if value is not None
+        **{name: value for name, value in flags.items() if value is not None},
+        "grpc_trusted_peers": peers,
     }

@@ -1,4 +1,4 @@
 """Who calls.
 
-Read tokens, signing_keys, credentials, token_endpoint, token_provider, oidc, jwks.
+Read tokens, signing_keys, credentials, token_endpoint, token_provider, oidc, jwks, peer_principals.
 """

@@ -19,13 +19,13 @@ def self_signed(folder: Path) -> tuple[str, str]:
     return _written(folder, _certificate(name, name, key.public_key(), is_authority=True).sign(key, hashes.SHA256()), key)
 
 
-def signed_by(authority: tuple[str, str], folder: Path) -> tuple[str, str]:
-    """Of a server at 127.0.0.1, for an hour, by the authority with this certificate and key."""
+def signed_by(authority: tuple[str, str], folder: Path, *names: str, common_name: str = "headwater server") -> tuple[str, str]:
+    """For 127.0.0.1 or these names, for an hour, by the authority with this certificate and key."""
     certificate = x509.load_pem_x509_certificate(Path(authority[0]).read_bytes())
     signing = serialization.load_pem_private_key(Path(authority[1]).read_bytes(), None)
     assert isinstance(signing, ec.EllipticCurvePrivateKey)
     key = ec.generate_private_key(ec.SECP256R1())
-    made = _certificate(_name("headwater server"), certificate.subject, key.public_key(), is_authority=False)
+    made = _certificate(_name(common_name), certificate.subject, key.public_key(), names, is_authority=False)
     return _written(folder, made.sign(signing, hashes.SHA256()), key)
 
 
@@ -34,8 +34,9 @@ def _name(text: str) -> x509.Name:
 
 
 def _certificate(
-    name: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, *, is_authority: bool
+    name: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, names: tuple[str, ...] = (), *, is_authority: bool
 ) -> x509.CertificateBuilder:
+    addresses = [x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
     now = dt.datetime.now(dt.UTC)
     return (
         x509.CertificateBuilder()
@@ -45,7 +46,7 @@ def _certificate(
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - dt.timedelta(minutes=5))
         .not_valid_after(now + dt.timedelta(hours=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(one) for one in names] or addresses), critical=False)
         .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
     )
 

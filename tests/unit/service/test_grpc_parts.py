@@ -14,13 +14,14 @@ from headwater.schemas.protobuf.protobuf_codec import to_protobuf
 from headwater.schemas.rpc import common_pb2
 from headwater.schemas.rpc.services import all_methods
 from headwater.service.errors.translations import error_kinds
-from headwater.service.grpc.call_context import call_context, call_key, refuse_principal
+from headwater.service.grpc.call_context import call_context, call_key
 from headwater.service.grpc.grpc_errors import mc_code, status_code, status_of
 from headwater.service.grpc.grpc_server import checked_rows
 from headwater.service.grpc.messages.frames import change_message
 from headwater.service.grpc.messages.masks import masked
 from headwater.service.grpc.messages.message_fields import canonical
 from headwater.service.grpc.pipeline import Pipeline
+from headwater.service.grpc.rpc_caller import refuse_principal
 from headwater.service.grpc.rpc_table import RPCS
 
 CONTEXT = call_context("io.headwater.Some/Thing", [("x-correlation-id", "c-1")], "ipv4:127.0.0.1:5", None, "r-1")
