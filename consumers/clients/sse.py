@@ -24,7 +24,7 @@ from headwater.consumers.clients.feed_http import (
 )
 from headwater.consumers.clients.transport import Received
 from headwater.schemas.cursor import is_cursor
-from headwater.schemas.errors import FeedUnreachable, HeadwaterError, InvalidInput
+from headwater.schemas.errors import FeedUnreachable, HeadwaterError, InvalidInput, NotAuthenticated
 from headwater.schemas.http.feed_json import EndReason, StreamEnd, StreamEvent
 
 HEARTBEAT_SECONDS = 5.0
@@ -139,7 +139,11 @@ class StreamExchange:
 
     def _ended(self, end: StreamEnd) -> Exception:
         if end.reason is EndReason.FAILED and end.problem is not None:
-            return problem_error(end.problem)
+            error = problem_error(end.problem)
+            if not isinstance(error, NotAuthenticated):
+                return error
+            # The token has expired since the stream began. The next request brings a new one, or is refused for good.
+            return FeedUnreachable(f"{self._target.server} has ended the stream: {error}", field="server", reason=error.code)
         message = f"{self._target.server} has ended the stream: {end.reason}."
         return FeedUnreachable(message, field="server", reason=str(end.reason))
 
