@@ -6,11 +6,15 @@ A create or assign begins with the state of its base, which the caller looks up;
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
 
 import msgspec
 
 from headwater.schemas.change import COMMITTING_KINDS, Base, Change, KeyPath, Op, Operation, Value
-from headwater.schemas.errors import ChainBroken
+from headwater.schemas.errors import ChainBroken, PointerNotFound
+
+BASES_MAX = 1_000
+"""Branches of branches that one replay follows."""
 
 
 class Replayed(msgspec.Struct, frozen=True):
@@ -29,6 +33,43 @@ class Mismatch(msgspec.Struct, frozen=True):
     key: KeyPath
     expected: Replayed | None
     found: Replayed | None
+
+
+class History(Protocol):
+    """What an audit asks of a store or a server."""
+
+    def pointers(self) -> Iterator[str]:
+        """All with a history, in order of name."""
+
+    def range(self, pointer: str) -> tuple[int, int]:
+        """The oldest and the newest seq that there are."""
+
+    def anchor(self, pointer: str) -> str | None:
+        """The entry id before the oldest entry, where history was cut and that is known."""
+
+    def changes(self, pointer: str, after_seq: int, to_seq: int) -> Iterator[Change]:
+        """Entries (after_seq, to_seq], oldest first."""
+
+    def position(self, pointer: str, cursor: str) -> int:
+        """The seq of the newest entry at a commit or not later than a time."""
+
+    def stored_state(self, pointer: str, seq: int) -> State:
+        """As the index has it; a state with a missing part is expired."""
+
+
+def replayed_state(history: History, pointer: str, to_seq: int, depth: int = 0) -> State:
+    """As the Changes add up: from the first entry, or over the oldest state that is left where history was cut."""
+    if depth > BASES_MAX:
+        raise PointerNotFound(f"more than {BASES_MAX} branches stand on one another.", field="pointer")
+
+    def state_of_base(base: Base) -> State:
+        return replayed_state(history, base.pointer, base.seq, depth + 1) if base.seq else {}
+
+    oldest, _ = history.range(pointer)
+    if to_seq < oldest:
+        return history.stored_state(pointer, to_seq)
+    start = 0 if oldest == 1 else oldest
+    return replay(history.changes(pointer, start, to_seq), state_of_base, history.stored_state(pointer, start))
 
 
 def replay(changes: Iterable[Change], state_of_base: BaseStateOf, state: State | None = None) -> State:

@@ -30,7 +30,8 @@ class ViewsServer:
         return next((change for change in found if change.seq == seq), None)
 
     def heads(self) -> dict[str, int]:
-        return {info.name: info.seq for info in ServerHistory(self._client, self._target).pointers()}
+        history = ServerHistory(self._client, self._target)
+        return {name: history.range(name)[1] for name in history.pointers()}
 
     def state_at(self, pointer: str, seq: int) -> State:
         """All pages of one state, pinned by the first."""

@@ -22,10 +22,10 @@ class RemoteLogs:
     """What the caller may see of them."""
 
     def __init__(self, calls: ServerCalls) -> None:
-        self._calls = calls
+        self.calls = calls
 
     def pointers(self, prefix: str = "") -> Iterator[PointerInfo]:
-        return self._calls.all_pointers(prefix)
+        return self.calls.all_pointers(prefix)
 
     def changes(
         self, pointer: str, after: str | int = "earliest", *, follow: bool = False, filter: Filter = NO_FILTER
@@ -36,9 +36,9 @@ class RemoteLogs:
         self, pointers: Sequence[str], after: str | int = "earliest", *, filter: Filter = NO_FILTER, stream: bool = False
     ) -> Reader:
         """Changes of several pointers, merged by time, with a cursor to keep; over long polls, or over a stream of events."""
-        target = msgspec.structs.replace(self._calls.target, pointers=tuple(pointers), filter=filter)
-        poll = HttpPoll(self._calls.client, target)
-        return Reader(HttpStream(self._calls.client, target) if stream else poll, str(after), log=poll)
+        target = msgspec.structs.replace(self.calls.target, pointers=tuple(pointers), filter=filter)
+        poll = HttpPoll(self.calls.client, target)
+        return Reader(HttpStream(self.calls.client, target) if stream else poll, str(after), log=poll)
 
 
 def read_reference_log(calls: ServerCalls, catalog: str, kinds: Collection[Kind]) -> Iterator[Change]:

@@ -200,7 +200,7 @@ def _kept_states(past: BackdatedHistory) -> States:
         history = StoreHistory(store.kernel(past.instance))
         found: States = {}
         for pointer in history.pointers():
-            head = history.head(pointer)
-            for seq in range(head.row.floor, head.seq + 1):
+            oldest, newest = history.range(pointer)
+            for seq in range(oldest, newest + 1):
                 found[pointer, seq] = history.stored_state(pointer, seq)
     return found

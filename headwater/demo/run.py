@@ -118,7 +118,7 @@ class Killing:
 def _newest_log(lake: CatalogHandle) -> list[Change]:
     """As the store has it now: what a killed process has committed last, no other process has been told."""
     history, pointer = StoreHistory(lake.realm.kernel), lake.branch().pointer
-    return list(history.changes(pointer, 0, history.head(pointer).seq))
+    return list(history.changes(pointer, 0, history.range(pointer)[1]))
 
 
 def _follow_while(goes_on: Callable[[], bool], follower: Follower, show: Show) -> None:

@@ -252,7 +252,11 @@ class PointerLog:
     def _not_found(self) -> PointerNotFound:
         purged = purged_pointer(self._kernel.store.backend, self._kernel.realm, self.pointer)
         if purged is None:
-            return PointerNotFound(f"there is no pointer {self.pointer!r}.", field="pointer", remedy="List the pointers.")
+            return PointerNotFound(
+                f"there is no pointer {self.pointer!r}.",
+                field="pointer",
+                remedy="List the pointers, or name a catalog and a branch.",
+            )
         return PointerPurged(
             f"{self.pointer} was purged with its catalog; its log ended with entry {purged.seq}.",
             field="pointer",

@@ -207,4 +207,6 @@ class Viewer:
 
 def no_pointer(pointer: str) -> PointerNotFound:
     """Word for word what the log says of a pointer that is not there."""
-    return PointerNotFound(f"there is no pointer {pointer!r}.", field="pointer", remedy="List the pointers.")
+    return PointerNotFound(
+        f"there is no pointer {pointer!r}.", field="pointer", remedy="List the pointers, or name a catalog and a branch."
+    )

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from itertools import chain, groupby
 from pathlib import Path
 from typing import TypeVar
@@ -13,15 +12,13 @@ import rich_click as click
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
-from headwater.cli.feed.audit_sources import verify_kafka, verify_server
+from headwater.cli.feed.audit_sources import audited, verify_kafka
 from headwater.cli.feed.feed_sources import Pointers
 from headwater.cli.output import as_json, echo, print_json, print_table
-from headwater.cli.target import in_realm, in_store_realm, key_text, store_logs, store_realm
+from headwater.cli.target import in_realm, key_text
 from headwater.consumers.audit.files import read_changes, write_changes
-from headwater.consumers.audit.replay import Mismatch, mismatches
-from headwater.consumers.audit.store_history import StoreHistory
+from headwater.consumers.audit.replay import History, Mismatch, mismatches, replayed_state
 from headwater.consumers.audit.verify import Verification, verify
-from headwater.persistence.rows import SYSTEM_REALM
 from headwater.schemas.change import Change
 from headwater.schemas.errors import InvalidInput
 from headwater.settings import Settings
@@ -71,17 +68,14 @@ def verify_command(
     """
     if file is not None and (catalog or branch):
         raise InvalidInput("a file knows pointers alone.", field="--branch", remedy="Name a --pointer.")
-    pointers = named if file is not None else Pointers(named, catalog, branch).if_any(settings, realm)
+    wanted = Pointers(named, catalog, branch)
     if file is not None:
-        found = list(_verify_file(Path(file), pointers))
+        found = list(_verify_file(Path(file), named))
     elif kafka is not None:
-        found = verify_kafka(settings, kafka, realm, pointers)
-    elif settings.server:
-        found = verify_server(settings, realm, pointers)
+        found = verify_kafka(settings, kafka, realm, wanted.if_any(settings, realm))
     else:
-        with store_logs(settings, realm) as logs:
-            history = StoreHistory(logs.kernel)
-            found = [_verify_pointer(history, pointer) for pointer in pointers or tuple(history.pointers())]
+        with audited(settings, realm, wanted, all_if_none=True) as (history, chosen):
+            found = [_verify_pointer(history, pointer) for pointer in chosen]
     if json_output:
         print_json({"pointers": found})
     else:
@@ -96,17 +90,17 @@ def verify_command(
 @catalog
 @branch
 @click.option("--to", "to", default="latest", show_default=True, help="A commit id, seq, time or latest.")
-@in_store_realm
+@in_realm
 @as_json
 @click.pass_obj
 def replay(
     settings: Settings, pointer: str | None, catalog: str | None, branch: str | None, to: str, realm: str, json_output: bool
 ) -> None:
     """Rebuild a state from the feed alone and compare it with the stored one. Exit code 1 if they differ."""
-    with _audited(settings, realm, Pointers((pointer,) if pointer else (), catalog, branch)) as (history, chosen):
+    with audited(settings, realm, Pointers((pointer,) if pointer else (), catalog, branch)) as (history, chosen):
         (pointer,) = chosen
         seq = history.position(pointer, to)
-        replayed = history.replayed_state(pointer, seq)
+        replayed = replayed_state(history, pointer, seq)
         found = list(mismatches(history.stored_state(pointer, seq), replayed))
     if json_output:
         print_json({"pointer": pointer, "seq": seq, "keys": len(replayed), "mismatches": found})
@@ -123,7 +117,7 @@ def replay(
 @pointer
 @catalog
 @branch
-@in_store_realm
+@in_realm
 @as_json
 @click.pass_obj
 def diff(
@@ -137,9 +131,9 @@ def diff(
     json_output: bool,
 ) -> None:
     """Show what changed between two points of a history, each replayed from the feed."""
-    with _audited(settings, realm, Pointers((pointer,) if pointer else (), catalog, branch)) as (history, chosen):
+    with audited(settings, realm, Pointers((pointer,) if pointer else (), catalog, branch)) as (history, chosen):
         (pointer,) = chosen
-        old, new = (history.replayed_state(pointer, history.position(pointer, at)) for at in (before, after))
+        old, new = (replayed_state(history, pointer, history.position(pointer, at)) for at in (before, after))
     found = list(mismatches(old, new))
     if json_output:
         print_json({"pointer": pointer, "changed": [{"key": it.key, "before": it.expected, "after": it.found} for it in found]})
@@ -152,7 +146,7 @@ def diff(
 @pointers
 @catalog
 @branch
-@in_store_realm
+@in_realm
 @as_json
 @click.pass_obj
 def export(
@@ -165,7 +159,7 @@ def export(
     json_output: bool,
 ) -> None:
     """Write the history to FILE (.jsonl or .parquet); `audit verify --file FILE` proves it anywhere."""
-    with _audited(settings, realm, Pointers(named, catalog, branch), all_if_none=True) as (history, chosen):
+    with audited(settings, realm, Pointers(named, catalog, branch), all_if_none=True) as (history, chosen):
         count = write_changes(Path(file), _with_progress(_everything(history, chosen), "exported"))
     if json_output:
         print_json({"file": file, "pointers": chosen, "changes": count})
@@ -173,33 +167,16 @@ def export(
         echo(f"{count} changes of {len(chosen)} pointers are in {file}")
 
 
-@contextmanager
-def _audited(
-    settings: Settings, realm: str, wanted: Pointers, *, all_if_none: bool = False
-) -> Iterator[tuple[StoreHistory, tuple[str, ...]]]:
-    """The history of a realm or of `::system::`, and the pointers of it that are wanted."""
-    if realm == SYSTEM_REALM:
-        with store_logs(settings, realm) as logs:
-            history = StoreHistory(logs.kernel)
-            yield history, tuple(history.pointers()) if all_if_none and not wanted.is_given else wanted.of_system()
-        return
-    with store_realm(settings, realm) as handle:
-        history = StoreHistory(handle.kernel)
-        yield history, tuple(history.pointers()) if all_if_none and not wanted.is_given else wanted.of(handle)
-
-
-def _everything(history: StoreHistory, pointers: tuple[str, ...]) -> Iterator[Change]:
+def _everything(history: History, pointers: Sequence[str]) -> Iterator[Change]:
     for pointer in pointers:
-        head = history.head(pointer)
-        yield from history.changes(pointer, head.row.floor - 1, head.seq)
+        oldest, newest = history.range(pointer)
+        yield from history.changes(pointer, oldest - 1, newest)
 
 
-def _verify_pointer(history: StoreHistory, pointer: str) -> Verification:
-    head = history.head(pointer)
-    after_seq = head.row.floor - 1
-    anchor = None if head.row.anchor is None else head.row.anchor.entry_id.hex()
-    changes = _with_progress(history.changes(pointer, after_seq, head.seq), pointer)
-    return verify(pointer, changes, after_seq=after_seq, anchor=anchor)
+def _verify_pointer(history: History, pointer: str) -> Verification:
+    oldest, newest = history.range(pointer)
+    changes = _with_progress(history.changes(pointer, oldest - 1, newest), pointer)
+    return verify(pointer, changes, after_seq=oldest - 1, anchor=history.anchor(pointer))
 
 
 def _verify_file(file: Path, wanted: tuple[str, ...]) -> Iterator[Verification]:

@@ -1,4 +1,4 @@
-"""Verifies the chains of a server or a Kafka topic, with the same check as for the store."""
+"""Opens the history of a store or a server for an audit, and verifies the chains of a Kafka topic."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from headwater.cli.feed.feed_sources import quiet_kafka
+from headwater.cli.feed.feed_sources import Pointers, quiet_kafka
+from headwater.cli.target import logs_of, realm_of
+from headwater.consumers.audit.store_history import StoreHistory
 from headwater.consumers.audit.verify import Verification, verify
+from headwater.local_logs import LocalLogs
+from headwater.persistence.rows import SYSTEM_REALM
 from headwater.schemas.errors import PointerNotFound
 from headwater.schemas.extras import needs_extra
 from headwater.settings import Settings
@@ -18,19 +22,34 @@ from headwater.wiring.kafka_readers import kafka_source, registry_schemas
 from headwater.wiring.servers import server_connection
 
 if TYPE_CHECKING:
+    from headwater.client.remote_logs import RemoteLogs
+    from headwater.consumers.audit.replay import History
     from headwater.consumers.views.server_lookup import ViewsServer
+    from headwater.engine import Logs
 
 
-def verify_server(settings: Settings, realm: str, wanted: Sequence[str]) -> list[Verification]:
-    """Where history has expired, from its second entry on: the feed does not show the anchor."""
-    connection = server_connection(settings)
+@contextmanager
+def audited(
+    settings: Settings, realm: str, wanted: Pointers, *, all_if_none: bool = False
+) -> Iterator[tuple[History, Sequence[str]]]:
+    """The history of a realm or of `::system::`, of the server or of the store, and the pointers of it that are wanted."""
+    if realm == SYSTEM_REALM:
+        with logs_of(settings, realm) as logs:
+            history = _history(logs)
+            yield history, tuple(history.pointers()) if all_if_none and not wanted.is_given else wanted.of_system()
+        return
+    with realm_of(settings, realm) as handle:
+        history = _history(handle.logs)
+        yield history, tuple(history.pointers()) if all_if_none and not wanted.is_given else wanted.of(handle)
+
+
+def _history(logs: Logs) -> History:
+    if isinstance(logs, LocalLogs):
+        return StoreHistory(logs.kernel)
     from headwater.consumers.audit.server_history import ServerHistory
 
-    with connection.client() as client:
-        history = ServerHistory(client, connection.target(realm))
-        listed = {info.name: info for info in history.pointers()}
-        chosen = _chosen(wanted, list(listed))
-        return [verify(name, history.changes(listed[name]), after_seq=listed[name].oldest_seq - 1) for name in chosen]
+    calls = cast("RemoteLogs", logs).calls
+    return ServerHistory(calls.client, calls.target)
 
 
 def verify_kafka(settings: Settings, bootstrap: str, realm: str, wanted: Sequence[str]) -> list[Verification]:

@@ -33,6 +33,8 @@ def show_publish_status(store: Store, options: PublisherOptions | None, json_out
     for generation in generations:
         topics = ", ".join(f"{topic.name} ({topic.partitions} partitions)" for topic in generation.topics.of_changes)
         echo(f"{generation.realm}: generation {generation.number}, {generation.shards} shards, {topics}")
+    if not generations:
+        echo("nothing of this store was ever published")
     _show_lags(lags)
     if alarms:
         print_table(["realm", "shard", "alarm", "message"], [(a.realm, a.shard, a.code, a.message) for a in alarms])

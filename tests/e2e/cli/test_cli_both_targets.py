@@ -141,6 +141,25 @@ def test_diffs_merges_and_transplants(run: Run) -> None:
     assert "nothing to do" in run("merge", "dev").succeeded().out
 
 
+def test_audits(run: Run, tmp_path: Path) -> None:
+    """Over more than one page of a state, on a branch that stands on another one."""
+    tables = [{"op": "put", "key": [f"t{number:04}"], "type": "NAMESPACE", "content": {}} for number in range(1_100)]
+    run("commit", "-", stdin=json.dumps(tables)).succeeded()
+    run("branch", "create", "dev").succeeded()
+    run("commit", "--branch", "dev", "--delete", "t0007", "--namespace", "new").succeeded()
+    verified = run("audit", "verify", "--branch", "dev", "--json").json["pointers"]
+    assert [(one["pointer"], one["entries"], one["flaw"]) for one in verified] == [("cat/1/heads/dev", 2, None)]
+    replayed = run("audit", "replay", "--branch", "dev", "--json").json
+    assert (replayed["seq"], replayed["keys"], replayed["mismatches"]) == (2, 1_100, [])
+    changed = run("audit", "diff", "1", "latest", "--branch", "dev", "--json").json["changed"]
+    assert [(one["key"], one["before"] is None) for one in changed] == [(["new"], True), (["t0007"], False)]
+    file = tmp_path / "history.jsonl"
+    exported = run("audit", "export", str(file), "--json").json
+    assert len(file.read_text().splitlines()) == exported["changes"] and "principals" in exported["pointers"]
+    headwater("audit", "verify", "--file", str(file)).succeeded()
+    assert "POINTER_NOT_FOUND" in run("audit", "replay", "--pointer", "nowhere").error
+
+
 def test_principals_roles_and_grants(run: Run) -> None:
     assert run("role", "create", "analyst", "--property", "team=bi", "--json").json["properties"] == {"team": "bi"}
     made = run("principal", "create", "ann", "--role", "analyst", "--property", "a=b", "--json").json

@@ -70,6 +70,7 @@ def test_publishing_once_ends_when_all_is_in_kafka(url: str, kafka_bootstrap: st
 
 def test_the_lag_is_shown_when_no_publisher_lives(url: str, kafka_bootstrap: str) -> None:
     assert headwater("--store", url, "publish", "--status", "--json").json["lag"] == []
+    assert "nothing of this store was ever published" in headwater("--store", url, "publish", "--status").succeeded().out
     in_json = ("--store", url, "--set", "kafka_value_format=json", "--set", "kafka_access_topic=true")
     assert headwater(*in_json, "publish", "--kafka", kafka_bootstrap, "--once").code == 0
     behind = ("--store", url, "publish", "--status", "--json")
