@@ -10,6 +10,7 @@ from typing import NamedTuple
 from headwater.schemas.errors import InvalidName
 
 CATALOGS = "catalogs"
+CONNECTORS = "connectors"
 NAME_LENGTH_MAX = 256
 
 _REFERENCE_NAME = re.compile(r"[A-Za-z](?:(?:(?!\.\.)[A-Za-z0-9./_-])*[A-Za-z0-9_-])?")

@@ -76,6 +76,7 @@ HeadwaterError
 ├── ForeignOrigin             403  a page from elsewhere in a browser calls a server that asks for no token
 ├── NotAuthenticated          401  no token, or one that proves nothing here
 ├── NotPermitted              403  known, but without the right; says which, never whether the thing exists
+│   └── DestinationOwned              a connector alone writes below its destination
 ├── TooManyRequests           429  retriable: over a limit; says after how many seconds to come back
 ├── TooManyPlans              429  retriable: the realm has as many plans as it may
 ├── NotServing                503  retriable: the server is starting or stopping
@@ -250,6 +251,12 @@ class NotPermitted(HeadwaterError):
     code = "NOT_PERMITTED"
     http_status = 403
     grpc_status = "PERMISSION_DENIED"
+
+
+class DestinationOwned(NotPermitted):
+    """What lies below a connector's destination is written by that connector alone. `facts["connector"]` names it."""
+
+    code = "DESTINATION_OWNED"
 
 
 class TooManyRequests(HeadwaterError):

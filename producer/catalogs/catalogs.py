@@ -27,6 +27,7 @@ from headwater.producer.catalogs.catalog_records import (
 from headwater.producer.catalogs.catalog_settings import check_settings
 from headwater.producer.catalogs.storage_claims import claim_storage_root
 from headwater.producer.commits.commit_meta import CommitMeta, check_meta, check_request_id
+from headwater.producer.commits.owned_paths import require_droppable
 from headwater.producer.content.content_types import Namespace, to_value
 from headwater.producer.history.lineage import empty_state
 from headwater.producer.json_safety import check_text
@@ -168,6 +169,7 @@ class Catalogs:
         found = self._find(name)
         if found is None:
             raise self._not_found(name)
+        require_droppable(self._kernel, found.catalog.id)
         dropped = msgspec.structs.replace(found.catalog, status=CatalogStatus.DROPPED, purge_requested=purge)
         move: Sequence[RecordOperation] = [
             DeleteRecord(key=live_key(name), expect=Unchanged(found.object_id)),

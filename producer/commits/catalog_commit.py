@@ -40,6 +40,7 @@ from headwater.producer.commits.operations import (
     operations_fingerprint,
     prepare,
 )
+from headwater.producer.commits.owned_paths import require_own_paths
 from headwater.producer.history.lineage import Lineage
 from headwater.producer.pointer_names import ReferenceType, parse_reference_pointer
 from headwater.schemas.change import COMMITTING_KINDS, Change, KeyPath, Kind, Op
@@ -83,6 +84,7 @@ class DeclaredCommit(msgspec.Struct, frozen=True, array_like=True, gc=False):
     expected_head: bytes | None
     base_commit: bytes | None
     skip_equal_puts: bool
+    connector_id: str = ""
 
 
 class CatalogCommit:
@@ -100,7 +102,9 @@ class CatalogCommit:
         expected_head: str | None = None,
         base_commit: str | None = None,
         skip_equal_puts: bool = False,
+        connector_id: str = "",
     ) -> None:
+        """`connector_id` is given by a connector alone: what lies below its destination is its own to write."""
         self.request_id, self.request_id_is_callers, self.fingerprint = check_request_id(request_id)
         self._kernel = kernel
         self._prepared = operations if isinstance(operations, PreparedOperations) else prepare(operations)
@@ -108,6 +112,7 @@ class CatalogCommit:
         self._expected_head = None if expected_head is None else parse_id(expected_head, field="expected_head")
         self._base_commit = None if base_commit is None else parse_id(base_commit, field="base_commit")
         self._skip_equal_puts = skip_equal_puts
+        self._connector_id = connector_id
         self._base: Mapping[KeyPath, HeadContent] | None = None
         if base_commit is None:
             _refuse_empty_reads(self._prepared)
@@ -124,6 +129,7 @@ class CatalogCommit:
             self._expected_head,
             self._base_commit,
             self._skip_equal_puts,
+            self._connector_id,
         )
 
     @classmethod
@@ -136,6 +142,7 @@ class CatalogCommit:
             expected_head=None if expected is None else expected.hex(),
             base_commit=None if base is None else base.hex(),
             skip_equal_puts=declared.skip_equal_puts,
+            connector_id=declared.connector_id,
         )
         made.request_id, made.request_id_is_callers = declared.request_id, declared.request_id_is_callers
         made.fingerprint = declared.fingerprint
@@ -154,6 +161,7 @@ class CatalogCommit:
             raise conflict_error([*hash_conflicts, *verdict.conflicts])
         if not verdict.planned:
             return None
+        require_own_paths(self._kernel, draft, verdict.planned, self._connector_id)
         require_files_stay(self._kernel, draft, verdict.planned)
         meta = self._meta
         return Plan(

@@ -33,11 +33,10 @@ from headwater.producer.catalogs.catalogs import Catalogs
 from headwater.producer.commits.commit_meta import CommitMeta, check_meta, check_request_id
 from headwater.producer.connectors.source_spi import ConnectorSpec, SourceFactories, names
 from headwater.producer.json_safety import check_text
-from headwater.producer.pointer_names import branch_pointer
+from headwater.producer.pointer_names import CONNECTORS, branch_pointer
 from headwater.schemas.change import KeyPath, Kind, Value
 from headwater.schemas.errors import Conflict, InvalidInput
 
-CONNECTORS_POINTER = "connectors"
 CONNECTOR = RecordType("CONNECTOR", 1)
 NAMES: KeyPath = ("names",)
 CONNECTORS_MAX = 1_000
@@ -90,7 +89,7 @@ class Connectors:
 
     def __init__(self, kernel: RealmKernel, factories: SourceFactories) -> None:
         self._kernel = kernel
-        self._records = NamedRecords(kernel, CONNECTORS_POINTER, "connector", NAMES)
+        self._records = NamedRecords(kernel, CONNECTORS, "connector", NAMES)
         self._factories = factories
 
     def get(self, name: str) -> Connector:
@@ -130,7 +129,7 @@ class Connectors:
             interval_seconds=_check_interval(interval_seconds),
             description=check_text(description, "description", TEXT_BYTES_MAX),
         )
-        outcome = self._kernel.committer.commit(CONNECTORS_POINTER, _CreateConnector(connector, meta))
+        outcome = self._kernel.committer.commit(CONNECTORS, _CreateConnector(connector, meta))
         return Written(value=self.get(name), outcome=outcome)
 
     def update(

@@ -70,7 +70,9 @@ class DestinationBranch:
     def commit(self, operations: Sequence[CatalogOperation], seen: Seen, request_id: str) -> None:
         message = (seen.message or f"Observed {seen.version}").encode()[:MESSAGE_BYTES_MAX].decode(errors="ignore")
         meta = CommitMeta(self._connector.author, message, self._headers(seen))
-        request = CatalogCommit(self._kernel, operations, meta, request_id=RequestKey(request_id))
+        request = CatalogCommit(
+            self._kernel, operations, meta, request_id=RequestKey(request_id), connector_id=self._connector.id
+        )
         self._kernel.committer.commit(self.pointer, request)
 
     def _headers(self, seen: Seen) -> dict[str, str]:

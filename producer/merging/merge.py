@@ -21,6 +21,7 @@ from headwater.persistence.store import RealmKernel
 from headwater.producer.commits.catalog_commit import require_branch
 from headwater.producer.commits.commit_gate import require_files_stay
 from headwater.producer.commits.commit_meta import CommitMeta, check_meta, check_request_id
+from headwater.producer.commits.owned_paths import require_own_merge
 from headwater.producer.merging.ancestry import SharedHistory, shared_history
 from headwater.producer.merging.apply_changes import (
     AppliedChanges,
@@ -163,7 +164,9 @@ class MergeRequest:
         preview.brought.raise_conflicts()
         if not preview.brought.operations or self._prepared is None:
             return None
-        require_files_stay(self._kernel, draft, self._rules.resolved_by_caller(preview.brought.operations))
+        resolved = self._rules.resolved_by_caller(preview.brought.operations)
+        require_own_merge(self._kernel, draft, preview.brought.operations, resolved)
+        require_files_stay(self._kernel, draft, resolved)
         brought = self._prepared.shared.brought
         origin = next((place for place in brought or () if place.commit == self._source.commit), place_of(self._source))
         return Plan(

@@ -15,6 +15,7 @@ from headwater.persistence.store import RealmKernel
 from headwater.producer.commits.catalog_commit import require_branch
 from headwater.producer.commits.commit_gate import require_files_stay
 from headwater.producer.commits.commit_meta import CommitMeta, check_meta, check_request_id
+from headwater.producer.commits.owned_paths import require_own_merge
 from headwater.producer.merging.apply_changes import (
     AppliedChanges,
     KeyChange,
@@ -89,7 +90,9 @@ class TransplantRequest:
             brought = self._bring(draft, commit)
             brought.raise_conflicts()
             if brought.operations:
-                require_files_stay(self._kernel, draft, self._rules.resolved_by_caller(brought.operations))
+                resolved = self._rules.resolved_by_caller(brought.operations)
+                require_own_merge(self._kernel, draft, brought.operations, resolved)
+                require_files_stay(self._kernel, draft, resolved)
                 yield self._entry(commit, brought)
 
     def preview(self, draft: Draft) -> list[AppliedChanges]:

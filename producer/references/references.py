@@ -13,6 +13,7 @@ from headwater.persistence.rows import PointerRow
 from headwater.persistence.store import RealmKernel
 from headwater.producer.commits.catalog_commit import CommitResult, commit_result
 from headwater.producer.commits.commit_meta import CommitMeta
+from headwater.producer.commits.owned_paths import require_movable
 from headwater.producer.pointer_names import (
     ReferenceType,
     catalog_prefix,
@@ -149,6 +150,7 @@ class References:
     ) -> CommitResult:
         """Move a branch or tag to any commit of the catalog; nothing is written if it is there already."""
         pointer = self._pointer_of(name, type)
+        require_movable(self._kernel, pointer)
         to = self._target(target)
         meta = _with_message(meta, f"Assign {name} to {to.commit_id}")
         request = AssignReference(self._kernel, to.logged, meta, expected_head=expected_head, request_id=request_id)
@@ -171,6 +173,7 @@ class References:
                 field="reference",
                 remedy="Drop the catalog, or assign the branch to another commit.",
             )
+        require_movable(self._kernel, pointer)
         meta = _with_message(meta, f"Delete {name}")
         return self._commit(pointer, DeleteReference(meta, expected_head=expected_head, request_id=request_id))
 

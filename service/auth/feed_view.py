@@ -17,8 +17,13 @@ from headwater.persistence.realms.realm_records import REALMS_POINTER
 from headwater.persistence.records.principal_records import GRANTS_POINTER, PRINCIPALS_POINTER, ROLES_POINTER
 from headwater.producer.access.effective import is_held
 from headwater.producer.access.policies import POLICIES_POINTER
-from headwater.producer.connectors.connector_records import CONNECTORS_POINTER
-from headwater.producer.pointer_names import CATALOGS, parse_access_pointer, parse_reference_pointer, parse_statistics_pointer
+from headwater.producer.pointer_names import (
+    CATALOGS,
+    CONNECTORS,
+    parse_access_pointer,
+    parse_reference_pointer,
+    parse_statistics_pointer,
+)
 from headwater.schemas.change import Change, KeyPath
 from headwater.schemas.errors import PointerNotFound
 from headwater.schemas.redaction import MaySee, as_seen
@@ -34,7 +39,7 @@ REALM_POINTER_RIGHTS = {
     POLICIES_POINTER: Right.POLICY_READ,
     CATALOGS: Right.CATALOG_LIST,
     REALMS_POINTER: Right.FEED_READ,
-    CONNECTORS_POINTER: Right.CONNECTOR_READ,
+    CONNECTORS: Right.CONNECTOR_READ,
 }
 """Over the realm; all other pointers of a realm need `realm.manage`. `realms` is in `::system::` alone."""
 

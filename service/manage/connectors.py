@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from headwater.producer.connectors.connector_records import CONNECTORS_POINTER
 from headwater.producer.connectors.connector_views import connector_info, job_info
+from headwater.producer.pointer_names import CONNECTORS
 from headwater.schemas.http.connector_json import (
     ConnectorBody,
     ConnectorChange,
@@ -57,7 +57,7 @@ def update_connector(call: ManageCall) -> Response:
 
 def remove_connector(call: ManageCall) -> Response:
     name = call.names["connector"]
-    outcome = call.gone(CONNECTORS_POINTER, lambda: _operations(call).remove(name, call.version, call.meta))
+    outcome = call.gone(CONNECTORS, lambda: _operations(call).remove(name, call.version, call.meta))
     return json_response(Gone(meta=meta_of(outcome)))
 
 
