@@ -7,6 +7,9 @@ its summary. So no checkpoint has to be believed: an archive says itself where t
 whole, its manifest is first put into the lease's row by CAS (`decide`). A successor that finds it there writes that very
 manifest before it continues; a writer that has lost the lease cannot put it there. Files that no manifest names are removed a
 day later.
+
+⚠ Iceberg knows nothing of the lease. There the snapshot itself is conditional: its commit fails if anybody has added rows since
+the snapshot whose position the batch was compared with.
 """
 
 from __future__ import annotations
@@ -17,10 +20,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
+from pyspark.sql import functions as sql
 
 from headwater.schemas.errors import Conflict, InvalidInput, MissingDependency
 from headwater.streaming.sources.change_rows import CHANGE_DDL
-from headwater.streaming.sources.log_offsets import LogOffset, offset_of_text
+from headwater.streaming.sources.log_offsets import LogOffset, OffsetPosition, offset_of_text
 from headwater.streaming.spark.hadoop_files import HadoopFiles
 
 if TYPE_CHECKING:
@@ -31,6 +35,7 @@ POSITION_PROPERTY = "headwater.position"
 MANIFESTS, DATA = "_headwater/batches", "data"
 UNFINISHED_SECONDS = 86_400
 """So long files are left alone that no manifest names: their writer may only be slow."""
+_VALIDATION_FAILED = "org.apache.iceberg.exceptions.ValidationException"
 _TABLE = re.compile(r"\w+(\.\w+)+")
 _MANIFEST = re.compile(r"(\d{10})\.json")
 
@@ -140,6 +145,9 @@ class ParquetArchive:
 class IcebergArchive:
     """One table; each batch is one snapshot, with the position in its summary."""
 
+    _base: int | None = None
+    """The snapshot whose position was read last; None while the table is empty."""
+
     def __init__(self, spark: SparkSession, table: str) -> None:
         if not _TABLE.fullmatch(table):
             raise InvalidInput(f"{table!r} is not a table.", field="archive", remedy="Write iceberg:catalog.namespace.table.")
@@ -148,25 +156,56 @@ class IcebergArchive:
         self._check_jar()
 
     def position(self) -> LogOffset | None:
+        """⚠ The snapshot first: rows that come between are then refused as those of another writer, never taken for known."""
+        self._base = None
         if not self._spark.catalog.tableExists(self._table):
             return None
         self._refresh()
-        # Snapshots without a position rewrote files and added nothing.
+        newest = self._spark.sql(f"SELECT snapshot_id FROM {self._table}.refs WHERE name = 'main'").first()  # noqa: S608
+        if newest is None:
+            return None
+        self._base = int(newest.snapshot_id)
+        return self._position_in_summaries() or self._position_of_rows()
+
+    def _position_in_summaries(self) -> LogOffset | None:
+        """Snapshots without a position rewrote files and added nothing."""
         found = self._spark.sql(
             f"SELECT max_by(summary['{POSITION_PROPERTY}'], committed_at) AS position FROM {self._table}.snapshots "  # noqa: S608
             f"WHERE summary['{POSITION_PROPERTY}'] IS NOT NULL"
         ).first()
         return offset_of_text(found.position) if found is not None and found.position else None
 
+    def _position_of_rows(self) -> LogOffset | None:
+        """Where all snapshots that had a position have expired."""
+        last = sql.max_by("entry_id", "seq").alias("entry_id")
+        pointers = self._spark.table(self._table).groupBy("realm_instance", "pointer")
+        rows = pointers.agg(sql.max("seq").alias("seq"), last).collect()
+        positions = {row.pointer: OffsetPosition(row.seq, row.entry_id) for row in rows}
+        return LogOffset(rows[0].realm_instance, positions) if rows else None
+
     def append(self, changes: DataFrame, position: LogOffset, decide: Decide) -> None:
+        """⚠ An overwrite of nothing, because Iceberg validates overwrites alone: the snapshot is refused if another writer has
+        added rows since the position was read."""
         if not self._spark.catalog.tableExists(self._table):
             self._create()
         decide(b"")
-        changes.writeTo(self._table).option(f"snapshot-property.{POSITION_PROPERTY}", position.as_text()).append()
+        writer = changes.writeTo(self._table).option(f"snapshot-property.{POSITION_PROPERTY}", position.as_text())
+        writer = writer.option("isolation-level", "serializable")
+        if self._base is not None:
+            writer = writer.option("validate-from-snapshot-id", str(self._base))
+        try:
+            writer.overwrite(sql.lit(False))
+        except Exception as error:
+            if _VALIDATION_FAILED not in f"{error}":
+                raise
+            raise Conflict(
+                f"{self._table} was appended to by another process since its position was read; nothing was written.",
+                field="archive",
+                remedy="Run it again: it continues where the archive is now.",
+            ) from None  # py4j cannot pass a chain of its own errors back through Spark
 
     def changes(self) -> DataFrame:
-        """⚠ Each once: Iceberg knows nothing of the lease, so a writer that stalled right before its snapshot may have appended
-        a batch that its successor has appended too."""
+        """⚠ Each once, whatever else was written into the table: by hand, or by a version that appended without a condition."""
         self._refresh()
         return self._spark.table(self._table).dropDuplicates(["realm_instance", "pointer", "seq", "entry_id"])
 

@@ -6,7 +6,7 @@ import functools
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +17,9 @@ from click.testing import CliRunner
 import headwater
 from headwater.cli.main import headwater as command
 from headwater.embedded import Headwater
-from headwater.schemas.errors import ChainBroken, CursorExpired, InvalidInput, ReferenceNotFound
+from headwater.schemas.errors import ChainBroken, Conflict, CursorExpired, InvalidInput, ReferenceNotFound
 from headwater.streaming.archive.archive import archive_log, reached_by
-from headwater.streaming.archive.archive_targets import UNFINISHED_SECONDS, IcebergArchive, ParquetArchive
+from headwater.streaming.archive.archive_targets import UNFINISHED_SECONDS, Decide, IcebergArchive, ParquetArchive
 from headwater.streaming.archive.replay import Opener, ReplayRange, change_counts, lineage, states
 from headwater.streaming.expire.readers import RegisteredReaders
 from headwater.streaming.sources.linked_batches import PointerBatch
@@ -108,7 +108,9 @@ def test_a_state_whose_history_was_cut_is_refused_never_given_in_part(spark: Spa
         states(changes, at=first)
 
 
-def test_an_iceberg_table_takes_the_archive_too(spark: SparkSession, lake: tuple[str, Headwater], tmp_path: Path) -> None:
+def test_an_iceberg_table_takes_each_batch_once_though_its_writer_was_taken_over(
+    spark: SparkSession, lake: tuple[str, Headwater], tmp_path: Path
+) -> None:
     url, engine = lake
     spark.conf.set("spark.sql.catalog.archive", "org.apache.iceberg.spark.SparkCatalog")
     spark.conf.set("spark.sql.catalog.archive.type", "hadoop")
@@ -119,12 +121,43 @@ def test_an_iceberg_table_takes_the_archive_too(spark: SparkSession, lake: tuple
     archive_log(spark, target, store=url)
     archive_log(spark, target, store=url)
     assert archived(target) == logged_changes(engine.realm().kernel)
-    position = target.position()
-    assert position is not None
-    target.append(target.changes(), position, lambda decided: None)  # as a writer does that stalled behind its lease
+    before = target.position()
+    assert before is not None
+
+    # One writer stalls behind its lease, while another one takes over and appends the same batch.
+    put_tables(engine, "disputed")
+    stalled = IcebergArchive(spark, "archive.history.changes")
+    overtaken = functools.partial(archive_log, spark, target, store=url, reader="successor")
+    with pytest.raises(Conflict, match="another process"):
+        archive_log(spark, Stalling(stalled, overtaken), store=url, reader="stalled")
+    spark.catalog.refreshTable("archive.history.changes")  # counted as it is, without dropping doubles
+    assert spark.table("archive.history.changes").count() == len(logged_changes(engine.realm().kernel))
     assert archived(target) == logged_changes(engine.realm().kernel)
+
+    # Snapshots that rewrite files and expire lose neither the position nor the next batch.
+    reached = target.position()
+    spark.sql("CALL archive.system.rewrite_data_files(table => 'history.changes', options => map('rewrite-all', 'true'))")
+    spark.sql("CALL archive.system.expire_snapshots('history.changes', TIMESTAMP '2100-01-01 00:00:00', 1)")
+    assert reached is not None and target.position() == reached
+    put_tables(engine, "last")
     archive_log(spark, target, store=url)
-    assert archived(target) == logged_changes(engine.realm().kernel)
+    spark.catalog.refreshTable("archive.history.changes")
+    assert spark.table("archive.history.changes").count() == len(logged_changes(engine.realm().kernel))
+
+
+class Stalling(IcebergArchive):
+    """Its lease is proven, and right behind that another writer does all that it was about to do."""
+
+    def __init__(self, archive: IcebergArchive, meanwhile: Callable[[], object]) -> None:
+        vars(self).update(vars(archive))
+        self._meanwhile = meanwhile
+
+    def append(self, changes: DataFrame, position: LogOffset, decide: Decide) -> None:
+        def stall(decided: bytes) -> None:
+            decide(decided)
+            self._meanwhile()
+
+        super().append(changes, position, stall)
 
 
 ARCHIVED = LogOffset("r#1", {"p": OffsetPosition(5, "e5")})
