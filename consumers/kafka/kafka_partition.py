@@ -24,6 +24,8 @@ class KafkaPartition:
         self._is_shared = is_shared
         self._begins_midway = begins_midway
         self._accepted: set[str] = set()
+        self._sought = 0
+        """The generation for which the partition was read from its beginning."""
 
     @property
     def is_complete(self) -> bool:
@@ -60,14 +62,16 @@ class KafkaPartition:
         return pointer in self._accepted
 
     def is_jump(self, record: FeedRecord) -> bool:
-        """⚠ Whether the record's generation began unread: the topic was re-created, and is read from the middle."""
-        if self._generation == 0 or record.generation <= self._generation:
+        """⚠ Whether the record's generation began unread: the topic was re-created, and is read from the middle. Not after all
+        that the partition holds before it was read: else one that lacks the end of a generation would be read forever."""
+        if self._generation == 0 or record.generation <= max(self._generation, self._sought):
             return False
         return not (self._has_ended and record.generation == self._generation + 1)
 
-    def begin_again(self) -> None:
-        """From the first record of the partition, whatever its generation."""
+    def begin_again(self, wanted: int = 0) -> None:
+        """From the first record of the partition, whatever its generation; `wanted` is the one that it is read for."""
         self._generation, self._has_ended = 0, False
+        self._sought = max(self._sought, wanted)
 
     def note(self, offset: int, record: FeedRecord) -> None:
         """All of that record was returned."""

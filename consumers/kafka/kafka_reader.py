@@ -187,7 +187,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         given = self._given.get(partition) or await self._take_over(partition)
         if given is None or self._deal != deal:
             return
-        if given.is_jump(record) and await self._seek_beginning(partition, offset):
+        if given.is_jump(record) and await self._seek_beginning(partition, offset, wanted=record.generation):
             return
         async for change in self._new(given, record):
             given.note_change(change)
@@ -325,12 +325,12 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
             if offset < first:
                 await self._expect_heads(partition)
 
-    async def _seek_beginning(self, partition: TopicPartition, offset: int) -> bool:
+    async def _seek_beginning(self, partition: TopicPartition, offset: int, *, wanted: int = 0) -> bool:
         """False if there is nothing before that record."""
         first = await self._first_offset(partition)
         if offset <= first:
             return False
-        self._given[partition].begin_again()
+        self._given[partition].begin_again(wanted)
         self._order.drop(partition)
         self._consumer.seek(partition, first)
         return True

@@ -206,6 +206,19 @@ def test_a_topic_that_is_read_from_the_middle_of_a_new_generation_is_noticed() -
     assert KafkaPartition(KafkaChains(), kept, is_shared=True, begins_midway=False).is_jump(change_record(LOG[4], 2))
 
 
+def test_a_partition_that_lacks_the_end_of_a_generation_is_read_from_its_beginning_once() -> None:
+    """Else the same jump would be met again and again, and nothing behind it ever returned."""
+    first, jump = change_record(LOG[0], 1), change_record(LOG[4], 3)
+    partition = KafkaPartition(KafkaChains(), KeptPositions(), is_shared=True, begins_midway=False)
+    partition.note(0, first)
+    assert partition.is_jump(jump)
+    partition.begin_again(jump.generation)
+    for offset, record in enumerate([first, jump]):
+        assert not partition.is_jump(record)
+        partition.note(offset, record)
+    assert partition.is_jump(change_record(LOG[5], 4)), "the topic was re-created once more"
+
+
 def test_a_reader_continues_from_kept_positions() -> None:
     chains = KafkaChains()
     position = KafkaPosition(4, bytes.fromhex(LOG[3].entry_id))
