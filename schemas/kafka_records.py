@@ -111,6 +111,10 @@ class GenerationEnd(msgspec.Struct, frozen=True, kw_only=True):
     """Id of the commits topic that the next generation was to begin in."""
     access: str = ""
     """The same of the access topic; empty where it was to have none."""
+    commits_partitions: int = 0
+    progress_partitions: int = 0
+    access_partitions: int = 0
+    """Among how many partitions of its topics the next generation deals pointers; 0 where the record does not say."""
 
 
 def sequence_text(seq: int) -> bytes:

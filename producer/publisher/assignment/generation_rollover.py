@@ -23,7 +23,7 @@ from headwater.producer.publisher.kafka.realm_topics import RealmTopics, Topic
 from headwater.producer.publisher.kafka.sender import Sender
 from headwater.producer.publisher.kafka.topics import Topics
 from headwater.producer.publisher.options import PublisherOptions
-from headwater.schemas.kafka_records import Progress
+from headwater.schemas.kafka_records import GenerationEnd, Progress
 from headwater.schemas.topics import partition_of, transactional_id
 
 NAMES_PER_PAGE = 1_000
@@ -106,13 +106,15 @@ class GenerationRollover:
         begins = before.begins if before.carries_over(topics) else before.number + 1
         after = Generation(realm=before.realm, number=before.number + 1, topics=topics, begins=begins, apart=before.apart)
         if found.ended >= before.number:
-            return msgspec.structs.replace(after, begins=found.begins, topics=_begun_in(topics, found))
+            return msgspec.structs.replace(after, begins=found.begins, topics=_begun_in(topics, found.end))
         if found.newest > before.number:
             raise behind(before.realm, found.newest, before.number)
         sender.begin()
         sender.send(self._last_records(before, after, found.positions, old))
         sender.flush()
-        self._topics.check_same(topics)  # ⚠ as for each batch: what ends a generation lies in its own topics, or nowhere
+        # ⚠ As for each batch: what ends a generation lies in its own topics, or nowhere. And in every partition of them: a
+        # publisher that was held up here may know of fewer than others have published to.
+        self._topics.check_same(topics, may_have_grown=False)
         sender.commit()
         return after
 
@@ -145,24 +147,31 @@ class GenerationRollover:
         """What all old shards have published together."""
         positions: dict[str, Progress] = {}
         ended = begins = newest = 0
-        next_commits = next_access = ""
+        end: GenerationEnd | None = None
         for shard in range(min(before.shards, topics.progress.partitions)):
             found = self._reader.read(before.realm, topics.progress.name, shard, before.number)
             positions |= found.positions
             ended, begins, newest = max(ended, found.ended), max(begins, found.begins), max(newest, found.newest)
-            next_commits, next_access = next_commits or found.next_commits, next_access or found.next_access
-        return Recovered(positions, ended, begins, newest, next_commits, next_access)
+            end = end or found.end
+        return Recovered(positions, ended, begins, newest, end)
 
 
-def _begun_in(topics: RealmTopics, found: Recovered) -> RealmTopics:
-    """⚠ A topic that was re-created between the end of a generation and the store's word of it lacks what the next one begins
-    with. That generation is opened where it was to begin, does not fit, and is ended in its turn."""
-    if not found.next_commits:
+def _begun_in(topics: RealmTopics, end: GenerationEnd | None) -> RealmTopics:
+    """⚠ A topic that was re-created, or got more partitions, between the end of a generation and the store's word of it is not
+    the one that the next generation's first records were dealt to. That generation is opened where it was to begin, does not
+    fit, and is ended in its turn."""
+    if end is None or not end.commits:
         return topics
-    access = None if topics.access is None else msgspec.structs.replace(topics.access, id=found.next_access)
-    return msgspec.structs.replace(
-        topics, commits=msgspec.structs.replace(topics.commits, id=found.next_commits), access=access
+    access = None if topics.access is None else _begun(topics.access, end.access, end.access_partitions)
+    return RealmTopics(
+        commits=_begun(topics.commits, end.commits, end.commits_partitions),
+        progress=_begun(topics.progress, topics.progress.id, end.progress_partitions),
+        access=access,
     )
+
+
+def _begun(topic: Topic, id: str, partitions: int) -> Topic:
+    return msgspec.structs.replace(topic, id=id, partitions=partitions or topic.partitions)
 
 
 def _moved(new: Records, positions: dict[str, Progress], layout: _Layout) -> list[KafkaRecord]:

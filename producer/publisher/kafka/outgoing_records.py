@@ -198,10 +198,18 @@ class Records:
         return KafkaRecord(self.topics.progress.name, partition, pointer.encode(), None, [])
 
     def ended(self, generation: int, begins: int) -> KafkaRecord:
-        commits = self.topics.commits.id
-        access = "" if self.topics.access is None else self.topics.access.id
-        value = _json(GenerationEnd(realm=self.realm, ended=generation, begins=begins, commits=commits, access=access))
-        return KafkaRecord(self.topics.progress.name, 0, GENERATION_KEY, value, [])
+        access = self.topics.access
+        end = GenerationEnd(
+            realm=self.realm,
+            ended=generation,
+            begins=begins,
+            commits=self.topics.commits.id,
+            access="" if access is None else access.id,
+            commits_partitions=self.topics.commits.partitions,
+            progress_partitions=self.topics.progress.partitions,
+            access_partitions=0 if access is None else access.partitions,
+        )
+        return KafkaRecord(self.topics.progress.name, 0, GENERATION_KEY, _json(end), [])
 
     def _control(
         self, type: RecordType, pointer: str, id: str, seq: int, extra: Headers, topic: Topic | None = None

@@ -31,9 +31,8 @@ class Recovered(msgspec.Struct, frozen=True):
     """Which generation started over last, if this is partition 0."""
     newest: int
     """The latest generation that the partition holds a position of."""
-    next_commits: str = ""
-    """Id of the commits topic that the generation behind `ended` was to begin in."""
-    next_access: str = ""
+    end: GenerationEnd | None = None
+    """The newest, if this is partition 0: it names the topics that the generation behind `ended` was to begin in."""
 
 
 class ProgressReader:
@@ -53,20 +52,19 @@ class ProgressReader:
         end = self._ends(topic, [partition], IsolationLevel.READ_UNCOMMITTED)[partition]
         positions: dict[str, Progress] = {}
         ended = begins = newest = 0
-        next_commits = next_access = ""
+        last_end: GenerationEnd | None = None
         for message in self._committed(topic, partition, end) if end else ():
             key, value = message.key() or b"", message.value()
             if value is None:
                 positions.pop(key.decode(), None)
             elif key == GENERATION_KEY:
-                end_of = msgspec.json.decode(value, type=GenerationEnd)
-                ended, begins = max(ended, end_of.ended), max(begins, end_of.begins)
-                next_commits, next_access = end_of.commits, end_of.access
+                last_end = msgspec.json.decode(value, type=GenerationEnd)
+                ended, begins = max(ended, last_end.ended), max(begins, last_end.begins)
             else:
                 found = msgspec.json.decode(value, type=Progress)
                 newest = max(newest, found.generation)
                 _note(positions, found, realm, generation)
-        return Recovered(positions, ended, begins, newest, next_commits, next_access)
+        return Recovered(positions, ended, begins, newest, last_end)
 
     def check_readable(self, topic: str, partitions: Iterable[int]) -> None:
         """⚠ What readers of committed records can reach must come up to what is there now: records behind something that is

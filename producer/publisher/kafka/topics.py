@@ -141,7 +141,7 @@ class Topics:
             found[name] = Topic(name=name, id=str(described.topic_id), partitions=len(described.partitions))
         return found
 
-    def check_same(self, topics: RealmTopics) -> None:
+    def check_same(self, topics: RealmTopics, *, may_have_grown: bool = True) -> None:
         """⚠ `KafkaUnavailable` if one was deleted or re-created since. Asked behind the last delivery report of a transaction:
         then all of it lies in the topics of its own generation, or it is not committed."""
         found = self._describe([topic.name for topic in topics.all])
@@ -149,6 +149,11 @@ class Topics:
             now = found.get(topic.name)
             if now is None or now.id != topic.id:
                 raise KafkaUnavailable(f"{topic.name} was deleted or re-created: a new generation begins.")
+            if not may_have_grown and now.partitions != topic.partitions:
+                raise KafkaUnavailable(
+                    f"{topic.name} has {now.partitions} partitions, not {topic.partitions} as when this began.",
+                    remedy="Try again.",
+                )
 
     def check(self, topics: RealmTopics) -> None:
         """A progress topic that forgets by age would have all published again."""

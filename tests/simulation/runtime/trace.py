@@ -6,7 +6,7 @@ from collections import deque
 
 from tests.simulation.runtime import digest
 
-LINES_KEPT = 20_000
+LINES_KEPT = 200_000
 
 
 class Trace:

@@ -1,0 +1,43 @@
+"""The next generation begins in the topics, and among the partitions, that its first records were dealt to."""
+
+from __future__ import annotations
+
+from unittest.mock import Mock
+
+import pytest
+
+from headwater.producer.publisher.assignment.generation_rollover import _begun_in
+from headwater.producer.publisher.kafka.realm_topics import RealmTopics, Topic
+from headwater.producer.publisher.kafka.topics import Topics
+from headwater.producer.publisher.options import PublisherOptions
+from headwater.schemas.errors import KafkaUnavailable
+from headwater.schemas.kafka_records import GenerationEnd
+
+
+def topics(commits: int, progress: int = 2, *, id: str = "c1") -> RealmTopics:
+    return RealmTopics(
+        commits=Topic(name="r.commits", id=id, partitions=commits),
+        progress=Topic(name="r.progress", id="p1", partitions=progress),
+    )
+
+
+def test_partitions_that_were_added_behind_the_end_of_a_generation_do_not_count_for_the_next_one() -> None:
+    """Its baselines lie where the smaller number put them. It is opened so, does not fit, and is ended in its turn."""
+    end = GenerationEnd(realm="r", ended=2, begins=1, commits="c1", commits_partitions=3, progress_partitions=2)
+    assert _begun_in(topics(4, 3), end) == topics(3, 2)
+    assert _begun_in(topics(3, id="c2"), end) == topics(3, id="c1"), "re-created behind the end"
+
+
+def test_an_end_that_says_nothing_of_partitions_leaves_them_as_they_are() -> None:
+    assert _begun_in(topics(4), GenerationEnd(realm="r", ended=2, commits="c1")) == topics(4)
+    assert _begun_in(topics(4), None) == topics(4)
+
+
+def test_what_ends_a_generation_is_not_committed_by_who_knows_of_fewer_partitions() -> None:
+    known, now = topics(2), topics(3)
+    brokers = Topics(Mock(), PublisherOptions(bootstrap="127.0.0.1:1"))
+    brokers._describe = lambda names: {topic.name: topic for topic in now.all}  # type: ignore[method-assign]
+    brokers.check_same(known)
+    brokers.check_same(now, may_have_grown=False)
+    with pytest.raises(KafkaUnavailable, match="3 partitions, not 2"):
+        brokers.check_same(known, may_have_grown=False)
