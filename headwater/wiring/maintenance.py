@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -42,7 +43,13 @@ def file_operations(settings: Settings) -> FileOperations:
     from headwater.streaming.files.stores.storages import Storages
 
     budget = budget_of(settings.files_requests_per_second, settings.files_bytes_per_second, SystemClock())
-    return FileOperations(Storages(server_storage(settings.storage_options).server, budget))
+    storages = Storages(server_storage(settings.storage_options).server, budget)
+    return FileOperations(storages, cache_folder=location_of(settings.maintenance_dir))
+
+
+def location_of(folder: str) -> str:
+    """A folder of this machine as one that is reached without links."""
+    return folder if "://" in folder else os.path.realpath(folder.removeprefix("file:"))
 
 
 def sweep_options(settings: Settings) -> FileSweepOptions:

@@ -3,7 +3,8 @@
 Marking is strict and purging is lenient: while the files in use are collected, an unreadable manifest is an error, because its
 files are unknown; while files are deleted, errors are counted and the rest continues.
 
-Read kinds, filters, fingerprints; then formats/ (what a table references) and stores/ (list, read, delete); then
-limits, batches, stats, purging; then operations, which puts them together; then deleted_keys, reach_files and sweep/ (which
-files retained states need); then tasks/ (DROP with PURGE), upkeep (both on a cadence) and undo_run.
+Read kinds, filters, fingerprints; then formats/ (what a table references) and stores/ (list, read, delete); then limits,
+batches, stats, purging; then marks/ (what a version needs, as fingerprints) and operations, which puts them together; then
+deleted_keys, reach_files and sweep/ (which files retained states need); then tasks/ (DROP with PURGE), upkeep (both on a
+cadence) and undo_run.
 """

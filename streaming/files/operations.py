@@ -13,6 +13,7 @@ from headwater.streaming.files.formats.iceberg_tables import table_files
 from headwater.streaming.files.formats.iceberg_views import view_files
 from headwater.streaming.files.formats.reading import Fault, MetadataReader, Mode
 from headwater.streaming.files.kinds import FileRef, FoundFile
+from headwater.streaming.files.marks.manifest_cache import CacheSafeguards, ManifestCache
 from headwater.streaming.files.purging import Purge, PurgeSpec
 from headwater.streaming.files.stats import PurgeStats
 from headwater.streaming.files.stores.storages import Storages
@@ -24,9 +25,11 @@ _READERS = {TABLE: table_files, VIEW: view_files, DELTA_TABLE: delta_files}
 class FileOperations:
     """One per process. Thread-safe."""
 
-    def __init__(self, storages: Storages, clock: Clock | None = None) -> None:
+    def __init__(self, storages: Storages, clock: Clock | None = None, *, cache_folder: str = "") -> None:
+        """`cache_folder` is where runs remember which files manifests name; without one each run reads all manifests."""
         self.storages = storages
         self._clock = clock or SystemClock()
+        self._cache_folder = cache_folder
 
     def identify(
         self,
@@ -50,6 +53,12 @@ class FileOperations:
         folder = prefix.rstrip("/") + "/"
         for page in self.storages.of(folder).list(folder):
             yield from (file for file in page if chosen(file))
+
+    def manifest_cache(self, salt: bytes, safeguards: CacheSafeguards | None = None) -> ManifestCache | None:
+        """For one run."""
+        if not self._cache_folder:
+            return None
+        return ManifestCache(self.storages, self._cache_folder, salt, self._clock, safeguards=safeguards)
 
     def purge(self, files: Iterable[FileRef], spec: PurgeSpec | None = None) -> PurgeStats:
         return Purge(self.storages, spec or PurgeSpec(), self._clock).run(files)

@@ -7,8 +7,8 @@ manifests name comes several times.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
-from typing import Any
+from collections.abc import Generator, Iterable, Iterator
+from typing import Any, Protocol
 
 from headwater.schemas.errors import MalformedMetadata, Unsupported
 from headwater.streaming.files.formats.manifests import ManifestRef, files_of, manifests_of
@@ -27,9 +27,35 @@ class SeenContainers:
         self.manifests: dict[str, bool] = {}
 
 
-def table_files(reader: MetadataReader, location: str, seen: SeenContainers | None = None) -> Iterator[FileRef]:
+class Containers(Protocol):
+    """How manifest lists and manifests are read."""
+
+    def manifests_of(self, reader: MetadataReader, location: str) -> list[ManifestRef]: ...
+
+    def files_of(self, reader: MetadataReader, manifest: ManifestRef) -> Iterable[FileRef]: ...
+
+    def skipped(self, location: str) -> None:
+        """One that was seen before."""
+
+
+class DecodedContainers:
+    """From storage."""
+
+    def manifests_of(self, reader: MetadataReader, location: str) -> list[ManifestRef]:
+        return manifests_of(location, reader.read(location))
+
+    def files_of(self, reader: MetadataReader, manifest: ManifestRef) -> Iterable[FileRef]:
+        return files_of(manifest.location, whole_manifest(manifest, reader))
+
+    def skipped(self, location: str) -> None:
+        pass
+
+
+def table_files(
+    reader: MetadataReader, location: str, seen: SeenContainers | None = None, containers: Containers | None = None
+) -> Iterator[FileRef]:
     """Containers that were seen before are not read again, and neither they nor their files are repeated."""
-    return _TableFiles(reader, location, seen or SeenContainers()).all()
+    return _TableFiles(reader, location, seen or SeenContainers(), containers or DecodedContainers()).all()
 
 
 def table_metadata(reader: MetadataReader, location: str) -> dict[str, Any]:
@@ -54,10 +80,11 @@ def named_files(location: str, table: dict[str, Any]) -> Iterator[FileRef]:
 
 
 class _TableFiles:
-    def __init__(self, reader: MetadataReader, location: str, seen: SeenContainers) -> None:
+    def __init__(self, reader: MetadataReader, location: str, seen: SeenContainers, containers: Containers) -> None:
         self._reader = reader
         self._location = location
         self._seen = seen
+        self._containers = containers
 
     def all(self) -> Iterator[FileRef]:
         location = self._location
@@ -74,12 +101,13 @@ class _TableFiles:
             return (yield from self._manifests(self._location, _inline_manifests(self._location, snapshot)))
         named = text_of(self._location, snapshot, "manifest-list")
         if named in self._seen.lists:
+            self._containers.skipped(named)
             return self._seen.lists[named]
         manifests: list[ManifestRef] = []
         with self._reader.attempt(named) as attempt:
             if snapshot.get("key-id"):
                 raise Unsupported(f"{named[:200]} is encrypted.", field="snapshots")
-            manifests = manifests_of(named, self._reader.read(named))
+            manifests = self._containers.manifests_of(self._reader, named)
             _check_not_cut_off(named, manifests, snapshot)
         complete = (yield from self._manifests(named, manifests)) and attempt.complete
         yield FileRef(named, FileKind.MANIFEST_LIST, None, self._location, complete)
@@ -89,9 +117,11 @@ class _TableFiles:
     def _manifests(self, referrer: str, manifests: list[ManifestRef]) -> Generator[FileRef, None, bool]:
         complete, read = True, self._seen.manifests
         for manifest in manifests:
-            if manifest.location not in read:
+            if manifest.location in read:
+                self._containers.skipped(manifest.location)
+            else:
                 with self._reader.attempt(manifest.location) as attempt:
-                    yield from files_of(manifest.location, _whole(manifest, self._reader))
+                    yield from self._containers.files_of(self._reader, manifest)
                 read[manifest.location] = attempt.complete
                 yield FileRef(manifest.location, FileKind.MANIFEST, manifest.length, referrer, attempt.complete)
             complete = complete and read[manifest.location]
@@ -106,7 +136,7 @@ def _check_not_cut_off(location: str, manifests: list[ManifestRef], snapshot: di
         raise MalformedMetadata(f"{location[:200]} lists nothing, and its snapshot has files.", field="manifest-list")
 
 
-def _whole(manifest: ManifestRef, reader: MetadataReader) -> bytes:
+def whole_manifest(manifest: ManifestRef, reader: MetadataReader) -> bytes:
     """⚠ An Avro file that was cut off between two blocks reads without an error, and the files of the rest look unused."""
     content = reader.read(manifest.location, MANIFEST_BYTES_MAX)
     if manifest.length is not None and len(content) != manifest.length:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from headwater.streaming.files.marks.manifest_cache import CacheSafeguards
+
 
 class FileSafeguards(msgspec.Struct, frozen=True, kw_only=True):
     """Not for use outside of tests: the command has no way to set it."""
@@ -22,6 +24,13 @@ class FileSafeguards(msgspec.Struct, frozen=True, kw_only=True):
     second_fence: bool = True
     lease: bool = True
     probe: bool = True
+    cache_length: bool = True
+    cache_digest: bool = True
+    cache_proof: bool = True
+
+    @property
+    def cache(self) -> CacheSafeguards:
+        return CacheSafeguards(length=self.cache_length, digest=self.cache_digest, proof=self.cache_proof)
 
 
 ALL_ON = FileSafeguards()

@@ -191,6 +191,7 @@ class FileSweep:
             accept_missing=self._options.accept_missing,
             safeguards=self._safeguards,
             threads=self._options.threads,
+            cache=self._operations.manifest_cache(self._salt, self._safeguards.cache),
         )
         try:
             if claimed:
@@ -342,6 +343,7 @@ class _RootSweep:
         self._intents = RemovalIntents(sweep._store.backend, sweep._clock, run.record.id)
 
     def run(self, report: RootReport) -> None:
+        self._check_readable()
         listed = self._list(report)
         if self._safeguards.proof:
             self._sweep._at("prove")
@@ -361,6 +363,12 @@ class _RootSweep:
         if confirmed:
             self._delete(report, confirmed)
         self._drop_old_lists()
+
+    def _check_readable(self) -> None:
+        """⚠ A version with files below this root cannot be read."""
+        reason = self._live.refused.get(self._root.place) if self._safeguards.strict else None
+        if reason is not None:
+            raise MaintenanceRefused(reason, field="metadata_location")
 
     def _sample(self, listed: Listed, confirmed: Sequence[FoundFile]) -> list[FileGroup]:
         going = {file.location for file in confirmed}
@@ -406,7 +414,7 @@ class _RootSweep:
 
     def _prove(self, listed: Listed) -> list[str]:
         seen = listed.fingerprints or IdCollector().finish()
-        below = self._live.below_roots()
+        below = self._live.unlisted(self._root.place, seen)
         return prove_listing(self._sweep._storages, self._root.location, below, seen, self._salt, self._listed_at)
 
     def _ids(self, files: Sequence[FoundFile]) -> IdSet:
@@ -496,6 +504,8 @@ class _RootSweep:
                 continue
             self._sweep._at("second fence")
             self._live.add(self._sweep._store.backend, realm, self._sweep._spans(realm))
+        self._live.prove_cache()
+        self._check_readable()
         sorting = Sorting(
             self._live.is_late,
             self._live.names,

@@ -6,26 +6,25 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from typing import IO
-
-import msgspec
 
 from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock
-from headwater.producer.content.folding import fold, storage_of
+from headwater.producer.content.folding import fold
 from headwater.schemas.errors import FileMissing, HeadwaterError, MaintenanceRefused
-from headwater.streaming.files.fingerprints import folded_fingerprint, name_fingerprint
-from headwater.streaming.files.formats.reading import Fault, Mode
-from headwater.streaming.files.kinds import FileRef
+from headwater.streaming.files.fingerprints import fingerprint, name_fingerprint
+from headwater.streaming.files.formats.reading import Fault, MetadataReader, Mode
+from headwater.streaming.files.marks.below_roots import BelowRoots, is_below_any
+from headwater.streaming.files.marks.content_marks import ContentMarking, ContentMarks, MarkedManifest
+from headwater.streaming.files.marks.manifest_cache import ManifestCache
+from headwater.streaming.files.marks.manifest_marks import unpacked
+from headwater.streaming.files.marks.reach import touched
 from headwater.streaming.files.operations import DELTA_TABLE, TABLE, VIEW
 from headwater.streaming.files.stores.storages import Storages
 from headwater.streaming.files.sweep.file_safeguards import FileSafeguards
-from headwater.streaming.files.sweep.marking import Marking
 from headwater.streaming.files.sweep.retained_contents import ContentFiles, retained_contents
 from headwater.streaming.reachability.id_set import IdCollector, IdSet
 from headwater.streaming.reachability.retained_identifiers import Span
@@ -47,7 +46,9 @@ class LiveFiles:
         accept_missing: Collection[str] = (),
         safeguards: FileSafeguards,
         threads: int = 1,
+        cache: ManifestCache | None = None,
     ) -> None:
+        self._storages = storages
         self._roots = tuple(roots)
         """Places."""
         self._salt = salt
@@ -56,17 +57,19 @@ class LiveFiles:
         self._safeguards = safeguards
         self._threads = threads
         mode = Mode.STRICT if safeguards.strict else Mode.LENIENT
-        self._marking = Marking(storages, mode, self._fault)
+        self._reader = MetadataReader(storages, mode, self._fault)
+        self._marking = ContentMarking(salt, cache)
         self._contents: set[ContentFiles] = set()
         self._metadata: set[str] = set()
         self._ids = IdCollector()
-        self._below: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
-        """Every location below a root, a JSON text a line: they are needed again only if a listing does not show them."""
+        self._below = BelowRoots(storages)
         self.names: set[int] = set()
         """⚠ Fingerprints of the names alone of files below no root: a mount path may mean a file that is listed."""
         self.protected: set[str] = set()
         """Folded prefixes below which nothing is deleted."""
         self.damage: list[str] = []
+        self.refused: dict[str, str] = {}
+        """⚠ Place of a root → why nothing below it may go: a version that cannot be read has files there."""
         self.count = 0
         self._late: list[IdSet] = []
 
@@ -74,10 +77,9 @@ class LiveFiles:
         fresh = IdCollector()
         try:
             new = (content for content in retained_contents(backend, realm, spans) if content not in self._contents)
-            with closing(in_parallel(self._files, new, self._threads)) as read:
-                for content, files in read:
-                    for file in files:
-                        self._add(file, fresh)
+            with closing(in_parallel(self._marks, new, self._threads)) as read:
+                for content, marks in read:
+                    self._add(marks, fresh)
                     self._contents.add(content)
                     self._metadata.add(fold(content.location))
         except BaseException:
@@ -88,6 +90,7 @@ class LiveFiles:
 
     def finish(self) -> IdSet:
         """All so far: the filter is made of them."""
+        self.prove_cache()
         self._late.clear()
         return self._ids.finish()
 
@@ -99,89 +102,126 @@ class LiveFiles:
         """Whether a retained state has this metadata file as its own."""
         return fold(location) in self._metadata
 
-    def below_roots(self) -> Iterator[str]:
-        self._below.seek(0)
-        for line in self._below:
-            yield msgspec.json.decode(line, type=str)
-        self._below.seek(0, 2)
+    def unlisted(self, root_place: str, listed: IdSet) -> Iterator[str]:
+        """Locations below a root that its listing lacks, among others."""
+        return self._below.unlisted(root_place, listed)
+
+    def prove_cache(self) -> None:
+        """⚠ `MaintenanceRefused` if the cache does not say what the files say."""
+        self._marking.prove_cache(self._reader)
 
     def close(self) -> None:
+        self._marking.flush()
         self._below.close()
 
-    def _files(self, content: ContentFiles) -> Iterable[FileRef]:
+    def _marks(self, content: ContentFiles) -> ContentMarks:
         if content.kind == DELTA_TABLE and content.location:
             self.protected.add(fold(content.location.rstrip("/") + "/"))  # its log is written without us
-            return ()
+            return _nothing()
         if content.kind not in (TABLE, VIEW):
             return self._unknown(content)
         return self._read(content)
 
-    def _unknown(self, content: ContentFiles) -> Iterable[FileRef]:
+    def _unknown(self, content: ContentFiles) -> ContentMarks:
         """⚠ Fails closed."""
         folder = content.location.rpartition("/")[0].removesuffix("/metadata")
         if not folder:
             raise _refused(f"the files of a {content.type} cannot be named, and it names no location.")
         self.protected.add(fold(folder + "/"))
-        return ()
+        return _nothing()
 
-    def _read(self, content: ContentFiles) -> list[FileRef]:
+    def _read(self, content: ContentFiles) -> ContentMarks:
         """All or nothing: files of a content that was read in part would look like all of them."""
+        mark = self._marking.mark_table if content.kind == TABLE else self._marking.mark_view
         for attempt in range(1, READ_TRIES + 1):
             try:
-                return list(self._marking.files([content]))
+                return mark(self._reader, content.location)
             except FileMissing as missing:
                 self._marking.forget()
                 location = str(missing.facts.get("location", ""))
+                if location and self._storages.head(location) is not None and attempt < READ_TRIES:  # ⚠ it is there after all
+                    self._clock.sleep(READ_PAUSE_SECONDS * attempt)
+                    continue
                 if content.location in self._accept_missing and location == content.location:
                     self.damage.append(f"{content.location} is missing, which was accepted")
-                    return []
-                raise _refused(
+                    return _nothing()
+                return self._unreadable(
+                    content,
                     f"{location[:500]} is missing, so the files of {content.location[:500]} are not known.",
                     f"Bring it back, or give up that version with --accept-missing {content.location[:500]}.",
-                ) from missing
+                    missing,
+                )
             except HeadwaterError as error:
                 self._marking.forget()  # ⚠ or the next attempt would skip what this one has read
                 if attempt == READ_TRIES or not error.retriable:
-                    raise _refused(f"{content.location[:500]} cannot be read: {error}") from error
+                    remedy = "Repair it; until then no file can be known to be unused."
+                    return self._unreadable(content, f"{content.location[:500]} cannot be read: {error}", remedy, error)
                 self._clock.sleep(READ_PAUSE_SECONDS * attempt)
         raise AssertionError("unreachable")
+
+    def _unreadable(self, content: ContentFiles, reason: str, remedy: str, error: HeadwaterError) -> ContentMarks:
+        """⚠ Refuses the roots in which its files lie, if an earlier run has read it to its end, and otherwise all: the files
+        may be anywhere."""
+        places = self._marking.reach(content.location)
+        roots = None if places is None else touched(places, self._roots)
+        if roots is None:
+            raise _refused(reason, remedy) from error
+        self.damage.append(reason)
+        self.refused.update(dict.fromkeys(roots, f"{reason} Nothing was deleted below this root. {remedy}"))
+        return _nothing()
 
     def _fault(self, fault: Fault) -> None:
         self.damage.append(fault.reason)
 
-    def _add(self, file: FileRef, fresh: IdCollector) -> None:
-        folded = fold(file.location)
-        found = (folded_fingerprint(folded, self._salt),)
-        self._ids.add(found)
-        fresh.add(found)
-        self.count += 1
-        if f"{storage_of(file.location)}{folded}".startswith(self._roots):
-            self._below.write(msgspec.json.encode(file.location) + b"\n")
-        elif self._safeguards.foreign_names:
-            self.names.add(name_fingerprint(file.location, self._salt))
+    def _add(self, marks: ContentMarks, fresh: IdCollector) -> None:
+        self.count += marks.count
+        for file in marks.files:
+            found = (fingerprint(file.location, self._salt),)
+            self._ids.add(found)
+            fresh.add(found)
+            if is_below_any(file.location, self._roots):
+                self._below.add_file(file.location)
+            elif self._safeguards.foreign_names:
+                self.names.add(name_fingerprint(file.location, self._salt))
+        for manifest in marks.manifests:
+            self._add_manifest(manifest, fresh)
+
+    def _add_manifest(self, manifest: MarkedManifest, fresh: IdCollector) -> None:
+        marks = manifest.marks
+        ids = unpacked(marks.ids).tolist()
+        self._ids.add(ids)
+        fresh.add(ids)
+        if not marks.place.startswith(self._roots) and self._safeguards.foreign_names:
+            self.names.update(unpacked(marks.names).tolist())  # ⚠ also of those that lie below one: in doubt they spare
+        if ids:
+            self._below.add_manifest(manifest)
 
 
 def in_parallel(
-    read: Callable[[ContentFiles], Iterable[FileRef]], contents: Iterator[ContentFiles], threads: int
-) -> Generator[tuple[ContentFiles, Iterable[FileRef]]]:
+    read: Callable[[ContentFiles], ContentMarks], contents: Iterator[ContentFiles], threads: int
+) -> Generator[tuple[ContentFiles, ContentMarks]]:
     """In their order, a few ahead: what is read and not taken yet is bounded."""
     if threads <= 1:
         yield from ((content, read(content)) for content in contents)
         return
     with ThreadPoolExecutor(threads, thread_name_prefix="mark") as pool:
-        ahead: deque[tuple[ContentFiles, Future[Iterable[FileRef]]]] = deque()
+        ahead: deque[tuple[ContentFiles, Future[ContentMarks]]] = deque()
         try:
             for content in contents:
                 ahead.append((content, pool.submit(read, content)))
                 if len(ahead) > threads:
-                    first, files = ahead.popleft()
-                    yield first, files.result()
+                    first, marks = ahead.popleft()
+                    yield first, marks.result()
             while ahead:
-                first, files = ahead.popleft()
-                yield first, files.result()
+                first, marks = ahead.popleft()
+                yield first, marks.result()
         finally:
-            for _, files in ahead:
-                files.cancel()
+            for _, marks in ahead:
+                marks.cancel()
+
+
+def _nothing() -> ContentMarks:
+    return ContentMarks(files=[], manifests=[])
 
 
 def _refused(message: str, remedy: str = "Repair it; until then no file can be known to be unused.") -> MaintenanceRefused:

@@ -22,7 +22,7 @@ from headwater.persistence.realms.realm_states import RealmStatus
 from headwater.persistence.store import Store
 from headwater.producer.immediate_tasks import ImmediateTask, ImmediateTasks, TaskState
 from headwater.producer.pointer_names import parse_reference_pointer
-from headwater.schemas.errors import HeadwaterError, MaintenanceStopped, MaintenanceSuperseded
+from headwater.schemas.errors import HeadwaterError, MaintenanceRefused, MaintenanceStopped, MaintenanceSuperseded
 from headwater.streaming.files.batches import distinct
 from headwater.streaming.files.deleted_keys import keep_keys
 from headwater.streaming.files.fingerprints import fingerprint
@@ -144,6 +144,7 @@ class TaskPurge:
                 self._salt,
                 self._clock,
                 safeguards=FILES_ALL_ON,
+                cache=self._operations.manifest_cache(self._salt),
             )
             try:
                 _MarkedRun(self, run, live, roots).run(due)
@@ -276,6 +277,7 @@ class _MarkedRun:
             for one in group:
                 self._purge._hold(one, ["its catalog has no storage root of its own"])
             return
+        self._check_readable(root)
         record = self._purge._roots.get(root)
         if self._safeguards.claim:
             self._purge._claims.require(root, record)
@@ -290,10 +292,17 @@ class _MarkedRun:
         intent = self._announce(root, ready)
         if self._safeguards.second_fence:
             self._mark("second fence", {one.realm for one in ready})
+            self._live.prove_cache()
+            self._check_readable(root)
         for one in self._unheld(ready):
             self._rescue(one, root)
             self._delete(one, root, record, intent)
         self._intents.done(intent)
+
+    def _check_readable(self, root: Root) -> None:
+        """⚠ A version with files below this root cannot be read."""
+        if root.place in self._live.refused:
+            raise MaintenanceRefused(self._live.refused[root.place], field="metadata_location")
 
     def _unheld(self, group: Sequence[_Due]) -> list[_Due]:
         held = [one for one in group if self._live.holds(one.task.metadata_location)]

@@ -27,10 +27,10 @@ from headwater.schemas.errors import (
     StoreUnavailable,
 )
 from headwater.streaming.files.fingerprints import fingerprint
-from headwater.streaming.files.formats import iceberg_tables
 from headwater.streaming.files.formats.manifests import ManifestRef
 from headwater.streaming.files.formats.reading import MetadataReader
 from headwater.streaming.files.kinds import FoundFile
+from headwater.streaming.files.marks import content_marks
 from headwater.streaming.files.operations import TABLE
 from headwater.streaming.files.stores.local_files import LocalFiles
 from headwater.streaming.files.stores.storages import Storages
@@ -138,7 +138,7 @@ def test_a_manifest_that_was_cut_off_between_two_blocks_is_damage_and_not_an_emp
             def read(manifest: ManifestRef, reader: MetadataReader) -> bytes:
                 return reader.read(manifest.location)
 
-            monkeypatch.setattr(iceberg_tables, "_whole", read)
+            monkeypatch.setattr(content_marks, "whole_manifest", read)
             lake.sweep_twice()
             assert not needed & lake.files()
             return

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import msgspec
 import pytest
 
 from headwater.schemas.errors import FilesCondemned, MaintenanceRefused, MaintenanceSuperseded
 from headwater.streaming.files.kinds import FoundFile
+from headwater.streaming.files.marks import manifest_cache
+from headwater.streaming.files.marks.cache_ranges import Entry, decoded, encoded, entry_of
+from headwater.streaming.files.marks.manifest_marks import ManifestMarks
 from headwater.streaming.files.sweep import file_sweep, live_files
 from headwater.streaming.files.sweep.file_safeguards import ALL_ON, FileSafeguards
 from headwater.streaming.files.sweep.file_sweep import FileSweepOptions
@@ -203,6 +208,80 @@ def probe(lake: SweptLake, safeguards: FileSafeguards, patch: pytest.MonkeyPatch
     return needed
 
 
+def without_chance(patch: pytest.MonkeyPatch) -> None:
+    """No hit of the cache is read again."""
+    patch.setattr(manifest_cache, "PROVED_AT_LEAST", 0)
+    patch.setattr(manifest_cache, "PROVED_ONE_IN", 2**62)
+
+
+def cached_entries(lake: SweptLake) -> Iterator[tuple[FoundFile, dict[bytes, Entry]]]:
+    for file in lake.operations.find(f"{path_of(lake.root).parent}/kept"):
+        yield file, decoded(lake.operations.storages.read(file.location, 10**9))
+
+
+def other_marks(lake: SweptLake, change: Callable[[Entry, bytes], Entry]) -> None:
+    """Manifests in the cache name one file of another name."""
+    for file, entries in cached_entries(lake):
+        for key, entry in entries.items():
+            if b"ids" in entry.payload:
+                marks = msgspec.msgpack.decode(entry.payload, type=ManifestMarks)
+                changed = msgspec.msgpack.encode(msgspec.structs.replace(marks, ids=bytes(8)))
+                entries[key] = change(entry, changed)
+        lake.operations.storages.of(file.location).write(file.location, encoded(entries))
+
+
+def cache_length(lake: SweptLake, safeguards: FileSafeguards, patch: pytest.MonkeyPatch) -> set[str]:
+    """A tool writes another manifest in the place of one that was read before."""
+    table = lake.table("t")
+    lake.put("t", table.metadata_location)
+    with patch.context() as unlucky:
+        without_chance(unlucky)
+        lake.sweep(safeguards=safeguards)
+        other = lake.table("other", 3)
+        [first], [*others] = (one.current_snapshot().manifests(one.io) for one in (table, other))
+        path_of(first.manifest_path).write_bytes(path_of(others[-1].manifest_path).read_bytes())
+        metadata = json.loads(path_of(table.metadata_location).read_text())
+        listed = metadata["snapshots"][0]["manifest-list"]
+        length = path_of(first.manifest_path).stat().st_size
+        assert length != first.manifest_length
+        renamed = listed.replace("snap-", "snap-2-")
+        reader = fastavro.reader(io.BytesIO(path_of(listed).read_bytes()))
+        with path_of(renamed).open("wb") as out:
+            fastavro.writer(out, reader.writer_schema, [{**one, "manifest_length": length} for one in reader])
+        metadata["snapshots"][0]["manifest-list"] = renamed
+        moved = table.metadata_location.replace(".metadata.json", "-2.metadata.json")
+        path_of(moved).write_text(json.dumps(metadata))
+        lake.put("t", moved)
+        sweep_all(lake, safeguards)
+    return lake.needed(moved)
+
+
+def cache_digest(lake: SweptLake, safeguards: FileSafeguards, patch: pytest.MonkeyPatch) -> set[str]:
+    """A disk has turned some bits of the cache."""
+    location = lake.table("t").metadata_location
+    lake.put("t", location)
+    with patch.context() as unlucky:
+        without_chance(unlucky)
+        lake.sweep(safeguards=safeguards)
+        other_marks(lake, lambda entry, payload: entry._replace(payload=payload))
+        sweep_all(lake, safeguards)
+    return lake.needed(location)
+
+
+def cache_proof(lake: SweptLake, safeguards: FileSafeguards, _: pytest.MonkeyPatch) -> set[str]:
+    """What the cache says of a manifest was never true."""
+    location = lake.table("t").metadata_location
+    lake.put("t", location)
+    needed = lake.needed(location)
+    lake.sweep(safeguards=safeguards)
+    other_marks(lake, lambda entry, payload: entry_of(payload, entry.used_day))
+    sweep_all(lake, safeguards)
+    if safeguards.cache_proof:
+        marks = [entry for _, entries in cached_entries(lake) for entry in entries.values() if b"ids" in entry.payload]
+        assert marks and all(bytes(8) not in entry.payload for entry in marks), "the cache was not dropped"
+    return needed
+
+
 SCENARIOS: dict[str, Scenario] = {
     one.__name__: one
     for one in (
@@ -220,6 +299,9 @@ SCENARIOS: dict[str, Scenario] = {
         second_fence,
         lease,
         probe,
+        cache_length,
+        cache_digest,
+        cache_proof,
     )
 }
 
@@ -233,7 +315,8 @@ def test_without_one_safeguard_a_file_is_lost_that_it_keeps(name: str, tmp_path:
     for is_on in (True, False):
         folder = tmp_path / str(is_on)
         safeguards = msgspec.structs.replace(AGELESS if name != "grace" else ALL_ON, **({} if is_on else {name: False}))
-        with swept_lake(folder, clock=ManualClock() if name == "lease" else None) as lake:
+        clock = ManualClock() if name == "lease" else None
+        with swept_lake(folder, clock=clock, cached=name.startswith("cache")) as lake:
             must_stay = SCENARIOS[name](lake, safeguards, monkeypatch)
             lost = must_stay - lake.files()
             assert bool(lost) is not is_on, f"{name} on: {is_on}; lost {sorted(lost)[:3]}"

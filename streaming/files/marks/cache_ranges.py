@@ -1,0 +1,102 @@
+"""One of the 256 ranges of the manifest cache, as Parquet files: what was read before, by key.
+
+Any file may be missing, damaged or twice there: what cannot be read is left out, and is read from the tables again.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import pyarrow
+
+RANGES = 256
+FORMAT = 1
+RANGE_BYTES_MAX = 1024 * 1024 * 1024
+KEY_BYTES = 16
+
+
+class Entry(NamedTuple):
+    """What is known of one file that never changes."""
+
+    payload: bytes
+    digest: bytes
+    used_day: int
+    """Days since 1970 on which a run has used it last."""
+
+    @property
+    def is_whole(self) -> bool:
+        return digest_of(self.payload) == self.digest
+
+
+def entry_of(payload: bytes, day: int) -> Entry:
+    return Entry(payload, digest_of(payload), day)
+
+
+def digest_of(payload: bytes) -> bytes:
+    return blake2b(payload, digest_size=8).digest()
+
+
+def key_of(kind: str, location: str, length: int | None, salt: bytes) -> bytes:
+    """⚠ The location as it is spelled: folded ones of two files may be equal. The first byte is the range: a table's files have
+    one, because they lie in one folder."""
+    named = f"{FORMAT}\0{kind}\0{length}\0{location}"
+    return range_of(location, salt) + _digest(named, salt, KEY_BYTES - 1)
+
+
+def range_of(location: str, salt: bytes) -> bytes:
+    return _digest(location.rpartition("/")[0], salt, 1)
+
+
+def encoded(entries: Mapping[bytes, Entry]) -> bytes:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pa.table(
+        {
+            "key": pa.array(list(entries), pa.binary(KEY_BYTES)),
+            "payload": pa.array([one.payload for one in entries.values()], pa.large_binary()),
+            "digest": pa.array([one.digest for one in entries.values()], pa.binary(8)),
+            "used_day": pa.array([one.used_day for one in entries.values()], pa.int32()),
+        },
+        metadata={"format": str(FORMAT)},
+    )
+    out = io.BytesIO()
+    pq.write_table(table, out, compression="none", use_dictionary=False, write_statistics=False)
+    return out.getvalue()
+
+
+def decoded(content: bytes) -> dict[bytes, Entry]:
+    """Empty for a file that is damaged or of another format."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(io.BytesIO(content))
+        if (table.schema.metadata or {}).get(b"format") != str(FORMAT).encode():
+            return {}
+        keys, *columns = (_values(table, name) for name in ("key", "payload", "digest", "used_day"))
+    except (pa.ArrowException, OSError, KeyError, ValueError):
+        return {}
+    return {key: Entry(*row) for key, row in zip(keys, zip(*columns, strict=True), strict=True)}
+
+
+def merged(files: Iterable[Mapping[bytes, Entry]]) -> dict[bytes, Entry]:
+    """Of an entry that is twice there, the one that was used last."""
+    entries: dict[bytes, Entry] = {}
+    for file in files:
+        for key, entry in file.items():
+            if key not in entries or entries[key].used_day < entry.used_day:
+                entries[key] = entry
+    return entries
+
+
+def _values(table: pyarrow.Table, name: str) -> list[Any]:
+    return table.column(name).to_pylist()  # type: ignore[no-any-return]
+
+
+def _digest(text: str, salt: bytes, size: int) -> bytes:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=size, key=salt).digest()

@@ -1,0 +1,138 @@
+"""Everything that one version of a table or view needs: its files one by one, and its manifests as fingerprints."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+
+import msgspec
+
+from headwater.streaming.files.formats.iceberg_tables import DecodedContainers, SeenContainers, table_files, whole_manifest
+from headwater.streaming.files.formats.iceberg_views import view_files
+from headwater.streaming.files.formats.manifests import ManifestRef
+from headwater.streaming.files.formats.reading import MetadataReader
+from headwater.streaming.files.kinds import FileRef
+from headwater.streaming.files.marks.manifest_cache import Hit, ManifestCache
+from headwater.streaming.files.marks.manifest_marks import ManifestMarks, mark_manifest
+from headwater.streaming.files.marks.reach import Reach
+
+
+class MarkedManifest(msgspec.Struct, frozen=True):
+    ref: ManifestRef
+    marks: ManifestMarks
+
+
+class ContentMarks(msgspec.Struct, kw_only=True):
+    files: list[FileRef]
+    """Metadata, manifest lists, manifests and statistics, without the containers that were seen before."""
+    manifests: list[MarkedManifest]
+    """The files of manifests, likewise."""
+
+    @property
+    def count(self) -> int:
+        return len(self.files) + sum(one.marks.count for one in self.manifests)
+
+
+class ContentMarking:
+    """Of one run. Thread-safe: containers that several versions share are read once, more or less."""
+
+    def __init__(self, salt: bytes, cache: ManifestCache | None = None) -> None:
+        self._salt = salt
+        self._cache = cache
+        self._seen = SeenContainers()
+        self._reaches: dict[str, tuple[str, ...]] = {}
+        """Container → at least the folders of its files."""
+        self._lock = threading.Lock()
+
+    def mark_table(self, reader: MetadataReader, location: str) -> ContentMarks:
+        """⚠ Whole: raises if anything cannot be read and the reader is strict."""
+        with self._lock:
+            seen = self._seen
+        reach, containers = Reach(), _MarkedContainers(self._salt, self._cache, self._reaches)
+        files = list(table_files(reader, location, seen, containers))
+        for file in files:
+            reach.add_file(file.location)
+        for one in containers.manifests:
+            reach.add_places([one.marks.place] if one.marks.count else [])
+        reach.add_places(containers.places)
+        if containers.is_reach_known:
+            self._keep_reach(location, reach, files)
+        return ContentMarks(files=files, manifests=containers.manifests)
+
+    def mark_view(self, reader: MetadataReader, location: str) -> ContentMarks:
+        files = list(view_files(reader, location))
+        reach = Reach()
+        reach.add_file(location)
+        self._keep_reach(location, reach, files)
+        return ContentMarks(files=files, manifests=[])
+
+    def reach(self, location: str) -> tuple[str, ...] | None:
+        return None if self._cache is None else self._cache.reach(location)
+
+    def forget(self) -> None:
+        """⚠ After a fault: containers that were read may have files that nobody has kept."""
+        with self._lock:
+            self._seen, self._reaches = SeenContainers(), {}
+
+    def prove_cache(self, reader: MetadataReader) -> int:
+        if self._cache is None:
+            return 0
+        return self._cache.prove(lambda hit: read_again(reader, hit, self._salt))
+
+    def flush(self) -> None:
+        if self._cache is not None:
+            self._cache.flush()
+
+    def _keep_reach(self, location: str, reach: Reach, files: Iterable[FileRef]) -> None:
+        """⚠ Only of a version that was read to its end."""
+        files = list(files)
+        if not all(file.complete for file in files):
+            return
+        for file in files:
+            self._reaches[file.location] = reach.places
+        if self._cache is not None:
+            self._cache.put_reach(location, reach.places)
+
+
+class _MarkedContainers(DecodedContainers):
+    """Of one version."""
+
+    def __init__(self, salt: bytes, cache: ManifestCache | None, reaches: dict[str, tuple[str, ...]]) -> None:
+        self._salt = salt
+        self._cache = cache
+        self._reaches = reaches
+        self.manifests: list[MarkedManifest] = []
+        self.places: set[str] = set()
+        self.is_reach_known = True
+
+    def manifests_of(self, reader: MetadataReader, location: str) -> list[ManifestRef]:
+        found = None if self._cache is None else self._cache.manifest_list(location)
+        if found is None:
+            found = super().manifests_of(reader, location)
+            if self._cache is not None:
+                self._cache.put_list(location, found)
+        return found
+
+    def files_of(self, reader: MetadataReader, manifest: ManifestRef) -> Iterable[FileRef]:
+        """None one by one."""
+        marks = None if self._cache is None else self._cache.manifest(manifest)
+        if marks is None:
+            marks = mark_manifest(manifest.location, whole_manifest(manifest, reader), self._salt)
+            if self._cache is not None:
+                self._cache.put_manifest(manifest, marks)
+        self.manifests.append(MarkedManifest(manifest, marks))
+        return ()
+
+    def skipped(self, location: str) -> None:
+        places = self._reaches.get(location)
+        if places is None:  # another thread is reading it
+            self.is_reach_known = False
+        else:
+            self.places.update(places)
+
+
+def read_again(reader: MetadataReader, hit: Hit, salt: bytes) -> object:
+    """What the cache should have said."""
+    if hit.is_list:
+        return DecodedContainers().manifests_of(reader, hit.ref.location)
+    return mark_manifest(hit.ref.location, whole_manifest(hit.ref, reader), salt)

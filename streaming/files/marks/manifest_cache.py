@@ -1,0 +1,262 @@
+"""Remembers between runs which files a manifest names: manifests never change, and decoding them is most of the marking.
+
+Entries are packed into Parquet, in 256 ranges by the folder of the file, below `maintenance_dir/files/manifests`. A range is
+rewritten when a fifth of it is no longer used; entries that no run has used for thirty days go.
+⚠ A hit needs the same location, as it is spelled, and the same length. Of the hits of a run, 1 in 1,000 and at least twenty are
+read again: one difference drops the whole cache and refuses the run. A lost cache costs time, never files.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+
+from headwater.persistence.clock import MICROS, Clock
+from headwater.schemas.errors import HeadwaterError, MaintenanceRefused
+from headwater.streaming.files.formats.manifests import ManifestRef
+from headwater.streaming.files.marks.cache_ranges import (
+    RANGE_BYTES_MAX,
+    Entry,
+    decoded,
+    encoded,
+    entry_of,
+    key_of,
+    merged,
+)
+from headwater.streaming.files.marks.manifest_marks import ManifestMarks
+from headwater.streaming.files.stores.storages import Storages
+
+PROVED_AT_LEAST = 20
+PROVED_ONE_IN = 1_000
+KEPT_DAYS = 30
+TOUCHED_DAYS = 7
+"""So old may be what is written of an entry's last use."""
+UNUSED_SHARE_MAX = 0.2
+FILES_MAX = 8
+"""Of one range, before they become one."""
+MEMORY_BYTES_MAX = 128 * 1024 * 1024
+_DAY_MICROS = 24 * 3_600 * MICROS
+_MANIFEST, _LIST, _REACH = "manifest", "list", "reach"
+_Value = TypeVar("_Value")
+
+
+class CacheSafeguards(msgspec.Struct, frozen=True, kw_only=True):
+    """Tests switch one off at a time, to show that it loses a file then."""
+
+    length: bool = True
+    digest: bool = True
+    proof: bool = True
+
+
+class Hit(msgspec.Struct, frozen=True):
+    """To be read again, by chance."""
+
+    ref: ManifestRef
+    is_list: bool
+    payload: bytes
+
+
+class _Range:
+    def __init__(self, entries: dict[bytes, Entry], files: list[str], rows: int) -> None:
+        self.entries = entries
+        self.files = files
+        self.rows = rows
+        """In all files: entries that are twice there count twice."""
+        self.fresh: dict[bytes, Entry] = {}
+        self.used: set[bytes] = set()
+        self.bytes = sum(len(one.payload) for one in entries.values())
+
+
+class ManifestCache:
+    """Thread-safe. Several processes may use one folder at a time."""
+
+    def __init__(
+        self,
+        storages: Storages,
+        folder: str,
+        salt: bytes,
+        clock: Clock,
+        *,
+        safeguards: CacheSafeguards | None = None,
+        chance: random.Random | None = None,
+    ) -> None:
+        self._storages = storages
+        self._folder = f"{folder.rstrip('/')}/files/manifests/"
+        self._salt = salt
+        self._clock = clock
+        self._safeguards = safeguards or CacheSafeguards()
+        self._chance = chance or random.Random()  # noqa: S311 - chooses what is read again
+        self._lock = threading.RLock()
+        self._ranges: OrderedDict[int, _Range] = OrderedDict()
+        self._sample: list[Hit] = []
+        self._proved = 0
+        self.hits = 0
+        self.misses = 0
+
+    # ── entries ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def manifest(self, ref: ManifestRef) -> ManifestMarks | None:
+        if ref.length is None and self._safeguards.length:  # ⚠ nothing would tell that it is another file
+            return None
+        return self._get(self._key(_MANIFEST, ref), Hit(ref, False, b""), ManifestMarks)
+
+    def put_manifest(self, ref: ManifestRef, marks: ManifestMarks) -> None:
+        if ref.length is not None or not self._safeguards.length:
+            self._put(self._key(_MANIFEST, ref), marks)
+
+    def manifest_list(self, location: str) -> list[ManifestRef] | None:
+        ref = ManifestRef(location, None)
+        return self._get(self._key(_LIST, ref), Hit(ref, True, b""), list[ManifestRef])
+
+    def put_list(self, location: str, manifests: list[ManifestRef]) -> None:
+        self._put(self._key(_LIST, ManifestRef(location, None)), manifests)
+
+    def reach(self, metadata_location: str) -> tuple[str, ...] | None:
+        """The folders of all files that this version needed when it was read to its end; None if it never was."""
+        return self._get(self._key(_REACH, ManifestRef(metadata_location, None)), None, tuple[str, ...])
+
+    def put_reach(self, metadata_location: str, places: tuple[str, ...]) -> None:
+        self._put(self._key(_REACH, ManifestRef(metadata_location, None)), places)
+
+    def _key(self, kind: str, ref: ManifestRef) -> bytes:
+        return key_of(kind, ref.location, ref.length if self._safeguards.length else None, self._salt)
+
+    def _get(self, key: bytes, hit: Hit | None, type: type[_Value]) -> _Value | None:
+        with self._lock:
+            held = self._range(key[0])
+            entry = held.fresh.get(key) or held.entries.get(key)
+            value = self._value(entry, type)
+            if entry is None or value is None:
+                self.misses += hit is not None
+                held.entries.pop(key, None)
+                return None
+            held.used.add(key)
+            if hit is not None:
+                self.hits += 1
+                self._draw(msgspec.structs.replace(hit, payload=entry.payload))
+            return value
+
+    def _value(self, entry: Entry | None, type: type[_Value]) -> _Value | None:
+        if entry is None or (self._safeguards.digest and not entry.is_whole):
+            return None
+        try:
+            return msgspec.msgpack.decode(entry.payload, type=type)
+        except msgspec.DecodeError:
+            return None
+
+    def _put(self, key: bytes, value: object) -> None:
+        entry = entry_of(msgspec.msgpack.encode(value), self._today())
+        with self._lock:
+            held = self._range(key[0])
+            known = held.entries.get(key)
+            if known is None or known.payload != entry.payload:
+                held.fresh[key] = entry
+                held.bytes += len(entry.payload)
+            held.used.add(key)
+
+    # ── proof ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _draw(self, hit: Hit) -> None:
+        """Every hit has the same chance to be among the first twenty, and each its own chance of one in a thousand."""
+        if self._chance.random() * PROVED_ONE_IN < 1 or len(self._sample) + self._proved < PROVED_AT_LEAST:
+            self._sample.append(hit)
+        elif self._sample and self._chance.random() * self.hits < PROVED_AT_LEAST:
+            self._sample[self._chance.randrange(len(self._sample))] = hit
+
+    def prove(self, read_again: Callable[[Hit], object]) -> int:
+        """⚠ Before anything is deleted. `read_again` leaves what the file says now, or raises. Leaves how many were read."""
+        with self._lock:
+            sample, self._sample = self._sample, []
+            self._proved += len(sample)
+        for hit in sample if self._safeguards.proof else ():
+            if msgspec.msgpack.encode(read_again(hit)) != hit.payload:
+                self.drop()
+                raise MaintenanceRefused(
+                    f"the manifest cache says of {hit.ref.location[:500]} something else than the file.",
+                    field="maintenance_dir",
+                    remedy="Nothing was deleted. The cache was dropped; run it again, and find out who has changed the file.",
+                )
+        return len(sample)
+
+    # ── ranges ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _range(self, number: int) -> _Range:
+        if number in self._ranges:
+            self._ranges.move_to_end(number)
+            return self._ranges[number]
+        while self._ranges and sum(one.bytes for one in self._ranges.values()) > MEMORY_BYTES_MAX:
+            oldest, held = self._ranges.popitem(last=False)
+            self._write(oldest, held)
+        self._ranges[number] = self._load(number)
+        return self._ranges[number]
+
+    def _load(self, number: int) -> _Range:
+        files: list[str] = []
+        tables: list[dict[bytes, Entry]] = []
+        try:
+            for page in self._storages.list(self._folder_of(number)):
+                files += [file.location for file in page if file.location.endswith(".parquet")]
+        except HeadwaterError:
+            files = []
+        for file in files:
+            try:
+                tables.append(decoded(self._storages.read(file, RANGE_BYTES_MAX)))
+            except HeadwaterError:  # another process has made one file of it
+                tables.append({})
+        return _Range(merged(tables), files, sum(len(one) for one in tables))
+
+    def flush(self) -> None:
+        """Keeps what is new. ⚠ A cache that cannot be written costs time, and no run."""
+        with self._lock:
+            for number, held in self._ranges.items():
+                self._write(number, held)
+            self._ranges.clear()
+
+    def _write(self, number: int, held: _Range) -> None:
+        today = self._today()
+        entries = {**held.entries, **held.fresh}
+        stale = {key for key in held.used if key in entries and entries[key].used_day < today - TOUCHED_DAYS}
+        entries.update((key, entries[key]._replace(used_day=today)) for key in stale)
+        kept = {key: one for key, one in entries.items() if one.used_day >= today - KEPT_DAYS}
+        rows = held.rows + len(held.fresh)
+        is_worn = rows and 1 - len(kept) / rows > UNUSED_SHARE_MAX
+        try:
+            if stale or is_worn or len(held.files) >= FILES_MAX:
+                self._put_file(number, kept)
+                if held.files:
+                    self._storages.of(held.files[0]).delete(held.files)
+            else:
+                self._put_file(number, held.fresh)
+        except HeadwaterError:
+            return
+
+    def _put_file(self, number: int, entries: dict[bytes, Entry]) -> None:
+        if entries:
+            location = f"{self._folder_of(number)}{secrets.token_hex(8)}.parquet"
+            self._storages.of(location).write(location, encoded(entries))
+
+    def drop(self) -> None:
+        with self._lock:
+            self._ranges.clear()
+            try:
+                files = [file.location for page in self._storages.list(self._folder) for file in page]
+                for at in range(0, len(files), 100):
+                    self._storages.of(self._folder).delete(files[at : at + 100])
+            except HeadwaterError as error:
+                raise MaintenanceRefused(
+                    f"the manifest cache at {self._folder} is wrong and cannot be dropped: {error}",
+                    field="maintenance_dir",
+                    remedy="Nothing was deleted. Delete that folder.",
+                ) from error
+
+    def _folder_of(self, number: int) -> str:
+        return f"{self._folder}{number:02x}/"
+
+    def _today(self) -> int:
+        return self._clock.now_micros() // _DAY_MICROS

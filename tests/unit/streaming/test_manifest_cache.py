@@ -1,0 +1,176 @@
+"""The manifest cache forgets what is damaged or unused, and never answers for another file."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+import pytest
+
+from headwater.schemas.errors import MaintenanceRefused
+from headwater.streaming.files.formats.manifests import ManifestRef
+from headwater.streaming.files.marks import manifest_cache
+from headwater.streaming.files.marks.manifest_cache import Hit, ManifestCache
+from headwater.streaming.files.marks.manifest_marks import ManifestMarks, common_folder, marks_of
+from headwater.streaming.files.marks.reach import PLACES_MAX, Reach, touched
+from headwater.streaming.files.stores.storages import Storages
+from tests.support.faults.manual_clock import ManualClock
+
+SALT = bytes(16)
+DAY_SECONDS = 24 * 3_600
+FIRST = ManifestRef("s3://lake/t/metadata/m0.avro", 100)
+
+
+def marks(number: int) -> ManifestMarks:
+    return marks_of([f"s3://lake/t/data/{number}.parquet"], SALT)
+
+
+class Cached:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.clock = ManualClock()
+
+    def open(self, salt: bytes = SALT) -> ManifestCache:
+        return ManifestCache(Storages(), str(self.folder), salt, self.clock)
+
+    def keep(self, *refs: ManifestRef) -> None:
+        cache = self.open()
+        for number, ref in enumerate(refs):
+            cache.put_manifest(ref, marks(number))
+        cache.flush()
+
+    def use(self, *refs: ManifestRef) -> None:
+        cache = self.open()
+        assert all(cache.manifest(ref) is not None for ref in refs)
+        cache.flush()
+
+    def files(self) -> list[Path]:
+        return sorted(self.folder.rglob("*.parquet"))
+
+
+@pytest.fixture
+def cached(tmp_path: Path) -> Cached:
+    return Cached(tmp_path)
+
+
+def test_what_one_run_keeps_the_next_one_knows(cached: Cached) -> None:
+    cached.keep(FIRST)
+    cache = cached.open()
+    assert cache.manifest(FIRST) == marks(0) and (cache.hits, cache.misses) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        ManifestRef(FIRST.location, 101),
+        ManifestRef(FIRST.location, None),
+        ManifestRef("s3://other/t/metadata/m0.avro", 100),
+        ManifestRef("s3://lake/t/metadata/M0.avro", 100),
+    ],
+)
+def test_another_length_bucket_or_case_is_another_file(cached: Cached, other: ManifestRef) -> None:
+    cached.keep(FIRST)
+    assert cached.open().manifest(other) is None
+
+
+def test_another_store_knows_nothing_of_it(cached: Cached) -> None:
+    cached.keep(FIRST)
+    assert cached.open(salt=b"x" * 16).manifest(FIRST) is None
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1 damaged PAR1", secrets.token_bytes(5_000)])
+def test_a_damaged_file_of_the_cache_counts_as_lost(cached: Cached, content: bytes) -> None:
+    cached.keep(FIRST)
+    [file] = cached.files()
+    file.write_bytes(content)
+    assert cached.open().manifest(FIRST) is None
+    cached.keep(FIRST)
+    assert cached.open().manifest(FIRST) == marks(0)
+
+
+def test_what_no_run_has_used_for_thirty_days_goes(cached: Cached) -> None:
+    second = ManifestRef("s3://lake/t/metadata/m1.avro", 100)
+    cached.keep(FIRST, second)
+    for _ in range(4):
+        cached.clock.move(10 * DAY_SECONDS)
+        cached.use(FIRST)
+    cache = cached.open()
+    assert cache.manifest(FIRST) is not None and cache.manifest(second) is None
+    assert len(cached.files()) == 1
+
+
+def test_many_small_files_of_a_range_become_one(cached: Cached) -> None:
+    refs = [ManifestRef(f"s3://lake/t/metadata/m{number}.avro", 100) for number in range(manifest_cache.FILES_MAX + 1)]
+    for ref in refs[:-1]:
+        cached.keep(ref)
+    assert len(cached.files()) == manifest_cache.FILES_MAX
+    cached.keep(refs[-1])
+    assert len(cached.files()) == 1
+    cached.use(*refs)
+
+
+def test_memory_is_bounded_and_nothing_is_lost(cached: Cached, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifest_cache, "MEMORY_BYTES_MAX", 1)
+    refs = [ManifestRef(f"s3://lake/t{number}/metadata/m.avro", 100) for number in range(20)]
+    cached.keep(*refs)
+    cached.use(*refs)
+
+
+def test_a_cache_that_cannot_be_written_costs_no_run(cached: Cached) -> None:
+    cached.folder.joinpath("files").write_text("in the way")
+    cached.keep(FIRST)
+    assert cached.open().manifest(FIRST) is None
+
+
+def test_at_least_twenty_hits_are_read_again_and_one_difference_drops_the_cache(cached: Cached) -> None:
+    refs = [ManifestRef(f"s3://lake/t/metadata/m{number}.avro", 100) for number in range(50)]
+    cached.keep(*refs)
+    cache = cached.open()
+    known = {ref: cache.manifest(ref) for ref in refs}
+    read: list[Hit] = []
+
+    def read_again(hit: Hit) -> object:
+        read.append(hit)
+        return known[hit.ref]
+
+    assert manifest_cache.PROVED_AT_LEAST <= cache.prove(read_again) == len(read) <= 50
+    for ref in refs[:1] * 200_000:
+        if cache.manifest(ref) is None or cache._sample:
+            break
+    with pytest.raises(MaintenanceRefused, match="says of"):
+        cache.prove(lambda _: marks(99))
+    assert not cached.files()
+    assert cached.open().manifest(FIRST) is None
+
+
+@pytest.mark.parametrize(
+    ("places", "expected"),
+    [
+        (["file/a/bc/", "file/a/bd/"], "file/a/"),
+        (["s3://one/x/", "s3://two/x/"], ""),
+        (["s3://one/x/", "s3://one/x/y/"], "s3://one/x/"),
+        (["s3://one/x/", "s3://one/y/"], "s3://one/"),
+        (["file/x/", "s3://one/x/"], ""),
+        ([], ""),
+    ],
+)
+def test_the_folder_of_all_files_is_the_deepest_one(places: list[str], expected: str) -> None:
+    assert common_folder(places) == expected
+
+
+def test_a_reach_of_many_folders_becomes_wider_and_never_narrower() -> None:
+    reach = Reach()
+    for number in range(PLACES_MAX + 5):
+        reach.add_file(f"s3://lake/t/p={number}/a.parquet")
+    reach.add_file("s3://other/x/a.parquet")
+    assert len(reach.places) <= PLACES_MAX
+    assert all(any(f"s3://lake/t/p={number}/".startswith(place) for place in reach.places) for number in range(PLACES_MAX + 5))
+    assert any("s3://other/x/".startswith(place) for place in reach.places)
+
+
+def test_the_roots_that_a_version_touches_are_all_around_and_inside_of_its_folders() -> None:
+    roots = ["s3://a/lake/", "s3://a/lake/inner/", "s3://b/lake/"]
+    assert touched(["s3://a/lake/t/"], roots) == {"s3://a/lake/"}
+    assert touched(["s3://a/lake/"], roots) == {"s3://a/lake/", "s3://a/lake/inner/"}
+    assert touched(["s3://a/lake/t/", "s3://c/mount/"], roots) is None
+    assert touched([""], roots) is None
