@@ -65,6 +65,12 @@ JAR_SETS = {
         ),
         # Not a server: the client whose ordinary work the tests do against our own.
         JarSet("nessie-client", (Coordinate("org.projectnessie.nessie", "nessie-client", "0.99.0"),), transitive=True),
+        # A server that connectors follow; it needs Java 21 or newer.
+        JarSet(
+            "nessie-server",
+            (Coordinate("org.projectnessie.nessie", "nessie-quarkus", "0.99.0", "runner"),),
+            transitive=False,
+        ),
         # Not servers either: the public kits that a catalog must pass.
         JarSet("iceberg-kit", coordinates(ICEBERG_KIT), transitive=False),
         JarSet("nessie-kit", coordinates(NESSIE_KIT), transitive=False),

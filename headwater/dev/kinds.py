@@ -9,14 +9,16 @@ from headwater.dev.postgres import Postgres
 from headwater.dev.registry import Registry
 from headwater.dev.secure.cassandra_secure import SecureCassandra
 from headwater.dev.secure.kafka_secure import SecureKafka
+from headwater.dev.sources.nessie import Nessie
 from headwater.schemas.errors import InvalidInput
 
 _USUAL: tuple[ServerKind, ...] = (Kafka(), Cassandra(), Postgres(), Registry())
+_SOURCES: tuple[ServerKind, ...] = (Nessie(),)
 _SECURE: tuple[ServerKind, ...] = (SecureKafka(), SecureCassandra())
 
-KINDS: dict[str, ServerKind] = {kind.name: kind for kind in (*_USUAL, *_SECURE)}
+KINDS: dict[str, ServerKind] = {kind.name: kind for kind in (*_USUAL, *_SOURCES, *_SECURE)}
 USUAL = tuple(kind.name for kind in _USUAL)
-"""What `headwater dev up` starts when none is named; the others ask for certificates and passwords."""
+"""What `headwater dev up` starts when none is named; the others are catalogs to follow, or ask for certificates."""
 
 
 def kind_named(name: str) -> ServerKind:

@@ -1,4 +1,5 @@
-"""A reconciler is killed with -9 again and again while the source is written: nothing is lost, doubled or out of order."""
+"""Two Headwaters and a Nessie are bridged into a third store while all are written, and the reconciler is killed with -9 again
+and again: nothing is lost, doubled or out of order."""
 
 from __future__ import annotations
 
@@ -8,88 +9,121 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any, Protocol
 
-from tests.support.fixtures.bridged_lakes import KINDS, Destination, SourceLake
+from tests.support.fixtures.bridged_lakes import Destination, SourceLake
+from tests.support.fixtures.nessie_lake import NessieLake
 from tests.support.servers.feed_server import feed_server
+from tests.support.servers.servers import nessie_url
 
 SOAK = bool(os.environ.get("HEADWATER_SOAK"))
-KILLS = 60 if SOAK else 3
+KILLS, WRITING_SECONDS = (20, 600.0) if SOAK else (3, 0.0)
+"""At least so many kills, for at least so long."""
 WAIT_SECONDS = 120.0
 
 
+class Lake(Protocol):
+    """A source as its engines write it."""
+
+    def create(self, namespace: str, name: str) -> None: ...
+    def update(self, namespace: str, name: str, value: str) -> None: ...
+    def rename(self, namespace: str, name: str, to: str) -> None: ...
+    def drop(self, namespace: str, name: str) -> None: ...
+
+
 def test_a_killed_reconciler_commits_every_commit_of_a_log_once_and_in_order(tmp_path: Path) -> None:
-    with feed_server(f"sqlite:///{tmp_path}/source.db") as server:
-        source, destination = SourceLake(server.url), Destination(tmp_path, "file:///")
-        source.namespace("db")
-        for kind in KINDS:
-            destination.add(kind, server.url)
-        stopping, failed = threading.Event(), list[Exception]()
-        writer = threading.Thread(target=_write, args=(source, stopping, failed))
-        writer.start()
-        rolled, cut = random.Random(19), 0
-        for _ in range(KILLS):
-            before = len(_observed(destination))
-            process = destination.start_reconciler()
-            _wait_until_more(destination, before, process)
-            time.sleep(rolled.random() * 0.5)  # the kill may come at any step
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            cut += 1
-        stopping.set()
-        writer.join()
-        assert not failed
+    with ExitStack() as sources, ThreadPoolExecutor() as pool:
+        servers = [feed_server(f"sqlite:///{tmp_path}/{name}.db") for name in ("first", "second")]
+        starting = [pool.submit(sources.enter_context, one) for one in (*servers, nessie_url())]
+        destination = Destination(tmp_path, "file:///")
+        first_server, second_server, nessie = [one.result() for one in starting]
+        first, second, third = SourceLake(first_server.url), SourceLake(second_server.url), NessieLake(nessie)
+        for lake in (first, second, third):
+            sources.callback(lake.close)
+            lake.namespace("db")
+        destination.add("headwater", first_server.url)
+        destination.add("iceberg-rest", first_server.url)
+        destination.add("nessie", second_server.url)
+        destination.add_source("real-nessie", "nessie", third.api, f"reference={third.branch}")
+
+        cut = _kill_while_all_are_written(destination, [first, second, third])
+        assert cut >= KILLS
         time.sleep(2.5)  # the leases of the last process
         destination.run("reconcile", "--once")
-        commits, state = source.changes(), source.state()
-        assert cut == KILLS and len(commits) > KILLS
-        for kind in ("headwater", "nessie"):
-            seen = [one["headers"]["headwater.observed.version"] for one in destination.observed(kind)]
-            assert seen == [one["entry_id"] for one in commits], kind
-        for kind in KINDS:
-            assert destination.state(kind) == state, kind
-        _check_polled(destination, commits)
-        source.close()
+        for name, versions in {
+            "headwater": [one["entry_id"] for one in first.changes()],
+            "nessie": [one["entry_id"] for one in second.changes()],
+            "real-nessie": [one["hash"] for one in third.log()],
+        }.items():
+            observed = destination.observed(name)
+            assert [one["headers"]["headwater.observed.version"] for one in observed] == versions, name
+            assert len(versions) > KILLS, name
+            assert not [one for one in observed if "headwater.observed.gap" in one["headers"]], name
+        for name, lake in {"headwater": first, "iceberg-rest": first, "nessie": second, "real-nessie": third}.items():
+            assert destination.state(name) == lake.state(), name
+        _check_polled(destination, first.changes())
 
 
-def _write(source: SourceLake, stopping: threading.Event, failed: list[Exception]) -> None:
+def _kill_while_all_are_written(destination: Destination, lakes: Iterable[Lake]) -> int:
+    """The number of kills, each of a process that was at work."""
+    stopping, failed = threading.Event(), list[Exception]()
+    writers = [threading.Thread(target=_write, args=(lake, stopping, failed)) for lake in lakes]
+    for writer in writers:
+        writer.start()
+    rolled, cut, until = random.Random(19), 0, time.monotonic() + WRITING_SECONDS
+    while cut < KILLS or time.monotonic() < until:
+        before = destination.head_seq()
+        process = destination.start_reconciler()
+        _wait_until(lambda before=before: destination.head_seq() > before, process)
+        time.sleep(rolled.random() * 0.5)  # the kill may come at any step
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        cut += 1
+    stopping.set()
+    for writer in writers:
+        writer.join()
+    assert not failed
+    return cut
+
+
+def _write(lake: Lake, stopping: threading.Event, failed: list[Exception]) -> None:
     """Creates, updates, renames and drops until it is stopped."""
     try:
         number = 0
         while not stopping.is_set():
             number += 1
             name = f"t{number}"
-            source.create("db", name)
-            source.update("db", name, "1")
+            lake.create("db", name)
+            lake.update("db", name, "1")
             if number % 3 == 0:
-                source.rename("db", name, f"renamed{number}")
+                lake.rename("db", name, f"renamed{number}")
             if number % 4 == 0:
-                source.update("db", "t1", str(number))
+                lake.update("db", "t1", str(number))
             if number > 4 and number % 5 == 0:
-                source.drop("db", f"t{number - 1}" if (number - 1) % 3 else f"renamed{number - 1}")
-            stopping.wait(0.1)
+                lake.drop("db", f"t{number - 1}" if (number - 1) % 3 else f"renamed{number - 1}")
+            stopping.wait(1.0 if SOAK else 0.2)
     except Exception as error:
         failed.append(error)
 
 
-def _observed(destination: Destination) -> list[str]:
-    return destination.run("changes", "--json").splitlines()
-
-
-def _wait_until_more(destination: Destination, before: int, process: subprocess.Popen[bytes]) -> None:
+def _wait_until(is_so: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
     """⚠ A kill counts only if the process was at work."""
     deadline = time.monotonic() + WAIT_SECONDS
-    while len(_observed(destination)) <= before:
+    while not is_so():
         assert process.poll() is None, "the reconciler ended by itself"
         assert time.monotonic() < deadline, "the reconciler commits nothing"
-        time.sleep(0.2)
+        time.sleep(0.1)
 
 
-def _check_polled(destination: Destination, commits: list[dict[str, object]]) -> None:
+def _check_polled(destination: Destination, commits: list[dict[str, Any]]) -> None:
     """Of each table, versions in the source's order, none twice."""
-    order = {}
+    order: dict[str, int] = {}
     for commit in commits:
-        for operation in commit["operations"]:  # type: ignore[attr-defined]
+        for operation in commit["operations"]:
             after = operation["after"] or {}
             if "metadata_location" in after:
                 order.setdefault(after["metadata_location"], len(order))

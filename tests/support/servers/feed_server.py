@@ -19,7 +19,7 @@ import httpx
 
 from tests.support.servers.ports import free_port
 
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 STOP_SECONDS = 30.0
 
 

@@ -77,6 +77,15 @@ def shared_server_url(name: str) -> Iterator[str]:
     yield _server_of_the_run(name).url
 
 
+@contextmanager
+def nessie_url() -> Iterator[str]:
+    """Always a local process: tests make branches of their own."""
+    if (shared := os.environ.get("HEADWATER_TEST_SERVERS")) and (server := Server("nessie", Path(shared))).state == "running":
+        yield server.url
+        return
+    yield _server_of_the_run("nessie").url
+
+
 def _server_of_the_run(name: str) -> Server:
     """Started by the first process of the run that asks for it; it ends with the run."""
     server = Server(name, run_folder() / f"shared-{name}", owner=run_owner())
@@ -93,7 +102,7 @@ def fetch_jars_meanwhile() -> None:
             fetch_jars(name, Path(load_settings().jar_cache_dir))
 
     servers = () if docker_answers() else ("cassandra", "kafka", "registry")
-    for name in (*servers, "spark"):
+    for name in (*servers, "nessie-server", "spark"):
         threading.Thread(target=fetch, args=(name,), daemon=True).start()
 
 

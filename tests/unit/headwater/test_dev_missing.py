@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from headwater.dev import jars, postgres
+from headwater.dev import jars, java, postgres
 from headwater.dev.jars import JAR_SETS, fetch_jars
-from headwater.dev.java import java_program
+from headwater.dev.java import java_program, newer_java
 from headwater.dev.kinds import kind_named
 from headwater.schemas.errors import InvalidInput, MissingDependency, ServerFailed
 
@@ -46,6 +46,18 @@ def test_another_java_is_refused_with_its_version(version: str, tmp_path: Path, 
 def test_java_17_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path, "17.0.9")))
     assert java_program() == str(tmp_path / "bin" / "java")
+
+
+def test_a_newer_java_is_found_beside_the_usual_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "home", "17.0.9")))
+    monkeypatch.setenv("PATH", str(fake_java(tmp_path / "path", "11.0.2") / "bin"))
+    monkeypatch.setattr(java, "JVM_FOLDER", tmp_path / "jvm")
+    with pytest.raises(MissingDependency, match=r"no Java 21 or newer .* Install one .*openjdk-21"):
+        newer_java(21)
+    for version in ("8", "25", "21.0.1"):
+        fake_java(tmp_path / "jvm" / f"java-{version}", version)
+    assert newer_java(21) == str(tmp_path / "jvm" / "java-21.0.1" / "bin" / "java")
+    assert newer_java(17) == str(tmp_path / "home" / "bin" / "java")
 
 
 def test_missing_initdb_names_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +100,8 @@ def test_an_unknown_server_or_jar_set_names_the_choice(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="Choose from kafka, cassandra, postgres, registry"):
         kind_named("oracle")
     with pytest.raises(
-        InvalidInput, match="Choose from kafka, cassandra, registry, nessie-client, iceberg-kit, nessie-kit, spark"
+        InvalidInput,
+        match="Choose from kafka, cassandra, registry, nessie-client, nessie-server, iceberg-kit, nessie-kit, spark",
     ):
         fetch_jars("oracle", tmp_path)
 
