@@ -26,7 +26,7 @@ class Directories:
         self._ready_seconds = ready_seconds
         self._directories: OrderedDict[tuple[str, int], CatalogDirectory] = OrderedDict()
         self._watched: set[int] = set()
-        self._covering: dict[tuple[str, int, bytes], Future[None]] = {}
+        self._covering: dict[tuple[CatalogDirectory, bytes], Future[None]] = {}
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._threads = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="directory")
@@ -38,11 +38,11 @@ class Directories:
 
     async def find(self, kernel: RealmKernel, catalog_id: int, at: LogRecord, content_id: str) -> ContentEntry | None:
         """Whatever is in that state is known before None is returned. `NotServing` while that takes long."""
-        directory = self.of(kernel, catalog_id)
-        if id_bytes(content_id) is None:
+        directory, id = self.of(kernel, catalog_id), id_bytes(content_id)
+        if id is None:
             return None
         if not directory.covers(at):
-            covering = asyncio.wrap_future(self._cover(kernel, catalog_id, directory, at))
+            covering = asyncio.wrap_future(self._cover(directory, at))
             done, _ = await asyncio.wait([covering], timeout=self._ready_seconds)
             if not done:
                 raise NotServing(
@@ -52,7 +52,8 @@ class Directories:
                     retry_after_seconds=self._ready_seconds,
                 )
             covering.result()
-        return await asyncio.to_thread(self.known, kernel, catalog_id, at, content_id)
+        # ⚠ The one that was covered: `of` gives another one if this one was dropped for room, or after a restore, meanwhile.
+        return await asyncio.to_thread(directory.find, at, id)
 
     def of(self, kernel: RealmKernel, catalog_id: int) -> CatalogDirectory:
         name = (kernel.realm, catalog_id)
@@ -71,16 +72,16 @@ class Directories:
         self._closing.set()
         self._threads.shutdown(wait=True, cancel_futures=True)
 
-    def _cover(self, kernel: RealmKernel, catalog_id: int, directory: CatalogDirectory, at: LogRecord) -> Future[None]:
+    def _cover(self, directory: CatalogDirectory, at: LogRecord) -> Future[None]:
         """One for all who wait for the same state."""
-        name = (kernel.realm, catalog_id, at.entry_id)
+        name = (directory, at.entry_id)
         with self._lock:
             known = self._covering.get(name)
             if known is None:
                 known = self._covering[name] = self._threads.submit(self._covered, directory, at, name)
             return known
 
-    def _covered(self, directory: CatalogDirectory, at: LogRecord, name: tuple[str, int, bytes]) -> None:
+    def _covered(self, directory: CatalogDirectory, at: LogRecord, name: tuple[CatalogDirectory, bytes]) -> None:
         try:
             with directory.lock:
                 directory.cover(at)

@@ -27,6 +27,8 @@ FOLLOWED_MAX = 10_000
 _ENTRIES_AT_ONCE = 200
 _WALK_KEYS = 1_000
 _WALKED_MAX = 64
+_LOGS_MAX = 10_000
+"""Of one catalog, those used last: every branch that was ever asked for would have one."""
 _BASES_MAX = 8
 """How far the state that a branch began at is followed from branch to branch."""
 _JUMPS = frozenset({Kind.CREATE, Kind.ASSIGN})
@@ -61,6 +63,8 @@ class FollowedLogs:
         self._prove(kernel, at.entry.pointer)
         if self.covers(at):
             return
+        while len(self._logs) > _LOGS_MAX:
+            self._forget_oldest()
         log = self._logs.get(at.entry.pointer)
         if log is not None and at.entry.seq > log.last_seq and self._follow(kernel, log, at, bases):
             return
@@ -104,6 +108,11 @@ class FollowedLogs:
         except ObjectNotFound:
             return False
         return True
+
+    def _forget_oldest(self) -> None:
+        pointer = next(iter(self._logs))
+        del self._logs[pointer]
+        self._unproven.discard(pointer)
 
     def _taken(self, log: FollowedLog) -> FollowedLog:
         """Out of its place: what is put back comes last."""

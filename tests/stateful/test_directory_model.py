@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 from collections import Counter
@@ -13,15 +14,18 @@ import pytest
 
 from headwater.persistence.log.log_entry import CONTENT, LogRecord
 from headwater.persistence.records.directory_checkpoints import PART_TYPE, DirectoryCheckpoints
+from headwater.persistence.rows import Table
 from headwater.producer.commits.operations import CatalogOperation, Delete, Put, Rename
 from headwater.producer.content.content_types import IcebergTable
 from headwater.producer.merging.merge import MergeRequest, commit_merge
 from headwater.schemas.change import KeyPath
 from headwater.schemas.entry_ids import content_id_bytes
-from headwater.schemas.errors import HeadwaterError
+from headwater.schemas.errors import CursorExpired, HeadwaterError
 from headwater.service.directory import followed_logs
 from headwater.service.directory.catalog_directory import CatalogDirectory, DirectoryOptions
+from headwater.service.directory.directories import Directories
 from tests.support.fixtures.catalog_lake import META, Lake, open_lake
+from tests.support.fixtures.contract_rows import scan_all
 
 SEEDS = 150 if os.environ.get("HEADWATER_SOAK") else 10
 STEPS = 60
@@ -56,6 +60,7 @@ class Run:
             self.merge,
             self.assign,
             self.delete,
+            self.expire,
             self.restart,
             self.look,
         )
@@ -99,6 +104,21 @@ class Run:
     def delete(self) -> None:
         self.lake.refs.delete(self.chance.choice([one for one in self.branches() if one != "main"] or ["none"]), meta=META)
 
+    def expire(self) -> None:
+        """What expiry and a sweep do to the older part of a log. Tags and other branches may still stand on its states."""
+        pointer = self.lake.pointer(self.chance.choice(self.branches()))
+        row, kernel = self.lake.kernel.read_pointer(pointer), self.lake.kernel
+        assert row is not None
+        kept_from = row.seq - self.chance.randrange(4)
+        if kept_from <= max(row.floor, 1):
+            return
+        head = kernel.walk.load(row.head)
+        gone = {kernel.walk.at(head, seq).object_id for seq in range(max(row.floor, 1), kept_from - 1)}
+        self.lake.raise_floor(pointer, kept_from)
+        rows = [one for one in scan_all(kernel.store.backend, Table.OBJECTS, kernel.realm) if one.id in gone]
+        fired["expired"] += kernel.store.backend.delete_scanned(rows).deleted
+        kernel.store.cache.clear()
+
     def restart(self) -> None:
         if self.directory.needs_checkpoint():
             fired["saved"] += self.directory.save()
@@ -109,7 +129,14 @@ class Run:
         if not self.states:
             return
         at = self.chance.choice(self.states[-6:] if self.chance.random() < 0.6 else self.states)
-        listed = {one.content_id: one.key for one in self.lake.snapshots.entries(at)}
+        row = self.lake.kernel.read_pointer(at.entry.pointer)
+        try:
+            if row is not None and at.entry.seq < row.floor:
+                raise CursorExpired("whoever asks for it is refused before the directory is asked.")
+            listed = {one.content_id: one.key for one in self.lake.snapshots.entries(at)}
+        except CursorExpired:
+            fired["gone"] += 1
+            return
         self.ids |= listed.keys()
         self.directory.cover(at)
         assert self.directory.covers(at)
@@ -135,6 +162,7 @@ def test_an_id_is_found_in_exactly_the_states_that_hold_it(followed_max: int, mo
                 run.step()
             run.look()
     wanted = {"commit", "branch", "merge", "assigned", "delete", "restart", "saved", "found", "not there", "walks"}
+    wanted |= {"expired", "gone"}
     assert wanted <= {name for name, count in fired.items() if count}, fired
 
 
@@ -244,6 +272,56 @@ def test_one_worker_at_a_time_writes_and_an_older_view_does_not_replace_a_newer_
         held.release()
         assert ahead.save() and not behind.save()
         assert _walks_after_restart(lake, newest) == 0
+
+
+@pytest.mark.parametrize("loss", ["room for another catalog", "a restore of the store"])
+def test_an_id_is_found_although_its_directory_is_dropped_while_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loss: str
+) -> None:
+    cover, lost = CatalogDirectory.cover, Counter[str]()
+
+    async def find(lake: Lake, at: LogRecord, id: str) -> KeyPath | None:
+        found = await directories.find(lake.kernel, lake.catalog.id, at, id)
+        return None if found is None else found.key
+
+    with open_lake(f"sqlite:///{tmp_path}/lake.db") as lake:
+        directories = Directories(DirectoryOptions(bytes_max=0))
+
+        def covered_and_lost(self: CatalogDirectory, at: LogRecord) -> None:
+            cover(self, at)
+            if loss == "a restore of the store":
+                lake.store.restores.went_back("a test")
+            else:
+                directories.of(lake.kernel, lake.catalog.id + 1)
+                directories._make_room()
+            lost[loss] += directories.of(lake.kernel, lake.catalog.id) is not self
+
+        monkeypatch.setattr(CatalogDirectory, "cover", covered_and_lost)
+        at = _filled(lake, 20)
+        ids = {one.content_id: one.key for one in lake.snapshots.entries(at)}
+        try:
+            for id, key in ids.items():
+                assert asyncio.run(find(lake, at, id)) == key
+        finally:
+            directories.close()
+    assert lost[loss] == len(ids)
+
+
+def test_logs_of_branches_that_nobody_asks_for_any_more_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(followed_logs, "_LOGS_MAX", 5)
+    with open_lake(f"sqlite:///{tmp_path}/lake.db") as lake:
+        _filled(lake, 20)
+        directory = _directory(lake)
+        for number in range(12):
+            lake.refs.create(f"b{number}", "main", meta=META)
+            lake.put(f"only-{number}", on=f"b{number}")
+        for number in (*range(12), 0):
+            at = lake.refs.resolve(f"b{number}").logged
+            directory.cover(at)
+            for entry in lake.snapshots.entries(at):
+                found = directory.find(at, content_id_bytes(entry.content_id))
+                assert found is not None and found.key == entry.key
+        assert len(directory._logs.newest_first()) <= 7
 
 
 def _walks_after_restart(lake: Lake, at: LogRecord) -> int:
