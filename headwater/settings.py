@@ -58,9 +58,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         float, Meta(gt=0, le=60, description="How soon commits of other processes are noticed, in seconds")
     ] = 0.1
     node_lease_seconds: Annotated[int, Meta(ge=10, description="How long a node id is leased for")] = 3600
-    feed_cache_bytes: Annotated[int, Meta(ge=0, description="Upper bound of a server's cache of encoded entries, in bytes")] = (
-        64 * 1024 * 1024
-    )
+    feed_cache_bytes: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="Upper bound of a server's cache of encoded entries, in bytes; gRPC streams may keep as much again",
+        ),
+    ] = 64 * 1024 * 1024
     request_bytes_max: Annotated[int, Meta(ge=1_024, description="The largest request body that a server takes, in bytes")] = (
         16 * 1024 * 1024
     )

@@ -18,6 +18,7 @@ from headwater.service.gate.budgets import Budgets
 from headwater.service.gate.route import Route
 from headwater.service.grpc.contents.iceberg_request import RpcIcebergCall
 from headwater.service.grpc.grpc_metrics import GrpcCounts
+from headwater.service.grpc.messages.frames import ChangeFrames
 from headwater.service.iceberg.call import PREFIX as ICEBERG
 from headwater.service.manage.call import ManageCall
 from headwater.service.manage.route import PREFIX as MANAGE
@@ -33,6 +34,7 @@ class Runtime:
         self.budgets = budgets
         self.counts = GrpcCounts()
         self.directories = Directories(DirectoryOptions(bytes_max=service.config.directory_bytes))
+        self.frames = ChangeFrames(service.config.feed_cache_bytes)
         self._arriving: WeakValueDictionary[Hashable, asyncio.Semaphore] = WeakValueDictionary()
         self._types: dict[str, Callable[..., Any]] = {
             FEED: FeedCall,

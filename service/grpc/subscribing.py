@@ -18,7 +18,7 @@ from headwater.service.feed.named_branch import with_pointers
 from headwater.service.feed.service import Service
 from headwater.service.feed.stream import Stream
 from headwater.service.feed.stream_connection import ReaderGone, SlowReader, StreamConnection
-from headwater.service.grpc.messages.frames import stream_messages
+from headwater.service.grpc.messages.frames import ChangeFrames
 from headwater.service.operations.realm_feeds import RealmFeed
 
 QUEUE_BYTES_MAX = 1024 * 1024
@@ -88,7 +88,9 @@ class QueueConnection(StreamConnection):
         self._on_gone()
 
 
-async def subscribe(service: Service, feed: RealmFeed, query: FeedQuery, viewer: Viewer) -> AsyncIterator[bytes]:
+async def subscribe(
+    service: Service, feed: RealmFeed, query: FeedQuery, viewer: Viewer, frames: ChangeFrames
+) -> AsyncIterator[bytes]:
     """Refusals before the first frame are statuses; so are later ones, with the cursor in the error's facts."""
     query = await with_pointers(feed, viewer, query)
     view = await viewer.view(query.pointers)
@@ -96,7 +98,8 @@ async def subscribe(service: Service, feed: RealmFeed, query: FeedQuery, viewer:
     await read_page(feed.pages, positions, query, view=view)  # what cannot continue is refused before anything is sent
     connection = QueueConnection(service.limits.stall_seconds)
     heartbeat_seconds = query.heartbeat_seconds or service.limits.heartbeat_seconds
-    stream = Stream(feed, query, positions, service.hubs, viewer, connection, heartbeat_seconds, frame=stream_messages)
+    made = frames.stream_messages
+    stream = Stream(feed, query, positions, service.hubs, viewer, connection, heartbeat_seconds, frame=made)
     started_at = stream.cursor
     service.streams.open.add(stream)
     running = asyncio.ensure_future(stream.run())

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from headwater.schemas.http.feed_json import CommitAnswer
-from headwater.service.grpc.messages.frames import FRAME_BYTES, change_message
+from headwater.service.grpc.messages.change_messages import change_message
+from headwater.service.grpc.messages.frames import FRAME_BYTES
 
 
 def fill_committed(message: Any, answer: CommitAnswer) -> None:

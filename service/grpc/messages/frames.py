@@ -1,86 +1,60 @@
-"""Pages of Changes as messages, none larger than a frame; a larger Change goes out in chunks, or is named."""
+"""Pages of Changes as messages, none larger than a frame; a larger Change goes out in chunks, or is named.
+
+⚠ Frames are joined of the bytes of Changes, which are kept: of a protobuf message, parts that are written one after the other
+are one message.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
-
-from headwater.schemas.change import Change, Value
 from headwater.schemas.filters import Filter
-from headwater.schemas.rpc import change_pb2, feed_pb2
+from headwater.schemas.rpc import feed_pb2
 from headwater.service.feed.page_json import page_cursor
+from headwater.service.grpc.messages.change_messages import change_message
+from headwater.service.grpc.messages.encoded_changes import EncodedChanges, decode_change, wire_field
 from headwater.service.operations.encoded_entries import EncodedEntry
 from headwater.service.operations.feed_pages import Page
 
 FRAME_BYTES = 1024 * 1024
 CHUNK_BYTES = 512 * 1024
-
-_change = msgspec.json.Decoder(Change).decode
-_json_text = msgspec.json.Encoder(order="deterministic").encode
+_FRAME = feed_pb2.SubscribeResponse.DESCRIPTOR.fields_by_name["frame"].number
 
 
-def change_message(change: Change) -> change_pb2.Change:
-    """The very bytes of `to_protobuf`, several times faster: the fields are named here, not looked up."""
-    base, source = change.base, change.source
-    return change_pb2.Change(
-        realm=change.realm,
-        pointer=change.pointer,
-        seq=change.seq,
-        entry_id=change.entry_id,
-        kind=change.kind,
-        commit_id=change.commit_id,
-        parent_id=change.parent_id,
-        head_before=change.head_before,
-        time=change.time,
-        author=change.author,
-        message=change.message,
-        headers=change.headers,
-        request_id=change.request_id,
-        operations=[
-            change_pb2.Operation(
-                op=one.op,
-                key=one.key,
-                content_id=one.content_id,
-                type=one.type,
-                before=_text(one.before),
-                after=_text(one.after),
-                from_key=one.from_key,
-            )
-            for one in change.operations
-        ],
-        objects_added=change.objects_added,
-        objects_released=change.objects_released,
-        base=None if base is None else change_pb2.Base(pointer=base.pointer, seq=base.seq, commit_id=base.commit_id),
-        source=None if source is None else change_pb2.Source(pointer=source.pointer, commit_id=source.commit_id),
-    )
+class ChangeFrames:
+    """Of one worker: what many readers get is made once."""
 
+    def __init__(self, bytes_max: int) -> None:
+        self.changes = EncodedChanges(bytes_max)
 
-def frame_of(page: Page, cursor: str) -> feed_pb2.Frame:
-    """Large Changes are named alone."""
-    frame = feed_pb2.Frame(cursor=cursor, withheld=page.withheld)
-    for entry in page.entries:
-        change = _change(entry.json)
-        if len(entry.json) > FRAME_BYTES:
-            frame.large.add(pointer=change.pointer, seq=entry.seq, entry_id=entry.entry_id.hex(), bytes=len(entry.json))
-        else:
-            frame.changes.append(change_message(change))
-    for pointer, part in page.parts.items():
-        range, head, newest = frame.ranges[pointer], frame.heads[pointer], part.head.newest
-        setattr(range, "from", part.start.seq)
-        range.to = part.end.seq
-        head.seq, head.entry_id, head.commit_id = newest.entry.seq, newest.entry_id.hex(), newest.commit.hex()
-    return frame
+    def frame(self, page: Page, cursor: str) -> feed_pb2.Frame:
+        return feed_pb2.Frame.FromString(self._frame_bytes(page, cursor))
 
+    def stream_messages(self, page: Page, realm: str, filter: Filter) -> list[tuple[bytes, str | None]]:
+        """What Subscribe sends for a page: the chunks of large Changes, then the frame behind which the cursor continues."""
+        parts: list[tuple[bytes, str | None]] = [
+            (chunk, None) for entry in page.entries if len(entry.json) > FRAME_BYTES for chunk in _chunked(entry)
+        ]
+        cursor = page_cursor(page, realm, filter)
+        parts.append((wire_field(_FRAME, self._frame_bytes(page, cursor)), cursor))
+        return parts
 
-def stream_messages(page: Page, realm: str, filter: Filter) -> list[tuple[bytes, str | None]]:
-    """What Subscribe sends for a page: the chunks of large Changes, then the frame behind which the cursor continues."""
-    parts: list[tuple[bytes, str | None]] = [
-        (chunk, None) for entry in page.entries if len(entry.json) > FRAME_BYTES for chunk in _chunked(entry)
-    ]
-    cursor = page_cursor(page, realm, filter)
-    parts.append((feed_pb2.SubscribeResponse(frame=frame_of(page, cursor)).SerializeToString(), cursor))
-    return parts
+    def _frame_bytes(self, page: Page, cursor: str) -> bytes:
+        """Large Changes are named alone."""
+        pieces: list[bytes] = []
+        rest = feed_pb2.Frame(cursor=cursor, withheld=page.withheld)
+        for entry in page.entries:
+            if len(entry.json) > FRAME_BYTES:
+                pointer = decode_change(entry.json).pointer
+                rest.large.add(pointer=pointer, seq=entry.seq, entry_id=entry.entry_id.hex(), bytes=len(entry.json))
+            else:
+                pieces.append(self.changes.field(entry.json))
+        for pointer, part in page.parts.items():
+            range, head, newest = rest.ranges[pointer], rest.heads[pointer], part.head.newest
+            setattr(range, "from", part.start.seq)
+            range.to = part.end.seq
+            head.seq, head.entry_id, head.commit_id = newest.entry.seq, newest.entry_id.hex(), newest.commit.hex()
+        return b"".join([*pieces, rest.SerializeToString()])
 
 
 def chunks(raw: bytes) -> Iterator[feed_pb2.Chunk]:
@@ -89,9 +63,5 @@ def chunks(raw: bytes) -> Iterator[feed_pb2.Chunk]:
 
 
 def _chunked(entry: EncodedEntry) -> Iterator[bytes]:
-    for chunk in chunks(change_message(_change(entry.json)).SerializeToString()):
+    for chunk in chunks(change_message(decode_change(entry.json)).SerializeToString()):
         yield feed_pb2.SubscribeResponse(chunk=chunk).SerializeToString()
-
-
-def _text(value: Value | None) -> str | None:
-    return None if value is None else _json_text(value).decode()

@@ -25,8 +25,9 @@ from headwater.service.feed.feed_query import FeedQuery, changes_query, stream_q
 from headwater.service.feed.feed_routes import CHANGES_ROUTE, COMMIT_ROUTE, FEED, STREAM_ROUTE
 from headwater.service.feed.page_json import page_cursor
 from headwater.service.gate.request import LEVELS
+from headwater.service.grpc.messages.change_messages import change_message
 from headwater.service.grpc.messages.committed import fill_committed
-from headwater.service.grpc.messages.frames import CHUNK_BYTES, FRAME_BYTES, change_message, chunks, frame_of
+from headwater.service.grpc.messages.frames import CHUNK_BYTES, FRAME_BYTES, chunks
 from headwater.service.grpc.messages.message_fields import catalog_name, json_field
 from headwater.service.grpc.messages.paging import next_token, page_size, page_token
 from headwater.service.grpc.rpc import Bound, Rpc, RpcCall
@@ -128,7 +129,7 @@ def _get_changes(call: RpcCall) -> Bound:
 async def _page(call: RpcCall, request: FeedCall) -> feed_pb2.GetChangesResponse:
     query = _parsed_query(call, changes_query(request.scope["query_string"]))
     page, filter = await call.runtime.service.changes.page(request.feed, query, request.viewer, FRAME_BYTES)
-    frame = frame_of(page, page_cursor(page, request.feed.kernel.realm, filter))
+    frame = call.runtime.frames.frame(page, page_cursor(page, request.feed.kernel.realm, filter))
     return feed_pb2.GetChangesResponse(frame=frame)
 
 
@@ -278,7 +279,7 @@ def _subscribe(call: RpcCall) -> Bound:
 def _stream_parts(call: RpcCall, request: FeedCall) -> AsyncIterator[bytes]:
     """⚠ The stream itself, not one around it: a slow reader is told to it."""
     query = _parsed_query(call, stream_query(request.scope["query_string"], None))
-    return subscribe(call.runtime.service, request.feed, query, request.viewer)
+    return subscribe(call.runtime.service, request.feed, query, request.viewer, call.runtime.frames)
 
 
 # ── commits ─────────────────────────────────────────────────────────────────────────────────────────────────

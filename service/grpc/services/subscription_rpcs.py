@@ -23,7 +23,7 @@ from headwater.service.feed.call import FeedCall
 from headwater.service.feed.feed_handlers import next_page, own_subscriptions
 from headwater.service.feed.feed_routes import FEED
 from headwater.service.feed.page_json import positions_cursor
-from headwater.service.grpc.messages.frames import FRAME_BYTES, frame_of
+from headwater.service.grpc.messages.frames import FRAME_BYTES
 from headwater.service.grpc.messages.message_fields import version_of
 from headwater.service.grpc.rpc import Bound, Rpc, RpcCall
 from headwater.service.grpc.services.feed_rpcs import SERVICE
@@ -110,7 +110,7 @@ async def _read_page(call: RpcCall, request: FeedCall) -> feed_pb2.ReadSubscript
     cursor = (
         positions_cursor(page.ends, request.feed.kernel.realm, one.record.filter) if len(page.parts) <= POINTERS_MAX else ""
     )
-    message = feed_pb2.ReadSubscriptionResponse(frame=frame_of(page, cursor), version=one.version)
+    message = feed_pb2.ReadSubscriptionResponse(frame=call.runtime.frames.frame(page, cursor), version=one.version)
     for pointer, part in page.parts.items():
         if part.end.seq > part.start.seq:
             at = message.positions[pointer]

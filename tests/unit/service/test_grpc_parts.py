@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import grpc
+import msgspec
 import pytest
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.rpc import error_details_pb2
@@ -11,19 +12,24 @@ from headwater.schemas import errors
 from headwater.schemas.change import Base, Change, Kind, Op, Operation, Source
 from headwater.schemas.errors import CommitConflict, InvalidInput, NotAuthenticated
 from headwater.schemas.protobuf.protobuf_codec import to_protobuf
-from headwater.schemas.rpc import common_pb2
+from headwater.schemas.rpc import common_pb2, feed_pb2
 from headwater.schemas.rpc.services import all_methods
 from headwater.service.errors.translations import error_kinds
 from headwater.service.grpc.call_context import call_context, call_key
 from headwater.service.grpc.grpc_errors import mc_code, status_code, status_of
 from headwater.service.grpc.grpc_server import checked_rows
-from headwater.service.grpc.messages.frames import change_message
+from headwater.service.grpc.messages.change_messages import change_message
+from headwater.service.grpc.messages.encoded_changes import EncodedChanges
+from headwater.service.grpc.messages.frames import FRAME_BYTES, ChangeFrames
 from headwater.service.grpc.messages.masks import masked
 from headwater.service.grpc.messages.message_fields import canonical
 from headwater.service.grpc.pipeline import Pipeline
 from headwater.service.grpc.rpc_caller import refuse_principal
 from headwater.service.grpc.rpc_table import RPCS
+from headwater.service.operations.encoded_entries import EncodedEntry
+from headwater.service.operations.feed_pages import Page
 
+BYTES_MAX = 10_000_000
 CONTEXT = call_context("io.headwater.Some/Thing", [("x-correlation-id", "c-1")], "ipv4:127.0.0.1:5", None, "r-1")
 
 
@@ -104,6 +110,29 @@ def test_two_different_keys_are_refused_and_a_principal_in_metadata_proves_nothi
     assert context.scope["client"] == ("::1", 77)
 
 
+def plain_change(seq: int, message: str = "") -> Change:
+    return Change(
+        realm="r",
+        pointer="cat/1/heads/main",
+        seq=seq,
+        entry_id=f"{seq:02x}" * 32,
+        kind=Kind.COMMIT,
+        commit_id="c",
+        parent_id="p",
+        head_before="h",
+        time="2026-01-01T00:00:00Z",
+        author="ada",
+        message=message,
+        headers={},
+        request_id="q",
+        operations=(),
+        objects_added=(),
+        objects_released=(),
+        base=None,
+        source=None,
+    )
+
+
 def test_a_change_is_the_same_bytes_as_in_the_published_encoding() -> None:
     operation = Operation(
         op=Op.RENAME, key=("a", "b"), content_id="c", type="T", before={"z": 1, "a": None}, after=None, from_key=("a", "x")
@@ -129,3 +158,30 @@ def test_a_change_is_the_same_bytes_as_in_the_published_encoding() -> None:
         source=Source(pointer="s", commit_id="t"),
     )
     assert change_message(change).SerializeToString(deterministic=True) == to_protobuf(change)
+
+
+def test_a_joined_frame_is_the_bytes_of_the_message_and_its_changes_are_made_once() -> None:
+    """Lengths of one, two and three bytes, and a Change that is named, for it is larger than a frame."""
+    changes = [plain_change(seq, message="x" * size) for seq, size in enumerate((0, 200, 40_000, FRAME_BYTES), 1)]
+    entries = [EncodedEntry(one.seq, bytes([one.seq]) * 32, b"", 0, msgspec.json.encode(one)) for one in changes]
+    page, frames = Page(entries=entries, parts={}), ChangeFrames(BYTES_MAX)
+    expected = feed_pb2.Frame(cursor="c", changes=[change_message(one) for one in changes[:3]])
+    expected.large.add(pointer="cat/1/heads/main", seq=4, entry_id="04" * 32, bytes=len(entries[3].json))
+    for _ in range(2):
+        frame = frames.frame(page, "c")
+        assert frame == expected and frame.SerializeToString() == expected.SerializeToString()
+    assert frames.changes.made == 3
+
+
+def test_kept_changes_take_no_more_than_they_may() -> None:
+    kept = EncodedChanges(bytes_max=10_000)
+    for seq in range(1, 200):
+        change = plain_change(seq)
+        assert feed_pb2.Frame.FromString(kept.field(msgspec.json.encode(change))) == feed_pb2.Frame(
+            changes=[change_message(change)]
+        )
+        assert kept.bytes_used <= 10_000
+    before = kept.made
+    kept.field(msgspec.json.encode(plain_change(199)))
+    kept.field(msgspec.json.encode(plain_change(1)))
+    assert kept.made == before + 1
