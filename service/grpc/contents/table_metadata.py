@@ -37,6 +37,19 @@ async def load_view(call: RpcCall, request: RpcIcebergCall, key: KeyPath) -> Loa
     return await _loaded(call, request, as_view(key, await request.lakes.reads.get(branch, key)))
 
 
+async def committed_table(call: RpcCall, request: RpcIcebergCall, key: KeyPath) -> LoadedContent:
+    """As the commit of this call left it."""
+    return await _loaded(call, request, as_table(key, await _committed(request, key)))
+
+
+async def committed_view(call: RpcCall, request: RpcIcebergCall, key: KeyPath) -> LoadedContent:
+    return await _loaded(call, request, as_view(key, await _committed(request, key)))
+
+
+async def _committed(request: RpcIcebergCall, key: KeyPath) -> ContentEntry | None:
+    return await asyncio.to_thread(lambda: request.committed_state().get(key))
+
+
 async def _loaded(call: RpcCall, request: RpcIcebergCall, entry: ContentEntry) -> LoadedContent:
     branch = await request.branch_on_loop()
     location = entry.value["metadata_location"]

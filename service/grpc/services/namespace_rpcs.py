@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from headwater.schemas.change import KeyPath
-from headwater.schemas.errors import InvalidInput, NamespaceNotFound
+from headwater.schemas.errors import InvalidInput
 from headwater.schemas.http.manage_json import Gone, NamespaceBody, NamespaceInfo, NamespacesPage, NamespaceWritten
 from headwater.schemas.rpc import common_pb2, namespace_pb2
 from headwater.service.auth.rights.rights import Right, Securable
@@ -177,36 +177,26 @@ async def _updated(call: RpcCall, request: RpcIcebergCall) -> namespace_pb2.Upda
 
 
 def _moved(call: RpcCall, request: RpcIcebergCall, number: int) -> namespace_pb2.UpdateNamespaceResponse:
-    body, branch = request.read(_NamespaceMove), request.branch
-    namespaces.move_namespace(branch, request.author, body.source, body.target)
-    shown = namespace_pb2.UpdateNamespaceResponse()
-    there = branch.state().get(body.target)
-    if there is not None:  # else somebody has moved it on
-        shown.namespace.CopyFrom(_shown(call, request, number, there.key, there.content_id, there.value.get("properties", {})))
-    set_outcome(shown.meta, request)
-    return shown
-
-
-def _shown(
-    call: RpcCall, request: RpcIcebergCall, number: int, key: KeyPath, content_id: str, properties: dict[str, str]
-) -> namespace_pb2.Namespace:
-    return namespace_pb2.Namespace(
-        resource_id=resource_id(call, NAMESPACE, number, content_id),
-        name=common_pb2.Name(catalog=request.branch_name, path=key),
-        properties=properties,
-    )
+    body = request.read(_NamespaceMove)
+    namespaces.move_namespace(request.branch, request.author, body.source, body.target)
+    return _shown(call, request, number, body.target)
 
 
 def _replaced(call: RpcCall, request: RpcIcebergCall, number: int) -> namespace_pb2.UpdateNamespaceResponse:
     """The mask replaces all properties: those that are not named go."""
-    wanted = dict(call.message.namespace.properties)
-    key, branch = request.namespace, request.branch
-    there = branch.state().get(key)
-    if there is None or there.type != "NAMESPACE":
-        raise NamespaceNotFound(f"there is no namespace {'.'.join(key)!r}.", field="target", remedy="List the namespaces.")
-    removals = [name for name in there.value.get("properties", {}) if name not in wanted]
-    namespaces.update_properties(branch, request.author, key, wanted, removals)
-    shown = namespace_pb2.UpdateNamespaceResponse(namespace=_shown(call, request, number, key, there.content_id, wanted))
+    key = request.namespace
+    namespaces.replace_properties(request.branch, request.author, key, dict(call.message.namespace.properties))
+    return _shown(call, request, number, key)
+
+
+def _shown(call: RpcCall, request: RpcIcebergCall, number: int, key: KeyPath) -> namespace_pb2.UpdateNamespaceResponse:
+    there = request.committed_state().require_namespace(key)
+    namespace = namespace_pb2.Namespace(
+        resource_id=resource_id(call, NAMESPACE, number, there.content_id),
+        name=common_pb2.Name(catalog=request.branch_name, path=key),
+        properties=there.value.get("properties", {}),
+    )
+    shown = namespace_pb2.UpdateNamespaceResponse(namespace=namespace)
     set_outcome(shown.meta, request)
     return shown
 

@@ -9,7 +9,7 @@ from headwater.schemas.errors import InvalidInput, NotFound
 from headwater.schemas.rpc import snapshot_pb2
 from headwater.service.grpc.contents.iceberg_request import RpcIcebergCall
 from headwater.service.grpc.contents.references import named
-from headwater.service.grpc.contents.table_metadata import load_table
+from headwater.service.grpc.contents.table_metadata import committed_table, load_table
 from headwater.service.grpc.messages.message_fields import TABLE, prefix, set_outcome, version_of
 from headwater.service.grpc.messages.paging import next_token, page_size, page_token, parts_of
 from headwater.service.grpc.rpc import Bound, Rpc, RpcCall, joined
@@ -92,20 +92,22 @@ async def _get(call: RpcCall, request: RpcIcebergCall) -> snapshot_pb2.GetSnapsh
 async def _created(call: RpcCall, request: RpcIcebergCall) -> snapshot_pb2.CreateSnapshotResponse:
     """⚠ The parent must be known: a chain of snapshots has no gap."""
     one = call.message.snapshot
-    snapshots = await _snapshots(call, request)
-    if one.HasField("parent_snapshot_id") and all(known["snapshot-id"] != one.parent_snapshot_id for known in snapshots):
-        raise InvalidInput(
-            f"the table has no snapshot {one.parent_snapshot_id}.", field="snapshot.parent_snapshot_id", remedy="List them."
-        )
+    if one.HasField("parent_snapshot_id") and not await request.was_done():
+        known = {there["snapshot-id"] for there in await _snapshots(call, request)}
+        if one.parent_snapshot_id not in known:
+            raise InvalidInput(
+                f"the table has no snapshot {one.parent_snapshot_id}.", field="snapshot.parent_snapshot_id", remedy="List them."
+            )
     await request.handle()
-    added = _found(await _snapshots(call, request), one.snapshot_id)
+    table = (await committed_table(call, request, request.table)).file.table
+    added = _found(list(table.get("snapshots") or []), one.snapshot_id)
     shown = snapshot_pb2.CreateSnapshotResponse(snapshot=_message(added))
     set_outcome(shown.meta, request)
     return shown
 
 
 async def _deleted(call: RpcCall, request: RpcIcebergCall) -> snapshot_pb2.DeleteSnapshotResponse:
-    if request.run is None or not request.run.again:  # else an earlier run of this call has removed it
+    if not await request.was_done():
         _found(await _snapshots(call, request), call.message.snapshot_id)
     await request.handle()
     shown = snapshot_pb2.DeleteSnapshotResponse()

@@ -11,7 +11,7 @@ from headwater.schemas.errors import Unsupported
 from headwater.schemas.rpc import table_pb2
 from headwater.service.grpc.contents.content_routes import ContentRoutes
 from headwater.service.grpc.contents.iceberg_request import RpcIcebergCall
-from headwater.service.grpc.contents.table_metadata import load_table, table_message
+from headwater.service.grpc.contents.table_metadata import committed_table, load_table, table_message
 from headwater.service.grpc.messages.masks import masked
 from headwater.service.grpc.messages.message_fields import TABLE, json_object, set_outcome, version_of
 from headwater.service.grpc.rpc import Bound, Rpc, RpcCall
@@ -77,7 +77,7 @@ async def _created(call: RpcCall, request: RpcIcebergCall) -> table_pb2.CreateTa
         raise Unsupported("tables of other catalogs cannot be created here.", field="upstream", remedy="Leave it out.")
     await request.handle()
     body = request.read(TableCreation)
-    loaded = await load_table(call, request, (*request.namespace, body.name))
+    loaded = await committed_table(call, request, (*request.namespace, body.name))
     shown = table_pb2.CreateTableResponse(table=table_message(call, request, loaded))
     set_outcome(shown.meta, request)
     return shown
@@ -91,7 +91,7 @@ async def _updated(call: RpcCall, request: RpcIcebergCall) -> table_pb2.UpdateTa
         if "properties" in call.message.update_mask.paths:
             await _replace_properties(call, request)
     await request.handle()
-    loaded = await load_table(call, request, key)
+    loaded = await committed_table(call, request, key)
     shown = table_pb2.UpdateTableResponse(table=table_message(call, request, loaded))
     set_outcome(shown.meta, request)
     return shown
@@ -99,6 +99,8 @@ async def _updated(call: RpcCall, request: RpcIcebergCall) -> table_pb2.UpdateTa
 
 async def _replace_properties(call: RpcCall, request: RpcIcebergCall) -> None:
     """The mask replaces all properties: those that are not named go."""
+    if await request.was_done():
+        return
     there = (await load_table(call, request, request.table)).file.table["properties"]
     gone = [name for name in there if name not in call.message.table.properties]
     if gone:

@@ -9,7 +9,7 @@ from typing import Any
 from headwater.schemas.rpc import view_pb2
 from headwater.service.grpc.contents.content_routes import ContentRoutes
 from headwater.service.grpc.contents.iceberg_request import RpcIcebergCall
-from headwater.service.grpc.contents.table_metadata import load_view, view_message
+from headwater.service.grpc.contents.table_metadata import committed_view, load_view, view_message
 from headwater.service.grpc.messages.masks import masked
 from headwater.service.grpc.messages.message_fields import VIEW, json_object, set_outcome, version_of
 from headwater.service.grpc.rpc import Bound, Rpc, RpcCall
@@ -74,7 +74,7 @@ async def _got(call: RpcCall, request: RpcIcebergCall) -> view_pb2.GetViewRespon
 
 async def _created(call: RpcCall, request: RpcIcebergCall) -> view_pb2.CreateViewResponse:
     await request.handle()
-    loaded = await load_view(call, request, (*request.namespace, request.read(ViewCreation).name))
+    loaded = await committed_view(call, request, (*request.namespace, request.read(ViewCreation).name))
     shown = view_pb2.CreateViewResponse(view=view_message(call, request, loaded))
     set_outcome(shown.meta, request)
     return shown
@@ -87,7 +87,7 @@ async def _updated(call: RpcCall, request: RpcIcebergCall) -> view_pb2.UpdateVie
         key = request.view
         await _replace_properties(call, request)
     await request.handle()
-    loaded = await load_view(call, request, key)
+    loaded = await committed_view(call, request, key)
     shown = view_pb2.UpdateViewResponse(view=view_message(call, request, loaded))
     set_outcome(shown.meta, request)
     return shown
@@ -95,6 +95,8 @@ async def _updated(call: RpcCall, request: RpcIcebergCall) -> view_pb2.UpdateVie
 
 async def _replace_properties(call: RpcCall, request: RpcIcebergCall) -> None:
     """The mask replaces all properties: those that are not named go."""
+    if await request.was_done():
+        return
     there = (await load_view(call, request, request.view)).file.plain.get("properties", {})
     gone = [name for name in there if name not in call.message.view.properties]
     if gone:

@@ -219,7 +219,11 @@ class LakeBranch:
 
     def state(self) -> LakeState:
         """A strong read: it contains every commit that was acknowledged before."""
-        return LakeState(self._snapshots, self._references.resolve(self.reference).logged)
+        return self.state_at(self._references.resolve(self.reference).logged)
+
+    def state_at(self, logged: LogRecord) -> LakeState:
+        """What that entry left."""
+        return LakeState(self._snapshots, logged)
 
     def load_metadata(self, key: KeyPath, location: str) -> MetadataFile:
         """Of the table or view that stands at the key with this location."""

@@ -18,6 +18,7 @@ MOVED_MAX = 50_000
 """Keys that one commit moves."""
 NAMES_MAX = 1_000_000
 """In an answer to a client that does not ask for pages."""
+_UPDATE_PROPERTIES = {"iceberg.operation": "update-namespace-properties"}
 
 
 class Names(msgspec.Struct, frozen=True):
@@ -109,15 +110,25 @@ def update_properties(
         removed = [name for name in dict.fromkeys(removals) if name in there]
         missing = [name for name in dict.fromkeys(removals) if name not in there]
         put = Put(key, Namespace({**kept, **updates}), expected=Namespace(there), expected_content_id=found.content_id)
-        operation = {"iceberg.operation": "update-namespace-properties"}
-        return BranchStep(
-            [put], f"Update namespace {shown(key)}", operation, answer=PropertyChanges(list(updates), removed, missing)
-        )
+        answer = PropertyChanges(list(updates), removed, missing)
+        return BranchStep([put], f"Update namespace {shown(key)}", _UPDATE_PROPERTIES, answer=answer)
 
     done = branch.change(caller, [key], judge)
     if isinstance(done.answer, PropertyChanges):
         return done.answer
     return _as_before(done.change.operations[0].before if done.change else None, updates, removals)
+
+
+def replace_properties(branch: LakeBranch, caller: CommitAuthor, key: KeyPath, wanted: Mapping[str, str]) -> None:
+    """Those that are not wanted go, also those that somebody sets meanwhile."""
+
+    def judge(state: LakeState) -> BranchStep:
+        found = state.require_namespace(key)
+        there = Namespace(found.value.get("properties", {}))
+        put = Put(key, Namespace(dict(wanted)), expected=there, expected_content_id=found.content_id)
+        return BranchStep([put], f"Update namespace {shown(key)}", _UPDATE_PROPERTIES)
+
+    branch.change(caller, [key], judge)
 
 
 def _as_before(
