@@ -23,6 +23,7 @@ SUITES = {
     "index": "bench.index_suite",
     "scale": "bench.scale",
     "feed": "bench.feed",
+    "grpc": "bench.grpc",
     "fan-out": "bench.fan_out",
     "iceberg": "bench.iceberg",
     "nessie": "bench.nessie",
