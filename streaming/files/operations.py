@@ -13,7 +13,8 @@ from headwater.streaming.files.formats.iceberg_tables import table_files
 from headwater.streaming.files.formats.iceberg_views import view_files
 from headwater.streaming.files.formats.reading import Fault, MetadataReader, Mode
 from headwater.streaming.files.kinds import FileRef, FoundFile
-from headwater.streaming.files.marks.manifest_cache import CacheSafeguards, ManifestCache
+from headwater.streaming.files.marks.cache_proof import CacheSafeguards
+from headwater.streaming.files.marks.manifest_cache import ManifestCache
 from headwater.streaming.files.purging import Purge, PurgeSpec
 from headwater.streaming.files.stats import PurgeStats
 from headwater.streaming.files.stores.storages import Storages

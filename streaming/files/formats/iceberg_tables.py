@@ -24,11 +24,14 @@ class SeenContainers:
     def __init__(self) -> None:
         self.lists: dict[str, bool] = {}
         """Manifest list → whether all its files are known."""
-        self.manifests: dict[str, bool] = {}
+        self.manifests: dict[ManifestRef, bool] = {}
+        """⚠ With its length: of another one it is another manifest."""
 
 
 class Containers(Protocol):
-    """How manifest lists and manifests are read."""
+    """How metadata files, manifest lists and manifests are read."""
+
+    def metadata_of(self, reader: MetadataReader, location: str) -> bytes: ...
 
     def manifests_of(self, reader: MetadataReader, location: str) -> list[ManifestRef]: ...
 
@@ -40,6 +43,9 @@ class Containers(Protocol):
 
 class DecodedContainers:
     """From storage."""
+
+    def metadata_of(self, reader: MetadataReader, location: str) -> bytes:
+        return reader.read(location)
 
     def manifests_of(self, reader: MetadataReader, location: str) -> list[ManifestRef]:
         return manifests_of(location, reader.read(location))
@@ -59,7 +65,11 @@ def table_files(
 
 
 def table_metadata(reader: MetadataReader, location: str) -> dict[str, Any]:
-    table = json_of(location, reader.read(location))
+    return table_in(location, reader.read(location))
+
+
+def table_in(location: str, content: bytes) -> dict[str, Any]:
+    table = json_of(location, content)
     version = table.get("format-version")
     if version not in FORMAT_VERSIONS:
         raise Unsupported(
@@ -90,7 +100,7 @@ class _TableFiles:
         location = self._location
         complete = True
         with self._reader.attempt(location) as attempt:
-            table = table_metadata(self._reader, location)
+            table = table_in(location, self._containers.metadata_of(self._reader, location))
             for snapshot in reversed(records_of(location, table, "snapshots")):  # the newest first
                 complete = (yield from self._snapshot(snapshot)) and complete
             yield from named_files(location, table)
@@ -117,14 +127,14 @@ class _TableFiles:
     def _manifests(self, referrer: str, manifests: list[ManifestRef]) -> Generator[FileRef, None, bool]:
         complete, read = True, self._seen.manifests
         for manifest in manifests:
-            if manifest.location in read:
+            if manifest in read:
                 self._containers.skipped(manifest.location)
             else:
                 with self._reader.attempt(manifest.location) as attempt:
                     yield from self._containers.files_of(self._reader, manifest)
-                read[manifest.location] = attempt.complete
+                read[manifest] = attempt.complete
                 yield FileRef(manifest.location, FileKind.MANIFEST, manifest.length, referrer, attempt.complete)
-            complete = complete and read[manifest.location]
+            complete = complete and read[manifest]
         return complete
 
 

@@ -10,11 +10,13 @@ from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from headwater.streaming.files.kinds import FoundFile
+
 if TYPE_CHECKING:
     import pyarrow
 
 RANGES = 256
-FORMAT = 1
+FORMAT = 2
 RANGE_BYTES_MAX = 1024 * 1024 * 1024
 KEY_BYTES = 16
 
@@ -26,18 +28,26 @@ class Entry(NamedTuple):
     digest: bytes
     used_day: int
     """Days since 1970 on which a run has used it last."""
+    stamp: bytes = b""
+    """What a listing showed of the file when its content was known to be this; empty if no listing did."""
 
-    @property
-    def is_whole(self) -> bool:
-        return digest_of(self.payload) == self.digest
-
-
-def entry_of(payload: bytes, day: int) -> Entry:
-    return Entry(payload, digest_of(payload), day)
+    def is_whole(self, key: bytes) -> bool:
+        return digest_of(key, self.payload) == self.digest
 
 
-def digest_of(payload: bytes) -> bytes:
-    return blake2b(payload, digest_size=8).digest()
+def entry_of(key: bytes, payload: bytes, day: int, stamp: bytes = b"") -> Entry:
+    return Entry(payload, digest_of(key, payload), day, stamp)
+
+
+def digest_of(key: bytes, payload: bytes) -> bytes:
+    """⚠ With the key: an entry that damage has moved to another file's row is not whole."""
+    return blake2b(payload, digest_size=8, key=key).digest()
+
+
+def stamp_of(file: FoundFile) -> bytes:
+    """Another one if the file was written again, as far as its storage tells."""
+    written = file.etag.strip('"') if file.etag else file.modified
+    return blake2b(f"{file.size} {written}".encode(), digest_size=8).digest()
 
 
 def key_of(kind: str, location: str, length: int | None, salt: bytes) -> bytes:
@@ -61,6 +71,7 @@ def encoded(entries: Mapping[bytes, Entry]) -> bytes:
             "payload": pa.array([one.payload for one in entries.values()], pa.large_binary()),
             "digest": pa.array([one.digest for one in entries.values()], pa.binary(8)),
             "used_day": pa.array([one.used_day for one in entries.values()], pa.int32()),
+            "stamp": pa.array([one.stamp for one in entries.values()], pa.binary()),
         },
         metadata={"format": str(FORMAT)},
     )
@@ -78,20 +89,25 @@ def decoded(content: bytes) -> dict[bytes, Entry]:
         table = pq.read_table(io.BytesIO(content))
         if (table.schema.metadata or {}).get(b"format") != str(FORMAT).encode():
             return {}
-        keys, *columns = (_values(table, name) for name in ("key", "payload", "digest", "used_day"))
+        keys, *columns = (_values(table, name) for name in ("key", "payload", "digest", "used_day", "stamp"))
     except (pa.ArrowException, OSError, KeyError, ValueError):
         return {}
     return {key: Entry(*row) for key, row in zip(keys, zip(*columns, strict=True), strict=True)}
 
 
 def merged(files: Iterable[Mapping[bytes, Entry]]) -> dict[bytes, Entry]:
-    """Of an entry that is twice there, the one that was used last."""
+    """Of an entry that is several times there, a whole one, and of those the one that was used last."""
     entries: dict[bytes, Entry] = {}
     for file in files:
         for key, entry in file.items():
-            if key not in entries or entries[key].used_day < entry.used_day:
+            known = entries.get(key)
+            if known is None or _rank(key, known) < _rank(key, entry):
                 entries[key] = entry
     return entries
+
+
+def _rank(key: bytes, entry: Entry) -> tuple[bool, int, bool]:
+    return entry.is_whole(key), entry.used_day, bool(entry.stamp)
 
 
 def _values(table: pyarrow.Table, name: str) -> list[Any]:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
+from hashlib import blake2b
 
 import msgspec
 
+from headwater.schemas.errors import FileMissing, HeadwaterError, MalformedMetadata
 from headwater.streaming.files.formats.iceberg_tables import DecodedContainers, SeenContainers, table_files, whole_manifest
 from headwater.streaming.files.formats.iceberg_views import view_files
 from headwater.streaming.files.formats.manifests import ManifestRef
-from headwater.streaming.files.formats.reading import MetadataReader
-from headwater.streaming.files.kinds import FileRef
-from headwater.streaming.files.marks.manifest_cache import Hit, ManifestCache
+from headwater.streaming.files.formats.reading import MetadataReader, json_of
+from headwater.streaming.files.kinds import FileRef, FoundFile
+from headwater.streaming.files.marks.cache_proof import Hit
+from headwater.streaming.files.marks.manifest_cache import KeptReach, ManifestCache
 from headwater.streaming.files.marks.manifest_marks import ManifestMarks, mark_manifest
 from headwater.streaming.files.marks.reach import Reach
 
@@ -42,6 +45,7 @@ class ContentMarking:
         self._seen = SeenContainers()
         self._reaches: dict[str, tuple[str, ...]] = {}
         """Container → at least the folders of its files."""
+        self._half_read: list[ContentMarks] = []
         self._lock = threading.Lock()
 
     def mark_table(self, reader: MetadataReader, location: str) -> ContentMarks:
@@ -49,25 +53,53 @@ class ContentMarking:
         with self._lock:
             seen = self._seen
         reach, containers = Reach(), _MarkedContainers(self._salt, self._cache, self._reaches)
-        files = list(table_files(reader, location, seen, containers))
+        files: list[FileRef] = []
+        try:
+            files.extend(table_files(reader, location, seen, containers))
+        except BaseException:
+            with self._lock:
+                self._half_read.append(ContentMarks(files=files, manifests=containers.manifests))
+            raise
         for file in files:
             reach.add_file(file.location)
         for one in containers.manifests:
             reach.add_places([one.marks.place] if one.marks.count else [])
         reach.add_places(containers.places)
         if containers.is_reach_known:
-            self._keep_reach(location, reach, files)
+            self._keep_reach(location, reach, files, containers.metadata)
         return ContentMarks(files=files, manifests=containers.manifests)
 
     def mark_view(self, reader: MetadataReader, location: str) -> ContentMarks:
         files = list(view_files(reader, location))
         reach = Reach()
         reach.add_file(location)
-        self._keep_reach(location, reach, files)
+        self._keep_reach(location, reach, files, b"")
         return ContentMarks(files=files, manifests=[])
 
-    def reach(self, location: str) -> tuple[str, ...] | None:
-        return None if self._cache is None else self._cache.reach(location)
+    def half_read(self) -> list[ContentMarks]:
+        """⚠ What attempts that failed have read: other threads may have passed over those containers."""
+        with self._lock:
+            taken, self._half_read = self._half_read, []
+        return taken
+
+    def reach(self, reader: MetadataReader, location: str) -> tuple[str, ...] | None:
+        """The folders of the files of a version that cannot be read now; None if it was never read to its end. ⚠ A metadata
+        file that was written again since then may name others."""
+        kept = None if self._cache is None else self._cache.reach(location)
+        if kept is None:
+            return None
+        try:
+            content = reader.read(location)
+            json_of(location, content)
+        except (FileMissing, MalformedMetadata):  # nobody can read it
+            return kept.places
+        except HeadwaterError:
+            return None
+        return kept.places if kept.metadata in (b"", _digest(content)) else None
+
+    def listed(self, file: FoundFile, found: int, before: int) -> None:
+        if self._cache is not None:
+            self._cache.listed(file, found, before)
 
     def forget(self) -> None:
         """⚠ After a fault: containers that were read may have files that nobody has kept."""
@@ -83,15 +115,16 @@ class ContentMarking:
         if self._cache is not None:
             self._cache.flush()
 
-    def _keep_reach(self, location: str, reach: Reach, files: Iterable[FileRef]) -> None:
+    def _keep_reach(self, location: str, reach: Reach, files: Iterable[FileRef], metadata: bytes) -> None:
         """⚠ Only of a version that was read to its end."""
         files = list(files)
         if not all(file.complete for file in files):
             return
         for file in files:
-            self._reaches[file.location] = reach.places
+            known = self._reaches.get(file.location, ())
+            self._reaches[file.location] = tuple({*known, *reach.places})
         if self._cache is not None:
-            self._cache.put_reach(location, reach.places)
+            self._cache.put_reach(location, KeptReach(reach.places, metadata))
 
 
 class _MarkedContainers(DecodedContainers):
@@ -104,6 +137,12 @@ class _MarkedContainers(DecodedContainers):
         self.manifests: list[MarkedManifest] = []
         self.places: set[str] = set()
         self.is_reach_known = True
+        self.metadata = b""
+
+    def metadata_of(self, reader: MetadataReader, location: str) -> bytes:
+        content = super().metadata_of(reader, location)
+        self.metadata = _digest(content)
+        return content
 
     def manifests_of(self, reader: MetadataReader, location: str) -> list[ManifestRef]:
         found = None if self._cache is None else self._cache.manifest_list(location)
@@ -129,6 +168,10 @@ class _MarkedContainers(DecodedContainers):
             self.is_reach_known = False
         else:
             self.places.update(places)
+
+
+def _digest(content: bytes) -> bytes:
+    return blake2b(content, digest_size=16).digest()
 
 
 def read_again(reader: MetadataReader, hit: Hit, salt: bytes) -> object:

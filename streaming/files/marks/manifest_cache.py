@@ -3,7 +3,8 @@
 Entries are packed into Parquet, in 256 ranges by the folder of the file, below `maintenance_dir/files/manifests`. A range is
 rewritten when a fifth of it is no longer used; entries that no run has used for thirty days go.
 ⚠ A hit needs the same location, as it is spelled, and the same length. Of the hits of a run, 1 in 1,000 and at least twenty are
-read again: one difference drops the whole cache and refuses the run. A lost cache costs time, never files.
+read again, and those of which a listing shows another time, size or tag than before: one difference drops the whole cache and
+refuses the run. A lost cache costs time, never files.
 """
 
 from __future__ import annotations
@@ -18,12 +19,15 @@ from typing import TypeVar
 import msgspec
 
 from headwater.persistence.clock import MICROS, Clock
-from headwater.schemas.errors import HeadwaterError, MaintenanceRefused
+from headwater.schemas.errors import FileMissing, HeadwaterError, MaintenanceRefused
 from headwater.streaming.files.formats.manifests import ManifestRef
+from headwater.streaming.files.kinds import FoundFile
+from headwater.streaming.files.marks.cache_proof import CacheProof, CacheSafeguards, Hit
 from headwater.streaming.files.marks.cache_ranges import (
     RANGE_BYTES_MAX,
     Entry,
     decoded,
+    digest_of,
     encoded,
     entry_of,
     key_of,
@@ -32,8 +36,6 @@ from headwater.streaming.files.marks.cache_ranges import (
 from headwater.streaming.files.marks.manifest_marks import ManifestMarks
 from headwater.streaming.files.stores.storages import Storages
 
-PROVED_AT_LEAST = 20
-PROVED_ONE_IN = 1_000
 KEPT_DAYS = 30
 TOUCHED_DAYS = 7
 """So old may be what is written of an entry's last use."""
@@ -46,20 +48,11 @@ _MANIFEST, _LIST, _REACH = "manifest", "list", "reach"
 _Value = TypeVar("_Value")
 
 
-class CacheSafeguards(msgspec.Struct, frozen=True, kw_only=True):
-    """Tests switch one off at a time, to show that it loses a file then."""
-
-    length: bool = True
-    digest: bool = True
-    proof: bool = True
-
-
-class Hit(msgspec.Struct, frozen=True):
-    """To be read again, by chance."""
-
-    ref: ManifestRef
-    is_list: bool
-    payload: bytes
+class KeptReach(msgspec.Struct, frozen=True):
+    places: tuple[str, ...]
+    """The folders of all files that a version of a table needed when it was read to its end."""
+    metadata: bytes = b""
+    """The digest of its metadata file then."""
 
 
 class _Range:
@@ -91,11 +84,11 @@ class ManifestCache:
         self._salt = salt
         self._clock = clock
         self._safeguards = safeguards or CacheSafeguards()
-        self._chance = chance or random.Random()  # noqa: S311 - chooses what is read again
         self._lock = threading.RLock()
         self._ranges: OrderedDict[int, _Range] = OrderedDict()
-        self._sample: list[Hit] = []
-        self._proved = 0
+        chance = chance or random.Random()  # noqa: S311 - chooses what is read again
+        self._proof = CacheProof(salt, self._safeguards, chance)
+        self._refusal: MaintenanceRefused | None = None
         self.hits = 0
         self.misses = 0
 
@@ -104,25 +97,26 @@ class ManifestCache:
     def manifest(self, ref: ManifestRef) -> ManifestMarks | None:
         if ref.length is None and self._safeguards.length:  # ⚠ nothing would tell that it is another file
             return None
-        return self._get(self._key(_MANIFEST, ref), Hit(ref, False, b""), ManifestMarks)
+        return self._get(self._key(_MANIFEST, ref), Hit(ref, False), ManifestMarks)
 
     def put_manifest(self, ref: ManifestRef, marks: ManifestMarks) -> None:
         if ref.length is not None or not self._safeguards.length:
-            self._put(self._key(_MANIFEST, ref), marks)
+            self._put(self._key(_MANIFEST, ref), marks, Hit(ref, False))
 
     def manifest_list(self, location: str) -> list[ManifestRef] | None:
         ref = ManifestRef(location, None)
-        return self._get(self._key(_LIST, ref), Hit(ref, True, b""), list[ManifestRef])
+        return self._get(self._key(_LIST, ref), Hit(ref, True), list[ManifestRef])
 
     def put_list(self, location: str, manifests: list[ManifestRef]) -> None:
-        self._put(self._key(_LIST, ManifestRef(location, None)), manifests)
+        ref = ManifestRef(location, None)
+        self._put(self._key(_LIST, ref), manifests, Hit(ref, True))
 
-    def reach(self, metadata_location: str) -> tuple[str, ...] | None:
-        """The folders of all files that this version needed when it was read to its end; None if it never was."""
-        return self._get(self._key(_REACH, ManifestRef(metadata_location, None)), None, tuple[str, ...])
+    def reach(self, metadata_location: str) -> KeptReach | None:
+        """None of a version that was never read to its end."""
+        return self._get(self._key(_REACH, ManifestRef(metadata_location, None)), None, KeptReach)
 
-    def put_reach(self, metadata_location: str, places: tuple[str, ...]) -> None:
-        self._put(self._key(_REACH, ManifestRef(metadata_location, None)), places)
+    def put_reach(self, metadata_location: str, reach: KeptReach) -> None:
+        self._put(self._key(_REACH, ManifestRef(metadata_location, None)), reach, None)
 
     def _key(self, kind: str, ref: ManifestRef) -> bytes:
         return key_of(kind, ref.location, ref.length if self._safeguards.length else None, self._salt)
@@ -131,7 +125,7 @@ class ManifestCache:
         with self._lock:
             held = self._range(key[0])
             entry = held.fresh.get(key) or held.entries.get(key)
-            value = self._value(entry, type)
+            value = self._value(key, entry, type)
             if entry is None or value is None:
                 self.misses += hit is not None
                 held.entries.pop(key, None)
@@ -139,19 +133,23 @@ class ManifestCache:
             held.used.add(key)
             if hit is not None:
                 self.hits += 1
-                self._draw(msgspec.structs.replace(hit, payload=entry.payload))
+                hit = msgspec.structs.replace(
+                    hit, key=key, digest=digest_of(key, entry.payload), stamp=entry.stamp, is_fresh=key in held.fresh
+                )
+                self._proof.name(hit)
+                self._proof.draw(hit)
             return value
 
-    def _value(self, entry: Entry | None, type: type[_Value]) -> _Value | None:
-        if entry is None or (self._safeguards.digest and not entry.is_whole):
+    def _value(self, key: bytes, entry: Entry | None, type: type[_Value]) -> _Value | None:
+        if entry is None or (self._safeguards.digest and not entry.is_whole(key)):
             return None
         try:
             return msgspec.msgpack.decode(entry.payload, type=type)
         except msgspec.DecodeError:
             return None
 
-    def _put(self, key: bytes, value: object) -> None:
-        entry = entry_of(msgspec.msgpack.encode(value), self._today())
+    def _put(self, key: bytes, value: object, hit: Hit | None) -> None:
+        entry = entry_of(key, msgspec.msgpack.encode(value), self._today())
         with self._lock:
             held = self._range(key[0])
             known = held.entries.get(key)
@@ -159,30 +157,39 @@ class ManifestCache:
                 held.fresh[key] = entry
                 held.bytes += len(entry.payload)
             held.used.add(key)
+            if hit is not None:
+                self._proof.name(msgspec.structs.replace(hit, key=key, digest=entry.digest, is_fresh=True))
 
     # ── proof ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _draw(self, hit: Hit) -> None:
-        """Every hit has the same chance to be among the first twenty, and each its own chance of one in a thousand."""
-        if self._chance.random() * PROVED_ONE_IN < 1 or len(self._sample) + self._proved < PROVED_AT_LEAST:
-            self._sample.append(hit)
-        elif self._sample and self._chance.random() * self.hits < PROVED_AT_LEAST:
-            self._sample[self._chance.randrange(len(self._sample))] = hit
+    def listed(self, file: FoundFile, found: int, before: int) -> None:
+        """A file that a listing shows, with its fingerprint. ⚠ A container that was written again since its content was taken
+        is read again by `prove`. `before` is when the run began to read, by the clock of the storage."""
+        with self._lock:
+            for hit, stamp in self._proof.listed(file, found, before):
+                self._stamp(hit.key, stamp)
 
     def prove(self, read_again: Callable[[Hit], object]) -> int:
-        """⚠ Before anything is deleted. `read_again` leaves what the file says now, or raises. Leaves how many were read."""
+        """⚠ Before anything is deleted. `read_again` leaves what the file says now, or raises. Leaves how many were read. A run
+        whose cache was not proved once is refused for good: what it has marked is not known to be all."""
         with self._lock:
-            sample, self._sample = self._sample, []
-            self._proved += len(sample)
-        for hit in sample if self._safeguards.proof else ():
-            if msgspec.msgpack.encode(read_again(hit)) != hit.payload:
+            taken = self._proof.take()
+        for hit, stamp in taken if self._refusal is None else ():
+            self._refusal = _refusal(hit, read_again)
+            if self._refusal is not None:
                 self.drop()
-                raise MaintenanceRefused(
-                    f"the manifest cache says of {hit.ref.location[:500]} something else than the file.",
-                    field="maintenance_dir",
-                    remedy="Nothing was deleted. The cache was dropped; run it again, and find out who has changed the file.",
-                )
-        return len(sample)
+                break
+            self._stamp(hit.key, stamp)
+        if self._refusal is not None:
+            raise self._refusal
+        return len(taken)
+
+    def _stamp(self, key: bytes, stamp: bytes) -> None:
+        with self._lock:
+            held = self._range(key[0]) if stamp else None
+            entry = None if held is None else held.fresh.get(key) or held.entries.get(key)
+            if held is not None and entry is not None and entry.stamp != stamp:
+                held.fresh[key] = entry._replace(stamp=stamp)
 
     # ── ranges ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -260,3 +267,20 @@ class ManifestCache:
 
     def _today(self) -> int:
         return self._clock.now_micros() // _DAY_MICROS
+
+
+def _refusal(hit: Hit, read_again: Callable[[Hit], object]) -> MaintenanceRefused | None:
+    """Of a container that is gone nobody can say more than the cache does."""
+    try:
+        if digest_of(hit.key, msgspec.msgpack.encode(read_again(hit))) == hit.digest:
+            return None
+        said = "something else than the file"
+    except FileMissing:
+        return None
+    except HeadwaterError as error:
+        said = f"what cannot be proved: {error}"
+    return MaintenanceRefused(
+        f"the manifest cache says of {hit.ref.location[:500]} {said}.",
+        field="maintenance_dir",
+        remedy="Nothing was deleted. The cache was dropped; run it again, and find out who has changed the file.",
+    )

@@ -57,9 +57,11 @@ class Sorting:
         safeguards: FileSafeguards,
         *,
         patterns: Collection[str] = (),
+        on_found: Callable[[FoundFile, int], None] = lambda _file, _fingerprint: None,
     ) -> None:
         self._keeps = keeps
         self._patterns = [re.compile(fnmatch.translate(pattern)) for pattern in patterns]
+        self._on_found = on_found
         self._names = names
         self._protected = tuple(protected)
         self._salt = salt
@@ -77,6 +79,7 @@ class Sorting:
                 continue
             found = fingerprint(file.location, self._salt)
             seen.add((found,))
+            self._on_found(file, found)
             if DELTA_LOG in file.location:
                 logs.add(fold(file.location.partition(DELTA_LOG)[0] + "/"))
             if file.location.endswith(CLAIM):

@@ -115,7 +115,7 @@ def _shared(reader: MetadataReader, location: str) -> SeenContainers:
         lists = [str(one["manifest-list"]) for one in snapshots if "manifest-list" in one]
         current = [str(one["manifest-list"]) for one in snapshots if one.get("snapshot-id") == table.get("current-snapshot-id")]
         for named in current:
-            seen.manifests.update({manifest.location: True for manifest in manifests_of(named, reader.read(named))})
+            seen.manifests.update(dict.fromkeys(manifests_of(named, reader.read(named)), True))
         seen.lists.update(dict.fromkeys(lists, True))
     except (HeadwaterError, KeyError):
         return SeenContainers()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from headwater.streaming.files.marks.manifest_cache import CacheSafeguards
+from headwater.streaming.files.marks.cache_proof import CacheSafeguards
 
 
 class FileSafeguards(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,10 +27,13 @@ class FileSafeguards(msgspec.Struct, frozen=True, kw_only=True):
     cache_length: bool = True
     cache_digest: bool = True
     cache_proof: bool = True
+    cache_stamp: bool = True
 
     @property
     def cache(self) -> CacheSafeguards:
-        return CacheSafeguards(length=self.cache_length, digest=self.cache_digest, proof=self.cache_proof)
+        return CacheSafeguards(
+            length=self.cache_length, digest=self.cache_digest, proof=self.cache_proof, stamp=self.cache_stamp
+        )
 
 
 ALL_ON = FileSafeguards()

@@ -348,6 +348,8 @@ class _RootSweep:
         if self._safeguards.proof:
             self._sweep._at("prove")
             report.damage = [f"{location} is missing" for location in self._prove(listed)][:100]
+        if not self._options.dry_run:
+            self._live.prove_cache()
         condemned = self._ids(listed.candidates)
         confirmed = self._confirmed(listed)
         report.confirmed = len(confirmed)
@@ -391,6 +393,7 @@ class _RootSweep:
             older_than,
             self._safeguards,
             patterns=self._options.protected,
+            on_found=self._shown,
         )
         asked = self._sweep._asked
         files = self._sweep._operations.find(self._root.location) if asked is None else asked.below(self._root)
@@ -405,6 +408,11 @@ class _RootSweep:
         report.condemned = len(listed.candidates)
         report.condemned_bytes = sum(file.size or 0 for file in self._refs(listed.candidates))
         return listed
+
+    def _shown(self, file: FoundFile, found: int) -> None:
+        """⚠ Files that an operator names say nothing of their age, and a dry run knows no time by the storage's clock."""
+        if self._sweep._asked is None:
+            self._live.listed(file, found, 0 if self._options.dry_run else self._listed_at)
 
     def _look_around(self, listed: Listed) -> None:
         """What a listing of the whole root would have shown."""

@@ -17,6 +17,7 @@ from headwater.producer.content.folding import fold
 from headwater.schemas.errors import FileMissing, HeadwaterError, MaintenanceRefused
 from headwater.streaming.files.fingerprints import fingerprint, name_fingerprint
 from headwater.streaming.files.formats.reading import Fault, MetadataReader, Mode
+from headwater.streaming.files.kinds import FoundFile
 from headwater.streaming.files.marks.below_roots import BelowRoots, is_below_any
 from headwater.streaming.files.marks.content_marks import ContentMarking, ContentMarks, MarkedManifest
 from headwater.streaming.files.marks.manifest_cache import ManifestCache
@@ -86,6 +87,8 @@ class LiveFiles:
             self._marking.forget()  # ⚠ other threads have read manifests whose files nobody has taken
             raise
         finally:  # ⚠ also if a later content cannot be read: what was marked is not marked again for the next root
+            for marks in self._marking.half_read():
+                self._add(marks, fresh)
             self._late.append(fresh.finish())
 
     def finish(self) -> IdSet:
@@ -109,6 +112,10 @@ class LiveFiles:
     def prove_cache(self) -> None:
         """⚠ `MaintenanceRefused` if the cache does not say what the files say."""
         self._marking.prove_cache(self._reader)
+
+    def listed(self, file: FoundFile, found: int, before: int) -> None:
+        """⚠ What a listing shows of manifests that the cache answered for: `prove_cache` reads those that changed."""
+        self._marking.listed(file, found, before)
 
     def close(self) -> None:
         self._marking.flush()
@@ -139,10 +146,11 @@ class LiveFiles:
             except FileMissing as missing:
                 self._marking.forget()
                 location = str(missing.facts.get("location", ""))
-                if location and self._storages.head(location) is not None and attempt < READ_TRIES:  # ⚠ it is there after all
+                is_there = bool(location) and self._storages.head(location) is not None
+                if is_there and attempt < READ_TRIES:  # ⚠ it is there after all
                     self._clock.sleep(READ_PAUSE_SECONDS * attempt)
                     continue
-                if content.location in self._accept_missing and location == content.location:
+                if content.location in self._accept_missing and location == content.location and not is_there:
                     self.damage.append(f"{content.location} is missing, which was accepted")
                     return _nothing()
                 return self._unreadable(
@@ -162,7 +170,7 @@ class LiveFiles:
     def _unreadable(self, content: ContentFiles, reason: str, remedy: str, error: HeadwaterError) -> ContentMarks:
         """⚠ Refuses the roots in which its files lie, if an earlier run has read it to its end, and otherwise all: the files
         may be anywhere."""
-        places = self._marking.reach(content.location)
+        places = self._marking.reach(self._reader, content.location)
         roots = None if places is None else touched(places, self._roots)
         if roots is None:
             raise _refused(reason, remedy) from error

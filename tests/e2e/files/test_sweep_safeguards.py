@@ -15,7 +15,7 @@ import pytest
 
 from headwater.schemas.errors import FilesCondemned, MaintenanceRefused, MaintenanceSuperseded
 from headwater.streaming.files.kinds import FoundFile
-from headwater.streaming.files.marks import manifest_cache
+from headwater.streaming.files.marks import cache_proof as cache_proof_module
 from headwater.streaming.files.marks.cache_ranges import Entry, decoded, encoded, entry_of
 from headwater.streaming.files.marks.manifest_marks import ManifestMarks
 from headwater.streaming.files.sweep import file_sweep, live_files
@@ -210,8 +210,8 @@ def probe(lake: SweptLake, safeguards: FileSafeguards, patch: pytest.MonkeyPatch
 
 def without_chance(patch: pytest.MonkeyPatch) -> None:
     """No hit of the cache is read again."""
-    patch.setattr(manifest_cache, "PROVED_AT_LEAST", 0)
-    patch.setattr(manifest_cache, "PROVED_ONE_IN", 2**62)
+    patch.setattr(cache_proof_module, "PROVED_AT_LEAST", 0)
+    patch.setattr(cache_proof_module, "PROVED_ONE_IN", 2**62)
 
 
 def cached_entries(lake: SweptLake) -> Iterator[tuple[FoundFile, dict[bytes, Entry]]]:
@@ -219,14 +219,14 @@ def cached_entries(lake: SweptLake) -> Iterator[tuple[FoundFile, dict[bytes, Ent
         yield file, decoded(lake.operations.storages.read(file.location, 10**9))
 
 
-def other_marks(lake: SweptLake, change: Callable[[Entry, bytes], Entry]) -> None:
+def other_marks(lake: SweptLake, change: Callable[[bytes, Entry, bytes], Entry]) -> None:
     """Manifests in the cache name one file of another name."""
     for file, entries in cached_entries(lake):
         for key, entry in entries.items():
             if b"ids" in entry.payload:
                 marks = msgspec.msgpack.decode(entry.payload, type=ManifestMarks)
                 changed = msgspec.msgpack.encode(msgspec.structs.replace(marks, ids=bytes(8)))
-                entries[key] = change(entry, changed)
+                entries[key] = change(key, entry, changed)
         lake.operations.storages.of(file.location).write(file.location, encoded(entries))
 
 
@@ -236,6 +236,7 @@ def cache_length(lake: SweptLake, safeguards: FileSafeguards, patch: pytest.Monk
     lake.put("t", table.metadata_location)
     with patch.context() as unlucky:
         without_chance(unlucky)
+        unlucky.setattr(cache_proof_module, "stamp_of", lambda _: b"a storage that says nothing")
         lake.sweep(safeguards=safeguards)
         other = lake.table("other", 3)
         [first], [*others] = (one.current_snapshot().manifests(one.io) for one in (table, other))
@@ -263,7 +264,7 @@ def cache_digest(lake: SweptLake, safeguards: FileSafeguards, patch: pytest.Monk
     with patch.context() as unlucky:
         without_chance(unlucky)
         lake.sweep(safeguards=safeguards)
-        other_marks(lake, lambda entry, payload: entry._replace(payload=payload))
+        other_marks(lake, lambda key, entry, payload: entry._replace(payload=payload))
         sweep_all(lake, safeguards)
     return lake.needed(location)
 
@@ -274,11 +275,28 @@ def cache_proof(lake: SweptLake, safeguards: FileSafeguards, _: pytest.MonkeyPat
     lake.put("t", location)
     needed = lake.needed(location)
     lake.sweep(safeguards=safeguards)
-    other_marks(lake, lambda entry, payload: entry_of(payload, entry.used_day))
+    other_marks(lake, lambda key, entry, payload: entry_of(key, payload, entry.used_day, entry.stamp))
     sweep_all(lake, safeguards)
     if safeguards.cache_proof:
         marks = [entry for _, entries in cached_entries(lake) for entry in entries.values() if b"ids" in entry.payload]
         assert marks and all(bytes(8) not in entry.payload for entry in marks), "the cache was not dropped"
+    return needed
+
+
+def cache_stamp(lake: SweptLake, safeguards: FileSafeguards, patch: pytest.MonkeyPatch) -> set[str]:
+    """A tool writes another manifest list in the place of one that was read before."""
+    table, other = lake.table("t"), lake.table("other", 2)
+    lake.put("t", table.metadata_location)
+    with patch.context() as unlucky:
+        without_chance(unlucky)
+        lake.sweep(safeguards=safeguards)
+        lists = [
+            path_of(json.loads(path_of(one.metadata_location).read_text())["snapshots"][-1]["manifest-list"])
+            for one in (table, other)
+        ]
+        lists[0].write_bytes(lists[1].read_bytes())
+        needed = lake.needed(table.metadata_location)
+        sweep_all(lake, safeguards)
     return needed
 
 
@@ -302,6 +320,7 @@ SCENARIOS: dict[str, Scenario] = {
         cache_length,
         cache_digest,
         cache_proof,
+        cache_stamp,
     )
 }
 

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from headwater.schemas.errors import MaintenanceRefused
+from headwater.schemas.errors import FileMissing, MaintenanceRefused
 from headwater.streaming.files.formats.manifests import ManifestRef
 from headwater.streaming.files.marks import manifest_cache
-from headwater.streaming.files.marks.manifest_cache import Hit, ManifestCache
+from headwater.streaming.files.marks.cache_proof import PROVED_AT_LEAST, Hit
+from headwater.streaming.files.marks.cache_ranges import decoded, encoded
+from headwater.streaming.files.marks.manifest_cache import ManifestCache
 from headwater.streaming.files.marks.manifest_marks import ManifestMarks, common_folder, marks_of
 from headwater.streaming.files.marks.reach import PLACES_MAX, Reach, touched
 from headwater.streaming.files.stores.storages import Storages
@@ -88,6 +90,44 @@ def test_a_damaged_file_of_the_cache_counts_as_lost(cached: Cached, content: byt
     assert cached.open().manifest(FIRST) == marks(0)
 
 
+def test_an_entry_that_damage_has_moved_to_another_row_is_not_whole(cached: Cached) -> None:
+    other = ManifestRef("s3://lake/t/metadata/m1.avro", 100)
+    cached.keep(FIRST, other)
+    [file] = cached.files()
+    entries = decoded(file.read_bytes())
+    file.write_bytes(encoded(dict(zip(entries, reversed(entries.values()), strict=True))))
+    assert cached.open().manifest(FIRST) is None is cached.open().manifest(other)
+
+
+def test_of_two_entries_of_one_manifest_the_whole_one_counts(cached: Cached) -> None:
+    cached.keep(FIRST)
+    [file] = cached.files()
+    damaged = {key: entry._replace(payload=bytes(8)) for key, entry in decoded(file.read_bytes()).items()}
+    for name in ("0" * 16, "f" * 16):
+        file.with_name(f"{name}.parquet").write_bytes(encoded(damaged))
+    assert cached.open().manifest(FIRST) == marks(0)
+
+
+def test_a_run_whose_cache_was_wrong_once_is_refused_for_good(cached: Cached) -> None:
+    cached.keep(FIRST)
+    cache = cached.open()
+    assert cache.manifest(FIRST)
+    for _ in range(2):
+        with pytest.raises(MaintenanceRefused):
+            cache.prove(lambda _: marks(99))
+
+
+def test_a_manifest_that_is_gone_is_no_difference(cached: Cached) -> None:
+    cached.keep(FIRST)
+    cache = cached.open()
+    assert cache.manifest(FIRST)
+
+    def gone(hit: Hit) -> object:
+        raise FileMissing(hit.ref.location)
+
+    assert cache.prove(gone) == 1
+
+
 def test_what_no_run_has_used_for_thirty_days_goes(cached: Cached) -> None:
     second = ManifestRef("s3://lake/t/metadata/m1.avro", 100)
     cached.keep(FIRST, second)
@@ -133,9 +173,9 @@ def test_at_least_twenty_hits_are_read_again_and_one_difference_drops_the_cache(
         read.append(hit)
         return known[hit.ref]
 
-    assert manifest_cache.PROVED_AT_LEAST <= cache.prove(read_again) == len(read) <= 50
+    assert PROVED_AT_LEAST <= cache.prove(read_again) == len(read) <= 50
     for ref in refs[:1] * 200_000:
-        if cache.manifest(ref) is None or cache._sample:
+        if cache.manifest(ref) is None or cache._proof._sample:
             break
     with pytest.raises(MaintenanceRefused, match="says of"):
         cache.prove(lambda _: marks(99))

@@ -1,0 +1,88 @@
+"""Whether the manifest cache says what the files say: a sample of its answers is read again, and what was written again since.
+
+⚠ Not thread-safe: the cache guards it.
+"""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+
+from headwater.streaming.files.fingerprints import fingerprint
+from headwater.streaming.files.formats.manifests import ManifestRef
+from headwater.streaming.files.kinds import FoundFile
+from headwater.streaming.files.marks.cache_ranges import stamp_of
+
+PROVED_AT_LEAST = 20
+PROVED_ONE_IN = 1_000
+
+
+class CacheSafeguards(msgspec.Struct, frozen=True, kw_only=True):
+    """Tests switch one off at a time, to show that it loses a file then."""
+
+    length: bool = True
+    digest: bool = True
+    proof: bool = True
+    stamp: bool = True
+
+
+class Hit(msgspec.Struct, frozen=True):
+    """A container that this run needs."""
+
+    ref: ManifestRef
+    is_list: bool
+    key: bytes = b""
+    digest: bytes = b""
+    """Of what the cache says."""
+    stamp: bytes = b""
+    is_fresh: bool = False
+    """Read in this run."""
+
+
+class CacheProof:
+    """Of one run."""
+
+    def __init__(self, salt: bytes, safeguards: CacheSafeguards, chance: random.Random) -> None:
+        self._salt = salt
+        self._safeguards = safeguards
+        self._chance = chance
+        self._sample: list[Hit] = []
+        self._proved = 0
+        self._hits = 0
+        self._named: dict[int, list[Hit]] = {}
+        """By fingerprint, for a listing."""
+        self._changed: list[tuple[Hit, bytes]] = []
+
+    def name(self, hit: Hit) -> None:
+        named = self._named.setdefault(fingerprint(hit.ref.location, self._salt), [])
+        if all(one.key != hit.key for one in named):
+            named.append(hit)
+
+    def draw(self, hit: Hit) -> None:
+        """Every hit has the same chance to be among the first twenty, and each its own chance of one in a thousand."""
+        self._hits += 1
+        if self._chance.random() * PROVED_ONE_IN < 1 or len(self._sample) + self._proved < PROVED_AT_LEAST:
+            self._sample.append(hit)
+        elif self._sample and self._chance.random() * self._hits < PROVED_AT_LEAST:
+            self._sample[self._chance.randrange(len(self._sample))] = hit
+
+    def listed(self, file: FoundFile, found: int, before: int) -> list[tuple[Hit, bytes]]:
+        """Containers of this run that a listing shows as they were read, with their stamps. ⚠ What was written at `before` or
+        later may be newer than what was read, and has none."""
+        fresh: list[tuple[Hit, bytes]] = []
+        for hit in self._named.get(found, ()):
+            stamp = stamp_of(file) if file.modified is not None and file.modified < before else b""
+            if hit.is_fresh:
+                fresh.append((hit, stamp))
+            elif not stamp or stamp != hit.stamp:
+                self._changed.append((hit, stamp))
+        return fresh
+
+    def take(self) -> list[tuple[Hit, bytes]]:
+        """What is to be read again, with the stamps of those that a listing has shown."""
+        sample, self._sample = self._sample, []
+        changed, self._changed = self._changed, []
+        self._proved += len(sample)
+        taken = [(hit, b"") for hit in sample] if self._safeguards.proof else []
+        return taken + changed if self._safeguards.stamp else taken
