@@ -33,6 +33,7 @@ EXTRA_OF_PACKAGE = {
     "pydantic": "service",
     "pyiceberg": "service",
     "pyspark": "spark",
+    "sqlglot": "service",
     "standardwebhooks": "client",
     "starlette": "service",
 }

@@ -2,7 +2,8 @@
 
 What a policy's content means is its type's business (how a table is compacted, how long snapshots are kept …): here it is kept,
 versioned by the log, and found by what it is mapped to. The nearest mapping of a type wins over those above it. Those of the
-type `retention` are checked when they are written, and decide how far expiry goes.
+type `retention` are checked when they are written, and decide how far expiry goes; those of the types `column-mask` and
+`row-filter` are checked too, and become the obligations of plans.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from headwater.persistence.records.records import (
 )
 from headwater.persistence.store import RealmKernel
 from headwater.producer.access.named_records import NamedRecords, unchanged
+from headwater.producer.access.obligation_policies import OBLIGATION_TYPES, check_obligation
 from headwater.producer.access.retention_policy import RETENTION_TYPE, read_retention
 from headwater.producer.access.writing import (
     WriteMeta,
@@ -156,7 +158,7 @@ class Policies:
         """What applies to a thing: of each type the nearest, from the thing itself up to the realm."""
         state = self._records.state()
         nearest: dict[str, tuple[Policy, PolicyMapping]] = {}
-        for place in _upwards(target):
+        for place in upwards(target):
             for record in state.page(_place_key(place)):
                 mapping, policy = mapping_of(record), state.get((*POLICIES, record.value["policy"]))
                 if policy is not None and policy.content_id.hex() == mapping.policy_id:
@@ -175,6 +177,8 @@ def mapping_of(record: Record) -> PolicyMapping:
 def _value(name: str, type: str, content: Value, description: str) -> Value:
     if type == RETENTION_TYPE:
         read_retention(content)
+    elif type in OBLIGATION_TYPES:
+        check_obligation(type, content)
     return {
         "name": name,
         "type": check_name(type, "policy type"),
@@ -183,7 +187,8 @@ def _value(name: str, type: str, content: Value, description: str) -> Value:
     }
 
 
-def _upwards(target: Target) -> Sequence[Target]:
+def upwards(target: Target) -> Sequence[Target]:
+    """The place itself and all above it, nearest first."""
     if target.catalog_id is None:
         return [Target()]
     paths = [target.path[:levels] for levels in range(len(target.path), -1, -1)]

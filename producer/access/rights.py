@@ -60,6 +60,8 @@ class Right(StrEnum):
     STATISTICS_READ = "statistics.read"
     STATISTICS_WRITE = "statistics.write"
     """Publish and delete statistics of tables."""
+    OBLIGATION_ENFORCE = "obligation.enforce"
+    """Be given the files and values of tables with column masks or row filters, and enforce these. For trusted engines."""
 
 
 _R = Right

@@ -32,8 +32,8 @@ class PinnedEntry(msgspec.Struct, frozen=True, array_like=True):
     entry_id: bytes
 
 
-class PlanInput(msgspec.Struct, frozen=True, kw_only=True):
-    """A table or view that a plan reads, as it was resolved when the plan began."""
+class PlanInput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A table or view that a plan reads, as it was resolved when the plan began. New fields have defaults: rows last a day."""
 
     catalog: str
     catalog_id: int
@@ -43,6 +43,12 @@ class PlanInput(msgspec.Struct, frozen=True, kw_only=True):
     metadata_location: str
     snapshot_id: int | None = None
     """None for a view, and for a table without rows."""
+    pin: int = 0
+    """Which of the plan's pins it was read at."""
+    is_named: bool = True
+    """By the caller; else a view of the plan reads it."""
+    reads: tuple[int, ...] = ()
+    """Of a view: the numbers of the inputs that it reads."""
 
 
 class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -53,20 +53,51 @@ class PlanInput(_message.Message):
     def __init__(self, name: _Optional[_Union[_common_pb2.Name, _Mapping]] = ..., reference: _Optional[str] = ..., snapshot_id: _Optional[int] = ...) -> None: ...
 
 class PlannedInput(_message.Message):
-    __slots__ = ("index", "name", "kind", "content_id", "metadata_location", "snapshot_id")
+    __slots__ = ("index", "name", "kind", "content_id", "metadata_location", "snapshot_id", "reads", "is_expanded", "obligations")
     INDEX_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     CONTENT_ID_FIELD_NUMBER: _ClassVar[int]
     METADATA_LOCATION_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_ID_FIELD_NUMBER: _ClassVar[int]
+    READS_FIELD_NUMBER: _ClassVar[int]
+    IS_EXPANDED_FIELD_NUMBER: _ClassVar[int]
+    OBLIGATIONS_FIELD_NUMBER: _ClassVar[int]
     index: int
     name: _common_pb2.Name
     kind: _common_pb2.ResourceKind
     content_id: str
     metadata_location: str
     snapshot_id: int
-    def __init__(self, index: _Optional[int] = ..., name: _Optional[_Union[_common_pb2.Name, _Mapping]] = ..., kind: _Optional[_Union[_common_pb2.ResourceKind, str]] = ..., content_id: _Optional[str] = ..., metadata_location: _Optional[str] = ..., snapshot_id: _Optional[int] = ...) -> None: ...
+    reads: _containers.RepeatedScalarFieldContainer[int]
+    is_expanded: bool
+    obligations: _containers.RepeatedCompositeFieldContainer[Obligation]
+    def __init__(self, index: _Optional[int] = ..., name: _Optional[_Union[_common_pb2.Name, _Mapping]] = ..., kind: _Optional[_Union[_common_pb2.ResourceKind, str]] = ..., content_id: _Optional[str] = ..., metadata_location: _Optional[str] = ..., snapshot_id: _Optional[int] = ..., reads: _Optional[_Iterable[int]] = ..., is_expanded: _Optional[bool] = ..., obligations: _Optional[_Iterable[_Union[Obligation, _Mapping]]] = ...) -> None: ...
+
+class Obligation(_message.Message):
+    __slots__ = ("type", "policy", "policy_version", "catalog_id", "path", "content", "parameters")
+    class ParametersEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    POLICY_FIELD_NUMBER: _ClassVar[int]
+    POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
+    CATALOG_ID_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    PARAMETERS_FIELD_NUMBER: _ClassVar[int]
+    type: str
+    policy: str
+    policy_version: str
+    catalog_id: int
+    path: _containers.RepeatedScalarFieldContainer[str]
+    content: str
+    parameters: _containers.ScalarMap[str, str]
+    def __init__(self, type: _Optional[str] = ..., policy: _Optional[str] = ..., policy_version: _Optional[str] = ..., catalog_id: _Optional[int] = ..., path: _Optional[_Iterable[str]] = ..., content: _Optional[str] = ..., parameters: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class PinnedEntry(_message.Message):
     __slots__ = ("pointer", "seq", "entry_id")
@@ -291,7 +322,7 @@ class ViewSql(_message.Message):
     def __init__(self, dialect: _Optional[str] = ..., sql: _Optional[str] = ...) -> None: ...
 
 class Relation(_message.Message):
-    __slots__ = ("name", "kind", "content_id", "metadata_location", "snapshot_id", "columns", "stats", "sql", "is_temporary", "enrichments")
+    __slots__ = ("name", "kind", "content_id", "metadata_location", "snapshot_id", "columns", "stats", "sql", "is_temporary", "enrichments", "obligations")
     class EnrichmentsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -309,6 +340,7 @@ class Relation(_message.Message):
     SQL_FIELD_NUMBER: _ClassVar[int]
     IS_TEMPORARY_FIELD_NUMBER: _ClassVar[int]
     ENRICHMENTS_FIELD_NUMBER: _ClassVar[int]
+    OBLIGATIONS_FIELD_NUMBER: _ClassVar[int]
     name: _common_pb2.Name
     kind: _common_pb2.ResourceKind
     content_id: str
@@ -319,7 +351,8 @@ class Relation(_message.Message):
     sql: _containers.RepeatedCompositeFieldContainer[ViewSql]
     is_temporary: bool
     enrichments: _containers.ScalarMap[str, str]
-    def __init__(self, name: _Optional[_Union[_common_pb2.Name, _Mapping]] = ..., kind: _Optional[_Union[_common_pb2.ResourceKind, str]] = ..., content_id: _Optional[str] = ..., metadata_location: _Optional[str] = ..., snapshot_id: _Optional[int] = ..., columns: _Optional[_Iterable[_Union[Column, _Mapping]]] = ..., stats: _Optional[_Union[_statistics_pb2.StatsSummary, _Mapping]] = ..., sql: _Optional[_Iterable[_Union[ViewSql, _Mapping]]] = ..., is_temporary: _Optional[bool] = ..., enrichments: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    obligations: _containers.RepeatedCompositeFieldContainer[Obligation]
+    def __init__(self, name: _Optional[_Union[_common_pb2.Name, _Mapping]] = ..., kind: _Optional[_Union[_common_pb2.ResourceKind, str]] = ..., content_id: _Optional[str] = ..., metadata_location: _Optional[str] = ..., snapshot_id: _Optional[int] = ..., columns: _Optional[_Iterable[_Union[Column, _Mapping]]] = ..., stats: _Optional[_Union[_statistics_pb2.StatsSummary, _Mapping]] = ..., sql: _Optional[_Iterable[_Union[ViewSql, _Mapping]]] = ..., is_temporary: _Optional[bool] = ..., enrichments: _Optional[_Mapping[str, str]] = ..., obligations: _Optional[_Iterable[_Union[Obligation, _Mapping]]] = ...) -> None: ...
 
 class Resolution(_message.Message):
     __slots__ = ("index", "status", "relation", "attempted", "error_code", "error")

@@ -26,7 +26,7 @@ from google.protobuf import field_mask_pb2 as google_dot_protobuf_dot_field__mas
 from headwater.schemas.rpc import common_pb2 as io_dot_headwater_dot_common_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"io/headwater/catalog/v1/view.proto\x12\x17io.headwater.catalog.v1\x1a google/protobuf/field_mask.proto\x1a#io/headwater/common/v1/common.proto\"1\n\x11SqlRepresentation\x12\x0f\n\x07\x64ialect\x18\x01 \x01(\t\x12\x0b\n\x03sql\x18\x02 \x01(\t\"\xfe\x02\n\x04View\x12\x37\n\x0bresource_id\x18\x01 \x01(\x0b\x32\".io.headwater.common.v1.ResourceId\x12*\n\x04name\x18\x02 \x01(\x0b\x32\x1c.io.headwater.common.v1.Name\x12\x19\n\x11metadata_location\x18\x03 \x01(\t\x12\x10\n\x08location\x18\x04 \x01(\t\x12\x41\n\nproperties\x18\x05 \x03(\x0b\x32-.io.headwater.catalog.v1.View.PropertiesEntry\x12\x0e\n\x06schema\x18\x06 \x01(\t\x12\x43\n\x0frepresentations\x18\x07 \x03(\x0b\x32*.io.headwater.catalog.v1.SqlRepresentation\x12\x19\n\x11\x64\x65\x66\x61ult_namespace\x18\x08 \x03(\t\x1a\x31\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x89\x01\n\x10ListViewsRequest\x12/\n\tnamespace\x18\x01 \x01(\x0b\x32\x1c.io.headwater.common.v1.Name\x12\x11\n\treference\x18\x02 \x01(\t\x12\x31\n\x04page\x18\x03 \x01(\x0b\x32#.io.headwater.common.v1.PageRequest\"t\n\x11ListViewsResponse\x12+\n\x05views\x18\x01 \x03(\x0b\x32\x1c.io.headwater.common.v1.Name\x12\x32\n\x04page\x18\x02 \x01(\x0b\x32$.io.headwater.common.v1.PageResponse\"U\n\x0eGetViewRequest\x12\x30\n\x04view\x18\x01 \x01(\x0b\x32\".io.headwater.common.v1.ContentRef\x12\x11\n\treference\x18\x02 \x01(\t\">\n\x0fGetViewResponse\x12+\n\x04view\x18\x01 \x01(\x0b\x32\x1d.io.headwater.catalog.v1.View\"\x91\x03\n\x11\x43reateViewRequest\x12\x38\n\x0bidempotency\x18\x01 \x01(\x0b\x32#.io.headwater.common.v1.Idempotency\x12*\n\x04name\x18\x02 \x01(\x0b\x32\x1c.io.headwater.common.v1.Name\x12\x11\n\treference\x18\x03 \x01(\t\x12\x0e\n\x06schema\x18\x04 \x01(\t\x12\x43\n\x0frepresentations\x18\x05 \x03(\x0b\x32*.io.headwater.catalog.v1.SqlRepresentation\x12\x19\n\x11\x64\x65\x66\x61ult_namespace\x18\x06 \x03(\t\x12\x10\n\x08location\x18\x07 \x01(\t\x12N\n\nproperties\x18\x08 \x03(\x0b\x32:.io.headwater.catalog.v1.CreateViewRequest.PropertiesEntry\x1a\x31\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"u\n\x12\x43reateViewResponse\x12+\n\x04view\x18\x01 \x01(\x0b\x32\x1d.io.headwater.catalog.v1.View\x12\x32\n\x04meta\x18\x02 \x01(\x0b\x32$.io.headwater.common.v1.MutationMeta\"\xae\x02\n\x11UpdateViewRequest\x12\x38\n\x0bidempotency\x18\x01 \x01(\x0b\x32#.io.headwater.common.v1.Idempotency\x12\x32\n\x06target\x18\x02 \x01(\x0b\x32\".io.headwater.common.v1.ContentRef\x12\x11\n\treference\x18\x03 \x01(\t\x12+\n\x04view\x18\x04 \x01(\x0b\x32\x1d.io.headwater.catalog.v1.View\x12/\n\x0bupdate_mask\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\x12:\n\x0cprecondition\x18\x06 \x01(\x0b\x32$.io.headwater.common.v1.Precondition\"u\n\x12UpdateViewResponse\x12+\n\x04view\x18\x01 \x01(\x0b\x32\x1d.io.headwater.catalog.v1.View\x12\x32\n\x04meta\x18\x02 \x01(\x0b\x32$.io.headwater.common.v1.MutationMeta\"\xce\x01\n\x11\x44\x65leteViewRequest\x12\x38\n\x0bidempotency\x18\x01 \x01(\x0b\x32#.io.headwater.common.v1.Idempotency\x12\x30\n\x04view\x18\x02 \x01(\x0b\x32\".io.headwater.common.v1.ContentRef\x12\x11\n\treference\x18\x03 \x01(\t\x12:\n\x0cprecondition\x18\x04 \x01(\x0b\x32$.io.headwater.common.v1.Precondition\"H\n\x12\x44\x65leteViewResponse\x12\x32\n\x04meta\x18\x01 \x01(\x0b\x32$.io.headwater.common.v1.MutationMeta2\x84\x04\n\x0bViewService\x12\x62\n\tListViews\x12).io.headwater.catalog.v1.ListViewsRequest\x1a*.io.headwater.catalog.v1.ListViewsResponse\x12\\\n\x07GetView\x12\'.io.headwater.catalog.v1.GetViewRequest\x1a(.io.headwater.catalog.v1.GetViewResponse\x12\x65\n\nCreateView\x12*.io.headwater.catalog.v1.CreateViewRequest\x1a+.io.headwater.catalog.v1.CreateViewResponse\x12\x65\n\nUpdateView\x12*.io.headwater.catalog.v1.UpdateViewRequest\x1a+.io.headwater.catalog.v1.UpdateViewResponse\x12\x65\n\nDeleteView\x12*.io.headwater.catalog.v1.DeleteViewRequest\x1a+.io.headwater.catalog.v1.DeleteViewResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"io/headwater/catalog/v1/view.proto\x12\x17io.headwater.catalog.v1\x1a google/protobuf/field_mask.proto\x1a#io/headwater/common/v1/common.proto\"1\n\x11SqlRepresentation\x12\x0f\n\x07\x64ialect\x18\x01 \x01(\t\x12\x0b\n\x03sql\x18\x02 \x01(\t\"\xb4\x03\n\x04View\x12\x37\n\x0bresource_id\x18\x01 \x01(\x0b\x32\".io.headwater.common.v1.ResourceId\x12*\n\x04name\x18\x02 \x01(\x0b\x32\x1c.io.headwater.common.v1.Name\x12\x19\n\x11metadata_location\x18\x03 \x01(\t\x12\x10\n\x08location\x18\x04 \x01(\t\x12\x41\n\nproperties\x18\x05 \x03(\x0b\x32-.io.headwater.catalog.v1.View.PropertiesEntry\x12\x0e\n\x06schema\x18\x06 \x01(\t\x12\x43\n\x0frepresentations\x18\x07 \x03(\x0b\x32*.io.headwater.catalog.v1.SqlRepresentation\x12\x19\n\x11\x64\x65\x66\x61ult_namespace\x18\x08 \x03(\t\x12\x34\n\x0e\x62\x61se_relations\x18\t \x03(\x0b\x32\x1c.io.headwater.common.v1.Name\x1a\x31\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x89\x01\n\x10ListViewsRequest\x12/\n\tnamespace\x18\x01 \x01(\x0b\x32\x1c.io.headwater.common.v1.Name\x12\x11\n\treference\x18\x02 \x01(\t\x12\x31\n\x04page\x18\x03 \x01(\x0b\x32#.io.headwater.common.v1.PageRequest\"t\n\x11ListViewsResponse\x12+\n\x05views\x18\x01 \x03(\x0b\x32\x1c.io.headwater.common.v1.Name\x12\x32\n\x04page\x18\x02 \x01(\x0b\x32$.io.headwater.common.v1.PageResponse\"U\n\x0eGetViewRequest\x12\x30\n\x04view\x18\x01 \x01(\x0b\x32\".io.headwater.common.v1.ContentRef\x12\x11\n\treference\x18\x02 \x01(\t\">\n\x0fGetViewResponse\x12+\n\x04view\x18\x01 \x01(\x0b\x32\x1d.io.headwater.catalog.v1.View\"\xc7\x03\n\x11\x43reateViewRequest\x12\x38\n\x0bidempotency\x18\x01 \x01(\x0b\x32#.io.headwater.common.v1.Idempotency\x12*\n\x04name\x18\x02 \x01(\x0b\x32\x1c.io.headwater.common.v1.Name\x12\x11\n\treference\x18\x03 \x01(\t\x12\x0e\n\x06schema\x18\x04 \x01(\t\x12\x43\n\x0frepresentations\x18\x05 \x03(\x0b\x32*.io.headwater.catalog.v1.SqlRepresentation\x12\x19\n\x11\x64\x65\x66\x61ult_namespace\x18\x06 \x03(\t\x12\x10\n\x08location\x18\x07 \x01(\t\x12N\n\nproperties\x18\x08 \x03(\x0b\x32:.io.headwater.catalog.v1.CreateViewRequest.PropertiesEntry\x12\x34\n\x0e\x62\x61se_relations\x18\t \x03(\x0b\x32\x1c.io.headwater.common.v1.Name\x1a\x31\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"u\n\x12\x43reateViewResponse\x12+\n\x04view\x18\x01 \x01(\x0b\x32\x1d.io.headwater.catalog.v1.View\x12\x32\n\x04meta\x18\x02 \x01(\x0b\x32$.io.headwater.common.v1.MutationMeta\"\xae\x02\n\x11UpdateViewRequest\x12\x38\n\x0bidempotency\x18\x01 \x01(\x0b\x32#.io.headwater.common.v1.Idempotency\x12\x32\n\x06target\x18\x02 \x01(\x0b\x32\".io.headwater.common.v1.ContentRef\x12\x11\n\treference\x18\x03 \x01(\t\x12+\n\x04view\x18\x04 \x01(\x0b\x32\x1d.io.headwater.catalog.v1.View\x12/\n\x0bupdate_mask\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\x12:\n\x0cprecondition\x18\x06 \x01(\x0b\x32$.io.headwater.common.v1.Precondition\"u\n\x12UpdateViewResponse\x12+\n\x04view\x18\x01 \x01(\x0b\x32\x1d.io.headwater.catalog.v1.View\x12\x32\n\x04meta\x18\x02 \x01(\x0b\x32$.io.headwater.common.v1.MutationMeta\"\xce\x01\n\x11\x44\x65leteViewRequest\x12\x38\n\x0bidempotency\x18\x01 \x01(\x0b\x32#.io.headwater.common.v1.Idempotency\x12\x30\n\x04view\x18\x02 \x01(\x0b\x32\".io.headwater.common.v1.ContentRef\x12\x11\n\treference\x18\x03 \x01(\t\x12:\n\x0cprecondition\x18\x04 \x01(\x0b\x32$.io.headwater.common.v1.Precondition\"H\n\x12\x44\x65leteViewResponse\x12\x32\n\x04meta\x18\x01 \x01(\x0b\x32$.io.headwater.common.v1.MutationMeta2\x84\x04\n\x0bViewService\x12\x62\n\tListViews\x12).io.headwater.catalog.v1.ListViewsRequest\x1a*.io.headwater.catalog.v1.ListViewsResponse\x12\\\n\x07GetView\x12\'.io.headwater.catalog.v1.GetViewRequest\x1a(.io.headwater.catalog.v1.GetViewResponse\x12\x65\n\nCreateView\x12*.io.headwater.catalog.v1.CreateViewRequest\x1a+.io.headwater.catalog.v1.CreateViewResponse\x12\x65\n\nUpdateView\x12*.io.headwater.catalog.v1.UpdateViewRequest\x1a+.io.headwater.catalog.v1.UpdateViewResponse\x12\x65\n\nDeleteView\x12*.io.headwater.catalog.v1.DeleteViewRequest\x1a+.io.headwater.catalog.v1.DeleteViewResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,31 +40,31 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SQLREPRESENTATION']._serialized_start=134
   _globals['_SQLREPRESENTATION']._serialized_end=183
   _globals['_VIEW']._serialized_start=186
-  _globals['_VIEW']._serialized_end=568
-  _globals['_VIEW_PROPERTIESENTRY']._serialized_start=519
-  _globals['_VIEW_PROPERTIESENTRY']._serialized_end=568
-  _globals['_LISTVIEWSREQUEST']._serialized_start=571
-  _globals['_LISTVIEWSREQUEST']._serialized_end=708
-  _globals['_LISTVIEWSRESPONSE']._serialized_start=710
-  _globals['_LISTVIEWSRESPONSE']._serialized_end=826
-  _globals['_GETVIEWREQUEST']._serialized_start=828
-  _globals['_GETVIEWREQUEST']._serialized_end=913
-  _globals['_GETVIEWRESPONSE']._serialized_start=915
-  _globals['_GETVIEWRESPONSE']._serialized_end=977
-  _globals['_CREATEVIEWREQUEST']._serialized_start=980
-  _globals['_CREATEVIEWREQUEST']._serialized_end=1381
-  _globals['_CREATEVIEWREQUEST_PROPERTIESENTRY']._serialized_start=519
-  _globals['_CREATEVIEWREQUEST_PROPERTIESENTRY']._serialized_end=568
-  _globals['_CREATEVIEWRESPONSE']._serialized_start=1383
-  _globals['_CREATEVIEWRESPONSE']._serialized_end=1500
-  _globals['_UPDATEVIEWREQUEST']._serialized_start=1503
-  _globals['_UPDATEVIEWREQUEST']._serialized_end=1805
-  _globals['_UPDATEVIEWRESPONSE']._serialized_start=1807
-  _globals['_UPDATEVIEWRESPONSE']._serialized_end=1924
-  _globals['_DELETEVIEWREQUEST']._serialized_start=1927
-  _globals['_DELETEVIEWREQUEST']._serialized_end=2133
-  _globals['_DELETEVIEWRESPONSE']._serialized_start=2135
-  _globals['_DELETEVIEWRESPONSE']._serialized_end=2207
-  _globals['_VIEWSERVICE']._serialized_start=2210
-  _globals['_VIEWSERVICE']._serialized_end=2726
+  _globals['_VIEW']._serialized_end=622
+  _globals['_VIEW_PROPERTIESENTRY']._serialized_start=573
+  _globals['_VIEW_PROPERTIESENTRY']._serialized_end=622
+  _globals['_LISTVIEWSREQUEST']._serialized_start=625
+  _globals['_LISTVIEWSREQUEST']._serialized_end=762
+  _globals['_LISTVIEWSRESPONSE']._serialized_start=764
+  _globals['_LISTVIEWSRESPONSE']._serialized_end=880
+  _globals['_GETVIEWREQUEST']._serialized_start=882
+  _globals['_GETVIEWREQUEST']._serialized_end=967
+  _globals['_GETVIEWRESPONSE']._serialized_start=969
+  _globals['_GETVIEWRESPONSE']._serialized_end=1031
+  _globals['_CREATEVIEWREQUEST']._serialized_start=1034
+  _globals['_CREATEVIEWREQUEST']._serialized_end=1489
+  _globals['_CREATEVIEWREQUEST_PROPERTIESENTRY']._serialized_start=573
+  _globals['_CREATEVIEWREQUEST_PROPERTIESENTRY']._serialized_end=622
+  _globals['_CREATEVIEWRESPONSE']._serialized_start=1491
+  _globals['_CREATEVIEWRESPONSE']._serialized_end=1608
+  _globals['_UPDATEVIEWREQUEST']._serialized_start=1611
+  _globals['_UPDATEVIEWREQUEST']._serialized_end=1913
+  _globals['_UPDATEVIEWRESPONSE']._serialized_start=1915
+  _globals['_UPDATEVIEWRESPONSE']._serialized_end=2032
+  _globals['_DELETEVIEWREQUEST']._serialized_start=2035
+  _globals['_DELETEVIEWREQUEST']._serialized_end=2241
+  _globals['_DELETEVIEWRESPONSE']._serialized_start=2243
+  _globals['_DELETEVIEWRESPONSE']._serialized_end=2315
+  _globals['_VIEWSERVICE']._serialized_start=2318
+  _globals['_VIEWSERVICE']._serialized_end=2834
 # @@protoc_insertion_point(module_scope)

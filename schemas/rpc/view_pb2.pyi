@@ -17,7 +17,7 @@ class SqlRepresentation(_message.Message):
     def __init__(self, dialect: _Optional[str] = ..., sql: _Optional[str] = ...) -> None: ...
 
 class View(_message.Message):
-    __slots__ = ("resource_id", "name", "metadata_location", "location", "properties", "schema", "representations", "default_namespace")
+    __slots__ = ("resource_id", "name", "metadata_location", "location", "properties", "schema", "representations", "default_namespace", "base_relations")
     class PropertiesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -33,6 +33,7 @@ class View(_message.Message):
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
     REPRESENTATIONS_FIELD_NUMBER: _ClassVar[int]
     DEFAULT_NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    BASE_RELATIONS_FIELD_NUMBER: _ClassVar[int]
     resource_id: _common_pb2.ResourceId
     name: _common_pb2.Name
     metadata_location: str
@@ -41,7 +42,8 @@ class View(_message.Message):
     schema: str
     representations: _containers.RepeatedCompositeFieldContainer[SqlRepresentation]
     default_namespace: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, resource_id: _Optional[_Union[_common_pb2.ResourceId, _Mapping]] = ..., name: _Optional[_Union[_common_pb2.Name, _Mapping]] = ..., metadata_location: _Optional[str] = ..., location: _Optional[str] = ..., properties: _Optional[_Mapping[str, str]] = ..., schema: _Optional[str] = ..., representations: _Optional[_Iterable[_Union[SqlRepresentation, _Mapping]]] = ..., default_namespace: _Optional[_Iterable[str]] = ...) -> None: ...
+    base_relations: _containers.RepeatedCompositeFieldContainer[_common_pb2.Name]
+    def __init__(self, resource_id: _Optional[_Union[_common_pb2.ResourceId, _Mapping]] = ..., name: _Optional[_Union[_common_pb2.Name, _Mapping]] = ..., metadata_location: _Optional[str] = ..., location: _Optional[str] = ..., properties: _Optional[_Mapping[str, str]] = ..., schema: _Optional[str] = ..., representations: _Optional[_Iterable[_Union[SqlRepresentation, _Mapping]]] = ..., default_namespace: _Optional[_Iterable[str]] = ..., base_relations: _Optional[_Iterable[_Union[_common_pb2.Name, _Mapping]]] = ...) -> None: ...
 
 class ListViewsRequest(_message.Message):
     __slots__ = ("namespace", "reference", "page")
@@ -76,7 +78,7 @@ class GetViewResponse(_message.Message):
     def __init__(self, view: _Optional[_Union[View, _Mapping]] = ...) -> None: ...
 
 class CreateViewRequest(_message.Message):
-    __slots__ = ("idempotency", "name", "reference", "schema", "representations", "default_namespace", "location", "properties")
+    __slots__ = ("idempotency", "name", "reference", "schema", "representations", "default_namespace", "location", "properties", "base_relations")
     class PropertiesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -92,6 +94,7 @@ class CreateViewRequest(_message.Message):
     DEFAULT_NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     LOCATION_FIELD_NUMBER: _ClassVar[int]
     PROPERTIES_FIELD_NUMBER: _ClassVar[int]
+    BASE_RELATIONS_FIELD_NUMBER: _ClassVar[int]
     idempotency: _common_pb2.Idempotency
     name: _common_pb2.Name
     reference: str
@@ -100,7 +103,8 @@ class CreateViewRequest(_message.Message):
     default_namespace: _containers.RepeatedScalarFieldContainer[str]
     location: str
     properties: _containers.ScalarMap[str, str]
-    def __init__(self, idempotency: _Optional[_Union[_common_pb2.Idempotency, _Mapping]] = ..., name: _Optional[_Union[_common_pb2.Name, _Mapping]] = ..., reference: _Optional[str] = ..., schema: _Optional[str] = ..., representations: _Optional[_Iterable[_Union[SqlRepresentation, _Mapping]]] = ..., default_namespace: _Optional[_Iterable[str]] = ..., location: _Optional[str] = ..., properties: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    base_relations: _containers.RepeatedCompositeFieldContainer[_common_pb2.Name]
+    def __init__(self, idempotency: _Optional[_Union[_common_pb2.Idempotency, _Mapping]] = ..., name: _Optional[_Union[_common_pb2.Name, _Mapping]] = ..., reference: _Optional[str] = ..., schema: _Optional[str] = ..., representations: _Optional[_Iterable[_Union[SqlRepresentation, _Mapping]]] = ..., default_namespace: _Optional[_Iterable[str]] = ..., location: _Optional[str] = ..., properties: _Optional[_Mapping[str, str]] = ..., base_relations: _Optional[_Iterable[_Union[_common_pb2.Name, _Mapping]]] = ...) -> None: ...
 
 class CreateViewResponse(_message.Message):
     __slots__ = ("view", "meta")

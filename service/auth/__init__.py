@@ -1,4 +1,5 @@
 """Authentication and authorization of requests.
 
-Read caller, tokens/ (who calls), rights/ (what they may do); then access, commit_rights, feed_view, housekeeping.
+Read caller, tokens/ (who calls), rights/ (what they may do); then access, commit_rights, feed_view, obligation_guard,
+housekeeping.
 """

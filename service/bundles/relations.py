@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from headwater.persistence.store import RealmKernel
+from headwater.producer.access.obligations import Obligation
 from headwater.producer.catalogs.catalogs import Catalogs
 from headwater.producer.plans.plan_rows import Plan, PlanInput
 from headwater.producer.statistics.statistics_records import SetKey
@@ -20,10 +21,12 @@ from headwater.producer.statistics.statistics_sets import StatisticsSets
 from headwater.schemas.errors import CatalogNotFound
 from headwater.schemas.http.statistics_json import StatisticsInfo
 from headwater.schemas.statistics import ColumnStatistics
+from headwater.service.auth.obligation_guard import ObligationGuard
 from headwater.service.bundles.relation_names import Place
 from headwater.service.iceberg.metadata.shapes import Plain
 from headwater.service.iceberg.operations.lake_branch import TABLE, VIEW, LakeBranch, LakeState
 from headwater.service.iceberg.operations.lakes import Lakes
+from headwater.service.iceberg.plans.plan_obligations import is_enforced, rules_of
 from headwater.service.iceberg.plans.planned_inputs import find_input, snapshot_of
 from headwater.service.statistics.snapshot_lookup import FoundSnapshot, schema_of
 from headwater.service.statistics.statistics_operations import SUMMARY, statistics_info
@@ -52,6 +55,8 @@ class Relation(msgspec.Struct, frozen=True, kw_only=True):
     sql: Sequence[tuple[str, str]] = ()
     """Of a view: dialect and text."""
     enrichments: Mapping[str, str] = {}
+    obligations: Sequence[Obligation] = ()
+    """Of a table, if the caller enforces them."""
 
 
 Enricher = Callable[[Relation], Mapping[str, str]]
@@ -60,8 +65,10 @@ Enricher = Callable[[Relation], Mapping[str, str]]
 class Relations:
     """Of one bundle: what the plan pins, or what the branches have now, each read at one entry."""
 
-    def __init__(self, kernel: RealmKernel, lakes: Lakes, plan: Plan | None, reference: str) -> None:
-        self._kernel, self._lakes, self._plan, self._reference = kernel, lakes, plan, reference
+    def __init__(self, kernel: RealmKernel, lakes: Lakes, plan: Plan | None, reference: str, guard: ObligationGuard) -> None:
+        self._kernel, self._lakes, self._plan, self._reference, self._guard = kernel, lakes, plan, reference, guard
+        self._rules = guard.now()
+        self._planned_rules = self._rules if plan is None else rules_of(plan, guard)
         self._states: dict[str, tuple[LakeBranch, LakeState]] = {}
 
     def find(self, place: Place) -> PlanInput | None:
@@ -81,13 +88,18 @@ class Relations:
     def read(self, place: Place, found: PlanInput) -> Relation:
         branch, _ = self._branch(found)
         file = branch.metadata.load(found.metadata_location)
-        made = self._table(place, found, file.table) if found.type == TABLE else _view(place, found, file.view)
+        made = self._table(branch, place, found, file.table) if found.type == TABLE else _view(place, found, file.view)
         enrichments = {name: text for enrich in enrichers() for name, text in enrich(made).items()}
         return msgspec.structs.replace(made, enrichments=enrichments)
 
-    def _table(self, place: Place, found: PlanInput, table: Plain) -> Relation:
+    def _table(self, branch: LakeBranch, place: Place, found: PlanInput, table: Plain) -> Relation:
+        """⚠ No statistics of columns that are masked: bounds and histograms hold values."""
+        of_both = (self._rules, self._planned_rules)
+        enforced = all(is_enforced(self._guard, rules, branch, self._lakes, found.key, table) for rules in of_both)
+        obligations = self._planned_rules.of(found.catalog_id, found.key) if enforced else ()
         if found.snapshot_id is None:
-            return Relation(place=place, found=found, columns=_columns(_current_schema(table), table, {}))
+            columns = _columns(_current_schema(table), table, {})
+            return Relation(place=place, found=found, columns=columns, obligations=obligations)
         snapshot = snapshot_of(table, found.snapshot_id, found.key)
         at = FoundSnapshot(SetKey(found.content_id, found.snapshot_id), table, snapshot)
         sets = StatisticsSets(self._kernel, found.catalog_id)
@@ -97,9 +109,9 @@ class Relations:
             statistics = StatisticsInfo(
                 table_id=found.content_id, snapshot_id=found.snapshot_id, source=SUMMARY, table=at.totals
             )
-        known = {} if there is None else _known_columns(sets, at.key)
+        known = {} if there is None or not enforced else _known_columns(sets, at.key)
         columns = _columns(schema_of(table, snapshot), table, known)
-        return Relation(place=place, found=found, columns=columns, statistics=statistics)
+        return Relation(place=place, found=found, columns=columns, statistics=statistics, obligations=obligations)
 
     def _state(self, catalog: str) -> tuple[LakeBranch, LakeState]:
         if catalog not in self._states:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from headwater.producer.access.obligations import KnownObligations
 from headwater.producer.plans.plans import PlanCounts
 from headwater.service.auth.access import Access
 from headwater.service.auth.caller import DEV_PRINCIPAL
@@ -50,6 +51,7 @@ class Service:
             copy_bytes_max=config.metadata_copy_bytes_max,
         )
         self.plan_counts = PlanCounts()
+        self.obligations = KnownObligations()
         self.openapi: Callable[[], bytes] = lambda: b"{}"
         """The description of all routes; set with the gate."""
 

@@ -13,6 +13,7 @@ from headwater.persistence.store import RealmKernel
 from headwater.schemas.errors import InvalidInput
 from headwater.service.auth.access import Access
 from headwater.service.auth.caller import Caller
+from headwater.service.auth.obligation_guard import ObligationGuard
 from headwater.service.gate.answers import SMALL_ANSWER_BYTES, send_in_pieces
 from headwater.service.http.bodies import decode_body
 from headwater.service.http.correlation import with_correlation
@@ -76,6 +77,11 @@ class Request:
     @property
     def access(self) -> Access:
         return self.service.access
+
+    @property
+    def guard(self) -> ObligationGuard:
+        """What the caller must enforce to be given files and values of tables."""
+        return ObligationGuard(self.service.obligations, self.kernel, self.access, self.caller)
 
     @property
     def key_route(self) -> str:

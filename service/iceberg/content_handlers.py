@@ -10,13 +10,12 @@ import msgspec
 from headwater.producer.content.snapshots import ContentEntry
 from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import InvalidInput, Unsupported
-from headwater.service.auth.rights.rights import Right
 from headwater.service.http.responses import JSON, NO_STORE, Response, json_response
+from headwater.service.iceberg import table_access
 from headwater.service.iceberg.call import IcebergCall, Identifier, key_of
-from headwater.service.iceberg.metadata.shapes import Plain
 from headwater.service.iceberg.metadata.table_requests import AssertCreate, read_requirements
 from headwater.service.iceberg.operations import table_commits, tables, views
-from headwater.service.iceberg.operations.delegation import SIGNING, VENDED, Delegated, TableFiles, needs_write
+from headwater.service.iceberg.operations.delegation import SIGNING, VENDED, Delegated, needs_write
 from headwater.service.iceberg.operations.lake_branch import TABLE, VIEW, LakeBranch, as_table, as_view
 from headwater.service.iceberg.operations.metadata_files import MetadataFile, MetadataView, require_type
 from headwater.service.iceberg.operations.namespaces import list_names
@@ -24,7 +23,6 @@ from headwater.service.iceberg.operations.tables import TableCreation
 from headwater.service.iceberg.operations.views import ViewCreation
 from headwater.service.iceberg.plain_handlers import NO_CONTENT, identifiers
 from headwater.service.storage.remote_signing import SignRequest
-from headwater.service.storage.vended_credentials import CREDENTIAL_NAMES
 
 _encode = msgspec.json.Encoder().encode
 
@@ -77,16 +75,25 @@ def list_tables(call: IcebergCall) -> Response:
 def create_table(call: IcebergCall) -> Response:
     body = call.read(TableCreation)
     key = key_of(call.namespace, body.name)
+    table_access.require_enforced_if_asked(call, key)
     if body.stage_create:
         # ⚠ Without `gc.enabled`: the client sends this back when it commits, and it would be stored.
         staged = tables.stage_table(call.branch, key, body)
-        return _loaded(call, call.branch, staged, None, _delegated(call, key, msgspec.json.decode(staged)))
+        table = msgspec.json.decode(staged)
+        return _loaded(
+            call.branch,
+            staged,
+            None,
+            table_access.client_config_now(call, key, table),
+            table_access.delegated(call, key, table),
+        )
     return _with_etag(call, key, tables.create_table(call.branch, call.author, key, body))
 
 
 def register_table(call: IcebergCall) -> Response:
     body = call.read(Registration)
     key = key_of(call.namespace, body.name)
+    table_access.require_enforced_if_asked(call, key)
     return _with_etag(call, key, tables.register_table(call.branch, call.author, key, body.metadata_location, body.overwrite))
 
 
@@ -101,14 +108,15 @@ async def load_table(call: IcebergCall) -> Response:
     view = MetadataView(snapshots == "refs", branch.engine_gc_refused)
     etag = file.etag_of(view)
     if call.delegation is not None:  # ⚠ never a 304: the client needs the credentials
-        delegated = await asyncio.to_thread(_delegated, call, call.table, file.table)
+        delegated = await asyncio.to_thread(table_access.delegated, call, call.table, file.table)
         whole = await asyncio.to_thread(file.view_json, view)
-        return _loaded(call, branch, whole, file.location, delegated, (b"etag", etag.encode()))
+        return _loaded(branch, whole, file.location, call.lakes.storage.clients, delegated, (b"etag", etag.encode()))
     if etag in [one.strip().removeprefix("W/") for one in call.header(b"if-none-match").split(",")]:
         return Response(304, [(b"etag", etag.encode()), NO_STORE], b"")
     json = file.known_view(view)
     json = json if json is not None else await asyncio.to_thread(file.view_json, view)
-    return _loaded(call, branch, json, file.location, Delegated(), (b"etag", etag.encode()))
+    config = await table_access.client_config(call, call.table, file.table)
+    return _loaded(branch, json, file.location, config, Delegated(), (b"etag", etag.encode()))
 
 
 async def table_exists(call: IcebergCall) -> Response:
@@ -163,7 +171,8 @@ def load_credentials(call: IcebergCall) -> Response:
     """Credentials of the table if the server makes some, else what the operator said may be told."""
     file = tables.load_table(call.branch, call.table)
     if call.lakes.delegation.offers(call.branch, VENDED):
-        return json_response({"storage-credentials": _delegated(call, call.table, file.table, VENDED).credentials})
+        return json_response({"storage-credentials": table_access.delegated(call, call.table, file.table, VENDED).credentials})
+    table_access.require_enforced(call, call.table, file.table)
     told = call.lakes.storage.clients if call.lakes.storage.secrets_told else {}
     credentials = [{"prefix": call.branch.metadata.warehouse.root, "config": told}] if told else []
     return json_response({"storage-credentials": credentials})
@@ -177,7 +186,9 @@ def sign(call: IcebergCall) -> Response:
             field="uri",
             remedy="Ask for storage_remote_signing, on S3.",
         )
-    wanted = _files_of(call, call.table, tables.load_table(call.branch, call.table).table, writes=needs_write(request))
+    wanted = table_access.files_of(
+        call, call.table, tables.load_table(call.branch, call.table).table, writes=needs_write(request)
+    )
     return json_response(call.lakes.delegation.sign(wanted, request))
 
 
@@ -252,33 +263,9 @@ async def _file(branch: LakeBranch, key: KeyPath, location: str) -> MetadataFile
 
 
 def _with_etag(call: IcebergCall, key: KeyPath, file: MetadataFile) -> Response:
-    view, delegated = MetadataView(gc_refused=call.branch.engine_gc_refused), _delegated(call, key, file.table)
-    return _loaded(call, call.branch, file.view_json(view), file.location, delegated, (b"etag", file.etag_of(view).encode()))
-
-
-def _delegated(call: IcebergCall, key: KeyPath, table: Plain, way: str | None = None) -> Delegated:
-    """⚠ Who may create a table but not write it gets credentials to read: they outlive the request that creates it."""
-    way = way or call.delegation
-    if way is None:
-        return Delegated()
-    wanted = _files_of(call, key, table, writes=call.may(Right.TABLE_WRITE, key))
-    return call.lakes.delegation.give(wanted, call.names["prefix"], way)
-
-
-def _files_of(call: IcebergCall, key: KeyPath, table: Plain, *, writes: bool) -> TableFiles:
-    default = call.lakes.branch_of(call.branch.kernel, call.branch.catalog, "")
-    return TableFiles(call.branch, default, key, table, writes, call.may)
-
-
-def without_credentials(response: Response) -> Response:
-    """⚠ What is kept under an Idempotency-Key: no credentials at rest. A repeated request gets them from `…/credentials`."""
-    if b'"storage-credentials"' not in response.body:
-        return response
-    parts = msgspec.json.decode(response.body, type=dict[str, msgspec.Raw])
-    del parts["storage-credentials"]
-    config = msgspec.json.decode(parts["config"], type=dict[str, str])
-    parts["config"] = msgspec.Raw(_encode({name: value for name, value in config.items() if name not in CREDENTIAL_NAMES}))
-    return Response(response.status, response.headers, _encode(parts))
+    view, delegated = MetadataView(gc_refused=call.branch.engine_gc_refused), table_access.delegated(call, key, file.table)
+    config, etag = table_access.client_config_now(call, key, file.table), (b"etag", file.etag_of(view).encode())
+    return _loaded(call.branch, file.view_json(view), file.location, config, delegated, etag)
 
 
 def _loaded_view(call: IcebergCall, branch: LakeBranch, file: MetadataFile) -> Response:
@@ -289,15 +276,15 @@ def _loaded_view(call: IcebergCall, branch: LakeBranch, file: MetadataFile) -> R
 
 
 def _loaded(
-    call: IcebergCall,
     branch: LakeBranch,
     metadata: bytes,
     location: str | None,
+    config: dict[str, str],
     delegated: Delegated,
     *headers: tuple[bytes, bytes],
 ) -> Response:
     """The metadata as it stands in its file: it was read before, and is not read again."""
     where = b"" if location is None else b'"metadata-location":%b,' % _encode(location)
-    config = _encode({**call.lakes.storage.clients, **branch.table_config, **delegated.config})
+    told = _encode({**config, **branch.table_config, **delegated.config})
     given = b',"storage-credentials":%b' % _encode(delegated.credentials) if delegated.credentials else b""
-    return Response(200, [JSON, NO_STORE, *headers], b'{%b"metadata":%b,"config":%b%b}' % (where, metadata, config, given))
+    return Response(200, [JSON, NO_STORE, *headers], b'{%b"metadata":%b,"config":%b%b}' % (where, metadata, told, given))

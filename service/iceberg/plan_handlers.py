@@ -15,6 +15,7 @@ from headwater.schemas.errors import InvalidInput, PlanNotFound, Unsupported
 from headwater.service.http.responses import Response, json_response
 from headwater.service.iceberg.call import IcebergCall
 from headwater.service.iceberg.plain_handlers import NO_CONTENT
+from headwater.service.iceberg.plans.plan_obligations import pin_of_rules, require_enforced, rules_of
 from headwater.service.iceberg.plans.planned_inputs import find_input, pin_of, planner_of
 from headwater.service.planning.file_json import scan_tasks
 from headwater.service.planning.file_planner import FilePlanner
@@ -63,12 +64,14 @@ def plan_scan(call: IcebergCall) -> Response:
     state = call.branch.state()
     state.require_table(call.table)
     one = find_input(call.branch, state, call.table, None if body.snapshot_id == -1 else body.snapshot_id)
+    rules = call.guard.now()
+    require_enforced(call.guard, rules, call.branch, call.lakes, one)
     if one.snapshot_id is None:
         return json_response({"status": "completed", "file-scan-tasks": []})
     planner = planner_of(call.branch, call.lakes, one, request)
     seconds = min(PLAN_SECONDS, call.service.config.plans.seconds_max)
     kept = msgspec.msgpack.encode(request)
-    plan = _plans(call).begin(call.caller.owner_id, [one], [pin_of(state)], seconds=seconds, request=kept)
+    plan = _plans(call).begin(call.caller.owner_id, [one], [pin_of(state), *pin_of_rules(rules)], seconds=seconds, request=kept)
     return _completed(plan, planner, request)
 
 
@@ -126,6 +129,8 @@ def _plan(call: IcebergCall, id: str, *, is_ended_too: bool = False) -> Plan:
 
 
 def _planner_of(call: IcebergCall, plan: Plan) -> tuple[FilePlanner, ScanRequest]:
-    """A plan that was begun over gRPC has no filter of its own."""
+    """A plan that was begun over gRPC has no filter of its own. ⚠ Masks count that came since it began, too."""
+    for rules in (rules_of(plan, call.guard), call.guard.now()):
+        require_enforced(call.guard, rules, call.branch, call.lakes, plan.inputs[0])
     request = msgspec.msgpack.decode(plan.request, type=ScanRequest) if plan.request else ScanRequest()
     return planner_of(call.branch, call.lakes, plan.inputs[0], request), request

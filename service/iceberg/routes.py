@@ -16,6 +16,7 @@ from headwater.service.iceberg.call import PREFIX, IcebergCall
 from headwater.service.iceberg.error_shape import IcebergErrors
 from headwater.service.iceberg.operations.tables import TableCreation
 from headwater.service.iceberg.operations.views import ViewCreation
+from headwater.service.iceberg.table_access import without_credentials
 from headwater.service.storage.remote_signing import SignRequest
 
 LAKE = f"{PREFIX}/v1/{{prefix}}"
@@ -119,7 +120,7 @@ ICEBERG = Api(
             BODY,
             headers=_DELEGATION,
             body=TableCreation,
-            kept=content.without_credentials,
+            kept=without_credentials,
         ),
         _refused("GET", f"{NAMESPACE}/functions", rights.over_namespace(_R.TABLE_LIST)),
         _refused("GET", f"{NAMESPACE}/functions/{{function}}", rights.over_namespace(_R.TABLE_READ)),
@@ -154,7 +155,7 @@ ICEBERG = Api(
             BODY,
             headers=_DELEGATION,
             body=content.Registration,
-            kept=content.without_credentials,
+            kept=without_credentials,
         ),
         Route(
             "GET",

@@ -15,7 +15,9 @@ from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import InvalidInput, SnapshotNotFound
 from headwater.schemas.http.statistics_json import StatisticsBody, StatisticsInfo
 from headwater.schemas.statistics import ColumnStatistics, FileStatistics, PutMode
+from headwater.service.auth.obligation_guard import ObligationGuard
 from headwater.service.iceberg.operations.lakes import Lakes
+from headwater.service.iceberg.plans.plan_obligations import require_enforced_at
 from headwater.service.statistics.snapshot_lookup import CURRENT, FoundSnapshot, find_snapshot, snapshot_id_of, table_on
 
 PUBLISHED, SUMMARY = "published", "snapshot-summary"
@@ -32,10 +34,10 @@ class SnapshotRef(msgspec.Struct, frozen=True):
 
 
 class StatisticsOperations:
-    """Of one catalog."""
+    """Of one caller in one catalog."""
 
-    def __init__(self, kernel: RealmKernel, lakes: Lakes, catalog: Catalog) -> None:
-        self._kernel, self._lakes, self._catalog = kernel, lakes, catalog
+    def __init__(self, kernel: RealmKernel, lakes: Lakes, catalog: Catalog, guard: ObligationGuard) -> None:
+        self._kernel, self._lakes, self._catalog, self._guard = kernel, lakes, catalog, guard
         self.sets = StatisticsSets(kernel, catalog.id)
 
     def get(self, ref: SnapshotRef) -> StatisticsInfo:
@@ -44,10 +46,10 @@ class StatisticsOperations:
         return summary_info(found) if there is None else statistics_info(there, found)
 
     def columns(self, ref: SnapshotRef, *, token: str | None, limit: int) -> StatisticsPage[ColumnStatistics]:
-        return self.sets.columns(self._find(ref).key, token=token, limit=limit)
+        return self.sets.columns(self._enforced(ref).key, token=token, limit=limit)
 
     def files(self, ref: SnapshotRef, *, token: str | None, limit: int) -> StatisticsPage[FileStatistics]:
-        return self.sets.files(self._find(ref).key, token=token, limit=limit)
+        return self.sets.files(self._enforced(ref).key, token=token, limit=limit)
 
     def write(self, ref: SnapshotRef, mode: PutMode) -> StatisticsWrite:
         found = self._find(ref)
@@ -71,6 +73,13 @@ class StatisticsOperations:
 
     def _find(self, ref: SnapshotRef) -> FoundSnapshot:
         return find_snapshot(self._kernel, self._lakes, self._catalog, ref.table, ref.snapshot, ref.branch)
+
+    def _enforced(self, ref: SnapshotRef) -> FoundSnapshot:
+        """⚠ Bounds, histograms and sketches hold values, and rows of files name them: they go past masks and filters."""
+        found = self._find(ref)
+        branch = self._lakes.branch_of(self._kernel, self._catalog, ref.branch or "")
+        require_enforced_at(self._guard, self._guard.now(), branch, self._lakes, ref.table, found.metadata)
+        return found
 
     def _key(self, ref: SnapshotRef) -> SetKey:
         if ref.snapshot == CURRENT:

@@ -9,7 +9,7 @@ import msgspec
 
 from headwater.producer.content.snapshots import ContentEntry
 from headwater.schemas.change import KeyPath
-from headwater.schemas.errors import RequestTooLarge
+from headwater.schemas.errors import RequestTooLarge, Unsupported
 from headwater.schemas.rpc import common_pb2, table_pb2, view_pb2
 from headwater.service.grpc.contents.iceberg_request import RpcIcebergCall
 from headwater.service.grpc.contents.references import catalog_id
@@ -17,6 +17,7 @@ from headwater.service.grpc.messages.message_fields import TABLE, VIEW, resource
 from headwater.service.grpc.rpc import RpcCall
 from headwater.service.iceberg.operations.lake_branch import as_table, as_view
 from headwater.service.iceberg.operations.metadata_files import MetadataFile, MetadataView
+from headwater.service.iceberg.plans.view_relations import BASE_RELATIONS, read_declared
 
 METADATA_BYTES_MAX = 2 * 1024 * 1024
 
@@ -100,4 +101,14 @@ def view_message(call: RpcCall, request: RpcIcebergCall, loaded: LoadedContent) 
             for one in current["representations"]
         ],
         default_namespace=current.get("default-namespace", []),
+        base_relations=_declared(current),
     )
+
+
+def _declared(version: dict[str, Any]) -> list[common_pb2.Name]:
+    """Base relations; none of a declaration that another client has written and that cannot be read."""
+    text = (version.get("summary") or {}).get(BASE_RELATIONS)
+    try:
+        return [common_pb2.Name(catalog=one.catalog, path=one.path) for one in read_declared(text or "[]")]
+    except Unsupported:
+        return []

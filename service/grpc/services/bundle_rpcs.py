@@ -20,11 +20,12 @@ from headwater.service.bundles.relations import Relation, RelationColumn, Relati
 from headwater.service.gate.route import STREAM, Needs, Route
 from headwater.service.grpc.contents.references import realm_of
 from headwater.service.grpc.messages.message_fields import TABLE, VIEW, json_object
+from headwater.service.grpc.messages.plan_messages import obligation_message, pin_message
 from headwater.service.grpc.messages.statistics_messages import column_message, summary_message
 from headwater.service.grpc.rpc import Bound, Rpc, RpcCall
 from headwater.service.http.responses import Response
 from headwater.service.iceberg.operations import lake_branch
-from headwater.service.iceberg.plans.plan_operations import PlanOperations
+from headwater.service.iceberg.plans.plan_operations import PlanOperations, branch_pins
 from headwater.service.manage.call import ManageCall
 from headwater.service.manage.route import IN_REALM
 
@@ -63,10 +64,11 @@ async def _parts(call: RpcCall, request: ManageCall) -> AsyncIterator[bytes]:
     await realm_of(call)  # the system realm has no relations
     message, service = call.message, call.runtime.service
     session = _session(message.session)
-    operations = PlanOperations(request.kernel, service.lakes, service.config.plans, service.plan_counts)
+    operations = PlanOperations(request.kernel, service.lakes, service.config.plans, service.plan_counts, request.guard)
     plan = await asyncio.to_thread(operations.live, message.plan_id, call.caller.owner_id) if message.plan_id else None
     yield _sent(header=_header(plan))
-    bundle = _Bundle(call, request, session, Relations(request.kernel, service.lakes, plan, message.reference))
+    relations = await asyncio.to_thread(Relations, request.kernel, service.lakes, plan, message.reference, request.guard)
+    bundle = _Bundle(call, request, session, relations)
     for index, ref in enumerate(message.relations):
         for part in await asyncio.to_thread(bundle.resolved, index, ref):
             yield part
@@ -142,6 +144,7 @@ class _Bundle:
         shown.name.path.extend(relation.place.path)
         shown.is_temporary = found is None
         shown.enrichments.update(relation.enrichments)
+        shown.obligations.extend(obligation_message(one) for one in relation.obligations)
         shown.sql.extend(planning_pb2.ViewSql(dialect=dialect, sql=sql) for dialect, sql in relation.sql)
         if found is not None:
             shown.kind, shown.content_id, shown.metadata_location = (
@@ -206,8 +209,7 @@ def _session_message(session: Session, given: Any) -> planning_pb2.Session:
 def _header(plan: Plan | None) -> planning_pb2.BundleHeader:
     if plan is None:
         return planning_pb2.BundleHeader()
-    pins = [planning_pb2.PinnedEntry(pointer=one.pointer, seq=one.seq, entry_id=one.entry_id.hex()) for one in plan.pins]
-    return planning_pb2.BundleHeader(plan_id=plan.id, pins=pins)
+    return planning_pb2.BundleHeader(plan_id=plan.id, pins=[pin_message(one) for one in branch_pins(plan)])
 
 
 def _sent(**part: Message) -> bytes:

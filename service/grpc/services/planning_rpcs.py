@@ -5,24 +5,27 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from itertools import islice
+from typing import NoReturn
 
 import msgspec
 from pyiceberg.manifest import DataFile
 
-from headwater.producer.plans.plan_rows import Plan, PlanInput, PlanState
+from headwater.producer.plans.plan_rows import Plan
+from headwater.producer.plans.plans import Plans
 from headwater.schemas.change import KeyPath
-from headwater.schemas.entry_ids import time_text
-from headwater.schemas.errors import InvalidInput
+from headwater.schemas.errors import InvalidInput, TableNotFound
 from headwater.schemas.rpc import common_pb2, planning_pb2
 from headwater.service.auth.rights.rights import Right, Securable
 from headwater.service.gate.request import Request
 from headwater.service.gate.route import NO_BODY, STREAM, Needs, Route
 from headwater.service.grpc.contents.references import realm_of
 from headwater.service.grpc.messages.frames import CHUNK_BYTES
-from headwater.service.grpc.messages.message_fields import TABLE, VIEW, catalog_name
+from headwater.service.grpc.messages.message_fields import catalog_name
+from headwater.service.grpc.messages.plan_messages import plan_message
 from headwater.service.grpc.rpc import Bound, Rpc, RpcCall
 from headwater.service.http.responses import Response
 from headwater.service.iceberg.operations import lake_branch
+from headwater.service.iceberg.operations.lake_branch import shown
 from headwater.service.iceberg.plans.plan_operations import PlanOperations, WantedInput
 from headwater.service.manage.call import ManageCall
 from headwater.service.manage.route import IN_REALM
@@ -32,13 +35,7 @@ from headwater.service.planning.scan_filter import ScanRequest
 
 SERVICE = "io.headwater.planning.v1.PlanningService"
 FILES_AT_ONCE = 200
-_KINDS = {lake_branch.TABLE: TABLE, lake_branch.VIEW: VIEW}
 _READ = {lake_branch.TABLE: Right.TABLE_READ, lake_branch.VIEW: Right.VIEW_READ}
-_STATES = {
-    PlanState.ACTIVE: planning_pb2.PLAN_STATE_ACTIVE,
-    PlanState.EXPIRED: planning_pb2.PLAN_STATE_EXPIRED,
-    PlanState.ENDED: planning_pb2.PLAN_STATE_ENDED,
-}
 _CONTENTS = {
     CONTENTS[content]: number
     for content, number in zip(
@@ -109,75 +106,76 @@ def _bind_own(route: Route) -> Callable[[RpcCall], Bound]:
 async def _operations(call: RpcCall, request: ManageCall) -> PlanOperations:
     await realm_of(call)  # the system realm has none
     service = call.runtime.service
-    return PlanOperations(request.kernel, service.lakes, service.config.plans, service.plan_counts)
+    return PlanOperations(request.kernel, service.lakes, service.config.plans, service.plan_counts, request.guard)
+
+
+class _CallersRights:
+    """What the caller of a plan may read. May wait for the store."""
+
+    def __init__(self, call: RpcCall, request: ManageCall) -> None:
+        self._access, self._caller = request.access, call.caller
+
+    def types(self, catalog: str, key: KeyPath) -> frozenset[str]:
+        over = Securable(catalog, key)
+        return frozenset(kind for kind, right in _READ.items() if self._access.allows_now(self._caller, right, over))
+
+    def refuse(self, catalog: str, key: KeyPath) -> NoReturn:
+        self._access.check(self._caller, Right.TABLE_READ, Securable(catalog, key))
+        raise TableNotFound(
+            f"Table does not exist: {shown(key)}", field="inputs", remedy="Try again: the right was just given."
+        )
 
 
 async def _begin(call: RpcCall, request: ManageCall) -> planning_pb2.BeginPlanResponse:
     message, operations = call.message, await _operations(call, request)
-    wanted = []
-    for one in message.inputs:
-        over = Securable(one.name.catalog, tuple(one.name.path))
-        readable = [kind for kind, right in _READ.items() if await request.access.allows(call.caller, right, over)]
-        wanted.append(
-            WantedInput(
-                catalog=one.name.catalog,
-                key=tuple(one.name.path),
-                reference=one.reference or message.reference,
-                snapshot_id=one.snapshot_id if one.HasField("snapshot_id") else None,
-                types=frozenset(readable),
-            )
+    wanted = [
+        WantedInput(
+            catalog=one.name.catalog,
+            key=tuple(one.name.path),
+            reference=one.reference or message.reference,
+            snapshot_id=one.snapshot_id if one.HasField("snapshot_id") else None,
         )
-    plan = await asyncio.to_thread(
-        lambda: operations.begin(call.caller.owner_id, wanted, seconds=_seconds(message.ttl_seconds))
-    )
-    return planning_pb2.BeginPlanResponse(plan=_shown(request, plan))
+        for one in message.inputs
+    ]
+    rights, seconds = _CallersRights(call, request), _seconds(message.ttl_seconds)
+
+    def begun() -> planning_pb2.Plan:
+        return _shown(request, operations, operations.begin(call.caller.owner_id, wanted, rights, seconds=seconds))
+
+    return planning_pb2.BeginPlanResponse(plan=await asyncio.to_thread(begun))
 
 
 async def _renew(call: RpcCall, request: ManageCall) -> planning_pb2.RenewPlanResponse:
-    operations = await _operations(call, request)
     seconds = _seconds(call.message.ttl_seconds)
-    plan = await asyncio.to_thread(lambda: operations.plans.renew(call.message.plan_id, call.caller.owner_id, seconds=seconds))
-    return planning_pb2.RenewPlanResponse(plan=_shown(request, plan))
+    shown = await _changed(call, request, lambda plans, id, owner: plans.renew(id, owner, seconds=seconds))
+    return planning_pb2.RenewPlanResponse(plan=shown)
 
 
 async def _end(call: RpcCall, request: ManageCall) -> planning_pb2.EndPlanResponse:
-    operations = await _operations(call, request)
-    plan = await asyncio.to_thread(operations.plans.end, call.message.plan_id, call.caller.owner_id)
-    return planning_pb2.EndPlanResponse(plan=_shown(request, plan))
+    return planning_pb2.EndPlanResponse(plan=await _changed(call, request, Plans.end))
 
 
 async def _get(call: RpcCall, request: ManageCall) -> planning_pb2.GetPlanResponse:
+    return planning_pb2.GetPlanResponse(plan=await _changed(call, request, Plans.get))
+
+
+async def _changed(call: RpcCall, request: ManageCall, act: Callable[[Plans, str, str], Plan]) -> planning_pb2.Plan:
     operations = await _operations(call, request)
-    plan = await asyncio.to_thread(operations.plans.get, call.message.plan_id, call.caller.owner_id)
-    return planning_pb2.GetPlanResponse(plan=_shown(request, plan))
+
+    def changed() -> planning_pb2.Plan:
+        return _shown(request, operations, act(operations.plans, call.message.plan_id, call.caller.owner_id))
+
+    return await asyncio.to_thread(changed)
 
 
 def _seconds(wanted: float) -> float | None:
     return wanted or None
 
 
-def _shown(request: ManageCall, plan: Plan) -> planning_pb2.Plan:
-    return planning_pb2.Plan(
-        id=plan.id,
-        state=_STATES[plan.state(request.kernel.store.clock.now_micros())],
-        created=time_text(plan.created_at),
-        expires=time_text(plan.expires_at),
-        pinned_until=time_text(plan.pinned_until),
-        ends=time_text(plan.ends_at),
-        inputs=[_input(index, one) for index, one in enumerate(plan.inputs)],
-        pins=[planning_pb2.PinnedEntry(pointer=one.pointer, seq=one.seq, entry_id=one.entry_id.hex()) for one in plan.pins],
-    )
-
-
-def _input(index: int, one: PlanInput) -> planning_pb2.PlannedInput:
-    return planning_pb2.PlannedInput(
-        index=index,
-        name=common_pb2.Name(catalog=one.catalog, path=one.key),
-        kind=_KINDS[one.type],
-        content_id=one.content_id,
-        metadata_location=one.metadata_location,
-        snapshot_id=one.snapshot_id,
-    )
+def _shown(request: ManageCall, operations: PlanOperations, plan: Plan) -> planning_pb2.Plan:
+    """⚠ Obligations while it pins their policies alone: behind its end they may have expired."""
+    now = request.kernel.store.clock.now_micros()
+    return plan_message(plan, now, operations.obligations(plan) if plan.holds(now) else [()] * len(plan.inputs))
 
 
 # ── files ───────────────────────────────────────────────────────────────────────────────────────────────────

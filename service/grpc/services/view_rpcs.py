@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from headwater.schemas.rpc import view_pb2
@@ -16,6 +16,7 @@ from headwater.service.grpc.rpc import Bound, Rpc, RpcCall
 from headwater.service.http.responses import Response
 from headwater.service.iceberg.content_handlers import Renaming, ViewCommit
 from headwater.service.iceberg.operations.views import ViewCreation
+from headwater.service.iceberg.plans.view_relations import BASE_RELATIONS, BaseRelation, declared
 
 SERVICE = "io.headwater.catalog.v1.ViewService"
 VIEWS = ContentRoutes("view", VIEW)
@@ -28,7 +29,7 @@ def _create(call: RpcCall) -> Bound:
         "version-id": 1,
         "timestamp-ms": time.time_ns() // 1_000_000,
         "schema-id": 0,
-        "summary": {},
+        "summary": _summary(message.base_relations),
         "representations": [{"type": "sql", "sql": one.sql, "dialect": one.dialect} for one in message.representations],
         "default-namespace": list(message.default_namespace),
     }
@@ -40,6 +41,11 @@ def _create(call: RpcCall) -> Bound:
         properties=dict(message.properties),
     )
     return Bound(route=VIEWS.create, names=names, body=body)
+
+
+def _summary(base_relations: Sequence[Any]) -> dict[str, str]:
+    relations = [BaseRelation(tuple(one.path), one.catalog) for one in base_relations]
+    return {BASE_RELATIONS: declared(relations)} if relations else {}
 
 
 async def _update(call: RpcCall) -> Bound:

@@ -7,14 +7,18 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from headwater.persistence.store import RealmKernel
+from headwater.producer.access.obligations import Obligation
 from headwater.producer.catalogs.catalogs import Catalogs
-from headwater.producer.plans.plan_rows import Plan, PlanInput, PlanOptions
+from headwater.producer.plans.plan_rows import PinnedEntry, Plan, PlanInput, PlanOptions
 from headwater.producer.plans.plans import PlanCounts, Plans
 from headwater.schemas.change import KeyPath
-from headwater.schemas.errors import InvalidInput, PlanNotFound, TableNotFound
-from headwater.service.iceberg.operations.lake_branch import TABLE, VIEW, LakeBranch, LakeState, shown
+from headwater.schemas.errors import CatalogNotFound, InvalidInput, PlanNotFound, TableNotFound
+from headwater.service.auth.obligation_guard import ObligationGuard
+from headwater.service.iceberg.operations.lake_branch import TABLE, LakeBranch, shown
 from headwater.service.iceberg.operations.lakes import Lakes
+from headwater.service.iceberg.plans.plan_obligations import pin_of_rules, require_enforced, rules_of
 from headwater.service.iceberg.plans.planned_inputs import find_input, pin_of, planner_of
+from headwater.service.iceberg.plans.view_expansion import Expansion, PinnedBranch, Reader
 from headwater.service.planning.file_planner import FilePlanner, PlannedFile
 from headwater.service.planning.scan_filter import ScanRequest
 
@@ -27,42 +31,54 @@ class WantedInput(msgspec.Struct, frozen=True, kw_only=True):
     reference: str = ""
     """The default branch, if empty."""
     snapshot_id: int | None = None
-    types: frozenset[str] = frozenset({TABLE, VIEW})
-    """What the caller may read there. ⚠ Anything else is not there."""
 
 
 class PlanOperations:
-    """Of one realm instance."""
+    """Of one caller in one realm instance."""
 
-    def __init__(self, kernel: RealmKernel, lakes: Lakes, options: PlanOptions, counts: PlanCounts) -> None:
-        self._kernel, self._lakes, self._options = kernel, lakes, options
+    def __init__(
+        self, kernel: RealmKernel, lakes: Lakes, options: PlanOptions, counts: PlanCounts, guard: ObligationGuard
+    ) -> None:
+        self._kernel, self._lakes, self._options, self._guard = kernel, lakes, options, guard
         self.plans = Plans(kernel, options, counts)
 
-    def begin(self, owner: str, wanted: Sequence[WantedInput], *, seconds: float | None = None) -> Plan:
-        """⚠ Inputs of one branch are read at one entry of it, so they fit together."""
+    def begin(self, owner: str, wanted: Sequence[WantedInput], reader: Reader, *, seconds: float | None = None) -> Plan:
+        """⚠ Inputs of one branch are read at one entry of it, and so is what its views read: they fit together."""
         if not 1 <= len(wanted) <= self._options.inputs_max:
             raise InvalidInput(
                 f"{len(wanted)} inputs.", field="inputs", remedy=f"Name 1 to {self._options.inputs_max} in one plan."
             )
-        states: dict[tuple[str, str], tuple[LakeBranch, LakeState]] = {}
-        found: list[PlanInput] = []
+        pinned = _PinnedBranches(self._kernel, self._lakes)
+        expansion = Expansion(pinned, reader, self._options.inputs_max)
+        places = []
         for one in wanted:
-            place = (one.catalog, one.reference)
-            if place not in states:
-                branch = self._lakes.branch_of(self._kernel, Catalogs(self._kernel).get(one.catalog), one.reference)
-                states[place] = (branch, branch.state())
-            found.append(self._found(*states[place], one))
-        pins = dict.fromkeys(pin_of(state) for _, state in states.values())
-        return self.plans.begin(owner, found, tuple(pins), seconds=seconds)
+            at = pinned.open(one.catalog, one.reference)
+            found = find_input(at.branch, at.state, one.key, one.snapshot_id)
+            if found.type not in reader.types(one.catalog, one.key):
+                raise TableNotFound(f"Table does not exist: {shown(one.key)}", field="inputs", remedy="Name a table or a view.")
+            places.append((at, expansion.add(msgspec.structs.replace(found, pin=at.pin))))
+        for at, number in places:
+            expansion.expand(at, number)
+        rules = self._guard.now()
+        for input in expansion.inputs if rules.by_place else ():
+            if input.type == TABLE:
+                require_enforced(self._guard, rules, pinned.branches[input.pin], self._lakes, input)
+        return self.plans.begin(owner, expansion.inputs, (*pinned.pins, *pin_of_rules(rules)), seconds=seconds)
+
+    def obligations(self, plan: Plan) -> list[list[Obligation]]:
+        """Of each input, as they were when the plan began: the same whenever they are asked for."""
+        rules = rules_of(plan, self._guard)
+        return [rules.of(one.catalog_id, one.key) if one.type == TABLE else [] for one in plan.inputs]
 
     def planner(self, plan: Plan, index: int, request: ScanRequest) -> FilePlanner | None:
-        """Of one of the plan's tables; None for a table without rows."""
+        """Of one of the plan's tables; None for a table without rows. ⚠ Also masks that came since the plan began count."""
         if not 0 <= index < len(plan.inputs) or plan.inputs[index].type != TABLE:
             raise InvalidInput(f"the plan has no table {index}.", field="index", remedy="Name an input that is a table.")
         one = plan.inputs[index]
-        if one.snapshot_id is None:
-            return None
-        return planner_of(self._branch(one), self._lakes, one, request)
+        branch = self._branch(one)
+        for rules in (rules_of(plan, self._guard), self._guard.now()):
+            require_enforced(self._guard, rules, branch, self._lakes, one)
+        return None if one.snapshot_id is None else planner_of(branch, self._lakes, one, request)
 
     def files(self, planner: FilePlanner) -> Iterator[PlannedFile]:
         return planner.files(*planner.manifests())
@@ -74,15 +90,47 @@ class PlanOperations:
             raise PlanNotFound(f"plan {id[:80]!r} is over.", field="plan_id", remedy="Begin a new one.")
         return plan
 
-    def _found(self, branch: LakeBranch, state: LakeState, one: WantedInput) -> PlanInput:
-        found = find_input(branch, state, one.key, one.snapshot_id)
-        if found.type not in one.types:
-            raise TableNotFound(f"Table does not exist: {shown(one.key)}", field="inputs", remedy="Name a table or a view.")
-        return found
-
     def _branch(self, one: PlanInput) -> LakeBranch:
         """⚠ Of the very catalog that was planned on: one that was made again under its name is another one."""
         catalog = Catalogs(self._kernel).get(one.catalog)
         if catalog.id != one.catalog_id:
             raise PlanNotFound("its catalog was dropped.", field="plan_id", remedy="Begin a new plan.")
         return self._lakes.branch_of(self._kernel, catalog, "")
+
+
+class _PinnedBranches:
+    """The references of a plan, each read once."""
+
+    def __init__(self, kernel: RealmKernel, lakes: Lakes) -> None:
+        self._kernel, self._lakes = kernel, lakes
+        self._opened: dict[tuple[str, str], PinnedBranch] = {}
+        self.pins: list[PinnedEntry] = []
+        self.branches: list[LakeBranch] = []
+
+    def open(self, catalog: str, reference: str) -> PinnedBranch:
+        known = self._opened.get((catalog, reference))
+        if known is not None:
+            return known
+        branch = self._lakes.branch_of(self._kernel, Catalogs(self._kernel).get(catalog), reference)
+        state = branch.state()
+        pin = pin_of(state)
+        if pin not in self.pins:
+            self.pins.append(pin)
+            self.branches.append(branch)
+        found = self._opened[catalog, reference] = PinnedBranch(branch, state, self.pins.index(pin))
+        return found
+
+    def pinned(self, catalog: str) -> PinnedBranch:
+        return self.open(catalog, "")
+
+    def has_catalog(self, name: str) -> bool:
+        try:
+            Catalogs(self._kernel).get(name)
+        except (CatalogNotFound, InvalidInput):
+            return False
+        return True
+
+
+def branch_pins(plan: Plan) -> list[PinnedEntry]:
+    """Those of branches and tags: that of the policies is the server's own."""
+    return [one for one in plan.pins if one.pointer.startswith("cat/")]

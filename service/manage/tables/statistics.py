@@ -52,7 +52,7 @@ def delete_statistics(call: ManageCall) -> Response:
 
 
 def operations_of(call: ManageCall) -> StatisticsOperations:
-    return StatisticsOperations(call.kernel, call.service.lakes, call.catalog)
+    return StatisticsOperations(call.kernel, call.service.lakes, call.catalog, call.guard)
 
 
 def ref_of(call: ManageCall) -> SnapshotRef:
