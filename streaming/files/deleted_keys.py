@@ -27,15 +27,21 @@ LISTS_KEPT_SECONDS = 24 * 3_600
 _RUN = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
 
 
-def keep_keys(storages: Storages, root: str, run: str, locations: Iterable[str], *, part: str = "0") -> None:
-    """`part` tells several lists of one run and root apart."""
-    rest = iter(locations)
+Key = str | tuple[str, int]
+"""A location, perhaps with its size."""
+
+
+def keep_keys(storages: Storages, root: str, run: str, keys: Iterable[Key], *, part: str = "0") -> list[str]:
+    """`part` tells several lists of one run and root apart. Leaves where they were written."""
+    rest, written = iter(keys), list[str]()
     for number in itertools.count():
         lines = b"\n".join(msgspec.json.encode(key) for key in itertools.islice(rest, KEYS_PER_PART))
         if not lines:
-            return
+            return written
         location = f"{root}{OWN_FOLDER}{KEYS_NAME}{run}-{part}-{number}.jsonl.gz"
         storages.of(location).write(location, gzip.compress(lines, mtime=0))
+        written.append(location)
+    raise AssertionError("unreachable")
 
 
 def kept_keys(operations: FileOperations, root: str, run: str) -> Iterator[str]:
@@ -45,28 +51,30 @@ def kept_keys(operations: FileOperations, root: str, run: str) -> Iterator[str]:
     beginning = f"{root}{OWN_FOLDER}{KEYS_NAME}{run}-"
     for file in operations.find(f"{root}{OWN_FOLDER}"):
         if file.location.startswith(beginning):
-            yield from _keys_of(file.location, operations.storages.read(file.location, PART_BYTES_MAX))
+            yield from (key if isinstance(key, str) else key[0] for key in keys_in(operations.storages, file.location))
 
 
-def _keys_of(location: str, packed: bytes) -> Iterator[str]:
+def keys_in(storages: Storages, location: str) -> Iterator[Key]:
+    """Of one list."""
+    packed = storages.read(location, PART_BYTES_MAX)
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(packed)) as lines:
             for line in lines:
-                yield msgspec.json.decode(line, type=str)
+                yield msgspec.json.decode(line, type=Key)
     except (OSError, EOFError, msgspec.DecodeError) as error:
         raise MalformedMetadata(f"{location[:200]} is damaged: {error}.", field="RUN") from None
 
 
 def drop_old_records(
-    operations: FileOperations, root: str, list_name: str, at: int, *, needed: Collection[str] = frozenset()
+    operations: FileOperations, root: str, list_names: Collection[str], at: int, *, needed: Collection[str] = frozenset()
 ) -> None:
-    """Keys of thirty days ago, and lists for commits of a day ago that no removal intent names any more. `at` is the time by
-    the storage's clock."""
-    ages = {KEYS_NAME: KEPT_SECONDS, list_name: LISTS_KEPT_SECONDS}
+    """Keys of thirty days ago, and lists of a day ago, those apart that begin with something `needed`. `at` is the time by the
+    storage's clock."""
+    ages = {KEYS_NAME: KEPT_SECONDS} | dict.fromkeys(list_names, LISTS_KEPT_SECONDS)
     for file in list(operations.find(f"{root}{OWN_FOLDER}")):
         name = file.location.removeprefix(f"{root}{OWN_FOLDER}")
         seconds = next((age for beginning, age in ages.items() if name.startswith(beginning)), None)
-        if seconds is None or file.modified is None or file.location in needed:
+        if seconds is None or file.modified is None or file.location.startswith(tuple(needed)):
             continue
         if file.modified < at - seconds * MICROS:
             operations.purge([FileRef(file.location, FileKind.UNKNOWN)])

@@ -5,17 +5,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from array import array
+from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from headwater.producer.content.folding import fold, last_segment
+from headwater.streaming.reachability.id_set import IdSet
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 SALT_BYTES = 16
+LOOSE_MAX = 65_536
+"""Fingerprints that are collected before they are sorted."""
 _POSITIVE = 2**63 - 1
 """Ids and fingerprints share their sets and filters, and those hold signed numbers of 64 bits."""
 
@@ -38,6 +42,74 @@ def fingerprints(locations: Iterable[str], salt: bytes) -> NDArray[np.int64]:
     import numpy as np
 
     return np.fromiter((_number(fold(location), salt) for location in locations), np.int64)
+
+
+class FingerprintCollector:
+    """Collects millions of fingerprints: at most some twenty bytes each while they are sorted, eight afterwards."""
+
+    def __init__(self) -> None:
+        import numpy as np
+
+        self._sorted: NDArray[np.int64] = np.empty(0, np.int64)
+        self._newest = array("q")
+
+    def add(self, one: int) -> None:
+        self._newest.append(one)
+        if len(self._newest) >= LOOSE_MAX:
+            self._merge_if_many()
+
+    def add_many(self, ids: NDArray[np.int64]) -> None:
+        self._newest.frombytes(ids.astype("=i8", copy=False).tobytes())
+        self._merge_if_many()
+
+    def finish(self) -> IdSet:
+        self._merge()
+        return id_set(self._sorted)
+
+    def _merge_if_many(self) -> None:
+        if len(self._newest) >= max(LOOSE_MAX, len(self._sorted) // 4):
+            self._merge()
+
+    def _merge(self) -> None:
+        import numpy as np
+
+        if not self._newest:
+            return
+        both = np.concatenate([self._sorted, np.frombuffer(self._newest, np.int64)])
+        self._sorted, self._newest = np.empty(0, np.int64), array("q")  # before the sort: this is the peak of memory
+        both.sort(kind="stable")  # merges runs that are sorted already
+        is_first = np.ones(len(both), np.bool_)
+        np.not_equal(both[1:], both[:-1], out=is_first[1:])
+        self._sorted = both if is_first.all() else both[is_first]
+
+
+def id_set(ids: NDArray[np.int64]) -> IdSet:
+    """Of sorted ones, without a copy."""
+    view: memoryview[int] = ids.data
+    return IdSet(view)
+
+
+def as_array(ids: IdSet) -> NDArray[np.int64]:
+    import numpy as np
+
+    return np.frombuffer(ids.view(), np.int64)
+
+
+def among(ids: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which of `wanted` are among `ids`, which are sorted."""
+    import numpy as np
+
+    if not len(ids):
+        return np.zeros(len(wanted), np.bool_)
+    at = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
+    found: NDArray[np.bool_] = ids[at] == wanted
+    return found
+
+
+def one_by_one(keeps: Callable[[int], bool]) -> Callable[[NDArray[np.int64]], NDArray[np.bool_]]:
+    import numpy as np
+
+    return lambda ids: np.fromiter(map(keeps, ids.tolist()), np.bool_, len(ids))
 
 
 def _number(text: str, salt: bytes) -> int:

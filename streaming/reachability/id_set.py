@@ -26,7 +26,8 @@ class MarkedIds(Protocol):
 class IdSet:
     """Immutable. Object ids are below 2**63."""
 
-    def __init__(self, ids: array[int]) -> None:
+    def __init__(self, ids: array[int] | memoryview[int]) -> None:
+        """Sorted, and each once."""
         self._ids = ids
 
     def __contains__(self, object_id: int) -> bool:
@@ -52,6 +53,10 @@ class IdSet:
     def packed(self) -> bytes:
         """Eight bytes each, sorted, in this machine's order."""
         return self._ids.tobytes()
+
+    def view(self) -> memoryview[int]:
+        """The same without a copy."""
+        return memoryview(self._ids)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, IdSet) and self._ids == other._ids

@@ -115,7 +115,7 @@ def verify(settings: Settings, realms: Sequence[str], json_output: bool) -> None
     Storage is listed below the catalogs' storage roots; files elsewhere are asked for one by one. Nothing is changed.
     """
     from headwater.persistence.rows import SYSTEM_REALM
-    from headwater.streaming.files.sweep.verify_files import verify_files
+    from headwater.streaming.files.verify_files import verify_files
     from headwater.streaming.runs.realm_sets import instances_to_maintain
 
     operations = operations_of(settings)

@@ -17,7 +17,7 @@ from headwater.cli.output import print_table
 from headwater.persistence.rows import realm_name_of
 
 if TYPE_CHECKING:
-    from headwater.streaming.files.sweep.file_groups import FileGroup
+    from headwater.streaming.files.file_groups import FileGroup
 
 EXIT_FAILURES = 1
 FAILURES_SHOWN = 20

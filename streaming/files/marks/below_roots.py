@@ -52,24 +52,14 @@ class BelowRoots:
         for record in self._records():
             if not record.ids:
                 yield record.location
-            elif _may_overlap(record.place, root_place) and not _all_among(unpacked(record.ids), shown):
+            elif may_overlap(record.place, root_place) and not _all_among(unpacked(record.ids), shown):
                 yield from self._files_of(record)
 
     def close(self) -> None:
         self._file.close()
 
     def _files_of(self, record: _Record) -> Iterator[str]:
-        manifest = ManifestRef(record.location, record.length)
-        try:
-            content = whole_manifest(manifest, self._reader)
-        except FileMissing as error:
-            raise MaintenanceRefused(
-                f"{record.location[:500]} is missing, and the listing lacks files that it names.",
-                field="root",
-                remedy="Nothing below this root was deleted. Bring the manifest back, or expire the snapshots that need it.",
-            ) from error
-        for file in files_of(record.location, content):
-            yield file.location
+        yield from named_again(self._reader, ManifestRef(record.location, record.length))
 
     def _add(self, record: _Record) -> None:
         packed = msgspec.msgpack.encode(record)
@@ -82,11 +72,25 @@ class BelowRoots:
         self._file.seek(0, 2)
 
 
+def named_again(reader: MetadataReader, manifest: ManifestRef) -> Iterator[str]:
+    """The locations of a manifest's files: a listing lacks some of them."""
+    try:
+        content = whole_manifest(manifest, reader)
+    except FileMissing as error:
+        raise MaintenanceRefused(
+            f"{manifest.location[:500]} is missing, and the listing lacks files that it names.",
+            field="root",
+            remedy="Nothing below this root was deleted. Bring the manifest back, or expire the snapshots that need it.",
+        ) from error
+    for file in files_of(manifest.location, content):
+        yield file.location
+
+
 def is_below_any(location: str, roots: tuple[str, ...]) -> bool:
     return f"{storage_of(location)}{fold(location)}".startswith(roots)
 
 
-def _may_overlap(place: str, root_place: str) -> bool:
+def may_overlap(place: str, root_place: str) -> bool:
     """⚠ Files without a common folder may be anywhere."""
     return not place or place.startswith(root_place) or root_place.startswith(place)
 

@@ -30,6 +30,8 @@ class ContentMarks(msgspec.Struct, kw_only=True):
     """Metadata, manifest lists, manifests and statistics, without the containers that were seen before."""
     manifests: list[MarkedManifest]
     """The files of manifests, likewise."""
+    missed: list[ManifestRef] = []
+    """Manifests that are still to be read: others do that."""
 
     @property
     def count(self) -> int:
@@ -39,9 +41,11 @@ class ContentMarks(msgspec.Struct, kw_only=True):
 class ContentMarking:
     """Of one run. Thread-safe: containers that several versions share are read once, more or less."""
 
-    def __init__(self, salt: bytes, cache: ManifestCache | None = None) -> None:
+    def __init__(self, salt: bytes, cache: ManifestCache | None = None, *, decodes: bool = True) -> None:
+        """Without `decodes` manifests that the cache lacks are named and not read."""
         self._salt = salt
         self._cache = cache
+        self._decodes = decodes
         self._seen = SeenContainers()
         self._reaches: dict[str, tuple[str, ...]] = {}
         """Container → at least the folders of its files."""
@@ -52,13 +56,14 @@ class ContentMarking:
         """⚠ Whole: raises if anything cannot be read and the reader is strict."""
         with self._lock:
             seen = self._seen
-        reach, containers = Reach(), _MarkedContainers(self._salt, self._cache, self._reaches)
+        reach, containers = Reach(), _MarkedContainers(self._salt, self._cache, self._reaches, decodes=self._decodes)
         files: list[FileRef] = []
         try:
             files.extend(table_files(reader, location, seen, containers))
         except BaseException:
+            half = ContentMarks(files=files, manifests=containers.manifests, missed=containers.missed)
             with self._lock:
-                self._half_read.append(ContentMarks(files=files, manifests=containers.manifests))
+                self._half_read.append(half)
             raise
         for file in files:
             reach.add_file(file.location)
@@ -67,7 +72,7 @@ class ContentMarking:
         reach.add_places(containers.places)
         if containers.is_reach_known:
             self._keep_reach(location, reach, files, containers.metadata)
-        return ContentMarks(files=files, manifests=containers.manifests)
+        return ContentMarks(files=files, manifests=containers.manifests, missed=containers.missed)
 
     def mark_view(self, reader: MetadataReader, location: str) -> ContentMarks:
         files = list(view_files(reader, location))
@@ -130,10 +135,12 @@ class ContentMarking:
 class _MarkedContainers(DecodedContainers):
     """Of one version."""
 
-    def __init__(self, salt: bytes, cache: ManifestCache | None, reaches: dict[str, tuple[str, ...]]) -> None:
+    def __init__(self, salt: bytes, cache: ManifestCache | None, reaches: dict[str, tuple[str, ...]], *, decodes: bool) -> None:
         self._salt = salt
         self._cache = cache
         self._reaches = reaches
+        self._decodes = decodes
+        self.missed: list[ManifestRef] = []
         self.manifests: list[MarkedManifest] = []
         self.places: set[str] = set()
         self.is_reach_known = True
@@ -155,6 +162,10 @@ class _MarkedContainers(DecodedContainers):
     def files_of(self, reader: MetadataReader, manifest: ManifestRef) -> Iterable[FileRef]:
         """None one by one."""
         marks = None if self._cache is None else self._cache.manifest(manifest)
+        if marks is None and not self._decodes:
+            self.missed.append(manifest)
+            self.is_reach_known = False
+            return ()
         if marks is None:
             marks = mark_manifest(manifest.location, whole_manifest(manifest, reader), self._salt)
             if self._cache is not None:

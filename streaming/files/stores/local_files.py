@@ -43,6 +43,17 @@ class LocalFiles:
         except OSError as error:
             raise _unreadable(prefix, error) from error
 
+    def files(self, prefix: str) -> Sequence[FoundFile]:
+        location = prefix.rstrip("/")
+        try:
+            with _folder_of(f"{local_path(prefix).rstrip('/')}/_") as (folder, _), os.scandir(folder) as entries:
+                inner = [one for one in entries if one.is_file(follow_symlinks=False)]
+                return [_found(f"{location}/{one.name}", one.stat(follow_symlinks=False)) for one in inner]
+        except _GONE:
+            return []
+        except OSError as error:
+            raise _unreadable(prefix, error) from error
+
     def head(self, location: str) -> FoundFile | None:
         try:
             with _folder_of(location) as (folder, name):

@@ -42,6 +42,10 @@ class MeteredStore:
         self._budget.requests.take()
         return self._store.folders(prefix)
 
+    def files(self, prefix: str) -> Sequence[FoundFile]:
+        self._budget.requests.take()
+        return self._store.files(prefix)
+
     def head(self, location: str) -> FoundFile | None:
         self._budget.requests.take()
         return self._store.head(location)

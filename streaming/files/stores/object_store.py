@@ -34,6 +34,9 @@ class ObjectStore(Protocol):
     def folders(self, prefix: str) -> Sequence[str]:
         """Names of the folders directly below one, sorted; none if it is not there."""
 
+    def files(self, prefix: str) -> Sequence[FoundFile]:
+        """Those directly in a folder, and none below its own folders."""
+
     def head(self, location: str) -> FoundFile | None:
         """None if it is not there; an error if that is not known."""
 

@@ -48,6 +48,12 @@ class RemoteStore:
             found = self._store.list_with_delimiter(prefix=key or None)
         return sorted(one.rstrip("/").rpartition("/")[2] for one in found["common_prefixes"])
 
+    def files(self, prefix: str) -> Sequence[FoundFile]:
+        key = self._key(prefix.rstrip("/"), may_be_root=True)
+        with _storage_errors(prefix):
+            found = self._store.list_with_delimiter(prefix=key or None)
+        return [self._found(one) for one in found["objects"]]
+
     def head(self, location: str) -> FoundFile | None:
         try:
             with _storage_errors(location):

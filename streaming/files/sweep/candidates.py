@@ -3,27 +3,68 @@
 from __future__ import annotations
 
 import fnmatch
+import itertools
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from headwater.producer.content.folding import fold
-from headwater.streaming.files.fingerprints import fingerprint, name_fingerprint
+from headwater.streaming.files.fingerprints import fingerprint, fingerprints, name_fingerprint
 from headwater.streaming.files.kinds import FoundFile
 from headwater.streaming.files.sweep.condemned_files import CLAIM_NAME, OWN_FOLDER
 from headwater.streaming.files.sweep.file_safeguards import FileSafeguards
-from headwater.streaming.reachability.id_set import IdCollector, IdSet
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 WRITTEN_BY_TABLES = (".parquet", ".orc", ".avro", ".metadata.json", ".metadata.json.gz", ".puffin", ".stats")
 CHECKSUM = ".crc"
 DELTA_LOG = "/_delta_log/"
 CLAIM = f"/{OWN_FOLDER}{CLAIM_NAME}"
+FILES_AT_ONCE = 1_000
+
+
+class Candidates(Protocol):
+    """Files that may go, with their fingerprints."""
+
+    def add(self, file: FoundFile, found: int) -> None: ...
+
+    def spare(self, folders: Collection[str]) -> int:
+        """Without those below these folders, which are folded; how many those were."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[FoundFile]: ...
+
+
+class FewCandidates:
+    """In memory."""
+
+    def __init__(self) -> None:
+        self._files: list[FoundFile] = []
+
+    def add(self, file: FoundFile, found: int) -> None:
+        self._files.append(file)
+
+    def spare(self, folders: Collection[str]) -> int:
+        before = len(self._files)
+        self._files = [file for file in self._files if not fold(file.location).startswith(tuple(folders))]
+        return before - len(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def __iter__(self) -> Iterator[FoundFile]:
+        return iter(self._files)
 
 
 class Listed(msgspec.Struct, kw_only=True):
     """Of one root."""
 
+    candidates: Candidates
     listed: int = 0
     bytes: int = 0
     live: int = 0
@@ -33,8 +74,6 @@ class Listed(msgspec.Struct, kw_only=True):
     protected: int = 0
     mismatched: int = 0
     """Named like a file in use that lies below no root."""
-    candidates: list[FoundFile] = []
-    fingerprints: IdSet | None = None
     claims: list[str] = []
     """Of folders below the root, perhaps of other stores."""
 
@@ -43,87 +82,130 @@ class Listed(msgspec.Struct, kw_only=True):
         """Files of tables that are older than the grace."""
         return self.live + len(self.candidates)
 
+    def spare(self, folders: Collection[str]) -> None:
+        """Nothing below these folders is a candidate. They are folded."""
+        self.protected += self.candidates.spare(folders)
+
+
+class Judgement(msgspec.Struct, frozen=True, kw_only=True):
+    """What is decided about a file without knowing whether it is in use. Executors of Spark do it, too."""
+
+    salt: bytes
+    older_than: int
+    safeguards: FileSafeguards
+    patterns: tuple[str, ...] = ()
+    protected: tuple[str, ...] = ()
+    """Folded prefixes."""
+
+
+class Judge:
+    def __init__(self, judgement: Judgement) -> None:
+        self._is = judgement
+        self._patterns = [re.compile(fnmatch.translate(pattern)) for pattern in judgement.patterns]
+
+    def verdict(self, file: FoundFile) -> str:
+        """Of a file that is not in use: the count of `Listed` that it belongs to, empty for a candidate."""
+        safeguards = self._is.safeguards
+        if (safeguards.kinds and not is_written_by_tables(file)) or file.modified is None:
+            return "unknown"
+        if safeguards.protected_prefixes and self._is_protected(file.location):
+            return "protected"
+        return "young" if safeguards.grace and file.modified >= self._is.older_than else ""
+
+    def base(self, location: str) -> int | None:
+        """Of a checksum, the fingerprint of the file that it belongs to: it stays with that."""
+        if not location.endswith(CHECKSUM):
+            return None
+        folder, _, name = location.rpartition("/")
+        return fingerprint(f"{folder}/{name.removesuffix(CHECKSUM).removeprefix('.')}", self._is.salt)
+
+    def _is_protected(self, location: str) -> bool:
+        if any(pattern.match(location) for pattern in self._patterns):
+            return True
+        return bool(self._is.protected) and fold(location).startswith(self._is.protected)
+
 
 class Sorting:
     """How the files of one root are sorted."""
 
     def __init__(
         self,
-        keeps: Callable[[int], bool],
+        keeps: Callable[[NDArray[np.int64]], NDArray[np.bool_]],
         names: Collection[int],
-        protected: Collection[str],
-        salt: bytes,
-        older_than: int,
-        safeguards: FileSafeguards,
+        judgement: Judgement,
         *,
-        patterns: Collection[str] = (),
-        on_found: Callable[[FoundFile, int], None] = lambda _file, _fingerprint: None,
+        on_seen: Callable[[list[FoundFile], NDArray[np.int64]], None] = lambda _files, _ids: None,
     ) -> None:
+        """`names` of files in use that lie below no root. `on_seen` is told what is listed, with its
+        fingerprints."""
         self._keeps = keeps
-        self._patterns = [re.compile(fnmatch.translate(pattern)) for pattern in patterns]
-        self._on_found = on_found
         self._names = names
-        self._protected = tuple(protected)
-        self._salt = salt
-        self._older_than = older_than
-        self._safeguards = safeguards
+        self._judge = Judge(judgement)
+        self._salt = judgement.salt
+        self._safeguards = judgement.safeguards
+        self._on_seen = on_seen
 
-    def sort(self, root: str, files: Iterable[FoundFile], on_listed: Callable[[int], None]) -> Listed:
-        result, seen = Listed(candidates=[], claims=[]), IdCollector()
+    def sort(
+        self, root: str, files: Iterable[FoundFile], on_listed: Callable[[int], None], into: Candidates | None = None
+    ) -> Listed:
+        result = Listed(candidates=FewCandidates() if into is None else into, claims=[])
         logs: set[str] = set()
-        for file in files:
-            result.listed += 1
-            result.bytes += file.size
-            on_listed(1)
-            if file.location.startswith(root + OWN_FOLDER):
-                continue
-            found = fingerprint(file.location, self._salt)
-            seen.add((found,))
-            self._on_found(file, found)
-            if DELTA_LOG in file.location:
-                logs.add(fold(file.location.partition(DELTA_LOG)[0] + "/"))
-            if file.location.endswith(CLAIM):
-                result.claims.append(file.location)
-            self._place(file, found, result)
-        result.fingerprints = seen.finish()
+        rest = iter(files)
+        while page := list(itertools.islice(rest, FILES_AT_ONCE)):
+            result.listed += len(page)
+            result.bytes += sum(file.size for file in page)
+            on_listed(len(page))
+            self._page([file for file in page if not file.location.startswith(root + OWN_FOLDER)], result, logs)
         if logs and self._safeguards.protected_prefixes:
-            spare(result, logs)  # ⚠ a folder with a Delta log is a Delta table, also one that no catalog knows
+            result.spare(logs)  # ⚠ a folder with a Delta log is a Delta table, also one that no catalog knows
         return result
 
+    def _page(self, files: list[FoundFile], result: Listed, logs: set[str]) -> None:
+        if not files:
+            return
+        ids = fingerprints((file.location for file in files), self._salt)
+        live = self._keeps(ids)
+        self._on_seen(files, ids)
+        for file, found, is_live in zip(files, ids.tolist(), live.tolist(), strict=True):
+            log = delta_log_of(file.location)
+            if log:
+                logs.add(log)
+            if file.location.endswith(CLAIM):
+                result.claims.append(file.location)
+            if is_live or self._is_live_base(file.location):
+                result.live += 1
+            else:
+                self._place(file, found, result)
+
+    def goes(self, file: FoundFile, found: int) -> bool:
+        """Whether it is still a candidate."""
+        import numpy as np
+
+        is_live = bool(self._keeps(np.array([found], np.int64))[0]) or self._is_live_base(file.location)
+        return not (is_live or self._is_mismatched(file.location) or self._judge.verdict(file))
+
     def _place(self, file: FoundFile, found: int, result: Listed) -> None:
-        if self._is_live(file.location, found):
-            result.live += 1
-        elif (self._safeguards.kinds and not is_written_by_tables(file)) or file.modified is None:
-            result.unknown += 1
-        elif self._safeguards.protected_prefixes and self._is_protected(file.location):
-            result.protected += 1
-        elif self._safeguards.foreign_names and name_fingerprint(file.location, self._salt) in self._names:
-            result.mismatched += 1
-        elif self._safeguards.grace and file.modified >= self._older_than:
-            result.young += 1
+        verdict = self._judge.verdict(file)
+        if verdict in ("", "young") and self._is_mismatched(file.location):
+            verdict = "mismatched"
+        if verdict:
+            setattr(result, verdict, getattr(result, verdict) + 1)
         else:
-            result.candidates.append(file)
+            result.candidates.add(file, found)
 
-    def _is_protected(self, location: str) -> bool:
-        if any(pattern.match(location) for pattern in self._patterns):
-            return True
-        return bool(self._protected) and fold(location).startswith(self._protected)
+    def _is_mismatched(self, location: str) -> bool:
+        return bool(self._names) and self._safeguards.foreign_names and name_fingerprint(location, self._salt) in self._names
 
-    def _is_live(self, location: str, found: int) -> bool:
-        if self._keeps(found):
-            return True
-        folder, _, name = location.rpartition("/")
-        if not name.endswith(CHECKSUM):
-            return False
-        base = name.removesuffix(CHECKSUM).removeprefix(".")
-        return self._keeps(fingerprint(f"{folder}/{base}", self._salt))
+    def _is_live_base(self, location: str) -> bool:
+        import numpy as np
+
+        base = self._judge.base(location)
+        return base is not None and bool(self._keeps(np.array([base], np.int64))[0])
 
 
-def spare(listed: Listed, folders: Collection[str]) -> None:
-    """Nothing below these folders is a candidate. They are folded."""
-    outside = [file for file in listed.candidates if not fold(file.location).startswith(tuple(folders))]
-    listed.protected += len(listed.candidates) - len(outside)
-    listed.candidates = outside
+def delta_log_of(location: str) -> str:
+    """The folded folder of the Delta table whose log the file belongs to; empty for any other file."""
+    return fold(location.partition(DELTA_LOG)[0] + "/") if DELTA_LOG in location else ""
 
 
 def is_written_by_tables(file: FoundFile) -> bool:

@@ -102,6 +102,16 @@ class Claims:
         return Claim(store=self._store.incarnation, realm=root.realm, catalog_id=root.catalog_id, generation=generation)
 
 
+def require_claim(storages: Storages, root: str, claim: bytes) -> None:
+    """⚠ Still the one that the run wrote, byte for byte. For workers, which know the store by its address alone."""
+    if storages.read(f"{root}{OWN_FOLDER}{CLAIM_NAME}", CLAIM_BYTES_MAX) != claim:
+        raise MaintenanceRefused(
+            f"the claim of {root} is not the one that this run wrote.",
+            field="root",
+            remedy="Nothing more was deleted. Look with `headwater maintain files claim` who has it now.",
+        )
+
+
 def foreign(root: Root, there: bytes, wanted: Claim) -> MaintenanceRefused:
     return MaintenanceRefused(
         f"{root.location} is claimed by {there[:500].decode('utf-8', 'replace')}, and this store is "

@@ -6,6 +6,7 @@ another run's is an error, never an empty list.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import sys
 import threading
@@ -31,31 +32,93 @@ from headwater.streaming.reachability.id_set import IdSet
 
 CLAIM_NAME = "root.json"
 LIST_NAME = "condemned-"
+SECOND_LOOK_NAME = "second-look-"
 LIST_BYTES_MAX = 8 * 100_000_000
+INDEX_SUFFIX = ".json"
 LISTS_KEPT = 8
+
+
+class StoredList(msgspec.Struct, frozen=True):
+    location: str
+    """Of the fingerprints themselves, or of an index that names their parts."""
+    digest: str
+
+
+class ListPart(msgspec.Struct, frozen=True, array_like=True):
+    """Fingerprints, sorted, eight bytes each; those of the next part are greater."""
+
+    location: str
+    digest: str
 
 
 def write_condemned(storages: Storages, intent: RemovalIntent, condemned: IdSet) -> RemovalIntent:
     """The intent with the place and digest of the list."""
-    location = f"{intent.root}{OWN_FOLDER}{LIST_NAME}{intent.id}.bin"
-    digest = write_list(storages, location, condemned)
-    return msgspec.structs.replace(intent, condemned_at=location, condemned_digest=digest)
+    return with_list(intent, write_list(storages, condemned_stem(intent), condemned))
 
 
-def write_list(storages: Storages, location: str, ids: IdSet) -> str:
-    """Returns its digest."""
-    content = _little_endian(array("q", ids)).tobytes()
+def condemned_stem(intent: RemovalIntent) -> str:
+    return f"{intent.root}{OWN_FOLDER}{LIST_NAME}{intent.id}"
+
+
+def stem_of(location: str) -> str:
+    """What the names of a list and of its parts begin with."""
+    return location.removesuffix(INDEX_SUFFIX).removesuffix(".bin") if location else "\0"
+
+
+def with_list(intent: RemovalIntent, written: StoredList) -> RemovalIntent:
+    return msgspec.structs.replace(intent, condemned_at=written.location, condemned_digest=written.digest)
+
+
+def write_list(storages: Storages, stem: str, ids: IdSet) -> StoredList:
+    part = write_part(storages, f"{stem}.bin", ids)
+    return StoredList(part.location, part.digest)
+
+
+def write_part(storages: Storages, location: str, ids: IdSet) -> ListPart:
+    content = _little_endian(array("q", ids.packed())).tobytes()
     storages.of(location).write(location, content)
-    return hashlib.sha256(content).hexdigest()
+    return ListPart(location, hashlib.sha256(content).hexdigest())
 
 
-def read_list(storages: Storages, location: str, digest: str) -> IdSet:
+def write_index(storages: Storages, stem: str, parts: Sequence[ListPart]) -> StoredList:
+    """Of parts that were written by several machines."""
+    content = msgspec.json.encode(list(parts))
+    location = f"{stem}{INDEX_SUFFIX}"
+    storages.of(location).write(location, content)
+    return StoredList(location, hashlib.sha256(content).hexdigest())
+
+
+def list_parts(storages: Storages, stored: StoredList) -> list[ListPart]:
+    if not stored.location.endswith(INDEX_SUFFIX):
+        return [ListPart(stored.location, stored.digest)]
+    return msgspec.json.decode(_whole(storages, stored.location, stored.digest), type=list[ListPart])
+
+
+def read_part(storages: Storages, part: ListPart) -> IdSet:
+    ids = array("q")
+    ids.frombytes(_whole(storages, part.location, part.digest))
+    return IdSet(_little_endian(ids))
+
+
+def read_list(storages: Storages, stored: StoredList) -> IdSet:
+    ids = array("q")
+    for part in list_parts(storages, stored):
+        ids.frombytes(read_part(storages, part).packed())
+    return IdSet(ids)
+
+
+def drop_list(storages: Storages, stored: StoredList) -> None:
+    """One that nobody needs any more; what cannot be deleted stays."""
+    with contextlib.suppress(HeadwaterError):
+        gone = {part.location for part in list_parts(storages, stored)} | {stored.location}
+        storages.of(stored.location).delete(sorted(gone))
+
+
+def _whole(storages: Storages, location: str, digest: str) -> bytes:
     content = storages.read(location, LIST_BYTES_MAX)
     if hashlib.sha256(content).hexdigest() != digest:
         raise Corruption(f"{location} is not the list that the store knows.", field="condemned_at")
-    ids = array("q")
-    ids.frombytes(content)
-    return IdSet(_little_endian(ids))
+    return content
 
 
 class StoredCondemned:
@@ -86,7 +149,7 @@ class StoredCondemned:
         with self._lock:
             if intent.condemned_digest in self._lists:
                 return self._lists[intent.condemned_digest]
-        ids = read_list(self._storages, intent.condemned_at, intent.condemned_digest)
+        ids = read_list(self._storages, StoredList(intent.condemned_at, intent.condemned_digest))
         with self._lock:
             while len(self._lists) >= LISTS_KEPT:
                 self._lists.pop(next(iter(self._lists)))

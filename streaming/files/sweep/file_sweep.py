@@ -17,7 +17,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -31,34 +31,41 @@ from headwater.schemas.errors import (
     MaintenanceStopped,
     MaintenanceSuperseded,
 )
-from headwater.streaming.files.deleted_keys import drop_old_records, keep_keys
-from headwater.streaming.files.fingerprints import fingerprint
-from headwater.streaming.files.kinds import FileRef, FoundFile, kind_by_name
+from headwater.streaming.files.deleted_keys import drop_old_records
+from headwater.streaming.files.file_groups import FileGroup
 from headwater.streaming.files.operations import FileOperations
 from headwater.streaming.files.purging import PurgeSpec
 from headwater.streaming.files.stats import PurgeStats
-from headwater.streaming.files.sweep.asked_files import Asked, delta_tables, folders_between
-from headwater.streaming.files.sweep.candidates import Listed, Sorting, spare
+from headwater.streaming.files.sweep.asked_files import Asked
+from headwater.streaming.files.sweep.candidates import Judgement
 from headwater.streaming.files.sweep.claims import Claims
 from headwater.streaming.files.sweep.condemned_files import (
-    CLAIM_NAME,
     LIST_NAME,
     OWN_FOLDER,
-    read_list,
-    write_condemned,
-    write_list,
+    SECOND_LOOK_NAME,
+    StoredList,
+    condemned_stem,
+    drop_list,
+    stem_of,
+    with_list,
 )
 from headwater.streaming.files.sweep.doomed import Doomed
-from headwater.streaming.files.sweep.file_groups import FileGroup, file_groups, table_folder
+from headwater.streaming.files.sweep.executors import (
+    FileExecutor,
+    FileMarks,
+    ListWork,
+    MarkWork,
+    Progress,
+    RemovalProof,
+    RootListing,
+)
 from headwater.streaming.files.sweep.file_safeguards import ALL_ON, FileSafeguards
-from headwater.streaming.files.sweep.live_files import LiveFiles
-from headwater.streaming.files.sweep.proof import prove_listing
+from headwater.streaming.files.sweep.local_executor import LocalExecutor
 from headwater.streaming.files.sweep.roots import Root, RootRecord, Roots, chosen, roots_of
 from headwater.streaming.files.sweep.store_marks import REQUEST_SECONDS, fence_patiently, file_salt, markable_realms
 from headwater.streaming.reachability.fence import FencedRealm
-from headwater.streaming.reachability.id_set import IdCollector, IdSet
 from headwater.streaming.reachability.retained_identifiers import Span
-from headwater.streaming.retained.retained_filter import FilterKind, build_bloom, capacity_after, probe, refuse_overfull
+from headwater.streaming.retained.retained_filter import FilterKind, capacity_after
 from headwater.streaming.runs.runs import Counts, FileCounts, Run
 
 FILES_LEASE = "files"
@@ -69,8 +76,6 @@ SHARE_MAX = 0.5
 SHARE_GROWTH_MAX = 3.0
 HOUR_MICROS = 3_600 * MICROS
 _FILES = "files"
-
-Progress = Callable[[str, int], None]
 
 
 class FileSweepOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,6 +156,7 @@ class FileSweep:
         at: Callable[[str], None] = lambda _step: None,
         asked: Asked | None = None,
         doomed: Doomed | None = None,
+        executor: FileExecutor | None = None,
     ) -> None:
         """`at` is called before each step of the protocol, with its name: tests act there. `asked` are files that an operator
         names, in place of the listing: their age, share and an earlier look do not count, everything else does. `doomed` are
@@ -169,6 +175,7 @@ class FileSweep:
             self._safeguards = msgspec.structs.replace(safeguards, grace=doomed.grace, second_look=False, share=False)
         self._asked = asked
         self._doomed = doomed
+        self._executor = executor or LocalExecutor()
         self._progress = on_progress
         self._at = at
         self._roots = Roots(store.backend, self._clock)
@@ -183,26 +190,29 @@ class FileSweep:
         roots = chosen(known, self._options.roots)
         reports = {root.place: RootReport(root=root.location, realm=root.realm, catalog=root.catalog) for root in roots}
         claimed = [one for root in roots if (one := self._claim(root, reports[root.place])) is not None]
-        live = LiveFiles(
-            self._storages,
-            [root.place for root, _, _ in claimed],
-            self._salt,
-            self._clock,
-            accept_missing=self._options.accept_missing,
-            safeguards=self._safeguards,
-            threads=self._options.threads,
-            cache=self._operations.manifest_cache(self._salt, self._safeguards.cache),
+        marks = self._executor.marks(
+            MarkWork(
+                store=self._store,
+                operations=self._operations,
+                clock=self._clock,
+                salt=self._salt,
+                roots=tuple(root.place for root, _, _ in claimed),
+                accept_missing=tuple(self._options.accept_missing),
+                safeguards=self._safeguards,
+                threads=self._options.threads,
+                progress=self._progress,
+            )
         )
         try:
             if claimed:
-                self._mark(run, realms, live, claimed)
-                keeps = self._filter(live, claimed)
+                self._mark(run, realms, marks, claimed)
+                self._filter(marks, claimed)
                 for root, record, listed_at in claimed:
-                    self._guarded(reports[root.place], _RootSweep(self, run, root, record, listed_at, live, keeps))
+                    self._guarded(reports[root.place], _RootSweep(self, run, root, record, listed_at, marks))
         finally:  # also of a run that ends early: what it has deleted is gone
-            live.close()
+            marks.close()
             self._count(run, list(reports.values()))
-        return FileSweepReport(roots=list(reports.values()), live_files=live.count, damage=live.damage)
+        return FileSweepReport(roots=list(reports.values()), live_files=marks.count, damage=list(marks.damage))
 
     def _realms(self) -> list[str]:
         return markable_realms(self._store, besides=frozenset() if self._doomed is None else self._doomed.realms)
@@ -237,35 +247,32 @@ class FileSweep:
 
     # ── mark ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _mark(self, run: Run, realms: Sequence[str], live: LiveFiles, claimed: Sequence[tuple[Root, RootRecord, int]]) -> None:
+    def _mark(self, run: Run, realms: Sequence[str], marks: FileMarks, claimed: Sequence[tuple[Root, RootRecord, int]]) -> None:
         for realm in realms:
             if not self._counts(realm, [root for root, _, _ in claimed]):
                 continue
             run.check()
             self._at("mark")
-            before = live.count
-            live.add(self._store.backend, realm, self._spans(realm))
-            self._progress("files in use", live.count - before)
+            before = marks.count
+            marks.add(realm, self._spans(realm))
+            self._progress("files in use", marks.count - before)
 
     def fence(self, realm: str) -> FencedRealm:
         return fence_patiently(self._store.backend, realm, self._clock)
 
-    def _filter(self, live: LiveFiles, claimed: list[tuple[Root, RootRecord, int]]) -> Callable[[int], bool]:
-        ids = live.finish()
-        if self._options.filter == "exact":
-            return ids.__contains__
-        capacity = max(capacity_after(record.live_files) for _, record, _ in claimed)
-        bloom = build_bloom({_FILES: ids}, capacity)
-        try:
-            refuse_overfull(bloom, capacity, len(ids))
-        finally:  # ⚠ also of a filter that overflowed: the next one fits
-            if not self._options.dry_run:
-                for number, (root, record, listed_at) in enumerate(claimed):
-                    kept = self._roots.put(root, msgspec.structs.replace(record, live_files=len(ids)))
-                    claimed[number] = (root, kept, listed_at)
+    def _filter(self, marks: FileMarks, claimed: list[tuple[Root, RootRecord, int]]) -> None:
+        found = marks.finish()
+        if self._options.filter == "bloom":
+            capacity = max(capacity_after(record.live_files) for _, record, _ in claimed)
+            try:
+                marks.use_bloom(capacity)
+            finally:  # ⚠ also of a filter that overflowed: the next one fits
+                if not self._options.dry_run:
+                    for number, (root, record, listed_at) in enumerate(claimed):
+                        kept = self._roots.put(root, msgspec.structs.replace(record, live_files=found))
+                        claimed[number] = (root, kept, listed_at)
         if self._safeguards.probe:
-            self._progress("probed", probe(bloom, _FILES, ids))
-        return lambda one: bloom.keeps(_FILES, one)
+            self._progress("probed", marks.probe())
 
     # ── one root ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -320,23 +327,13 @@ def _files_of(report: RootReport) -> FileCounts:
 class _RootSweep:
     """Steps 4 to 10 of one root."""
 
-    def __init__(
-        self,
-        sweep: FileSweep,
-        run: Run,
-        root: Root,
-        record: RootRecord,
-        listed_at: int,
-        live: LiveFiles,
-        keeps: Callable[[int], bool],
-    ) -> None:
+    def __init__(self, sweep: FileSweep, run: Run, root: Root, record: RootRecord, listed_at: int, marks: FileMarks) -> None:
         self._sweep = sweep
         self._run = run
         self._root = root
         self._record = record
         self._listed_at = listed_at
-        self._live = live
-        self._keeps = keeps
+        self._marks = marks
         self._options = sweep._options
         self._safeguards = sweep._safeguards
         self._salt = sweep._salt
@@ -344,91 +341,65 @@ class _RootSweep:
 
     def run(self, report: RootReport) -> None:
         self._check_readable()
-        listed = self._list(report)
+        listing = self._list(report)
+        try:
+            self._judge(report, listing)
+        finally:
+            listing.close()
+        if not self._options.dry_run:
+            self._drop_old_lists()
+
+    def _judge(self, report: RootReport, listing: RootListing) -> None:
         if self._safeguards.proof:
             self._sweep._at("prove")
-            report.damage = [f"{location} is missing" for location in self._prove(listed)][:100]
+            report.damage = [f"{location} is missing" for location in listing.prove()]
         if not self._options.dry_run:
-            self._live.prove_cache()
-        condemned = self._ids(listed.candidates)
-        confirmed = self._confirmed(listed)
-        report.confirmed = len(confirmed)
+            self._marks.prove_cache()
+        old = listing.counts.old
+        report.confirmed = self._confirm(listing)
         if self._options.dry_run:
-            report.sample = self._sample(listed, confirmed)
-        share = len(confirmed) / max(1, listed.old)
+            report.sample = listing.sample()
+        share = report.confirmed / max(1, old)
         if self._safeguards.share:
-            self._check_share(len(confirmed), share)
+            self._check_share(report.confirmed, share)
         if self._options.dry_run:
             return
         if self._sweep._asked is None and self._sweep._doomed is None:
-            self._remember(condemned, listed, share)
-        if confirmed:
-            self._delete(report, confirmed)
-        self._drop_old_lists()
+            self._remember(listing, share)
+        if report.confirmed:
+            self._delete(report, listing)
 
     def _check_readable(self) -> None:
         """⚠ A version with files below this root cannot be read."""
-        reason = self._live.refused.get(self._root.place) if self._safeguards.strict else None
+        reason = self._marks.refused.get(self._root.place) if self._safeguards.strict else None
         if reason is not None:
             raise MaintenanceRefused(reason, field="metadata_location")
 
-    def _sample(self, listed: Listed, confirmed: Sequence[FoundFile]) -> list[FileGroup]:
-        going = {file.location for file in confirmed}
-        return file_groups(self._refs(listed.candidates), lambda one: table_folder(self._root.location, one), going)
-
-    def _refs(self, files: Iterable[FoundFile]) -> Iterator[FileRef]:
-        """As they were named, or else as their names suggest."""
-        named = {} if self._sweep._asked is None else self._sweep._asked.refs
-        for file in files:
-            yield named.get(file.location) or FileRef(file.location, kind_by_name(file.location), file.size)
-
-    def _list(self, report: RootReport) -> Listed:
+    def _list(self, report: RootReport) -> RootListing:
         self._sweep._at("list")
-        older_than = self._listed_at - int(self._options.grace_hours * HOUR_MICROS)
-        sorting = Sorting(
-            self._keeps,
-            self._live.names,
-            self._live.protected,
-            self._salt,
-            older_than,
-            self._safeguards,
-            patterns=self._options.protected,
-            on_found=self._shown,
+        judgement = Judgement(
+            salt=self._salt,
+            older_than=self._listed_at - int(self._options.grace_hours * HOUR_MICROS),
+            safeguards=self._safeguards,
+            patterns=tuple(self._options.protected),
         )
-        asked = self._sweep._asked
-        files = self._sweep._operations.find(self._root.location) if asked is None else asked.below(self._root)
-        listed = sorting.sort(self._root.location, files, lambda count: self._sweep._progress("listed", count))
-        if asked is not None:
-            self._look_around(listed)
+        work = ListWork(
+            root=self._root,
+            judgement=judgement,
+            listed_at=self._listed_at,
+            asked=self._sweep._asked,
+            dry_run=self._options.dry_run,
+        )
+        listing = self._marks.list(work)
+        listed = listing.counts
         if listed.claims and self._safeguards.nested_claims:
-            spare(listed, self._sweep._claims.foreign_folders(self._root, listed.claims))
+            listed.spare(self._sweep._claims.foreign_folders(self._root, listed.claims))
         for name in ("listed", "live", "young", "unknown", "protected", "mismatched"):
             setattr(report, name, getattr(listed, name))
-        report.listed_bytes = listed.bytes if asked is None else sum(it.size or 0 for it in asked.refs_below(self._root))
+        report.listed_bytes = listed.bytes
         report.condemned = len(listed.candidates)
-        report.condemned_bytes = sum(file.size or 0 for file in self._refs(listed.candidates))
-        return listed
-
-    def _shown(self, file: FoundFile, found: int) -> None:
-        """⚠ Files that an operator names say nothing of their age, and a dry run knows no time by the storage's clock."""
-        if self._sweep._asked is None:
-            self._live.listed(file, found, 0 if self._options.dry_run else self._listed_at)
-
-    def _look_around(self, listed: Listed) -> None:
-        """What a listing of the whole root would have shown."""
-        folders = folders_between(self._root, listed.candidates)
-        spare(listed, delta_tables(self._sweep._operations, folders))
-        listed.claims = [f"{folder}{OWN_FOLDER}{CLAIM_NAME}" for folder in folders]
-
-    def _prove(self, listed: Listed) -> list[str]:
-        seen = listed.fingerprints or IdCollector().finish()
-        below = self._live.unlisted(self._root.place, seen)
-        return prove_listing(self._sweep._storages, self._root.location, below, seen, self._salt, self._listed_at)
-
-    def _ids(self, files: Sequence[FoundFile]) -> IdSet:
-        found = IdCollector()
-        found.add(fingerprint(file.location, self._salt) for file in files)
-        return found.finish()
+        report.condemned_bytes = listing.bytes
+        return listing
 
     # ── second look and share ───────────────────────────────────────────────────────────────────────────────
 
@@ -436,28 +407,34 @@ class _RootSweep:
         age = self._listed_at - self._record.condemned_time
         return bool(self._record.condemned) and age >= self._options.confirm_hours * HOUR_MICROS
 
-    def _confirmed(self, listed: Listed) -> list[FoundFile]:
+    @property
+    def _earlier(self) -> StoredList:
+        return StoredList(self._record.condemned, self._record.condemned_digest)
+
+    def _confirm(self, listing: RootListing) -> int:
         """⚠ A faulty mark or a wrong setting of one run deletes nothing, and the first run of a root never deletes."""
         if not self._safeguards.second_look:
-            return listed.candidates
-        if not self._is_due():
-            return []
-        try:
-            earlier = read_list(self._sweep._storages, self._record.condemned, self._record.condemned_digest)
-        except HeadwaterError:  # lost or damaged: this run is the first again
-            self._record = msgspec.structs.replace(self._record, condemned="")
-            return []
-        return [file for file in listed.candidates if fingerprint(file.location, self._salt) in earlier]
+            return listing.confirm(None)
+        if self._is_due():
+            try:
+                return listing.confirm(self._earlier)
+            except MaintenanceRefused:
+                raise
+            except HeadwaterError:  # lost or damaged: this run is the first again
+                self._record = msgspec.structs.replace(self._record, condemned="")
+        listing.confirm_none()
+        return 0
 
-    def _remember(self, condemned: IdSet, listed: Listed, share: float) -> None:
-        record = msgspec.structs.replace(self._record, share=share)
+    def _remember(self, listing: RootListing, share: float) -> None:
+        record, before = msgspec.structs.replace(self._record, share=share), self._earlier
         if self._is_due() or not self._record.condemned:  # ⚠ an earlier list stays until it is old enough to be used
-            location = f"{self._root.location}{OWN_FOLDER}second-look.bin"
-            digest = write_list(self._sweep._storages, location, condemned)
+            written = listing.write_condemned(f"{self._root.location}{OWN_FOLDER}{SECOND_LOOK_NAME}{self._run.record.id}")
             record = msgspec.structs.replace(
-                record, condemned=location, condemned_digest=digest, condemned_time=self._listed_at
+                record, condemned=written.location, condemned_digest=written.digest, condemned_time=self._listed_at
             )
         self._record = self._sweep._roots.put(self._root, record)
+        if before.location and before != self._earlier:
+            drop_list(self._sweep._storages, before)
 
     def _check_share(self, files: int, share: float) -> None:
         before, expected = self._record.share, self._options.expect_files
@@ -476,7 +453,7 @@ class _RootSweep:
 
     # ── delete ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _delete(self, report: RootReport, confirmed: list[FoundFile]) -> None:
+    def _delete(self, report: RootReport, listing: RootListing) -> None:
         intent = RemovalIntent(
             id=f"{self._run.record.id}-{self._root.catalog_id}",
             holder=self._run.record.id,
@@ -488,12 +465,12 @@ class _RootSweep:
         self._check(None)
         if self._safeguards.nested_claims:
             self._sweep._claims.require_alone(self._root)
-        intent = write_condemned(self._sweep._storages, intent, self._ids(confirmed))
+        intent = with_list(intent, listing.write_confirmed(condemned_stem(intent)))
         self._sweep._at("intent")
         intent = self._intents.put(msgspec.structs.replace(intent, phase=RemovalPhase.DELETING))
-        going = self._still_unused(confirmed) if self._safeguards.second_fence else confirmed
-        report.rescued = len(confirmed) - len(going)
-        keep_keys(self._sweep._storages, self._root.location, self._run.record.id, (file.location for file in going))
+        if self._safeguards.second_fence:
+            report.rescued = report.confirmed - self._take_off_new(listing)
+        listing.keep_keys(self._run.record.id)
         self._sweep._at("delete")
         spec = PurgeSpec(
             batch_size=self._options.batch_size,
@@ -502,27 +479,20 @@ class _RootSweep:
             before_request=lambda: self._check(intent),
             on_batch=lambda stats: self._told(report, stats),
         )
-        report.purge = self._sweep._operations.purge(self._refs(going), spec)
+        proof = RemovalProof(lease=self._run.lease.claim, intent=intent, root=self._root.location, claim=self._record.claim)
+        report.purge = listing.purge(spec, proof)
         self._intents.done(intent)
 
-    def _still_unused(self, confirmed: list[FoundFile]) -> list[FoundFile]:
-        """⚠ What was committed while we listed. A realm that has come since is fenced and marked as a whole."""
+    def _take_off_new(self, listing: RootListing) -> int:
+        """⚠ What was committed while we listed. A realm that has come since is fenced and marked as a whole. How many go."""
         for realm in self._sweep._realms():
             if not self._sweep._counts(realm, [self._root]):
                 continue
             self._sweep._at("second fence")
-            self._live.add(self._sweep._store.backend, realm, self._sweep._spans(realm))
-        self._live.prove_cache()
+            self._marks.add(realm, self._sweep._spans(realm))
+        self._marks.prove_cache()
         self._check_readable()
-        sorting = Sorting(
-            self._live.is_late,
-            self._live.names,
-            self._live.protected,
-            self._salt,
-            2**62,
-            self._safeguards,
-        )
-        return sorting.sort(self._root.location, confirmed, lambda _: None).candidates
+        return listing.take_off_late()
 
     def _check(self, intent: RemovalIntent | None) -> None:
         """⚠ Before each batch. A process that slept deletes nothing."""
@@ -541,5 +511,8 @@ class _RootSweep:
         report.purge = msgspec.structs.replace(stats)
 
     def _drop_old_lists(self) -> None:
-        needed = {intent.condemned_at for intent in read_intents(self._sweep._store.backend)}
-        drop_old_records(self._sweep._operations, self._root.location, LIST_NAME, self._listed_at, needed=needed)
+        needed = {stem_of(intent.condemned_at) for intent in read_intents(self._sweep._store.backend)}
+        if self._record.condemned:
+            needed.add(stem_of(self._record.condemned))
+        names = (LIST_NAME, SECOND_LOOK_NAME)
+        drop_old_records(self._sweep._operations, self._root.location, names, self._listed_at, needed=needed)

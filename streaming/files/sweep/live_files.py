@@ -10,28 +10,130 @@ from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
+from typing import TypeVar
 
 from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock
 from headwater.producer.content.folding import fold
 from headwater.schemas.errors import FileMissing, HeadwaterError, MaintenanceRefused
-from headwater.streaming.files.fingerprints import fingerprint, name_fingerprint
+from headwater.streaming.files.fingerprints import FingerprintCollector, fingerprint, name_fingerprint
+from headwater.streaming.files.formats.iceberg_tables import whole_manifest
+from headwater.streaming.files.formats.manifests import ManifestRef
 from headwater.streaming.files.formats.reading import Fault, MetadataReader, Mode
 from headwater.streaming.files.kinds import FoundFile
 from headwater.streaming.files.marks.below_roots import BelowRoots, is_below_any
 from headwater.streaming.files.marks.content_marks import ContentMarking, ContentMarks, MarkedManifest
 from headwater.streaming.files.marks.manifest_cache import ManifestCache
-from headwater.streaming.files.marks.manifest_marks import unpacked
+from headwater.streaming.files.marks.manifest_marks import ManifestMarks, mark_manifest, unpacked
 from headwater.streaming.files.marks.reach import touched
 from headwater.streaming.files.operations import DELTA_TABLE, TABLE, VIEW
 from headwater.streaming.files.stores.storages import Storages
 from headwater.streaming.files.sweep.file_safeguards import FileSafeguards
 from headwater.streaming.files.sweep.retained_contents import ContentFiles, retained_contents
-from headwater.streaming.reachability.id_set import IdCollector, IdSet
+from headwater.streaming.reachability.id_set import IdSet
 from headwater.streaming.reachability.retained_identifiers import Span
 
 READ_TRIES = 3
 READ_PAUSE_SECONDS = 0.5
+_Read = TypeVar("_Read")
+
+
+class ContentReading:
+    """Reads contents strictly: a version that cannot be read refuses roots. Thread-safe."""
+
+    def __init__(
+        self,
+        storages: Storages,
+        roots: Collection[str],
+        salt: bytes,
+        clock: Clock,
+        *,
+        accept_missing: Collection[str] = (),
+        safeguards: FileSafeguards,
+        cache: ManifestCache | None = None,
+        decodes: bool = True,
+    ) -> None:
+        """`roots` are places."""
+        self._storages = storages
+        self._roots = tuple(roots)
+        self._salt = salt
+        self._clock = clock
+        self._accept_missing = frozenset(accept_missing)
+        self.reader = MetadataReader(storages, Mode.STRICT if safeguards.strict else Mode.LENIENT, self._fault)
+        self.marking = ContentMarking(salt, cache, decodes=decodes)
+        self.protected: set[str] = set()
+        """Folded prefixes below which nothing is deleted."""
+        self.damage: list[str] = []
+        self.refused: dict[str, str] = {}
+        """⚠ Place of a root → why nothing below it may go: a version that cannot be read has files there."""
+
+    def marks(self, content: ContentFiles) -> ContentMarks:
+        if content.kind == DELTA_TABLE and content.location:
+            self.protected.add(fold(content.location.rstrip("/") + "/"))  # its log is written without us
+            return _nothing()
+        if content.kind not in (TABLE, VIEW):
+            return self._unknown(content)
+        mark = self.marking.mark_table if content.kind == TABLE else self.marking.mark_view
+        return self._patiently(content, lambda: mark(self.reader, content.location)) or _nothing()
+
+    def manifest(self, content: ContentFiles, manifest: ManifestRef) -> ManifestMarks | None:
+        """One that this content needs."""
+        read = partial(whole_manifest, manifest, self.reader)
+        return self._patiently(content, lambda: mark_manifest(manifest.location, read(), self._salt))
+
+    def _unknown(self, content: ContentFiles) -> ContentMarks:
+        """⚠ Fails closed."""
+        folder = content.location.rpartition("/")[0].removesuffix("/metadata")
+        if not folder:
+            raise _refused(f"the files of a {content.type} cannot be named, and it names no location.")
+        self.protected.add(fold(folder + "/"))
+        return _nothing()
+
+    def _patiently(self, content: ContentFiles, read: Callable[[], _Read]) -> _Read | None:
+        """All or nothing: files of a content that was read in part would look like all of them. None if it was given up, or
+        refuses roots."""
+        for attempt in range(1, READ_TRIES + 1):
+            try:
+                return read()
+            except FileMissing as missing:
+                self.marking.forget()
+                location = str(missing.facts.get("location", ""))
+                is_there = bool(location) and self._storages.head(location) is not None
+                if is_there and attempt < READ_TRIES:  # ⚠ it is there after all
+                    self._clock.sleep(READ_PAUSE_SECONDS * attempt)
+                    continue
+                if content.location in self._accept_missing and location == content.location and not is_there:
+                    self.damage.append(f"{content.location} is missing, which was accepted")
+                    return None
+                self._unreadable(
+                    content,
+                    f"{location[:500]} is missing, so the files of {content.location[:500]} are not known.",
+                    f"Bring it back, or give up that version with --accept-missing {content.location[:500]}.",
+                    missing,
+                )
+                return None
+            except HeadwaterError as error:
+                self.marking.forget()  # ⚠ or the next attempt would skip what this one has read
+                if attempt == READ_TRIES or not error.retriable:
+                    remedy = "Repair it; until then no file can be known to be unused."
+                    self._unreadable(content, f"{content.location[:500]} cannot be read: {error}", remedy, error)
+                    return None
+                self._clock.sleep(READ_PAUSE_SECONDS * attempt)
+        raise AssertionError("unreachable")
+
+    def _unreadable(self, content: ContentFiles, reason: str, remedy: str, error: HeadwaterError) -> None:
+        """⚠ Refuses the roots in which its files lie, if an earlier run has read it to its end, and otherwise all: the files
+        may be anywhere."""
+        places = self.marking.reach(self.reader, content.location)
+        roots = None if places is None else touched(places, self._roots)
+        if roots is None:
+            raise _refused(reason, remedy) from error
+        self.damage.append(reason)
+        self.refused.update(dict.fromkeys(roots, f"{reason} Nothing was deleted below this root. {remedy}"))
+
+    def _fault(self, fault: Fault) -> None:
+        self.damage.append(fault.reason)
 
 
 class LiveFiles:
@@ -49,57 +151,57 @@ class LiveFiles:
         threads: int = 1,
         cache: ManifestCache | None = None,
     ) -> None:
-        self._storages = storages
         self._roots = tuple(roots)
         """Places."""
         self._salt = salt
-        self._clock = clock
-        self._accept_missing = frozenset(accept_missing)
         self._safeguards = safeguards
         self._threads = threads
-        mode = Mode.STRICT if safeguards.strict else Mode.LENIENT
-        self._reader = MetadataReader(storages, mode, self._fault)
-        self._marking = ContentMarking(salt, cache)
+        self._reading = ContentReading(
+            storages, roots, salt, clock, accept_missing=accept_missing, safeguards=safeguards, cache=cache
+        )
         self._contents: set[ContentFiles] = set()
         self._metadata: set[str] = set()
-        self._ids = IdCollector()
+        self._ids: FingerprintCollector | None = FingerprintCollector()
+        """None once the filter is made."""
         self._below = BelowRoots(storages)
         self.names: set[int] = set()
         """⚠ Fingerprints of the names alone of files below no root: a mount path may mean a file that is listed."""
-        self.protected: set[str] = set()
-        """Folded prefixes below which nothing is deleted."""
-        self.damage: list[str] = []
-        self.refused: dict[str, str] = {}
-        """⚠ Place of a root → why nothing below it may go: a version that cannot be read has files there."""
+        self.protected = self._reading.protected
+        self.damage = self._reading.damage
+        self.refused = self._reading.refused
         self.count = 0
-        self._late: list[IdSet] = []
+        self.late: list[IdSet] = []
+        """⚠ What was marked after the filter was made."""
 
     def add(self, backend: Backend, realm: str, spans: Mapping[str, Span]) -> None:
-        fresh = IdCollector()
+        fresh = FingerprintCollector() if self._ids is None else self._ids
         try:
             new = (content for content in retained_contents(backend, realm, spans) if content not in self._contents)
-            with closing(in_parallel(self._marks, new, self._threads)) as read:
+            with closing(in_parallel(self._reading.marks, new, self._threads)) as read:
                 for content, marks in read:
                     self._add(marks, fresh)
                     self._contents.add(content)
                     self._metadata.add(fold(content.location))
         except BaseException:
-            self._marking.forget()  # ⚠ other threads have read manifests whose files nobody has taken
+            self._reading.marking.forget()  # ⚠ other threads have read manifests whose files nobody has taken
             raise
         finally:  # ⚠ also if a later content cannot be read: what was marked is not marked again for the next root
-            for marks in self._marking.half_read():
+            for marks in self._reading.marking.half_read():
                 self._add(marks, fresh)
-            self._late.append(fresh.finish())
+            if fresh is not self._ids:
+                self.late.append(fresh.finish())
 
     def finish(self) -> IdSet:
-        """All so far: the filter is made of them."""
+        """All so far: the filter is made of them. Once."""
         self.prove_cache()
-        self._late.clear()
-        return self._ids.finish()
+        if self._ids is None:
+            raise AssertionError("the filter is made already")
+        ids, self._ids = self._ids.finish(), None
+        return ids
 
     def is_late(self, one: int) -> bool:
         """⚠ Marked after the filter was made, for whichever root: the filter of the others lacks it too."""
-        return any(one in ids for ids in self._late)
+        return any(one in ids for ids in self.late)
 
     def holds(self, location: str) -> bool:
         """Whether a retained state has this metadata file as its own."""
@@ -111,82 +213,20 @@ class LiveFiles:
 
     def prove_cache(self) -> None:
         """⚠ `MaintenanceRefused` if the cache does not say what the files say."""
-        self._marking.prove_cache(self._reader)
+        self._reading.marking.prove_cache(self._reading.reader)
 
     def listed(self, file: FoundFile, found: int, before: int) -> None:
         """⚠ What a listing shows of manifests that the cache answered for: `prove_cache` reads those that changed."""
-        self._marking.listed(file, found, before)
+        self._reading.marking.listed(file, found, before)
 
     def close(self) -> None:
-        self._marking.flush()
+        self._reading.marking.flush()
         self._below.close()
 
-    def _marks(self, content: ContentFiles) -> ContentMarks:
-        if content.kind == DELTA_TABLE and content.location:
-            self.protected.add(fold(content.location.rstrip("/") + "/"))  # its log is written without us
-            return _nothing()
-        if content.kind not in (TABLE, VIEW):
-            return self._unknown(content)
-        return self._read(content)
-
-    def _unknown(self, content: ContentFiles) -> ContentMarks:
-        """⚠ Fails closed."""
-        folder = content.location.rpartition("/")[0].removesuffix("/metadata")
-        if not folder:
-            raise _refused(f"the files of a {content.type} cannot be named, and it names no location.")
-        self.protected.add(fold(folder + "/"))
-        return _nothing()
-
-    def _read(self, content: ContentFiles) -> ContentMarks:
-        """All or nothing: files of a content that was read in part would look like all of them."""
-        mark = self._marking.mark_table if content.kind == TABLE else self._marking.mark_view
-        for attempt in range(1, READ_TRIES + 1):
-            try:
-                return mark(self._reader, content.location)
-            except FileMissing as missing:
-                self._marking.forget()
-                location = str(missing.facts.get("location", ""))
-                is_there = bool(location) and self._storages.head(location) is not None
-                if is_there and attempt < READ_TRIES:  # ⚠ it is there after all
-                    self._clock.sleep(READ_PAUSE_SECONDS * attempt)
-                    continue
-                if content.location in self._accept_missing and location == content.location and not is_there:
-                    self.damage.append(f"{content.location} is missing, which was accepted")
-                    return _nothing()
-                return self._unreadable(
-                    content,
-                    f"{location[:500]} is missing, so the files of {content.location[:500]} are not known.",
-                    f"Bring it back, or give up that version with --accept-missing {content.location[:500]}.",
-                    missing,
-                )
-            except HeadwaterError as error:
-                self._marking.forget()  # ⚠ or the next attempt would skip what this one has read
-                if attempt == READ_TRIES or not error.retriable:
-                    remedy = "Repair it; until then no file can be known to be unused."
-                    return self._unreadable(content, f"{content.location[:500]} cannot be read: {error}", remedy, error)
-                self._clock.sleep(READ_PAUSE_SECONDS * attempt)
-        raise AssertionError("unreachable")
-
-    def _unreadable(self, content: ContentFiles, reason: str, remedy: str, error: HeadwaterError) -> ContentMarks:
-        """⚠ Refuses the roots in which its files lie, if an earlier run has read it to its end, and otherwise all: the files
-        may be anywhere."""
-        places = self._marking.reach(self._reader, content.location)
-        roots = None if places is None else touched(places, self._roots)
-        if roots is None:
-            raise _refused(reason, remedy) from error
-        self.damage.append(reason)
-        self.refused.update(dict.fromkeys(roots, f"{reason} Nothing was deleted below this root. {remedy}"))
-        return _nothing()
-
-    def _fault(self, fault: Fault) -> None:
-        self.damage.append(fault.reason)
-
-    def _add(self, marks: ContentMarks, fresh: IdCollector) -> None:
+    def _add(self, marks: ContentMarks, fresh: FingerprintCollector) -> None:
         self.count += marks.count
         for file in marks.files:
-            found = (fingerprint(file.location, self._salt),)
-            self._ids.add(found)
-            fresh.add(found)
+            fresh.add(fingerprint(file.location, self._salt))
             if is_below_any(file.location, self._roots):
                 self._below.add_file(file.location)
             elif self._safeguards.foreign_names:
@@ -194,14 +234,13 @@ class LiveFiles:
         for manifest in marks.manifests:
             self._add_manifest(manifest, fresh)
 
-    def _add_manifest(self, manifest: MarkedManifest, fresh: IdCollector) -> None:
+    def _add_manifest(self, manifest: MarkedManifest, fresh: FingerprintCollector) -> None:
         marks = manifest.marks
-        ids = unpacked(marks.ids).tolist()
-        self._ids.add(ids)
-        fresh.add(ids)
+        ids = unpacked(marks.ids)
+        fresh.add_many(ids)
         if not marks.place.startswith(self._roots) and self._safeguards.foreign_names:
             self.names.update(unpacked(marks.names).tolist())  # ⚠ also of those that lie below one: in doubt they spare
-        if ids:
+        if len(ids):
             self._below.add_manifest(manifest)
 
 

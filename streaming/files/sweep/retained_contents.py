@@ -5,7 +5,8 @@ Retained are the states from each pointer's floor to its head, those of tags and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from headwater.persistence.backend import Backend
@@ -14,8 +15,8 @@ from headwater.producer.content.content_types import DELTA_TABLE, ICEBERG_TABLE,
 from headwater.producer.pointer_names import parse_reference_pointer
 from headwater.streaming.files.operations import DELTA_TABLE as DELTA_FILES
 from headwater.streaming.files.operations import TABLE, VIEW
-from headwater.streaming.reachability.id_set import IdCollector
-from headwater.streaming.reachability.retained_identifiers import Identifiers, Marks, Span, WalkedRealm
+from headwater.streaming.reachability.id_set import IdCollector, IdSet
+from headwater.streaming.reachability.retained_identifiers import Identifiers, Marks, Span, WalkedRealm, WalkShare
 
 CONTENTS_PER_READ = 500
 DELTA_LOG = "/_delta_log/"
@@ -49,18 +50,34 @@ def retained_contents(backend: Backend, realm: str, spans: Mapping[str, Span]) -
 
     Only branches and tags hold contents with files; the other pointers hold records.
     """
-    spans = {name: span for name, span in spans.items() if parse_reference_pointer(name) is not None}
+    spans = reference_spans(spans)
     ids = _ContentIds()
     Identifiers(of_objects=[ids]).retained(backend, realm, spans)
+    yield from contents_of(backend, realm, spans, ids.collector.finish())
+
+
+def reference_spans(spans: Mapping[str, Span]) -> dict[str, Span]:
+    return {name: span for name, span in spans.items() if parse_reference_pointer(name) is not None}
+
+
+def content_ids(backend: Backend, realm: str, spans: Mapping[str, Span], shares: Sequence[WalkShare]) -> IdSet:
+    """Of some entries of some branches and tags."""
+    ids = _ContentIds()
+    Identifiers(of_objects=[ids]).retained_of(backend, realm, spans, shares)
+    return ids.collector.finish()
+
+
+def walk_shares(spans: Mapping[str, Span], entries_max: int) -> list[WalkShare]:
+    return list(Identifiers(of_objects=[_ContentIds()]).shares(spans, entries_max))
+
+
+def contents_of(backend: Backend, realm: str, spans: Mapping[str, Span], ids: Iterable[int]) -> Iterator[ContentFiles]:
+    """Those with files, each once."""
     objects = WalkedRealm(backend, realm, spans).objects
     seen: set[ContentFiles] = set()
-    batch: list[int] = []
-    for object_id in ids.collector.finish():
-        batch.append(object_id)
-        if len(batch) == CONTENTS_PER_READ:
-            yield from _fresh(objects.fetch_many(CONTENT, batch).values(), seen)
-            batch = []
-    yield from _fresh(objects.fetch_many(CONTENT, batch).values(), seen)
+    rest = iter(ids)
+    while batch := list(itertools.islice(rest, CONTENTS_PER_READ)):
+        yield from _fresh(objects.fetch_many(CONTENT, batch).values(), seen)
 
 
 def _fresh(contents: Iterable[Content], seen: set[ContentFiles]) -> Iterator[ContentFiles]:

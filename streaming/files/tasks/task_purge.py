@@ -25,16 +25,16 @@ from headwater.producer.pointer_names import parse_reference_pointer
 from headwater.schemas.errors import HeadwaterError, MaintenanceRefused, MaintenanceStopped, MaintenanceSuperseded
 from headwater.streaming.files.batches import distinct
 from headwater.streaming.files.deleted_keys import keep_keys
-from headwater.streaming.files.fingerprints import fingerprint
+from headwater.streaming.files.file_groups import FileGroup, file_groups
+from headwater.streaming.files.fingerprints import fingerprint, one_by_one
 from headwater.streaming.files.formats.reading import Fault
 from headwater.streaming.files.kinds import FileRef, FoundFile
 from headwater.streaming.files.operations import FileOperations
 from headwater.streaming.files.purging import PurgeSpec
 from headwater.streaming.files.stats import PurgeStats
-from headwater.streaming.files.sweep.candidates import Sorting
+from headwater.streaming.files.sweep.candidates import Judgement, Sorting
 from headwater.streaming.files.sweep.claims import Claims
 from headwater.streaming.files.sweep.condemned_files import write_condemned
-from headwater.streaming.files.sweep.file_groups import FileGroup, file_groups
 from headwater.streaming.files.sweep.file_safeguards import ALL_ON as FILES_ALL_ON
 from headwater.streaming.files.sweep.live_files import LiveFiles
 from headwater.streaming.files.sweep.roots import Root, RootRecord, Roots, is_below, roots_of
@@ -334,14 +334,9 @@ class _MarkedRun:
 
     def _rescue(self, due: _Due, root: Root) -> None:
         """⚠ File by file: what another table, branch or catalog needs is spared, and so is what lies elsewhere."""
-        sorting = Sorting(
-            lambda one: one in self._marked or self._live.is_late(one),
-            self._live.names,
-            self._live.protected,
-            self._salt,
-            2**62,
-            FILES_ALL_ON,
-        )
+        judgement = Judgement(salt=self._salt, older_than=2**62, safeguards=FILES_ALL_ON, protected=tuple(self._live.protected))
+        keeps = one_by_one(lambda one: one in self._marked or self._live.is_late(one))
+        sorting = Sorting(keeps, self._live.names, judgement)
         known = (FoundFile(file.location, file.size or 1, 0) for file in due.files if file.location in due.going)
         listed = sorting.sort(root.location, known, lambda _: None)
         due.going = {

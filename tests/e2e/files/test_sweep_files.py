@@ -11,9 +11,9 @@ import pytest
 
 from headwater.producer.catalogs.catalogs import Catalogs
 from headwater.schemas.errors import InvalidInput, MaintenanceRefused
+from headwater.streaming.files import file_groups as file_groups_module
+from headwater.streaming.files.file_groups import file_groups, table_folder
 from headwater.streaming.files.kinds import FileKind, FileRef, kind_by_name
-from headwater.streaming.files.sweep import file_groups as file_groups_module
-from headwater.streaming.files.sweep.file_groups import file_groups, table_folder
 from headwater.streaming.files.sweep.file_safeguards import ALL_ON
 from headwater.streaming.files.sweep.file_sweep import FileSweepOptions
 from tests.support.fixtures.swept_lake import AGELESS, META, NOW, swept_lake

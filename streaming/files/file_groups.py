@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Container, Iterable
 
 import msgspec
 
@@ -29,7 +29,7 @@ class FileGroup(msgspec.Struct, kw_only=True):
 
 
 def file_groups(
-    files: Iterable[FileRef], table_of: Callable[[str], str], confirmed: Collection[str] | None = None
+    files: Iterable[FileRef], table_of: Callable[[str], str], confirmed: Container[str] | None = None
 ) -> list[FileGroup]:
     """In order of table and kind. The first tables each for itself, all others added up under one name; `confirmed` is all
     of them if left out."""
@@ -45,6 +45,21 @@ def file_groups(
         if len(group.examples) < EXAMPLES_MAX:
             group.examples.append(file.location)
     return [groups[key] for key in sorted(groups, key=lambda key: (key[0] == OTHERS, key))]
+
+
+def merged_groups(groups: Iterable[FileGroup]) -> list[FileGroup]:
+    """Of several listings."""
+    merged: dict[tuple[str, FileKind], FileGroup] = {}
+    for group in groups:
+        key = (group.table, group.kind)
+        if key not in merged and len(merged) >= GROUPS_MAX:
+            key = (OTHERS, group.kind)
+        into = merged.setdefault(key, FileGroup(table=key[0], kind=group.kind, examples=[]))
+        into.files += group.files
+        into.bytes += group.bytes
+        into.confirmed += group.confirmed
+        into.examples = sorted([*into.examples, *group.examples])[:EXAMPLES_MAX]
+    return [merged[key] for key in sorted(merged, key=lambda key: (key[0] == OTHERS, key))]
 
 
 def table_folder(root: str, location: str) -> str:
