@@ -237,9 +237,11 @@ class Backend(abc.ABC):
         """Every row that is there throughout the scan exactly once, in bounded memory, without holding off writers."""
 
     @abc.abstractmethod
-    def delete_scanned(self, rows: Sequence[ScannedRow]) -> DeleteResult:
-        """Delete just the scanned revisions; a row that was written again since is spared."""
+    def delete_scanned(self, rows: Sequence[ScannedRow], *, of: str = "") -> DeleteResult:
+        """Delete just the scanned revisions; a row that was written again since is spared. `of` is what `data_identity` said
+        before the caller made sure that they may go: `StoreRestored` if the data are another copy by now, in which they may
+        be needed again. ⚠ Not even the first refusal after a restore is enough: another thread may have had it."""
 
     @abc.abstractmethod
-    def delete_realms(self, realms: Sequence[str]) -> None:
-        """Remove every row of these realm instances; only if `abilities.can_delete_realms`."""
+    def delete_realms(self, realms: Sequence[str], *, of: str = "") -> None:
+        """Remove every row of these realm instances; only if `abilities.can_delete_realms`. `of` as in `delete_scanned`."""

@@ -41,15 +41,16 @@ class ScanFound(NamedTuple):
     """Instances that have rows and were not to be deleted."""
 
 
-def purge_rows(backend: Backend, realm: str) -> PurgeCounts:
-    """`StoreUnavailable` if rows keep appearing. May be repeated at any time."""
+def purge_rows(backend: Backend, realm: str, *, of: str = "") -> PurgeCounts:
+    """`StoreUnavailable` if rows keep appearing. May be repeated at any time. `of` is the copy of the data in which the realm
+    was seen to be given up: in another one it may live."""
     if not backend.abilities.can_delete_realms:
         done = purge_by_scans(backend, {realm})
         if realm not in done:
             raise rows_left(realm)
         return done[realm]
     for round_number in range(1, ROUNDS_MAX + 1):
-        backend.delete_realms([realm])
+        backend.delete_realms([realm], of=of)
         if next(rows_of(backend, realm), None) is None:
             return PurgeCounts(rounds=round_number, deleted=None)
     raise rows_left(realm)
@@ -102,8 +103,9 @@ def delete_by_scan(backend: Backend, realms: Collection[str], before_batch: Call
 
     def delete(batch: list[ScannedRow]) -> None:
         if batch:
+            copy = backend.data_identity()
             before_batch()
-            backend.delete_scanned(batch)
+            backend.delete_scanned(batch, of=copy)
             with lock:
                 found.deleted.update(row.realm for row in batch)
 

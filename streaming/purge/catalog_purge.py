@@ -153,10 +153,11 @@ class CatalogPurge:
         self._before_each()
         DirectoryCheckpoints(self._kernel, catalog_id).delete()
         prefix = catalog_prefix(catalog_id)
+        copy = self._backend.data_identity()
         self._before_each()
         for split in self._backend.splits(Table.NAMES, 1):
             found = [row for row in self._backend.scan(split, realm=self._kernel.realm) if row.key.startswith(prefix)]
-            self._backend.delete_scanned(found)
+            self._backend.delete_scanned(found, of=copy)
         return "a pointer came back" if any(True for _ in self._rows(catalog_id)) else ""
 
     def _unrecord(self, catalog: Catalog) -> str:

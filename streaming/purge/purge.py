@@ -224,13 +224,14 @@ def purge_unlisted(
     store: Store, *, belongings: Sequence[ExternalResources] = (), before_each: Callable[[], None] = lambda: None
 ) -> list[PurgedRealm]:
     done = []
+    copy = store.backend.data_identity()  # ⚠ before the list is read: in another copy of the data it may name the instance
     for instance in unlisted_instances(store):
         before_each()
         name = realm_name_of(instance)
         try:
             for kind in belongings:
                 kind.remove(instance)
-            done.append(_purged(name, instance, purge_rows(store.backend, instance), listed=False))
+            done.append(_purged(name, instance, purge_rows(store.backend, instance, of=copy), listed=False))
         except HeadwaterError as error:
             done.append(PurgedRealm(realm=name, instance=instance, listed=False, failure=str(error)))
     return done

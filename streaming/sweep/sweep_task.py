@@ -108,8 +108,8 @@ class Removal:
     """Rows that nothing reaches enter, each batch is deleted and counted. Continues over single failures.
 
     ⚠ The run's lease is asked for in the store before each attempt to delete. What is under way when the run is superseded
-    still goes: it was found unreachable, and what is unreachable comes back with a restored backup alone. So a failed attempt
-    is never repeated unasked: it may have failed because the store is being restored."""
+    still goes: it was found unreachable, and what is unreachable comes back with a restored backup alone. So each attempt is
+    for the copy of the data that the lease was asked in, and a failed one is never repeated unasked."""
 
     def __init__(
         self,
@@ -138,16 +138,18 @@ class Removal:
                 result.of(row.realm, row.type).would_purge += 1
             return
         self._deleting.wait(len(batch))
-        if self._may_delete(batch, result) and self._delete_together(batch, result) is not None:
+        copy = self._may_delete(batch, result)
+        if copy is not None and self._delete_together(batch, copy, result) is not None:
             for row in batch:  # one of them cannot be deleted: find out which
                 self._remove_one(row, result)
 
     def _remove_one(self, row: ScannedRow, result: SplitResult) -> None:
         error: HeadwaterError | None = None
         for _ in range(DELETE_TRIES_MAX):
-            if not self._may_delete([row], result):
+            copy = self._may_delete([row], result)
+            if copy is None:
                 return
-            error = self._delete_together([row], result)
+            error = self._delete_together([row], copy, result)
             if error is None:
                 return
         result.of(row.realm, row.type).failed += 1
@@ -158,9 +160,11 @@ class Removal:
         if self._plan.claim is not None:
             self._plan.claim.require(self._backend)
 
-    def _may_delete(self, batch: Sequence[ScannedRow], result: SplitResult) -> bool:
-        """`MaintenanceSuperseded` ends the sweep; a store that does not answer spares the batch."""
+    def _may_delete(self, batch: Sequence[ScannedRow], result: SplitResult) -> str | None:
+        """In which copy of the data. `MaintenanceSuperseded` ends the sweep; a store that does not answer spares the batch:
+        None. ⚠ The copy first: behind a restore in between the lease is not held any more."""
         try:
+            copy = self._backend.data_identity()
             self._before_delete()
         except MaintenanceRefused:
             raise
@@ -169,12 +173,12 @@ class Removal:
                 result.of(row.realm, row.type).failed += 1
             if len(result.failures) < FAILURES_TOLD:
                 result.failures.append(f"the lease of the run could not be read: {error}")
-            return False
-        return True
+            return None
+        return copy
 
-    def _delete_together(self, rows: Sequence[ScannedRow], result: SplitResult) -> HeadwaterError | None:
+    def _delete_together(self, rows: Sequence[ScannedRow], copy: str, result: SplitResult) -> HeadwaterError | None:
         try:
-            done = self._backend.delete_scanned(rows)
+            done = self._backend.delete_scanned(rows, of=copy)
         except HeadwaterError as error:
             return error
         self._count(rows, done.spared, result)

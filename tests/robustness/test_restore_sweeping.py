@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,10 @@ import pytest
 import headwater
 from headwater import Delete, IcebergTable, Put
 from headwater.embedded import Headwater
+from headwater.persistence.backend import Backend
+from headwater.persistence.realms.realms import Realms
+from headwater.persistence.rows import SYSTEM_REALM, MutableRow
+from headwater.persistence.store import Store, StoreOptions
 from headwater.schemas.errors import MaintenanceSuperseded, StoreRestored
 from headwater.streaming.expire.expire import expire_realms
 from headwater.streaming.expire.retention import parse_retention
@@ -19,7 +24,7 @@ from headwater.streaming.runs.runs import Run, Runs
 from headwater.streaming.sweep.executors import LocalExecutor
 from headwater.streaming.sweep.sweep import Sweep, SweepOptions, SweepReport
 from headwater.streaming.sweep.verify import verify_realm
-from tests.support.faults.faulty_backend import FaultyBackend, unknown
+from tests.support.faults.faulty_backend import FaultyBackend, first, unknown
 from tests.support.faults.manual_clock import ManualClock
 from tests.support.fixtures.publisher_runs import instance_of
 from tests.support.fixtures.restorable_stores import RestorableStore, restorable_store
@@ -94,6 +99,47 @@ def test_a_sweep_that_meets_a_restore_deletes_nothing_that_is_needed_again(
     with headwater.open(store.url, clock=kept.clock) as fresh:
         assert {entry.key for entry in fresh.realm().catalog("lake").tag("kept").snapshot()} == {(name,) for name in TABLES}
         assert verify_realm(fresh.store.backend, kept.instance, kept.clock, Identifiers()).holds
+
+
+def restored_and_noticed(store: RestorableStore, backend: Backend) -> Callable[[], None]:
+    """The store is restored, and another thread of the process has had the refusal that comes first."""
+
+    def act() -> None:
+        store.restore()
+        with contextlib.suppress(StoreRestored):
+            backend.read_mutable(SYSTEM_REALM, "nothing", "nothing")
+        with contextlib.suppress(StoreRestored):
+            backend.delete_mutable(SYSTEM_REALM, MutableRow(type="nothing", key="nothing", created_at=0))
+
+    return act
+
+
+def test_a_batch_that_was_allowed_before_a_restore_is_not_deleted_behind_it(store: RestorableStore, kept: Kept) -> None:
+    store.back_up()
+    kept.lake.tag("kept").delete()
+    kept.expire_alone()
+    fault = kept.backend.arm(first("delete_scanned", restored_and_noticed(store, kept.backend.inner)))
+    with pytest.raises((MaintenanceSuperseded, StoreRestored)), kept.runs.run("sweep") as run:
+        kept.sweep(run)
+    assert fault.fired == 1
+    with headwater.open(store.url, clock=kept.clock) as fresh:
+        assert {entry.key for entry in fresh.realm().catalog("lake").tag("kept").snapshot()} == {(name,) for name in TABLES}
+        assert verify_realm(fresh.store.backend, kept.instance, kept.clock, Identifiers()).holds
+
+
+def test_a_realm_that_was_given_up_before_a_restore_is_not_deleted_behind_it(store: RestorableStore, kept: Kept) -> None:
+    guest = kept.engine.ensure_realm("guest").ensure_catalog("lake").branch()
+    guest.commit([Put((name,), IcebergTable(f"s3://lake/{name}")) for name in TABLES])
+    store.back_up()
+    realms = Realms(Store(kept.backend, StoreOptions(), kept.clock))
+    realms.deactivate("guest")
+    realms.purge("guest")
+    fault = kept.backend.arm(first("delete_realms", restored_and_noticed(store, kept.backend.inner)))
+    with pytest.raises(StoreRestored):
+        realms.finish_purge("guest")
+    assert fault.fired == 1
+    with headwater.open(store.url, clock=kept.clock) as fresh:
+        assert {entry.key for entry in fresh.realm("guest").catalog("lake").branch().snapshot()} == {(name,) for name in TABLES}
 
 
 def test_a_sweep_after_a_restore_deletes_what_is_garbage_in_the_restored_log(store: RestorableStore, kept: Kept) -> None:

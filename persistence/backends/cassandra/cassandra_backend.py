@@ -145,8 +145,9 @@ class CassandraBackend(Backend):
     def scan(self, split: Split, *, realm: str | None = None) -> Iterator[ScannedRow]:
         return scans.scan(self._calls, split, realm)
 
-    def delete_scanned(self, rows: Sequence[ScannedRow]) -> DeleteResult:
+    def delete_scanned(self, rows: Sequence[ScannedRow], *, of: str = "") -> DeleteResult:
+        """⚠ Cassandra cannot tell: a restore needs all processes stopped."""
         return scans.delete_scanned(self._calls, rows)
 
-    def delete_realms(self, realms: Sequence[str]) -> None:
+    def delete_realms(self, realms: Sequence[str], *, of: str = "") -> None:
         raise NotImplementedError("Cassandra cannot delete whole realms in bulk: scan the tables and delete by realm.")

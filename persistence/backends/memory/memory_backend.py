@@ -247,7 +247,7 @@ class MemoryBackend(Backend):
                 for part, kept in parts.items()
             ]
 
-    def delete_scanned(self, rows: Sequence[ScannedRow]) -> DeleteResult:
+    def delete_scanned(self, rows: Sequence[ScannedRow], *, of: str = "") -> DeleteResult:
         deleted = sum(map(self._delete_if_unchanged, rows))
         return DeleteResult(deleted=deleted, spared=len(rows) - deleted)
 
@@ -283,7 +283,7 @@ class MemoryBackend(Backend):
             case Table.NAMES:
                 return self.store.names
 
-    def delete_realms(self, realms: Sequence[str]) -> None:
+    def delete_realms(self, realms: Sequence[str], *, of: str = "") -> None:
         gone = frozenset(realms)
         with self.store.lock:
             for table in Table:

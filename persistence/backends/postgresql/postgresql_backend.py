@@ -159,19 +159,20 @@ class PostgresqlBackend(SqlBackend):
         percent = 100.0 if blocks <= 2 * wanted else 100.0 * wanted / blocks
         return self._rows(sql.sample_statement(table), (percent,))
 
-    def _delete_batch(self, table: Table, rows: Sequence[ScannedRow]) -> int:
+    def _delete_batch(self, table: Table, rows: Sequence[ScannedRow], of: str) -> int:
         columns = zip(*sorted({revision_key(row) for row in rows}), strict=True)
-        return self._changed(self._deletes[table], tuple(list(column) for column in columns))
+        return self._changed(self._deletes[table], tuple(list(column) for column in columns), of=of)
 
-    def _delete_realm_batch(self, table: Table, realm: str, limit: int) -> int:
-        return self._changed(sql.delete_realm_statement(table), (realm, limit))
+    def _delete_realm_batch(self, table: Table, realm: str, limit: int, of: str) -> int:
+        return self._changed(sql.delete_realm_statement(table), (realm, limit), of=of)
 
     def _rows(self, text: str, parameters: Row) -> list[Row]:
         with self._connections.connection(writing=False) as connection:
             return connection.execute(text.encode(), parameters, binary=True).fetchall()
 
-    def _changed(self, text: str, parameters: Row) -> int:
+    def _changed(self, text: str, parameters: Row, *, of: str = "") -> int:
         with self._connections.connection(writing=True) as connection:
+            self._connections.require_data(connection, of)
             return connection.execute(text.encode(), parameters).rowcount
 
 

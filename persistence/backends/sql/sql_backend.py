@@ -58,11 +58,11 @@ class SqlBackend(Backend):
         """About `count` keys from all over the table, at a cost that grows with `count` alone."""
 
     @abc.abstractmethod
-    def _delete_batch(self, table: Table, rows: Sequence[ScannedRow]) -> int:
+    def _delete_batch(self, table: Table, rows: Sequence[ScannedRow], of: str) -> int:
         """Delete the scanned revisions in one transaction; how many were there."""
 
     @abc.abstractmethod
-    def _delete_realm_batch(self, table: Table, realm: str, limit: int) -> int:
+    def _delete_realm_batch(self, table: Table, realm: str, limit: int, of: str) -> int:
         """Delete up to `limit` rows of a realm in one transaction; how many were there."""
 
     # ── schema ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -154,19 +154,19 @@ class SqlBackend(Backend):
                     break
                 page = self._page(split.table, page[-1][: len(start)], end, after=True)
 
-    def delete_scanned(self, rows: Sequence[ScannedRow]) -> DeleteResult:
+    def delete_scanned(self, rows: Sequence[ScannedRow], *, of: str = "") -> DeleteResult:
         deleted = 0
         for table in Table:
             of_table = [row for row in rows if row.table is table]
             for first in range(0, len(of_table), DELETE_BATCH_ROWS):
-                deleted += self._delete_batch(table, of_table[first : first + DELETE_BATCH_ROWS])
+                deleted += self._delete_batch(table, of_table[first : first + DELETE_BATCH_ROWS], of)
         return DeleteResult(deleted=deleted, spared=len(rows) - deleted)
 
-    def delete_realms(self, realms: Sequence[str]) -> None:
+    def delete_realms(self, realms: Sequence[str], *, of: str = "") -> None:
         # Names last: they may name what is not there, never the reverse.
         for table in (Table.POINTERS, Table.OBJECTS, Table.MUTABLE, Table.NAMES):
             for realm in realms:
-                while self._delete_realm_batch(table, realm, REALM_DELETE_BATCH_ROWS):
+                while self._delete_realm_batch(table, realm, REALM_DELETE_BATCH_ROWS, of):
                     pass
 
     # ── shared steps ────────────────────────────────────────────────────────────────────────────────────────

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -146,8 +146,8 @@ class SqliteBackend(SqlBackend):
             sql = self._fetches[length] = self._statements.compiled(query.order_by(objects.c.id, objects.c.part)).sql
         return sql
 
-    def delete_realms(self, realms: Sequence[str]) -> None:
-        super().delete_realms(realms)
+    def delete_realms(self, realms: Sequence[str], *, of: str = "") -> None:
+        super().delete_realms(realms, of=of)
         values = [(realm,) for realm in realms]
         self._commits.run(lambda connection: connection.executemany(sqlite_moves.DELETE_COUNTER, values))
 
@@ -181,15 +181,22 @@ class SqliteBackend(SqlBackend):
             found = [connection.execute(next_row, (step,)).fetchone() for step in steps]
         return [key for key in found if key is not None]
 
-    def _delete_batch(self, table: Table, rows: Sequence[ScannedRow]) -> int:
+    def _delete_batch(self, table: Table, rows: Sequence[ScannedRow], of: str) -> int:
         sql = self._delete_scanned[table].sql
         values = [revision_key(row) for row in rows]
-        return self._commits.run(lambda connection: connection.executemany(sql, values).rowcount)
+        return self._delete(of, lambda connection: connection.executemany(sql, values).rowcount)
 
-    def _delete_realm_batch(self, table: Table, realm: str, limit: int) -> int:
+    def _delete(self, of: str, delete: Callable[[sqlite3.Connection], int]) -> int:
+        def checked(connection: sqlite3.Connection) -> int:
+            self._connections.require_copy(connection, of)
+            return delete(connection)
+
+        return self._commits.run(checked)
+
+    def _delete_realm_batch(self, table: Table, realm: str, limit: int, of: str) -> int:
         source = TABLES[table].name
         sql = f"DELETE FROM {source} WHERE rowid IN (SELECT rowid FROM {source} WHERE realm = ? LIMIT ?)"  # noqa: S608
-        return self._commits.run(lambda connection: connection.execute(sql, (realm, limit)).rowcount)
+        return self._delete(of, lambda connection: connection.execute(sql, (realm, limit)).rowcount)
 
 
 def _upserts_by_rows(upsert: Statement) -> dict[int, str]:

@@ -119,6 +119,11 @@ class SqliteConnections:
             raise self._restored()
         self._written_copy = copy
 
+    def require_copy(self, writer: sqlite3.Connection, identity: str) -> None:
+        """In a writing transaction: `StoreRestored` if `identity` is that of other data, whoever has noticed."""
+        if identity and identity != str(self._copy_of(writer)[1]):
+            raise self._restored()
+
     def _copy_of(self, connection: sqlite3.Connection) -> _Copy:
         try:
             return self.path.stat().st_ino, connection.execute("PRAGMA schema_version").fetchone()[0]

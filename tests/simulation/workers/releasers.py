@@ -58,7 +58,8 @@ class Releaser:
                 handle.delete() if self._chance.random() < 0.5 else handle.assign("main")
             case _:
                 self._env.scheduler.sleep(3.0)
-                self._env.scheduler.skip(LATER_SECONDS)
+                if not self._env.quiet:
+                    self._env.scheduler.skip(LATER_SECONDS)
                 self._env.scheduler.sleep(3.0)
 
     def _try(self, step: object) -> None:

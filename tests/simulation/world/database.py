@@ -13,7 +13,7 @@ from headwater.persistence.backend import Abilities, Backend, DeleteResult, Dura
 from headwater.persistence.backends.memory.memory_backend import MemoryBackend, MemoryStore
 from headwater.persistence.backends.memory.memory_store import RowTable
 from headwater.persistence.rows import MutableRow, ObjectRow, PointerRow, ScannedRow, Split, Table
-from headwater.schemas.errors import OutcomeUnknown, StoreUnavailable
+from headwater.schemas.errors import OutcomeUnknown, StoreRestored, StoreUnavailable
 from tests.simulation.runtime.scheduler import Process, Scheduler
 from tests.simulation.runtime.virtual import VirtualClock
 from tests.simulation.world.store_faults import Faults
@@ -137,6 +137,7 @@ class Connection(Backend):
         self._database = database
         self._inner = database.peek()
         self._clock = VirtualClock()
+        self._known_copy = database.restores
         self.name = "simulated"
         self.abilities = _abilities(self._inner.abilities, in_two_steps=database.in_two_steps)
         self.schema_version = self._inner.schema_version
@@ -144,8 +145,21 @@ class Connection(Backend):
     def _read(self, what: str, apply: Callable[[], T]) -> T:
         return self._database.call(what, apply, is_write=False)
 
-    def _write(self, what: str, apply: Callable[[], T]) -> T:
-        return self._database.call(what, apply, is_write=True)
+    def _write(self, what: str, apply: Callable[[], T], *, of: str = "") -> T:
+        def guarded() -> T:
+            self._check_copy(of)
+            return apply()
+
+        return self._database.call(what, guarded, is_write=True)
+
+    def _check_copy(self, of: str) -> None:
+        """⚠ As SQLite does in each transaction and PostgreSQL on each new session: the first write into other data is refused,
+        whichever thread of the process sends it."""
+        if self._database.in_two_steps:
+            return
+        known, self._known_copy = self._known_copy, self._database.restores
+        if known != self._known_copy or (of and of != self.data_identity()):
+            raise StoreRestored("the simulated database holds another copy of the data than before; nothing was changed.")
 
     # ── life ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -280,15 +294,15 @@ class Connection(Backend):
         rows = self._read(f"scan {split.table.value}", lambda: list(self._inner.scan(split, realm=realm)))
         return iter(rows)
 
-    def delete_scanned(self, rows: Sequence[ScannedRow]) -> DeleteResult:
+    def delete_scanned(self, rows: Sequence[ScannedRow], *, of: str = "") -> DeleteResult:
         def apply() -> DeleteResult:
             self._database.observer.objects_deleting(rows)
             return self._inner.delete_scanned(rows)
 
-        return self._write(f"delete {len(rows)} rows", apply)
+        return self._write(f"delete {len(rows)} rows", apply, of=of)
 
-    def delete_realms(self, realms: Sequence[str]) -> None:
-        self._write(f"delete realms {realms}", lambda: self._inner.delete_realms(realms))
+    def delete_realms(self, realms: Sequence[str], *, of: str = "") -> None:
+        self._write(f"delete realms {realms}", lambda: self._inner.delete_realms(realms), of=of)
 
 
 class _NoLock:

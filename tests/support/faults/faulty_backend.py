@@ -235,8 +235,8 @@ class FaultyBackend(Backend):
     def scan(self, split: Split, *, realm: str | None = None) -> Iterator[ScannedRow]:
         return self.inner.scan(split, realm=realm)
 
-    def delete_scanned(self, rows: Sequence[ScannedRow]) -> DeleteResult:
-        return self._do("delete_scanned", lambda: self.inner.delete_scanned(rows))
+    def delete_scanned(self, rows: Sequence[ScannedRow], *, of: str = "") -> DeleteResult:
+        return self._do("delete_scanned", lambda: self.inner.delete_scanned(rows, of=of))
 
-    def delete_realms(self, realms: Sequence[str]) -> None:
-        self.inner.delete_realms(realms)
+    def delete_realms(self, realms: Sequence[str], *, of: str = "") -> None:
+        self._do("delete_realms", lambda: self.inner.delete_realms(realms, of=of))
