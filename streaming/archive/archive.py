@@ -18,10 +18,11 @@ from pyspark.sql import functions as sql
 
 from headwater.persistence.coordination.work_leases import HeldLease, WorkLeases
 from headwater.schemas.entry_ids import time_text
-from headwater.schemas.errors import ChainBroken, MaintenanceRunning
+from headwater.schemas.errors import ChainBroken, CursorReset, MaintenanceRunning
 from headwater.streaming.archive.archive_targets import ArchiveTarget, Decide
 from headwater.streaming.expire.readers import RegisteredReaders
 from headwater.streaming.sources.linked_batches import PointerBatch, pointer_batches
+from headwater.streaming.sources.log_heads import check_seen
 from headwater.streaming.sources.log_offsets import LogOffset, OffsetPosition
 from headwater.streaming.sources.open_stores import opened_store, realm_instance
 from headwater.streaming.spark.stream_runner import Report, run_until_caught_up, run_until_stopped, silent
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 LEASE_SECONDS = 30.0
 """After a crash nobody else archives for so long."""
+POINTERS_PER_READ = 1_000
 
 Reached = Callable[[LogOffset | None], None]
 """Called with how far the archive goes."""
@@ -59,6 +61,7 @@ def archive_log(
     with _alone(store, realm, reader, lease_seconds) as lease:
         target.complete(lease.memo)
         position = target.position()
+        _require_same_log(store, realm, position)
         kept_for = _registered(store, realm, reader, lease)
         kept_for(position)
         target.remove_unfinished()
@@ -80,6 +83,25 @@ def archive_stream(changes: DataFrame, target: ArchiveTarget, checkpoint: str) -
     target.position()
     archive_batch = functools.partial(_archive_batch, target, lambda _: None, lambda _: None)
     return changes.writeStream.foreachBatch(archive_batch).option("checkpointLocation", checkpoint)
+
+
+def _require_same_log(store: str, realm: str, position: LogOffset | None) -> None:
+    """⚠ Before the archive's pin moves: of an archive that holds what a restore took away, the log is to be archived anew."""
+    if position is None:
+        return
+    opened = opened_store(store)
+    kernel, names = opened.kernel(realm_instance(opened, realm)), list(position.pointers)
+    try:
+        for first in range(0, len(names), POINTERS_PER_READ):
+            rows = opened.backend.read_pointers(kernel.realm, names[first : first + POINTERS_PER_READ])
+            heads = {name: OffsetPosition(row.seq, row.head.hex()) for name, row in rows.items() if row.head}
+            check_seen(kernel, position, LogOffset(kernel.realm, heads))
+    except CursorReset as reset:
+        raise CursorReset(
+            f"the archive holds entries that the log has lost: {reset.message}",
+            field="archive",
+            remedy="Begin another archive; this one stays readable as it is.",
+        ) from reset
 
 
 def _registered(store: str, realm: str, reader: str, lease: HeldLease) -> Reached:

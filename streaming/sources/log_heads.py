@@ -11,7 +11,7 @@ from headwater.persistence.reading.moved_pointers import MovedPointers
 from headwater.persistence.reading.pointer_log import PointerLog
 from headwater.persistence.rows import PointerRow
 from headwater.persistence.store import RealmKernel
-from headwater.schemas.cursor import After, Edge, check_many, parse_after
+from headwater.schemas.cursor import After, Edge, Position, check_many, parse_after
 from headwater.schemas.errors import CursorReset, ObjectNotFound, PointerNotFound
 from headwater.streaming.sources.log_filters import NEVER, LogFilter
 from headwater.streaming.sources.log_offsets import LogOffset, LogRange, OffsetPosition, bounded_offset, given_offset
@@ -30,6 +30,8 @@ class LogHeads:
         self._store = opened_store(options.store)
         self.realm = realm_instance(self._store, options.realm)
         self._rows: dict[str, PointerRow] | None = None
+        self._epoch = 0
+        """In which they were read: a restored store counts its versions again."""
         self._moved = MovedPointers(self.kernel)
         self._asked_at = 0.0
         self._realm_checked_at = time.monotonic()
@@ -74,6 +76,9 @@ class LogHeads:
             self.realm, {name: OffsetPosition(row.seq, row.head.hex()) for name, row in (self._rows or {}).items()}
         )
 
+    def check_seen(self, start: LogOffset, heads: LogOffset) -> None:
+        check_seen(self.kernel, start, heads)
+
     def bounded(self, start: LogOffset, heads: LogOffset, limit: int) -> LogOffset:
         return bounded_offset(self.realm, start, heads, limit, self._at)
 
@@ -109,7 +114,9 @@ class LogHeads:
     def _look_for_moves(self) -> None:
         self._wait_for_next_look()
         self._check_realm()
-        if self._rows is None:
+        self._store.restores.check_if_due()
+        if self._rows is None or self._epoch != self._store.restores.epoch:
+            self._epoch = self._store.restores.epoch
             self._moved.start()
             self._rows = self._all()
             return
@@ -118,7 +125,7 @@ class LogHeads:
 
     def _is_news(self, name: str, version: int | None) -> bool:
         known = (self._rows or {}).get(name)
-        return self.options.selects(name) and (known is None or version is None or version > known.version)
+        return self.options.selects(name) and (known is None or version is None or version != known.version)
 
     def _wait_for_next_look(self) -> None:
         """Spark asks a hundred times a second."""
@@ -161,6 +168,13 @@ class LogHeads:
         """Pointers that are only reserved have no log yet."""
         rows = self._store.backend.read_pointers(self.realm, list(names))
         return {name: row for name, row in rows.items() if row.head}
+
+
+def check_seen(kernel: RealmKernel, start: LogOffset, heads: LogOffset) -> None:
+    """`CursorReset` if an entry that was seen is not in the log any more. Costs reads for those alone that look like it."""
+    for name, at in start.beyond(heads):
+        log = PointerLog(kernel, name)
+        log.page(Position(at.seq, bytes.fromhex(at.entry_id)), 1, log.head())
 
 
 def check_not_expired(kernel: RealmKernel, pointer: str, after_seq: int) -> None:

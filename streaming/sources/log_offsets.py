@@ -1,7 +1,7 @@
 """Offsets of many logs as the JSON of Spark's checkpoint, and the ranges between two of them. Pure.
 
 An offset names the realm *instance*: after a realm was deleted and re-created, the old checkpoint fits nothing. Each position
-has its entry's id, so that a log that was replaced is noticed by the first entry behind it.
+has its entry's id, so that a log that was replaced is noticed by the first entry behind it, or where it ends.
 """
 
 from __future__ import annotations
@@ -39,6 +39,16 @@ class LogOffset(msgspec.Struct, frozen=True):
         """A pointer that is not named was not there yet: all of it lies behind the offset."""
         position = self.pointers.get(pointer)
         return 0 if position is None else position.seq
+
+    def beyond(self, heads: LogOffset) -> Iterator[tuple[str, OffsetPosition]]:
+        """⚠ What was seen by its id and lies at or beyond the head without being it. Nothing waits there that will ever come:
+        unless the head is known too late, a restore has taken the entry away."""
+        for name, at in self.pointers.items():
+            head = heads.pointers.get(name)
+            if head is None or not at.entry_id or head.seq > at.seq:
+                continue
+            if head.seq < at.seq or head.entry_id not in ("", at.entry_id):
+                yield name, at
 
     def covers(self, other: LogOffset) -> bool:
         return self.realm == other.realm and all(self.seq_of(name) >= at.seq for name, at in other.pointers.items())

@@ -60,6 +60,11 @@ class LogOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             )
         return tuple(name for name in CHANGE_TYPES if not named or name in named)
 
+    @property
+    def has_given_end(self) -> bool:
+        """An end that may lie before where the read begins."""
+        return self.until not in ("", "start")
+
     def selects(self, pointer: str) -> bool:
         return not self.patterns or any(
             pointer.startswith(name[:-1]) if name.endswith("*") else pointer == name for name in self.patterns

@@ -79,7 +79,10 @@ class LogReader(DataSourceReader):
 
     def partitions(self) -> Sequence[LogPartition]:
         heads = heads_of(self._options)
-        ranges = [one for one in ranges_between(heads.start(), heads.heads()) if self._filter.reads_pointer(one.pointer)]
+        start, end = heads.start(), heads.heads()
+        if not self._options.has_given_end:
+            heads.check_seen(start, end)
+        ranges = [one for one in ranges_between(start, end) if self._filter.reads_pointer(one.pointer)]
         narrowed = [heads.narrowed(one, self._filter) for one in ranges]
         return _shares(heads.realm, narrowed, self._options)
 
@@ -115,6 +118,8 @@ class LogStreamReader(DataSourceStreamReader):
         """Later versions of Spark hand over where they stand, and a limit."""
         start = offset_of(args[0]) if args and args[0] else self._planned or self._heads.start()
         heads = self._until or self._heads.moved_heads()
+        if not self._options.has_given_end:
+            self._heads.check_seen(start, heads)
         return self._heads.bounded(start, heads, self._options.changes_per_batch).as_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[LogPartition]:

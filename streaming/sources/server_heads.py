@@ -54,6 +54,11 @@ class ServerHeads:
         self._asked_at = time.monotonic()
         return self._offset(self._listed())
 
+    def check_seen(self, start: LogOffset, heads: LogOffset) -> None:
+        """⚠ The server decides: the heads that one of its workers lists may be older than what another one has sent."""
+        for name, at in start.beyond(heads):
+            self._log.page(name, _cursor(self.realm, LogRange(name, at, at)), 1)
+
     def bounded(self, start: LogOffset, heads: LogOffset, limit: int) -> LogOffset:
         return bounded_offset(self.realm, start, heads, limit, self._at)
 

@@ -51,6 +51,12 @@ PROFILES: dict[str, Profile] = {
         events={"kill": 2, "pause": 6, "skip": 2},
         steps=4_000,
     ),
+    "archive-restores": Profile(
+        workers=("writer-1", "archiver-1", "archiver-2", "maintainer-1"),
+        events={"kill": 2, "pause": 4, "skip": 1, "backup": 1, "restore": 0.7},
+        script=((0.3, "backup"), (0.55, "restore")),
+        steps=4_000,
+    ),
     "pins": Profile(
         workers=("writer-1", "publisher-1", "maintainer-1", "newcomer-1"),
         events={"kill": 1, "pause": 1, "kafka-down": 2, "skip": 1},
@@ -65,6 +71,11 @@ PROFILES: dict[str, Profile] = {
     "kafka-restores": Profile(
         workers=("writer-1", "writer-2", "publisher-1", "publisher-2", "group-1", "group-2", "newcomer-1", "operator-1"),
         events={"kill": 1, "pause": 2, "backup": 3, "restore": 1.2},
+        steps=5_000,
+    ),
+    "members": Profile(
+        workers=("writer-1", "publisher-1", "publisher-2", "group-1", "group-2", "group-3", "operator-1"),
+        events={"kill": 1, "pause": 2, "backup": 2, "restore": 1, "partitions": 0.6, "topic-again": 0.5, "retention": 0.3},
         steps=5_000,
     ),
     "kafka-mixed": Profile(
@@ -108,6 +119,40 @@ PROFILES: dict[str, Profile] = {
         workers=("writer-1", "publisher-1", "operator-1", "keeper-1", "keeper-2"),
         events={"kill": 2, "pause": 2, "topic-again": 0.4, "partitions": 0.4, "retention": 0.5, "backup": 1, "restore": 0.5},
         steps=4_000,
+    ),
+    "all": Profile(
+        workers=(
+            "writer-1",
+            "publisher-1",
+            "operator-1",
+            "group-1",
+            "group-2",
+            "newcomer-1",
+            "keeper-1",
+            "retainer-1",
+            "archiver-1",
+            "webhook-1",
+            "maintainer-1",
+            "follow-1",
+        ),
+        events={
+            "kill": 3,
+            "pause": 2,
+            "skip": 1,
+            "backup": 1,
+            "restore": 0.7,
+            "partitions": 0.4,
+            "topic-again": 0.3,
+            "retention": 0.3,
+            "receiver-down": 1,
+        },
+        script=((0.3, "backup"), (0.55, "restore")),
+        steps=6_000,
+    ),
+    "merge-restores": Profile(
+        workers=("releaser-1", "writer-1", "maintainer-1", "follow-1"),
+        events={"kill": 2, "pause": 1, "backup": 1, "restore": 0.5},
+        script=((0.3, "backup"), (0.55, "restore")),
     ),
     "merges": Profile(workers=("releaser-1", "maintainer-1"), events={"kill": 3}, steps=3_000, faults=False),
     "maintenance": Profile(

@@ -17,13 +17,15 @@ from click.testing import CliRunner
 import headwater
 from headwater.cli.main import headwater as command
 from headwater.embedded import Headwater
-from headwater.schemas.errors import ChainBroken, Conflict, CursorExpired, InvalidInput, ReferenceNotFound
+from headwater.schemas.errors import ChainBroken, Conflict, CursorExpired, CursorReset, InvalidInput, ReferenceNotFound
 from headwater.streaming.archive.archive import archive_log, reached_by
 from headwater.streaming.archive.archive_targets import UNFINISHED_SECONDS, Decide, IcebergArchive, ParquetArchive
 from headwater.streaming.archive.replay import Opener, ReplayRange, change_counts, lineage, states
 from headwater.streaming.expire.readers import RegisteredReaders
 from headwater.streaming.sources.linked_batches import PointerBatch
 from headwater.streaming.sources.log_offsets import LogOffset, OffsetPosition
+from headwater.streaming.sources.open_stores import opened_store
+from tests.support.fixtures.restorable_stores import SqliteStore
 from tests.support.fixtures.spark_lakes import change_of_row, cut_history, fill, logged_changes, put_tables
 
 if TYPE_CHECKING:
@@ -95,6 +97,30 @@ def test_an_archive_is_the_log_and_replays_to_what_the_store_holds(
     counts = {(row.pointer, row.table, row.author): row.changes for row in change_counts(changes).collect()}
     assert counts[MAIN, "db.later", "ada"] == 1
     assert sum(counts.values()) == sum(len(change.operations) for change in logged_changes(kernel))
+
+
+def test_an_archive_of_what_a_restore_took_away_is_not_continued_and_keeps_its_pin(
+    spark: SparkSession, lake: tuple[str, Headwater], tmp_path: Path
+) -> None:
+    url, engine = lake
+    target, store = ParquetArchive(spark, f"{tmp_path}/archive"), SqliteStore(tmp_path)
+    archive_log(spark, target, store=url)
+    store.back_up()
+    kept = logged_changes(engine.realm().kernel)
+    put_tables(engine, "lost")
+    archive_log(spark, target, store=url)
+    store.restore()
+    opened_store(url).restores.check()  # once a second by itself
+    with headwater.open(url) as fresh:
+        with pytest.raises(CursorReset, match="the log has lost"):
+            archive_log(spark, target, store=url)
+        assert len(archived(target)) == len(kept) + 1, "it is left as it is"
+        kernel = fresh.realm().kernel
+        (reader,) = RegisteredReaders(fresh.store.backend, kernel.realm, fresh.store.clock).list()
+        assert reader.positions[MAIN] == max(change.seq for change in kept if change.pointer == MAIN)
+        another = ParquetArchive(spark, f"{tmp_path}/another")
+        archive_log(spark, another, store=url, reader="another")
+        assert archived(another) == logged_changes(kernel) == kept
 
 
 def test_a_state_whose_history_was_cut_is_refused_never_given_in_part(spark: SparkSession, lake: tuple[str, Headwater]) -> None:

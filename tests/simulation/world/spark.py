@@ -12,9 +12,10 @@ from headwater.persistence.log.log_entry import change_of
 from headwater.persistence.reading.pointer_log import PointerLog
 from headwater.persistence.store import RealmKernel
 from headwater.schemas.change import Change
+from headwater.schemas.cursor import Position
 from headwater.schemas.errors import Conflict, PointerNotFound
 from headwater.streaming.sources.linked_batches import PointerBatch
-from headwater.streaming.sources.log_offsets import LogOffset, offset_of_text
+from headwater.streaming.sources.log_offsets import LogOffset, OffsetPosition, offset_of_text
 
 if TYPE_CHECKING:
     from tests.simulation.world.environment import Environment
@@ -67,7 +68,7 @@ class FakeSpark:
         self.files: Files = env.shared.setdefault("files", Files())
         self.readStream = self
         self.options_: dict[str, str] = {}
-        self.previous: dict[str, str] = {}
+        self.previous: dict[str, str] = env.shared.setdefault("previous", {})
         """By entry id: the id of the entry before it."""
         self.batch: Callable[[Frame, int], None] = lambda frame, number: None
 
@@ -104,20 +105,21 @@ class FakeSpark:
         position = LogOffset(self.kernel.realm, {}) if after == "earliest" else offset_of_text(after)
         found: list[Change] = []
         for name in self.kernel.store.backend.list_names(self.kernel.realm, prefix="cat/"):
-            found += self._behind(name, position.seq_of(name))
+            found += self._behind(name, position.pointers.get(name, OffsetPosition(0)))
         size = int(self.options_.get("changes_per_batch", "3"))
         for first in range(0, len(found), size):
             yield Frame(self, self.kernel.realm, found[first : first + size])
 
-    def _behind(self, pointer: str, seq: int) -> list[Change]:
+    def _behind(self, pointer: str, after: OffsetPosition) -> list[Change]:
         log = PointerLog(self.kernel, pointer)
         try:
             head = log.head()
         except PointerNotFound:
             return []
-        at, found = seq or head.row.floor - 1, list[Change]()
+        at, found = after.seq or head.row.floor - 1, list[Change]()
         while at < head.seq:
-            entries = log.page(at, 50, head).entries
+            seen = Position(at, bytes.fromhex(after.entry_id) if at == after.seq else b"")
+            entries = log.page(seen, 50, head).entries
             found += [change_of(entry, self.kernel.realm_name) for entry in entries]
             self.previous |= {entry.entry_id.hex(): entry.entry.previous.hex() for entry in entries}
             at = entries[-1].entry.seq

@@ -33,8 +33,10 @@ from headwater.schemas.errors import (
     PointerNotFound,
     RealmNotFound,
 )
-from headwater.streaming.sources.log_offsets import shares
+from headwater.streaming.sources.log_offsets import offset_of, shares
 from headwater.streaming.sources.log_source import LogReader, LogSource, LogStreamReader
+from headwater.streaming.sources.open_stores import opened_store
+from tests.support.fixtures.restorable_stores import SqliteStore
 from tests.support.fixtures.spark_lakes import cut_history, fill, logged_changes, put_tables
 
 MAIN = "cat/1/heads/main"
@@ -233,6 +235,43 @@ def test_a_log_that_was_replaced_is_noticed_by_its_entry_ids(tmp_path: Path, eng
     middle = {**start, "pointers": {MAIN: [2, "0" * 64]}}
     with pytest.raises(CursorReset):
         list(made.read(made.partitions(middle, made.latestOffset())[0]))
+
+
+@pytest.mark.parametrize("reaches", ["less far", "as far"])
+def test_a_reader_of_what_a_restore_took_away_is_reset_and_does_not_wait_for_its_number(
+    tmp_path: Path, engine: Headwater, reaches: str
+) -> None:
+    store = SqliteStore(tmp_path)
+    store.back_up()
+    put_tables(engine, "lost")
+    running = stream(tmp_path, pointers=MAIN, poll_seconds=0.01)
+    _, end = drained(running)
+    assert running.latestOffset() == end
+    store.restore()
+    with headwater.open(url_of(tmp_path)) as fresh:
+        if reaches == "as far":
+            put_tables(fresh, "other")
+        opened_store(url_of(tmp_path)).restores.check()  # once a second by itself
+        for made in (running, stream(tmp_path, pointers=MAIN, poll_seconds=0.01)):
+            with pytest.raises(CursorReset):
+                made.partitions(end, end)
+                made.latestOffset(end)
+        with pytest.raises(CursorReset):
+            reader(tmp_path, pointers=MAIN, after=offset_of(end).as_text()).partitions()
+
+
+def test_a_reader_that_stands_before_what_a_restore_took_away_goes_on(tmp_path: Path, engine: Headwater) -> None:
+    store, seen = SqliteStore(tmp_path), stream(tmp_path, poll_seconds=0.01)
+    _, end = drained(seen)
+    store.back_up()
+    put_tables(engine, "lost")
+    store.restore()
+    with headwater.open(url_of(tmp_path)) as fresh:
+        put_tables(fresh, "kept")
+        opened_store(url_of(tmp_path)).restores.check()
+        for made in (seen, stream(tmp_path, poll_seconds=0.01)):
+            batches, _ = drained(made, end)
+            assert batches == [[(MAIN, max(change.seq for change in logged(fresh) if change.pointer == MAIN))]]
 
 
 def test_a_realm_that_was_recreated_is_not_taken_for_the_old_one(tmp_path: Path, engine: Headwater) -> None:
