@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from headwater.consumers.kafka.kafka_positions import KafkaPosition, parse_positions
 from headwater.schemas.change import Change
+from headwater.schemas.topics import commits_topic
 from tests.simulation.promises import broken
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ class DeliveredLog:
         """Entries that the group has acknowledged and then was told to be gone."""
         self._first: dict[str, int | None] = {}
         """Pointers that started over where the topic does, and the first entry that was given since."""
+        self._by_member: dict[tuple[str, str, str], dict[int, str]] = {}
+        """What one reader was given of a pointer out of one topic, acknowledged or not, since a member was told of a reset:
+        by seq the entry id. A group whose topic is re-created begins again, as a new one does."""
 
     @property
     def group(self) -> str:
@@ -44,6 +48,7 @@ class DeliveredLog:
         self._ids.clear()
         self._last.clear()
         self._first.clear()
+        self._by_member.clear()
 
     def accepted(self, pointer: str, *, has_log: bool) -> None:
         """A member was told that its place in the pointer is gone, and continues: where its log begins, or else the topic."""
@@ -51,6 +56,8 @@ class DeliveredLog:
         self._ids.pop(pointer, None)
         self._last.pop(pointer, None)
         self._first.pop(pointer, None)
+        for key in [key for key in self._by_member if key[1] == pointer]:
+            del self._by_member[key]  # one member is told for all
         if not has_log:
             self._first[pointer] = None
 
@@ -62,10 +69,17 @@ class DeliveredLog:
         for kept in self._kept(change.pointer):
             if kept.seq == change.seq and kept.entry_id.hex() != change.entry_id and kept.entry_id not in self._void:
                 broken("same-log", f"{member} was given another entry {change.seq} of {change.pointer} than it acknowledged")
+        own = self._by_member.setdefault((member, change.pointer, self._topic_id()), {})
+        if own.setdefault(change.seq, change.entry_id) != change.entry_id:
+            broken("same-log", f"{member} was given two entries {change.seq} of {change.pointer}, and was told nothing")
         self._last[change.pointer] = max(change.seq, last or 0)
         if change.pointer in self._first and self._first[change.pointer] is None:
             self._first[change.pointer] = change.seq
         self._ids.setdefault(change.pointer, set()).add(change.entry_id)
+
+    def _topic_id(self) -> str:
+        topic = self._env.broker.topics.get(commits_topic(self._env.instance_of(self._realm)))
+        return "" if topic is None else str(topic.id)
 
     def _kept(self, pointer: str) -> list[KafkaPosition]:
         """What the brokers hold as acknowledged; in several partitions if the pointer has moved."""
