@@ -73,13 +73,14 @@ class Maintainer:
 
     def _export(self, engine: Headwater, instance: str, supersede: str | None) -> None:
         """Only its pin: for as long as it reads, no floor may rise."""
-        exports: set[str] = self._env.shared.setdefault("exports", set())
+        exports: dict[str, int] = self._env.shared.setdefault("exports", {})
+        restores = self._env.model.restores
         with export_pin(engine.store, instance, supersede=supersede):
-            exports.add(self.name)
+            exports[self.name] = restores
             try:
                 self._env.scheduler.sleep(self._chance.choice((0.5, 3.0, 20.0)))
             finally:
-                exports.discard(self.name)
+                del exports[self.name]
 
     def _sweep(self, engine: Headwater, runs: Runs, run: Run, instance: str) -> None:
         known = Identifiers()
@@ -89,7 +90,8 @@ class Maintainer:
 
 
 def check_floor(env: Environment, pointer: str, row: PointerRow) -> None:
-    exports: set[str] = env.shared.get("exports", set())
+    known: dict[str, int] = env.shared.get("exports", {})
+    exports = [name for name, restores in known.items() if restores == env.model.restores]  # a restore takes the pin away
     if exports:
         broken(
             "superseded",
