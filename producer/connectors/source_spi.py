@@ -84,6 +84,8 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     steps: tuple[Step, ...]
     tag: str = ""
     """Sent back as `seen`, so that an unchanged table costs one short answer."""
+    is_whole: bool = True
+    """Whether the first step is the table's creation."""
 
 
 class Same(msgspec.Struct, frozen=True):

@@ -74,7 +74,7 @@ class DeltaSource:
         first = max(versions.first, versions.newest - STEPS_MAX + 1)
         steps = tuple(_step(versions, one) for one in range(first, versions.newest + 1))
         tag = f"{versions.newest} {_tag(versions.commit(versions.newest))} {id}"
-        return Observation(id=id, type=DELTA_TABLE.name, steps=steps, tag=tag)
+        return Observation(id=id, type=DELTA_TABLE.name, steps=steps, tag=tag, is_whole=first == 0)
 
     def _is_newest(self, root: str, version: int, file: str) -> bool:
         """Two short requests: the version is the file that it was, and the next one is not there."""

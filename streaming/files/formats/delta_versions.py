@@ -83,21 +83,24 @@ def _without_a_hole(root: str, commits: Mapping[int, FoundFile], checkpoints: Ma
 
 def table_id(files: ReadsFiles, versions: DeltaVersions, *, since: int = -1, known: str = "") -> str:
     """The table's own id, from its newest metadata; `known` is what it was at version `since`, so that only later commits are
-    read. `Unsupported` for a table that needs what is not known here."""
+    read. `Unsupported` for a table that needs what is not known here: its protocol may be older than its metadata."""
     checkpoint = versions.checkpoint_of(versions.newest)
     floor = max(versions.first - 1, since if known else -1, -1 if checkpoint is None else checkpoint)
+    facts = _TableFacts()
     for version in range(versions.newest, floor, -1):
         location = versions.commit(version).location
-        found = _id_in(location, json_actions(location, files.read(location, METADATA_BYTES_MAX)))
-        if found:
-            return found
-    if known and since >= floor:
-        return known
+        facts = facts.older(location, json_actions(location, files.read(location, METADATA_BYTES_MAX)))
+        if facts.id and facts.has_protocol:
+            return facts.id
+    if known and since >= floor:  # its protocol was known when its id was
+        return facts.id or known
     for location in versions.checkpoints.get(-1 if checkpoint is None else checkpoint, ()):
-        found = _id_in(location, _checkpoint_actions(location, files.read(location, METADATA_BYTES_MAX)))
-        if found:
-            return found
-    raise MalformedMetadata(f"the log of {versions.commits[-1].location[:200]} names no table.", field="location")
+        facts = facts.older(location, _checkpoint_actions(location, files.read(location, METADATA_BYTES_MAX)))
+    if facts.id and facts.has_protocol:
+        return facts.id
+    raise MalformedMetadata(
+        f"the log of {versions.commits[-1].location[:200]} names no table or no protocol.", field="location"
+    )
 
 
 def _checkpoint_actions(location: str, content: bytes) -> Iterator[dict[str, Any]]:
@@ -106,11 +109,19 @@ def _checkpoint_actions(location: str, content: bytes) -> Iterator[dict[str, Any
     return parquet_actions(location, content, ("metaData", "protocol"))
 
 
-def _id_in(location: str, actions: Iterator[dict[str, Any]]) -> str:
-    found = ""
-    for action in actions:
-        check_protocol(location, action.get("protocol"))
-        metadata = action.get("metaData")
-        if isinstance(metadata, dict):
-            found = str(metadata.get("id") or found)
-    return found
+class _TableFacts(msgspec.Struct, frozen=True):
+    """What the commits read so far say of the table, newest first."""
+
+    id: str = ""
+    has_protocol: bool = False
+
+    def older(self, location: str, actions: Iterator[dict[str, Any]]) -> _TableFacts:
+        id, has_protocol = "", self.has_protocol
+        for action in actions:
+            protocol, metadata = action.get("protocol"), action.get("metaData")
+            if isinstance(protocol, dict) and not self.has_protocol:
+                check_protocol(location, protocol)
+                has_protocol = True
+            if isinstance(metadata, dict):
+                id = str(metadata.get("id") or id)
+        return _TableFacts(self.id or id, has_protocol)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from headwater.producer.connectors.source_spi import ConnectorSpec, Missing, Observation, Same
-from headwater.schemas.errors import MalformedMetadata
+from headwater.schemas.errors import MalformedMetadata, Unsupported
 from headwater.service.reconciling.sources.delta_source import DeltaSource
 from headwater.streaming.files.stores.storages import Storages
 from tests.support.fixtures.bridged_lakes import Destination
@@ -160,6 +161,33 @@ def test_a_damaged_log_is_an_error_and_not_an_older_version(tmp_path: Path, dama
         (log / f"{0:020d}.json").write_bytes(b"\xff{" if damage == "nonsense" else b"")
     with pytest.raises(MalformedMetadata):
         source(tmp_path).observe(("shop", "orders"), "")
+
+
+def commit(table: Path, version: int, *actions: dict[str, Any]) -> None:
+    (table / "_delta_log" / f"{version:020d}.json").write_text("\n".join(json.dumps(one) for one in actions))
+
+
+def test_a_protocol_that_cannot_be_read_is_found_however_old_it_is(tmp_path: Path) -> None:
+    table = tmp_path / "shop" / "orders"
+    append(table, 2)
+    first = observed(source(tmp_path).observe(("shop", "orders"), ""))
+    metadata = {"metaData": {"id": first.id}}
+    commit(table, 2, {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["catalogManaged"]}})
+    commit(table, 3, metadata)
+    for seen in ("", first.tag):
+        with pytest.raises(Unsupported, match="catalogManaged"):
+            source(tmp_path).observe(("shop", "orders"), seen)
+    commit(table, 4, {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}})
+    assert observed(source(tmp_path).observe(("shop", "orders"), first.tag)).id == first.id, "it can be read again"
+
+
+def test_a_table_that_cannot_be_read_any_more_stays_as_it_was(tmp_path: Path) -> None:
+    lake, destination = bridged(tmp_path)
+    before = held(destination)
+    commit(lake / "shop" / "orders", 2, {"protocol": {"minReaderVersion": 4, "minWriterVersion": 7}})
+    (job,) = destination.json("reconcile", "--once")["jobs"]
+    assert [(one["key"], one["code"]) for one in job["failures"]] == [(["shop", "orders"], "UNSUPPORTED")]
+    assert held(destination) == before
 
 
 def test_folders_down_to_the_depth_are_namespaces(tmp_path: Path) -> None:
