@@ -19,7 +19,7 @@ from headwater.persistence.records.records import head_records
 from headwater.persistence.store import RealmKernel
 from headwater.producer.pointer_names import CONNECTORS, ReferenceType, parse_reference_pointer
 from headwater.schemas.change import KeyPath, Value
-from headwater.schemas.errors import DestinationOwned
+from headwater.schemas.errors import DestinationOwned, MaintenanceStopped
 
 BELIEVED_MICROS = 1 * MICROS
 
@@ -59,9 +59,9 @@ class _OwnedPaths:
         kernel.on_moved(self._moved)
         kernel.on_moved_by_peer(self._moved)
 
-    def get(self, kernel: RealmKernel) -> Sequence[OwnedPath]:
+    def get(self, kernel: RealmKernel, *, fresh: bool = False) -> Sequence[OwnedPath]:
         now, known = kernel.store.clock.now_micros(), self._known
-        if known is not None and known.until - BELIEVED_MICROS <= now < known.until:
+        if known is not None and not fresh and known.until - BELIEVED_MICROS <= now < known.until:
             return known.paths
         moves = self._moves
         row = kernel.read_pointer(CONNECTORS)
@@ -81,13 +81,13 @@ _of_kernels: weakref.WeakKeyDictionary[RealmKernel, _OwnedPaths] = weakref.WeakK
 _lock = threading.Lock()
 
 
-def owned_in_realm(kernel: RealmKernel) -> Sequence[OwnedPath]:
-    """The destinations of all its connectors."""
+def owned_in_realm(kernel: RealmKernel, *, fresh: bool = False) -> Sequence[OwnedPath]:
+    """The destinations of all its connectors; `fresh` asks the store."""
     found = _of_kernels.get(kernel)
     if found is None:
         with _lock:
             found = _of_kernels.setdefault(kernel, _OwnedPaths(kernel))
-    return found.get(kernel)
+    return found.get(kernel, fresh=fresh)
 
 
 def owned_paths(kernel: RealmKernel, pointer: str) -> Sequence[OwnedPath]:
@@ -102,7 +102,10 @@ def owned_paths(kernel: RealmKernel, pointer: str) -> Sequence[OwnedPath]:
 def require_own_paths(
     kernel: RealmKernel, draft: Draft, operations: Iterable[PlannedOperation], connector_id: str = ""
 ) -> None:
-    """`DestinationOwned` for an operation on a key that belongs to another connector than the one given."""
+    """`DestinationOwned` for an operation on a key that belongs to another connector than the one given, and
+    `MaintenanceStopped` for one that was removed: what it has begun to write is not its own any more."""
+    if connector_id:
+        _require_there(kernel, connector_id)
     paths = [one for one in owned_paths(kernel, draft.pointer) if one.connector_id != connector_id]
     if not paths:
         return
@@ -116,6 +119,13 @@ def require_own_paths(
                     remedy="Change it at the connector's source, or remove the connector.",
                     connector=owner.connector,
                 )
+
+
+def _require_there(kernel: RealmKernel, connector_id: str) -> None:
+    for fresh in (False, True):
+        if any(one.connector_id == connector_id for one in owned_in_realm(kernel, fresh=fresh)):
+            return
+    raise MaintenanceStopped("the connector was removed.", field="connector")
 
 
 def require_own_merge(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -14,7 +16,7 @@ from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, Objec
 from headwater.persistence.rows import MutableRow
 from headwater.persistence.store import RealmKernel
 from headwater.schemas.change import KeyPath
-from headwater.schemas.errors import Conflict, RecordNotFound
+from headwater.schemas.errors import Conflict, Corruption, RecordNotFound
 
 JOB_TYPE = "reconcile-job"
 FAILURES_KEPT_MAX = 100
@@ -22,6 +24,8 @@ FAILURE_CHARACTERS_MAX = 500
 KEPT_SECONDS = 7 * 86_400
 QUEUED_MAX = 10
 """Of one connector."""
+
+_log = logging.getLogger(__name__)
 
 
 class JobState(StrEnum):
@@ -119,10 +123,16 @@ class ReconcileJobs:
             if row.expires_at and row.expires_at < now:
                 delete_row(self._backend, self._kernel.realm, row, self._clock)
                 continue
-            job = job_of(row)
+            job = _readable(row)
+            if job is None:
+                continue
             if connector_id is None or job.connector_id == connector_id:
                 found.append(job)
         return found[::-1]
+
+    def waiting(self) -> Collection[str]:
+        """Ids of connectors with a job that has not ended: one listing for all of them."""
+        return {one.connector_id for one in self.list() if one.state not in ENDED}
 
     def change(self, id: str, change: Callable[[Job], Job]) -> Job:
         while True:
@@ -145,6 +155,13 @@ class ReconcileJobs:
 
         return self.change(id, cancelled)
 
+    def cancel_all(self, connector_id: str) -> None:
+        """Of a connector that was removed."""
+        for job in self.list(connector_id):
+            if job.state not in ENDED:
+                with contextlib.suppress(Conflict, RecordNotFound):
+                    self.cancel(job.id)
+
     def _read(self, id: str) -> MutableRow | None:
         return self._backend.read_mutable(self._kernel.realm, JOB_TYPE, id)
 
@@ -155,7 +172,19 @@ class ReconcileJobs:
 
 
 def job_of(row: MutableRow) -> Job:
-    return msgspec.msgpack.decode(row.payload, type=Job)
+    try:
+        return msgspec.msgpack.decode(row.payload, type=Job)
+    except msgspec.DecodeError as error:
+        raise Corruption(f"job {row.key[:80]!r} cannot be read: {error}", field="job") from error
+
+
+def _readable(row: MutableRow) -> Job | None:
+    """⚠ A job that cannot be read, damaged or of a newer version, is set aside until it expires: the others go on."""
+    try:
+        return job_of(row)
+    except Corruption as error:
+        _log.warning("set aside: %s", error)
+        return None
 
 
 class Tally:

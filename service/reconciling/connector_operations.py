@@ -60,10 +60,11 @@ class ConnectorOperations:
         )
 
     def remove(self, name: str, version: str | None, meta: WriteMeta) -> CommitOutcome:
-        """Its position goes too: a connector re-created under the name begins anew."""
+        """Its position and its jobs end too: a connector re-created under the name begins anew."""
         connector = self._connectors.get(name)
         outcome = self._connectors.delete(name, version=version, meta=meta)
         SourcePosition(self._kernel, connector.id).forget()
+        self._jobs.cancel_all(connector.id)
         return outcome
 
     def validate(self, name: str) -> ConnectorValid:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 import uuid
@@ -14,13 +15,20 @@ from headwater.persistence.clock import MICROS
 from headwater.persistence.coordination.work_leases import HeldLease, LeaseRecord, WorkLeases
 from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
 from headwater.persistence.store import RealmKernel
-from headwater.producer.connectors.connector_records import Connector
+from headwater.producer.connectors.connector_records import Connector, Connectors, ConnectorStatus
 from headwater.producer.connectors.log_bridge import LogBridge
 from headwater.producer.connectors.poll_bridge import PollBridge, SeenTags
 from headwater.producer.connectors.reconcile_jobs import ENDED, Job, JobState, ReconcileJobs, Tally
 from headwater.producer.connectors.source_positions import SourcePosition
 from headwater.producer.connectors.source_spi import AnySource, LogSource, SourceFactories
-from headwater.schemas.errors import HeadwaterError, InvalidInput, MaintenanceStopped, MaintenanceSuperseded, SourceRefused
+from headwater.schemas.errors import (
+    HeadwaterError,
+    InvalidInput,
+    MaintenanceStopped,
+    MaintenanceSuperseded,
+    RecordNotFound,
+    SourceRefused,
+)
 from headwater.service.reconciling.source_factories import ReconcileOptions, content_check
 from headwater.service.reconciling.source_secrets import read_secret
 
@@ -36,7 +44,8 @@ OBJECT_TYPES.register(ObjectType(LEASE_TYPE, LeaseRecord, Life.MUTABLE))
 
 
 class ReconcileRun:
-    """For one connector; `tags` is what the process remembers of a polled source between two runs."""
+    """For one connector; `tags` is what the process remembers of a polled source between two runs. After `turn_seconds` it
+    leaves its slot to others, and goes on in its next turn."""
 
     def __init__(
         self,
@@ -48,6 +57,7 @@ class ReconcileRun:
         stopping: threading.Event,
         tags: SeenTags,
         requested_by: str = "",
+        turn_seconds: float = math.inf,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._kernel = kernel
@@ -57,11 +67,14 @@ class ReconcileRun:
         self._stopping = stopping
         self._tags = tags
         self._requested_by = requested_by
+        self._turn_ends = monotonic() + turn_seconds
         self._monotonic = monotonic
         self._jobs = ReconcileJobs(kernel, kept_seconds=options.job_days * 86_400)
         self._tally = Tally()
         self._written_at = monotonic()
         self._is_cancelled = False
+        self._is_removed = False
+        self._is_cut_short = False
 
     def run(self, *, now: bool = False) -> Job | None:
         """The job that ended; None if there was nothing to do, or another process is at it. `now` does not wait until the
@@ -88,13 +101,30 @@ class ReconcileRun:
             return None
         job = asked or self._new_job()
         if asked is not None:
-            self._tally.counters = job.counters
+            self._tally.counters, self._tally.failures = job.counters, list(job.failures)
             job = self._jobs.change(job.id, lambda one: self._replace(one, state=JobState.RUNNING, started_at=self._now()))
         error = self._bridge(lease, position, job, is_stored=asked is not None)
         if isinstance(error, MaintenanceSuperseded) or self._stopping.is_set():
             return None  # the successor, or the next start, continues with it
+        if isinstance(error, MaintenanceStopped):
+            self._is_removed = self._is_removed or self._find() is None
+        if self._is_cut_short and not self._is_removed:
+            self._leave(job, is_stored=asked is not None)
+            return None
+        if self._is_removed:
+            return self._finish(job, error, is_stored=asked is not None)
         self._schedule(position, error)
         return self._finish(job, error, is_stored=asked is not None)
+
+    def _leave(self, job: Job, *, is_stored: bool) -> None:
+        """What has been counted is kept in the job, which the next turn finds RUNNING without a lease."""
+        if is_stored:
+            self._jobs.change(job.id, lambda one: self._replace(one, **self._counted()))
+        else:
+            self._jobs.add(self._replace(job, **self._counted()))
+
+    def _counted(self) -> dict[str, object]:
+        return {"counters": self._tally.counters, "failures": tuple(self._tally.failures)}
 
     def _asked(self) -> Job | None:
         """The oldest job that has not ended. One that runs without a lease has lost its process."""
@@ -150,14 +180,35 @@ class ReconcileRun:
             lease.require()
             if self._stopping.is_set():
                 raise MaintenanceStopped("this process stops.", remedy="Another one continues.")
-            if is_stored and self._monotonic() - self._written_at >= PROGRESS_SECONDS:
-                self._written_at = self._monotonic()
+            if self._monotonic() >= self._turn_ends:
+                self._is_cut_short = True
+                raise MaintenanceStopped("its turn has ended.", remedy="It goes on in the next one.")
+            if self._monotonic() - self._written_at < PROGRESS_SECONDS:
+                return
+            self._written_at = self._monotonic()
+            self._require_wanted()
+            if is_stored:
                 seen = self._jobs.change(job.id, lambda one: self._replace(one, counters=self._tally.counters))
                 if seen.cancel_requested:
                     self._is_cancelled = True
                     raise MaintenanceStopped("the job was cancelled.", remedy="Start another one.")
 
         return check
+
+    def _require_wanted(self) -> None:
+        """⚠ Who paused or removed the connector is told that nothing more is read: the run that is under way ends too."""
+        there = self._find()
+        self._is_removed = there is None
+        if there is None or there.status is ConnectorStatus.PAUSED:
+            self._is_cancelled = True
+            raise MaintenanceStopped("the connector was paused or removed.", field="connector")
+
+    def _find(self) -> Connector | None:
+        try:
+            there = Connectors(self._kernel, self._factories).get(self._connector.name)
+        except RecordNotFound:
+            return None
+        return there if there.id == self._connector.id else None
 
     def _schedule(self, position: SourcePosition, error: HeadwaterError | None) -> None:
         """⚠ A source that is away costs its own connector less and less, and nobody else anything."""
@@ -169,15 +220,14 @@ class ReconcileRun:
 
     def _finish(self, job: Job, error: HeadwaterError | None, *, is_stored: bool) -> Job:
         state = JobState.SUCCEEDED if error is None else JobState.FAILED
-        if self._is_cancelled:
+        if self._is_cancelled or self._is_removed:
             state = JobState.CANCELLED
         text = "" if error is None else f"{error.code}: {error}"[:ERROR_CHARACTERS_MAX]
-        facts = {
+        facts: dict[str, object] = {
             "state": state,
             "ended_at": self._now(),
-            "counters": self._tally.counters,
-            "failures": tuple(self._tally.failures),
             "error": text,
+            **self._counted(),
         }
         if is_stored:
             return self._jobs.change(job.id, lambda one: self._replace(one, **facts))

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from headwater.persistence.realms.realm_states import RealmStatus
 from headwater.persistence.realms.realms import Realms
 from headwater.persistence.store import RealmKernel, Store
 from headwater.producer.connectors.connector_records import Connector, Connectors, ConnectorStatus
 from headwater.producer.connectors.poll_bridge import SeenTags
-from headwater.producer.connectors.reconcile_jobs import Job, JobState, ReconcileJobs
+from headwater.producer.connectors.reconcile_jobs import Job, ReconcileJobs
 from headwater.producer.connectors.source_positions import SourcePosition
 from headwater.schemas.errors import HeadwaterError
 from headwater.service.reconciling.reconcile_run import ReconcileRun
@@ -77,12 +78,7 @@ class Reconciler:
                 _log.exception("connectors wait")
 
     def _give_turns(self) -> None:
-        waiting = {
-            Turn(kernel.realm, connector.id): (kernel, connector)
-            for kernel in self._kernels()
-            for connector in self._active(kernel)
-            if self._is_due(kernel, connector)
-        }
+        waiting = self._waiting()
         while not self._stopping.is_set():
             with self._lock:
                 turn = next_turn(list(waiting), self._running, self._served_at, self._options.slots)
@@ -97,7 +93,7 @@ class Reconciler:
 
     def _turn(self, turn: Turn, kernel: RealmKernel, connector: Connector) -> None:
         try:
-            job = self._run(kernel, connector)
+            job = self._run(kernel, connector, turn_seconds=self._options.turn_seconds)
             if job is not None:
                 self._on_job(job)
                 _log.info("reconciled", extra={"connector": connector.name, "realm": kernel.realm_name, "state": job.state})
@@ -109,12 +105,32 @@ class Reconciler:
             with self._lock:
                 self._running.pop(turn, None)
 
-    def _run(self, kernel: RealmKernel, connector: Connector, *, now: bool = False) -> Job | None:
+    def _run(
+        self, kernel: RealmKernel, connector: Connector, *, now: bool = False, turn_seconds: float = math.inf
+    ) -> Job | None:
         tags = self._tags.setdefault(connector.id, {})
-        run = ReconcileRun(kernel, connector, self._factories, self._options, stopping=self._stopping, tags=tags)
+        run = ReconcileRun(
+            kernel,
+            connector,
+            self._factories,
+            self._options,
+            stopping=self._stopping,
+            tags=tags,
+            turn_seconds=turn_seconds,
+        )
         return run.run(now=now)
 
     # ── who waits ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _waiting(self) -> dict[Turn, tuple[RealmKernel, Connector]]:
+        """⚠ A realm that cannot be read costs its own connectors alone."""
+        found: dict[Turn, tuple[RealmKernel, Connector]] = {}
+        for kernel in self._kernels():
+            try:
+                found |= {Turn(kernel.realm, one.id): (kernel, one) for one in self._due(kernel)}
+            except Exception:
+                _log.exception("connectors of %s wait", kernel.realm_name)
+        return found
 
     def _kernels(self) -> list[RealmKernel]:
         realms = [one for one in Realms(self._store).all() if one.status is RealmStatus.ACTIVE]
@@ -130,7 +146,9 @@ class Reconciler:
             self._known[kernel.realm] = known
         return [one for one in known[1] if one.status is ConnectorStatus.ACTIVE]
 
-    def _is_due(self, kernel: RealmKernel, connector: Connector) -> bool:
-        if SourcePosition(kernel, connector.id).record.next_at <= self._store.clock.now_micros():
-            return True
-        return any(one.state in (JobState.QUEUED, JobState.RUNNING) for one in ReconcileJobs(kernel).list(connector.id))
+    def _due(self, kernel: RealmKernel) -> Iterator[Connector]:
+        active = self._active(kernel)
+        asked = ReconcileJobs(kernel).waiting() if active else ()
+        for connector in active:
+            if connector.id in asked or SourcePosition(kernel, connector.id).record.next_at <= self._store.clock.now_micros():
+                yield connector

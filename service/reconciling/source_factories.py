@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from importlib import metadata
 
@@ -17,13 +18,15 @@ from headwater.producer.connectors.source_spi import (
     SourceFactories,
     SourceFactory,
 )
-from headwater.schemas.errors import DuplicateRegistration, FeedUnreachable, LocationForbidden
+from headwater.schemas.errors import DuplicateRegistration, FeedUnreachable, InvalidInput, LocationForbidden
 from headwater.service.reconciling.source_secrets import check_secret_ref
 from headwater.service.reconciling.sources import feed_source, iceberg_source, nessie_source
 from headwater.service.reconciling.sources.delta_source import DeltaFactory
 from headwater.service.reconciling.sources.upstream import Upstream, bearer, is_allowed
 from headwater.service.storage.locations import Warehouse
 from headwater.service.storage.storage_roots import StorageRoots
+
+_log = logging.getLogger(__name__)
 
 
 class ReconcileOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,6 +36,8 @@ class ReconcileOptions(msgspec.Struct, frozen=True, kw_only=True):
     storage_roots: StorageRoots = StorageRoots()
     storage: dict[str, str] = {}
     """How sources that are files are read; what is not said here comes from the environment."""
+    turn_seconds: float = 60.0
+    """After how long a run leaves its slot to others that wait, and goes on later."""
     slots: int = 2
     """Connectors that one process reconciles at a time; 0 leaves that to `headwater reconcile`."""
     job_days: int = 7
@@ -82,8 +87,25 @@ def source_factories(options: ReconcileOptions) -> SourceFactories:
             raise DuplicateRegistration(
                 f"two sources are called {entry_point.name!r}.", field="source", remedy="Uninstall one of the plug-ins."
             )
-        found[entry_point.name] = entry_point.load()
+        try:
+            found[entry_point.name] = entry_point.load()
+        except Exception as error:
+            _log.exception("plug-in %s cannot be loaded", entry_point.value)
+            found[entry_point.name] = _BrokenFactory(entry_point.name, error)
     return found
+
+
+class _BrokenFactory:
+    """⚠ Of a plug-in that cannot be loaded: it costs its own connectors alone, not the server."""
+
+    def __init__(self, name: str, error: Exception) -> None:
+        self._text = f"the plug-in {name!r} cannot be loaded: {type(error).__name__}: {error}"
+
+    def check_spec(self, spec: ConnectorSpec) -> None:
+        raise InvalidInput(self._text, field="source", remedy="Mend or upgrade the plug-in.")
+
+    def open(self, spec: ConnectorSpec, secret: bytes) -> AnySource:
+        raise InvalidInput(self._text, field="source", remedy="Mend or upgrade the plug-in.")
 
 
 def content_check(spec: ConnectorSpec) -> CheckContent:

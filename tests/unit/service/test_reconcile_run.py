@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from headwater.persistence.coordination.cas_rows import cas_row, next_row
 from headwater.persistence.coordination.work_leases import WorkLeases
 from headwater.persistence.store import RealmKernel
 from headwater.producer.access.writing import WriteMeta
-from headwater.producer.connectors.connector_records import Connector, Connectors
+from headwater.producer.commits.operations import Put
+from headwater.producer.connectors.connector_records import Connector, Connectors, ConnectorStatus
+from headwater.producer.connectors.destination import DestinationBranch, Seen
 from headwater.producer.connectors.reconcile_jobs import Job, JobState, ReconcileJobs
 from headwater.producer.connectors.source_positions import SourcePosition
-from headwater.producer.connectors.source_spi import AnySource, ConnectorSpec, SourceCommit, SourceState
+from headwater.producer.connectors.source_spi import (
+    AnySource,
+    ConnectorSpec,
+    SourceCommit,
+    SourceContent,
+    SourceOperation,
+    SourceState,
+)
+from headwater.producer.content.content_types import Namespace
+from headwater.schemas.change import Op
+from headwater.schemas.errors import Corruption, MaintenanceStopped
 from headwater.service.reconciling.reconcile_run import LEASE_TYPE, ReconcileRun
 from headwater.service.reconciling.source_factories import ReconcileOptions
 from tests.support.fixtures.catalog_lake import embedded_url, open_lake
@@ -91,6 +106,97 @@ def test_a_connector_that_another_process_holds_is_left_alone(kernel: RealmKerne
     assert run(kernel, connector, OneSource(), now=True) is None
     held.release()
     assert run(kernel, connector, OneSource(), now=True) is not None
+
+
+class Endless(OneSource):
+    """Commits one namespace after the other, and lets somebody act in between."""
+
+    def __init__(self, between: Callable[[int], None]) -> None:
+        super().__init__()
+        self._between = between
+        self.given = 0
+
+    def changes(self, position: str) -> Iterator[SourceCommit]:
+        for number in range(int(position or 0) + 1, 100):
+            self._between(number)
+            content = SourceContent(key=(f"n{number}",), id=str(number), type="NAMESPACE", value={"properties": {}})
+            put = SourceOperation(op=Op.PUT, key=content.key, content=content)
+            self.given = number
+            yield SourceCommit(position=str(number), version=f"v{number}", operations=(put,))
+
+
+def namespaces(kernel: RealmKernel, connector: Connector) -> int:
+    destination = DestinationBranch(kernel, connector)
+    return len(destination.everything(destination.log.head()))
+
+
+def run_slowly(kernel: RealmKernel, connector: Connector, source: OneSource, *, turn_seconds: float = math.inf) -> Job | None:
+    """Each look at the clock is three seconds later."""
+    clock = itertools.count(0.0, 3.0)
+    options, stopping = ReconcileOptions(), threading.Event()
+    return ReconcileRun(
+        kernel,
+        connector,
+        {"one": source},
+        options,
+        stopping=stopping,
+        tags={},
+        turn_seconds=turn_seconds,
+        monotonic=lambda: next(clock),
+    ).run(now=True)
+
+
+@pytest.mark.parametrize("act", ["pause", "remove"])
+def test_a_connector_that_is_paused_or_removed_stops_amid_a_run(kernel: RealmKernel, connector: Connector, act: str) -> None:
+    def between(number: int) -> None:
+        records = Connectors(kernel, {"one": OneSource()})
+        if number == 5 and act == "pause":
+            records.update("up", status=ConnectorStatus.PAUSED, meta=WriteMeta("tests"))
+        elif number == 5:
+            records.delete("up", meta=WriteMeta("tests"))
+            SourcePosition(kernel, connector.id).forget()
+
+    ReconcileJobs(kernel).create(connector.name, connector.id, requested_by="ada")
+    source = Endless(between)
+    job = run_slowly(kernel, connector, source)
+    assert source.given == 5
+    if act == "pause":
+        assert job is not None and job.state is JobState.CANCELLED
+    assert namespaces(kernel, connector) == 4
+    position = kernel.store.backend.read_mutable(kernel.realm, "connector-position", connector.id)
+    assert (position is None) == (act == "remove"), "nothing is left of a connector that is gone"
+
+
+def test_a_removed_connector_commits_nothing_more_whatever_its_process_knows(kernel: RealmKernel, connector: Connector) -> None:
+    Connectors(kernel, {"one": OneSource()}).delete("up", meta=WriteMeta("tests"))
+    with pytest.raises(MaintenanceStopped, match="removed"):
+        DestinationBranch(kernel, connector).commit([Put(("late",), Namespace())], Seen(version="late"), "late")
+
+
+def test_a_run_leaves_its_slot_after_its_turn_and_the_next_goes_on(kernel: RealmKernel, connector: Connector) -> None:
+    source = Endless(lambda number: None)
+    turns = 0
+    while run_slowly(kernel, connector, source, turn_seconds=60.0) is None:
+        turns += 1
+        (job,) = ReconcileJobs(kernel).list(connector.id)
+        assert job.state is JobState.RUNNING
+        assert job.counters.committed == namespaces(kernel, connector)
+    (job,) = ReconcileJobs(kernel).list(connector.id)
+    assert (job.state, job.counters.committed) == (JobState.SUCCEEDED, 99)
+    assert turns > 2
+
+
+def test_a_job_that_cannot_be_read_is_set_aside(kernel: RealmKernel, connector: Connector) -> None:
+    jobs, now = ReconcileJobs(kernel), kernel.store.clock.now_micros()
+    row = next_row("reconcile-job", f"{now:016x}-bad", None, b"\xc1nonsense", now, expires_at=now + 10**9)
+    assert cas_row(kernel.store.backend, kernel.realm, None, row, kernel.store.clock)
+    asked = jobs.create(connector.name, connector.id, requested_by="ada")
+    assert [one.id for one in jobs.list()] == [asked.id]
+    assert jobs.waiting() == {connector.id}
+    done = run(kernel, connector, OneSource())
+    assert done is not None and (done.id, done.state) == (asked.id, JobState.SUCCEEDED)
+    with pytest.raises(Corruption):
+        jobs.get(row.key)
 
 
 def test_a_turn_that_nobody_asked_for_and_that_changes_nothing_leaves_no_job(kernel: RealmKernel, connector: Connector) -> None:
