@@ -48,7 +48,7 @@ def plan_bridge(held: Mapping[KeyPath, Held], wanted: Mapping[KeyPath, Held], go
     renamed = 0
     for key, content in sorted(wanted.items()):
         there = held.get(key)
-        if there is not None and _is_same_content(there, content):
+        if there is not None and is_same_content(there, content):
             if there.value != content.value:
                 then.append(Put(key, content.content))
             continue
@@ -71,7 +71,7 @@ def plan_step(key: KeyPath, there: Held, value: Value) -> Sequence[CatalogOperat
     return [Put(key, from_value(there.type, value), expected=from_value(there.type, there.value))]
 
 
-def _is_same_content(there: Held, wanted: Held) -> bool:
+def is_same_content(there: Held, wanted: Held) -> bool:
     """⚠ A table that was dropped and re-created is another one, whatever its name. Namespaces are their names."""
     if there.type != wanted.type:
         return False

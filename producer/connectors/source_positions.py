@@ -13,6 +13,7 @@ from headwater.persistence.coordination.work_leases import superseded
 from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
 from headwater.persistence.rows import MutableRow
 from headwater.persistence.store import RealmKernel
+from headwater.schemas.change import KeyPath
 
 POSITION_TYPE = "connector-position"
 
@@ -29,7 +30,7 @@ class PositionRecord(msgspec.Struct, frozen=True, array_like=True):
     """The row's payload. Append new fields, never move one."""
 
     position: str = ""
-    """Of the source's log; empty before the first commit, and for polled sources."""
+    """Of the source's log; empty before the first commit. Of a polled source: see `listed_to`."""
     pending: Pending | None = None
     polls: int = 0
     """How often everything was listed."""
@@ -37,6 +38,14 @@ class PositionRecord(msgspec.Struct, frozen=True, array_like=True):
     """Microseconds: not before then, unless a job is asked for."""
     failed_runs: int = 0
     """In a row."""
+
+    @property
+    def listed_to(self) -> KeyPath:
+        """The table behind which a run that was cut short is gone on with; empty if the last one was not."""
+        return tuple(msgspec.json.decode(self.position, type=list[str])) if self.position else ()
+
+    def with_listed_to(self, key: KeyPath) -> PositionRecord:
+        return msgspec.structs.replace(self, position=msgspec.json.encode(key).decode() if key else "")
 
 
 OBJECT_TYPES.register(ObjectType(POSITION_TYPE, PositionRecord, Life.MUTABLE))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -28,6 +28,8 @@ PROPERTIES = frozenset({"warehouse", "prefix", "scope", "views"})
 SEPARATOR = "\x1f"
 DEPTH_MAX = 16
 PAGES_MAX = 100_000
+VERSIONS_KEPT, VERSIONS_KEPT_DEFAULT = "write.metadata.previous-versions-max", 100
+"""As Iceberg has it."""
 
 
 class _Config(msgspec.Struct, frozen=True):
@@ -73,6 +75,7 @@ class _TableMetadata(msgspec.Struct, frozen=True, rename="kebab"):
     current_snapshot_id: int | None = None
     metadata_log: list[_LogEntry] = []
     snapshot_log: list[_SnapshotEntry] = []
+    properties: dict[str, str] | None = None
 
 
 class _Table(msgspec.Struct, frozen=True, rename="kebab"):
@@ -204,7 +207,14 @@ def _table(table: _Table, tag: str) -> Observation:
     }
     value = {name: fact for name, fact in facts.items() if fact is not None}
     newest = Step(version=table.metadata_location, value=value, time=_time(metadata.last_updated_ms))
-    return Observation(id=metadata.table_uuid, type=ICEBERG_TABLE.name, steps=(*earlier, newest), tag=tag)
+    is_whole = len(metadata.metadata_log) < _versions_kept(metadata.properties or {})
+    return Observation(id=metadata.table_uuid, type=ICEBERG_TABLE.name, steps=(*earlier, newest), tag=tag, is_whole=is_whole)
+
+
+def _versions_kept(properties: Mapping[str, str]) -> int:
+    """Of the metadata log: a longer one has lost its beginning."""
+    given = properties.get(VERSIONS_KEPT, "")
+    return int(given) if given.isdecimal() else VERSIONS_KEPT_DEFAULT
 
 
 def _earlier(entry: _LogEntry, snapshots: Sequence[_SnapshotEntry]) -> Value:

@@ -1,0 +1,323 @@
+"""A source without a log is followed table by table: what it shows between two polls, and what it does not."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.persistence.log.log_entry import Entry
+from headwater.persistence.store import RealmKernel
+from headwater.producer.access.writing import WriteMeta
+from headwater.producer.connectors.bridge_plan import Held
+from headwater.producer.connectors.connector_records import Connector, Connectors
+from headwater.producer.connectors.destination import DestinationBranch
+from headwater.producer.connectors.poll_bridge import PollBridge, SeenTags
+from headwater.producer.connectors.reconcile_jobs import Counters, Tally
+from headwater.producer.connectors.source_positions import SourcePosition
+from headwater.producer.connectors.source_spi import (
+    AnySource,
+    ConnectorSpec,
+    Missing,
+    Observation,
+    Same,
+    SourceContent,
+    Step,
+)
+from headwater.schemas.change import KeyPath
+from headwater.schemas.errors import MaintenanceStopped, SourceRefused
+from tests.support.fixtures.catalog_lake import embedded_url, open_lake
+
+GAP = "headwater.observed.gap"
+
+
+class Shown:
+    """A table of the source: the versions that it had, and from which of them on it still tells."""
+
+    def __init__(self, id: str) -> None:
+        self.id = id
+        self.versions = 1
+        self.told_from = 0
+
+    def observed(self) -> Observation:
+        locations = [f"s3://lake/{self.id}/{number}.json" for number in range(self.told_from, self.versions)]
+        steps = tuple(Step(version=one, value={"metadata_location": one}) for one in locations)
+        return Observation(id=self.id, type="ICEBERG_TABLE", steps=steps, tag=locations[-1], is_whole=self.told_from == 0)
+
+
+class PolledSource:
+    """Its own factory. Counts what it is asked."""
+
+    def __init__(self) -> None:
+        self.tables_now: dict[str, Shown] = {}
+        self.unreadable: set[str] = set()
+        self.asked = 0
+        self._ids = itertools.count()
+
+    def create(self, name: str) -> None:
+        self.tables_now[name] = Shown(f"id{next(self._ids)}")
+
+    def rename(self, name: str, to: str) -> None:
+        self.tables_now[to] = self.tables_now.pop(name)
+
+    # ── as a source ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def check_spec(self, spec: ConnectorSpec) -> None: ...
+
+    def open(self, spec: ConnectorSpec, secret: bytes) -> AnySource:
+        return self
+
+    def check(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def namespaces(self) -> Iterator[SourceContent]:
+        yield SourceContent(key=("db",), id="", type="NAMESPACE", value={"properties": {}})
+
+    def tables(self, namespace: KeyPath) -> Iterator[KeyPath]:
+        return (("db", name) for name in list(self.tables_now))
+
+    def observe(self, key: KeyPath, seen: str) -> Observation | Same | Missing:
+        self.asked += 1
+        if key[-1] in self.unreadable:
+            raise SourceRefused("nonsense.", field="uri")
+        table = self.tables_now.get(key[-1])
+        if table is None:
+            return Missing()
+        found = table.observed()
+        return Same() if seen == found.tag else found
+
+
+class Bridged:
+    """The source, and the connector that follows it."""
+
+    def __init__(self, kernel: RealmKernel) -> None:
+        self.kernel = kernel
+        self.source = PolledSource()
+        self._tags: SeenTags = {}
+        spec = ConnectorSpec(source="polled", uri="poll://", roots=("s3://lake/",))
+        made = Connectors(kernel, {"polled": self.source}).create(
+            f"up{uuid.uuid4().hex[:8]}", spec, catalog="lake", path=(uuid.uuid4().hex,), meta=WriteMeta("tests")
+        )
+        self.connector: Connector = made.value
+        self.destination = DestinationBranch(kernel, self.connector)
+
+    def poll(self, keep_going: Callable[[], None] = lambda: None, *, full_rescan: bool = False) -> Counters:
+        tally = Tally()
+        position = SourcePosition(self.kernel, self.connector.id)
+        bridge = PollBridge(
+            self.kernel,
+            self.connector,
+            self.source,
+            position,
+            tally,
+            check_content=lambda _: None,
+            keep_going=keep_going,
+            tags=self._tags,
+        )
+        bridge.run(full_rescan=full_rescan)
+        return tally.counters
+
+    def held(self) -> dict[str, Held]:
+        held = self.destination.everything(self.destination.log.head())
+        return {key[-1]: one for key, one in held.items() if one.type != "NAMESPACE"}
+
+    def locations(self) -> dict[str, str]:
+        return {name: one.value["metadata_location"] for name, one in self.held().items()}
+
+    def shown(self) -> dict[str, str]:
+        return {name: one.observed().tag for name, one in self.source.tables_now.items()}
+
+    def commits(self) -> list[Entry]:
+        """Of this connector, oldest first."""
+        entries = [one.entry for one in self.destination.log.forward(0)]
+        return [one for one in entries if one.author == self.connector.author]
+
+    def versions(self) -> dict[str, list[str]]:
+        """Committed, of each table by its id."""
+        found: dict[str, list[str]] = {}
+        for entry in self.commits():
+            version = entry.headers.get("headwater.observed.version", "")
+            if version.startswith("s3:") and not entry.message.startswith(("Observed drop", "Observed rename")):
+                found.setdefault(version.split("/")[3], []).append(version)
+        return found
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealmKernel]:
+    with open_lake(embedded_url("memory", tmp_path_factory.mktemp("lake"))) as lake:
+        yield lake.kernel
+
+
+@pytest.fixture
+def bridged(kernel: RealmKernel) -> Bridged:
+    made = Bridged(kernel)
+    for name in ("a", "b", "c"):
+        made.source.create(name)
+    assert made.poll().committed > 0
+    return made
+
+
+def test_an_unchanged_table_is_one_request_and_no_write(bridged: Bridged) -> None:
+    bridged.source.asked = 0
+    before = bridged.destination.log.head().newest.entry_id
+    counters = bridged.poll()
+    assert bridged.source.asked == 3
+    assert (counters.observed, counters.unchanged, counters.committed) == (3, 3, 0)
+    assert bridged.destination.log.head().newest.entry_id == before
+
+
+def test_versions_that_the_source_forgot_are_a_gap_and_those_that_it_tells_are_not(bridged: Bridged) -> None:
+    source = bridged.source
+    source.tables_now["a"].versions = 4
+    source.tables_now["b"].versions, source.tables_now["b"].told_from = 6, 4
+    source.create("whole")
+    source.tables_now["whole"].versions = 3
+    source.create("late")
+    source.tables_now["late"].versions, source.tables_now["late"].told_from = 5, 3
+    assert bridged.poll().gaps == 2
+    gaps = {one.headers["headwater.observed.version"]: one.headers[GAP] for one in bridged.commits() if GAP in one.headers}
+    assert [one.rpartition("/")[2] for one in gaps] == ["5.json", "3.json"], "of b and late alone, on their first version"
+    assert [len(one) for one in bridged.versions().values()] == [4, 2, 1, 2, 3]
+    assert bridged.locations() == bridged.shown()
+
+
+@pytest.mark.parametrize("renames", [["bd", "ab"], ["cz", "bc", "ab"], ["ax", "ba", "xb"]], ids="".join)
+def test_names_that_move_on_are_renames(bridged: Bridged, renames: list[str]) -> None:
+    """A chain of names, a longer one, and two tables that swap: of the latter one is made anew."""
+    before = {one.content_id for one in bridged.held().values()}
+    for name, to in renames:
+        bridged.source.rename(name, to)
+    counters = bridged.poll()
+    is_ring = "ax" in renames
+    assert (counters.renamed, counters.dropped) == ((1, 1) if is_ring else (len(renames), 0))
+    assert bridged.locations() == bridged.shown()
+    assert {one.content_id for one in bridged.held().values()} == before
+    assert bridged.poll().committed == 0
+
+
+def test_a_table_that_takes_the_name_of_a_dropped_one_is_a_drop_and_a_rename(bridged: Bridged) -> None:
+    ids = {name: one.content_id for name, one in bridged.held().items()}
+    bridged.source.rename("a", "b")
+    counters = bridged.poll()
+    assert (counters.renamed, counters.dropped) == (1, 1)
+    assert {name: one.content_id for name, one in bridged.held().items()} == {"b": ids["a"], "c": ids["c"]}
+
+
+def test_two_names_of_one_table_are_no_rename(bridged: Bridged) -> None:
+    bridged.source.tables_now["z"] = bridged.source.tables_now["a"]
+    assert bridged.poll().renamed == 0
+    assert bridged.locations() == bridged.shown()
+    assert bridged.poll().committed == 0
+
+
+def test_a_table_that_cannot_be_read_costs_itself_alone(bridged: Bridged) -> None:
+    bridged.source.unreadable = {"a"}
+    bridged.source.tables_now["b"].versions = 2
+    counters = bridged.poll()
+    assert (counters.failed, counters.committed) == (1, 1)
+    del bridged.source.tables_now["a"]
+    assert bridged.poll().dropped == 0, "missing from the listing, and the source does not say that it is gone"
+    bridged.source.unreadable = set()
+    assert bridged.poll().dropped == 1
+
+
+def test_a_run_that_is_cut_short_is_gone_on_with_behind_the_table_it_came_to(bridged: Bridged) -> None:
+    for table in bridged.source.tables_now.values():
+        table.versions = 2
+    left = iter(range(3))
+
+    def keep_going() -> None:
+        if next(left, None) is None:
+            raise MaintenanceStopped("its turn has ended.")
+
+    with pytest.raises(MaintenanceStopped):
+        bridged.poll(keep_going)
+    assert SourcePosition(bridged.kernel, bridged.connector.id).record.listed_to == ("db", "a")
+    bridged.source.asked = 0
+    assert bridged.poll().committed == 2
+    assert bridged.source.asked == 2
+    assert bridged.locations() == bridged.shown()
+    assert [len(one) for one in bridged.versions().values()] == [2, 2, 2]
+
+
+def test_a_full_rescan_is_one_commit(bridged: Bridged) -> None:
+    before = len(bridged.commits())
+    source = bridged.source
+    source.tables_now["a"].versions = 4
+    source.rename("b", "z")
+    source.create("new")
+    source.unreadable = {"c"}
+    counters = bridged.poll(full_rescan=True)
+    assert (counters.committed, counters.renamed, counters.gaps, counters.failed) == (1, 1, 1, 1)
+    (commit,) = bridged.commits()[before:]
+    assert commit.headers[GAP] == "the state was compared as a whole"
+    assert bridged.locations() == bridged.shown()
+    source.unreadable = set()
+    assert bridged.poll(full_rescan=True).committed == 0
+
+
+NAMES = "abcd"
+ACTS = st.lists(
+    st.one_of(
+        st.tuples(st.just("create"), st.sampled_from(NAMES), st.just("")),
+        st.tuples(st.just("update"), st.sampled_from(NAMES), st.just("")),
+        st.tuples(st.just("rename"), st.sampled_from(NAMES), st.sampled_from(NAMES)),
+        st.tuples(st.just("drop"), st.sampled_from(NAMES), st.just("")),
+        st.tuples(st.just("forget"), st.sampled_from(NAMES), st.just("")),
+        st.tuples(st.just("poll"), st.just(""), st.just("")),
+        st.tuples(st.just("cut"), st.sampled_from("123456"), st.just("")),
+    ),
+    max_size=30,
+)
+
+
+@given(acts=ACTS)
+def test_whatever_happens_between_polls_the_state_is_the_sources_and_versions_are_in_order(
+    kernel: RealmKernel, acts: list[Any]
+) -> None:
+    bridged = Bridged(kernel)
+    source = bridged.source
+    bridged.poll()
+    for act, name, to in acts:
+        table = source.tables_now.get(name)
+        if act == "create" and table is None:
+            source.create(name)
+        elif act == "poll":
+            bridged.poll()
+        elif act == "cut":
+            _cut(bridged, int(name))
+        elif table is None:
+            continue
+        elif act == "update":
+            table.versions += 1
+        elif act == "rename" and to not in source.tables_now:
+            source.rename(name, to)
+        elif act == "drop":
+            del source.tables_now[name]
+        elif act == "forget":
+            table.told_from = table.versions - 1
+    bridged.poll()
+    assert bridged.locations() == bridged.shown()
+    assert bridged.poll().committed == 0
+    for versions in bridged.versions().values():
+        places = [int(one.rpartition("/")[2].removesuffix(".json")) for one in versions]
+        assert places == sorted(set(places)), versions
+
+
+def _cut(bridged: Bridged, steps: int) -> None:
+    left = iter(range(steps))
+
+    def keep_going() -> None:
+        if next(left, None) is None:
+            raise MaintenanceStopped("its turn has ended.")
+
+    try:
+        bridged.poll(keep_going)
+    except MaintenanceStopped:
+        return
