@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -19,18 +19,25 @@ from headwater.embedded import CatalogHandle
 from headwater.schemas.change import Change
 from headwater.schemas.entry_ids import recomputed_entry_id
 from tests.support.fixtures.restorable_stores import RestorableStore, restorable_store
+from tests.support.fixtures.standby_store import StandbyStore
 from tests.support.processes.restore_readers import EmbeddedReader, HttpReader, RestoreReader
 from tests.support.processes.restore_writer import RestoreWriter
 from tests.support.servers.feed_server import feed_server
+from tests.support.servers.servers import local_server
 
 WAIT_SECONDS = 240.0
 BACKED_UP = 12
 """Entries at least that the backup has, that are lost behind it, and that come after it."""
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> RestorableStore:
-    return restorable_store(request, tmp_path)
+@pytest.fixture(params=["sqlite", "postgresql", "standby"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RestorableStore]:
+    """A standby that is promoted lacks what the primary committed last: a restore like the others."""
+    if request.param != "standby":
+        yield restorable_store(request, tmp_path)
+        return
+    with local_server("postgres") as primary:
+        yield StandbyStore(primary)
 
 
 def eventually(holds: Callable[[], bool], what: str) -> None:
