@@ -26,6 +26,7 @@ from headwater.service.gate.request import Request
 from headwater.service.gate.rights import authorize, authorize_anywhere, authorize_body
 from headwater.service.gate.route import READING, Api, Budget, ErrorShape, Needs, Route
 from headwater.service.gate.route_table import RouteMatch, RouteTable
+from headwater.service.gate.starts import CROWD, Starts
 from headwater.service.http.correlation import correlation_id
 from headwater.service.http.hang_up import hang_up
 from headwater.service.http.origins import check_origin
@@ -69,7 +70,9 @@ class Gate:
         self._service = service
         self._table = table
         self._types = {api.name: requests.get(api.name, Request) for api in table.apis}
+        self._audited = service.config.audited
         self.budgets = Budgets(service.config.request_bytes_max)
+        self._starts = Starts()
         # Made here and not at import: workers are forked, and no two of them may make the same ids.
         self._ids = (b"%b%08x" % (worker, number) for worker in [os.urandom(4).hex().encode()] for number in itertools.count(1))
 
@@ -85,6 +88,8 @@ class Gate:
             match = self._table.find(scope)
             route = match.by_method.get(scope["method"]) or _other_route(match, scope)
             request = self._types[api.name](self._service, scope, receive, send, id, route, match.names)
+            if self.budgets.requests >= CROWD and not _is_reserved(route) and not self._starts.may_start():
+                await self._starts.wait()
             tracing = self._service.tracing
             if tracing is None:
                 response = await self._serve(request, route, errors)
@@ -106,17 +111,15 @@ class Gate:
             raise
         try:
             if response is not None and not request.status:  # else something was sent already: there is no second answer
-                await self._respond(request, response, errors)
+                if len(response.body) <= SMALL_ANSWER_BYTES or scope["method"] == "HEAD":
+                    await request.respond(response)
+                else:
+                    await self._respond_large(request, response, errors)
         finally:  # also of a client that went away
             seconds = time.perf_counter() - started
             self._count(request, api, seconds)
-            self._audit(request, api, seconds)
-
-    async def _respond(self, request: Request, response: Response, errors: ErrorShape) -> None:
-        if len(response.body) <= SMALL_ANSWER_BYTES or request.scope["method"] == "HEAD":
-            await request.respond(response)
-        else:
-            await self._respond_large(request, response, errors)
+            if self._audited:
+                self._audit(request, api, seconds)
 
     async def _respond_large(self, request: Request, response: Response, errors: ErrorShape) -> None:
         """Counts it until it is sent."""
@@ -163,7 +166,8 @@ class Gate:
                 if route.method not in READING:
                     await drain(request.scope, request.receive)
                 if not route.is_keyed and needs.body is None and needs.check is None:
-                    return await _handled(request)  # the hot reads: nothing is left to ask
+                    # The hot reads: nothing is left to ask.
+                    return await (_handled(request) if 412 in route.also else request.handle())
                 return await self._authorized(request, route, needs, errors)
             owner = peer_of(request.scope) if caller is None else caller.identity
             return await self._with_body(request, route, needs, budget, owner, errors)
@@ -236,7 +240,7 @@ class Gate:
             ACCESS.info("request", extra=_fields(request, api, seconds))
 
     def _audit(self, request: Request, api: Api, seconds: float) -> None:
-        if api.name not in self._service.config.audited:
+        if api.name not in self._audited:
             return
         caller: Caller | None = request.__dict__.get("caller")
         write_audit(
@@ -276,6 +280,10 @@ def _other_route(match: RouteMatch, scope: Scope) -> Route:
         return match.by_method["GET"]
     allowed = ", ".join(match.by_method)
     raise MethodNotAllowed(f"{scope['method']} is not for this path.", remedy=f"Use {allowed}.", allowed=allowed)
+
+
+def _is_reserved(route: Route) -> bool:
+    return route.budget is not None and route.budget.is_reserved
 
 
 def _errors(api: Api) -> ErrorShape:
