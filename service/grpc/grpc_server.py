@@ -19,6 +19,7 @@ from headwater.schemas.errors import HeadwaterError, InvalidInput
 from headwater.schemas.rpc.services import SERVICES, RpcMethod, all_methods
 from headwater.service.config import ServeConfig
 from headwater.service.feed.stream_connection import SlowReader
+from headwater.service.gate.answers import seconds_to_read
 from headwater.service.grpc.call_context import CallContext, call_context
 from headwater.service.grpc.grpc_errors import STATUS_DETAILS, internal_status, status_of
 from headwater.service.grpc.pipeline import Pipeline, Refused, receive_one
@@ -129,10 +130,18 @@ class GrpcServer:
         return await servicer.abort(code, status.message, trailers)
 
     def _count_until_sent(self, servicer: Any, owner: Hashable, size: int, is_done: bool) -> None:
-        """⚠ The transport keeps an answer that is not read for as long as its connection lasts."""
-        budgets = self._runtime.budgets
+        """⚠ The transport would keep an answer that is not read for as long as its connection lasts: the call is given up."""
+        budgets, call = self._runtime.budgets, asyncio.current_task()
+        if call is None:
+            raise LookupError("a call runs in a task")
         budgets.take_answer(owner, size, is_done=is_done)
-        servicer.add_done_callback(lambda _: budgets.give_answer_back(owner, size))
+        giving_up = asyncio.get_running_loop().call_later(seconds_to_read(size, self._config.stall_seconds), call.cancel)
+
+        def sent(_: Any) -> None:
+            giving_up.cancel()
+            budgets.give_answer_back(owner, size)
+
+        servicer.add_done_callback(sent)
 
     async def _streamed(self, pipeline: Pipeline, context: CallContext, receive: Receive, servicer: Any) -> None:
         parts = pipeline.stream(context, receive)

@@ -118,7 +118,7 @@ def test_messages_of_one_caller_fill_their_share_of_the_memory_and_no_more(port:
 # ── answers that are not read ───────────────────────────────────────────────────────────────────────────────
 
 CHANGES = _method("FeedService/GetChanges")
-HEADERS, DATA, SETTINGS = 1, 0, 4
+HEADERS, DATA, SETTINGS, RST_STREAM = 1, 0, 4, 3
 """Types of HTTP/2 frames."""
 
 
@@ -187,3 +187,34 @@ def test_answers_that_one_caller_does_not_read_fill_its_share_and_no_more(tmp_pa
             assert budgets.answer_bytes >= share
         _until(lambda: budgets.answer_bytes == 0, "what was counted must be given back when the connection ends")
         assert port.status(CHANGES, request, bearer(root)) is grpc.StatusCode.OK
+
+
+def test_an_answer_that_is_never_read_is_given_up_while_its_connection_stays(tmp_path: Path) -> None:
+    with grpc_rig(tmp_path, stall_seconds=0.3) as port:
+        budgets, root = port.rig.gate.budgets, port.rig.token("alpha")
+        content = {"properties": {"much": "x" * 90_000}}
+        body = {
+            "catalog": "lake",
+            "message": "large",
+            "operations": [{"op": "put", "key": ["n"], "type": "NAMESPACE", "content": content}],
+        }
+        port.rig.ask("POST", "/feed/v1/alpha/commit", token=root, json=body).raise_for_status()
+        request = feed_pb2.GetChangesRequest(source=feed_pb2.FeedSource(catalog="lake"), after="earliest")
+        host, _, number_of_port = port.url.removeprefix("grpc://").partition(":")
+        with closing(_asked((host, int(number_of_port)), CHANGES, request, root)) as connection:
+            _until(lambda: budgets.answer_bytes > 0, "the answer must be counted while it waits")
+            _until(lambda: budgets.answer_bytes == 0, "an answer that nobody reads must be given up")
+            connection.settimeout(SECONDS)
+            assert RST_STREAM in _frames(connection), "the call must have been ended, not the count alone"
+        assert port.status(CHANGES, request, bearer(root)) is grpc.StatusCode.OK
+
+
+def _frames(connection: socket.socket) -> set[int]:
+    """The types of frames that came until the call was reset."""
+    received, types = b"", set[int]()
+    while RST_STREAM not in types and (data := connection.recv(1 << 16)):
+        received += data
+        while len(received) >= 9 and len(received) >= 9 + (size := int.from_bytes(received[:3], "big")):
+            types.add(received[3])
+            received = received[9 + size :]
+    return types

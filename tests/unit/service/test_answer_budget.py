@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from headwater.schemas.errors import NotServing, TooManyRequests
+from headwater.service.gate import answers
 from headwater.service.gate.answers import PIECE_BYTES, send_in_pieces
 from headwater.service.gate.budgets import BODIES_OF_CALLER, BODIES_OF_WORKER, Budgets
 from headwater.service.http.hang_up import hang_up
@@ -87,3 +88,18 @@ def test_of_an_answer_that_is_not_taken_the_end_is_never_sent() -> None:
     reader = Reader(2)
     assert not asyncio.run(send_in_pieces(reader.send, bytes(PIECE_BYTES * 5), 0.01))
     assert len(reader.body) == 2 * PIECE_BYTES and not reader.ended
+
+
+class SlowReader(Reader):
+    """Takes a piece each time just before it would be given up."""
+
+    async def send(self, message: Any) -> None:
+        await asyncio.sleep(0.01)
+        await super().send(message)
+
+
+def test_a_reader_just_inside_the_stall_limit_is_given_up_when_it_takes_too_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers, "READ_BYTES_A_SECOND_MIN", 1e12)  # all of it within the time of one stall
+    reader = SlowReader(1_000_000)
+    assert not asyncio.run(send_in_pieces(reader.send, bytes(PIECE_BYTES * 1_000), 0.5))
+    assert 0 < len(reader.body) < PIECE_BYTES * 1_000 and not reader.ended
