@@ -118,8 +118,13 @@ class Viewer:
         self._is_proven_now = False
         may_see: dict[str, MaySee] = {}
         for pointer in pointers:
-            over = await self._over(pointer)
-            if not await self._access.allows(caller, need_of(pointer).right, over):
+            over = self._known_over(pointer)
+            if over is None:
+                over = await asyncio.to_thread(self._securable, pointer)
+            allowed = self._access.known(caller, need_of(pointer).right, over)
+            if allowed is None:
+                allowed = await self._access.allows(caller, need_of(pointer).right, over)
+            if not allowed:
                 may_see[pointer] = await asyncio.to_thread(self._by_key, pointer, over)
         return FeedView(may_see) if may_see else None
 
@@ -167,7 +172,10 @@ class Viewer:
     async def require_subscribing(self, pointers: Iterable[str]) -> None:
         """`subscription.manage` over the catalog of each pointer, or over the realm."""
         for pointer in pointers:
-            await self._access.require(self._caller, Right.SUBSCRIPTION_MANAGE, await self._over(pointer))
+            over = self._known_over(pointer)
+            if over is None:
+                over = await asyncio.to_thread(self._securable, pointer)
+            await self._access.require(self._caller, Right.SUBSCRIPTION_MANAGE, over)
 
     def view_now(self, pointer: str) -> FeedView | None:
         """The same of one pointer, for a thread that may wait for the store."""
@@ -185,12 +193,13 @@ class Viewer:
             return True
         return need.by_key and over.catalog is not None and self._somewhere(over.catalog)
 
-    async def _over(self, pointer: str) -> Securable:
+    def _known_over(self, pointer: str) -> Securable | None:
+        """From memory; None if the store must be asked."""
         catalog_id = need_of(pointer).catalog_id
-        known = None if catalog_id is None else self._feed.known_catalog_name(catalog_id)
-        if catalog_id is None or known is not None:
-            return Securable(known)
-        return await asyncio.to_thread(self._securable, pointer)
+        if catalog_id is None:
+            return REALM
+        known = self._feed.known_catalog_name(catalog_id)
+        return None if known is None else Securable(known)
 
     def _securable(self, pointer: str) -> Securable:
         """Of a catalog that was dropped only those see pointers who have the right over the realm."""

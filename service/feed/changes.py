@@ -43,7 +43,9 @@ class Changes:
         self._kept_bytes = 0
 
     async def answer(self, feed: RealmFeed, query_string: bytes, if_none_match: bytes | None, viewer: Viewer) -> Response:
-        query = await with_pointers(feed, viewer, changes_query(query_string))
+        query = changes_query(query_string)
+        if query.catalog is not None:
+            query = await with_pointers(feed, viewer, query)
         view = await viewer.view(query.pointers)
         kept = self._kept.get((feed.name, query_string))
         if (

@@ -11,6 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 from headwater.persistence.commit.draft import Draft
 from headwater.persistence.reading.head_watch import HeadWatch
@@ -48,6 +49,8 @@ class RealmFeed:
         self._catalogs = Catalogs(kernel)
         self._known_catalogs: dict[str, tuple[bytes, Catalog]] = {}
         self._catalog_names: tuple[bytes, dict[int, str]] = (b"", {})
+        self.attached: dict[type, Any] = {}
+        """What others know of this realm instance, kept for as long as it is served."""
 
     @property
     def name(self) -> str:

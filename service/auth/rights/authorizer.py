@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import weakref
 
 from headwater.persistence.reading.head_watch import HeadWatch
 from headwater.persistence.rows import SYSTEM_REALM
@@ -24,7 +23,6 @@ class RightsOfRealms:
 
     def __init__(self, feeds: RealmFeeds) -> None:
         self._feeds = feeds
-        self._rights: weakref.WeakKeyDictionary[RealmFeed, RealmRights] = weakref.WeakKeyDictionary()
         self._system: tuple[RealmRights, HeadWatch] | None = None
         self._lock = threading.Lock()
 
@@ -50,10 +48,10 @@ class RightsOfRealms:
             self._system[1].close()
 
     def _of(self, feed: RealmFeed) -> RealmRights:
-        found = self._rights.get(feed)
+        found: RealmRights | None = feed.attached.get(RealmRights)
         if found is None:
             with self._lock:
-                found = self._rights.setdefault(feed, RealmRights(feed.kernel, feed.watch))
+                found = feed.attached.setdefault(RealmRights, RealmRights(feed.kernel, feed.watch))
         return found
 
     def _of_system(self) -> RealmRights:
