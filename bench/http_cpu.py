@@ -40,7 +40,8 @@ class Version:
     def __init__(self, checkout: Path, folder: str) -> None:
         self._checkout = checkout
         self._store = f"sqlite:///{folder}/lake.db"
-        self._environ = {**os.environ, "PYTHONPATH": str(checkout)}
+        limits = {"HEADWATER_RATE_LIMIT_PER_SECOND": "1000000", "HEADWATER_RATE_LIMIT_BURST": "1000000"}
+        self._environ = {**os.environ, **limits, "PYTHONPATH": str(checkout)}
         Path(f"{folder}/files").mkdir(parents=True)
         self._run("store", "create")
         made = json.loads(self._run("realm", "create", "default", "--init", "--json"))

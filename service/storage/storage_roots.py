@@ -30,7 +30,8 @@ class StorageRoots(msgspec.Struct, frozen=True):
             raise LocationForbidden(
                 f"{root[:200]!r} is not where catalogs made by requests may lie.",
                 field="storage_root",
-                remedy="Choose one that the setting storage_roots allows, or have `headwater catalog create` make it.",
+                remedy="Choose one that the setting storage_roots allows, or have `headwater catalog create` make it "
+                "on the store, without --server.",
             )
         return root
 
