@@ -108,6 +108,10 @@ class RealmHandle:
         self._catalogs = Catalogs(kernel)
 
     @property
+    def instance(self) -> str:
+        return self.kernel.realm
+
+    @property
     def feed(self) -> LocalFeed:
         return self.logs.feed
 

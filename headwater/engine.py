@@ -153,6 +153,10 @@ class Realm(Protocol):
     name: str
 
     @property
+    def instance(self) -> str:
+        """With its creation id, such as default#0123456789abcdef: a realm that is made again is another one."""
+
+    @property
     def logs(self) -> Logs: ...
 
     def catalogs(self) -> list[str]: ...

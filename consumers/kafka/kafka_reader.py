@@ -265,7 +265,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
             self._consumer.seek(partition, position)
 
     def _begin(self, partitions: Sequence[TopicPartition]) -> None:
-        self._watch = TopicWatch(self._source.realm, partitions[0].topic, self._consumer.topics)
+        self._watch = TopicWatch(self._source, partitions[0].topic, self._consumer.topics)
         if self._source.group is not None:
             self._consumer.subscribe([partitions[0].topic], listener=self)
             return

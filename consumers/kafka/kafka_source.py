@@ -10,7 +10,10 @@ import msgspec
 class KafkaSource(msgspec.Struct, frozen=True, kw_only=True):
     bootstrap: str
     realm: str = "default"
-    """By name: the topic of its newest instance is read."""
+    """By name: the topic of its newest instance is read, unless one is named."""
+    instance: str = ""
+    """As a server or store knows it, such as default#0123456789abcdef. ⚠ The number of a catalog means something in it alone:
+    brokers may have a newer realm of that name, of another store."""
     pointers: tuple[str, ...] = ()
     """Only these; all, if left out."""
     access: bool = False

@@ -56,6 +56,14 @@ def newest_topic(realm: str, topics: Iterable[str], name: Callable[[str], str] =
     return max((topic for topic in topics if wanted.fullmatch(topic)), default=None)
 
 
+def topic_to_read(source: KafkaSource, topics: Iterable[str]) -> str | None:
+    """None where it is not there."""
+    name = access_topic if source.access else commits_topic
+    if not source.instance:
+        return newest_topic(source.realm, topics, name)
+    return name(source.instance) if name(source.instance) in topics else None
+
+
 async def all_topics(source: KafkaSource) -> set[str]:
     async with administering(source) as admin:
         return set(await admin.list_topics())
@@ -64,14 +72,14 @@ async def all_topics(source: KafkaSource) -> set[str]:
 async def readable_sources(source: KafkaSource) -> list[KafkaSource]:
     """The commits topic, and the access topic of the same instance if the brokers show this client one."""
     topics = await all_topics(source)
-    commits, access = newest_topic(source.realm, topics), newest_topic(source.realm, topics, access_topic)
+    commits, access = (topic_to_read(msgspec.structs.replace(source, access=one), topics) for one in (False, True))
     is_beside = commits is not None and access is not None and commits.rpartition(".")[0] == access.rpartition(".")[0]
     return [source, msgspec.structs.replace(source, access=True)] if is_beside else [source]
 
 
 async def find_partitions(source: KafkaSource) -> list[TopicPartition]:
     async with administering(source) as admin:
-        topic = newest_topic(source.realm, await admin.list_topics(), access_topic if source.access else commits_topic)
+        topic = topic_to_read(source, await admin.list_topics())
         described = await admin.describe_topics([topic]) if topic is not None else []
     partitions = [TopicPartition(topic, number) for one in described for number in range(len(one["partitions"]))]
     if not partitions:  # also where it was deleted between the two questions

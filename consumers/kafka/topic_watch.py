@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable
 
-from headwater.consumers.kafka.kafka_topics import newest_topic
+from headwater.consumers.kafka.kafka_source import KafkaSource
+from headwater.consumers.kafka.kafka_topics import topic_to_read
 from headwater.schemas.errors import CursorReset
-from headwater.schemas.topics import access_topic, commits_topic
 
 LOOK_SECONDS = 5.0
 """Between two looks at the brokers' topics and partitions."""
@@ -17,9 +17,13 @@ ABSENT_SECONDS_MAX = 30.0
 
 class TopicWatch:
     def __init__(
-        self, realm: str, topic: str, topics: Callable[[], Awaitable[set[str]]], clock: Callable[[], float] = time.monotonic
+        self,
+        source: KafkaSource,
+        topic: str,
+        topics: Callable[[], Awaitable[set[str]]],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._realm = realm
+        self._source = source
         self._topic = topic
         self._topics = topics
         self._clock = clock
@@ -32,8 +36,7 @@ class TopicWatch:
         if self._clock() < self._next_look:
             return False
         self._next_look = self._clock() + LOOK_SECONDS
-        name = access_topic if self._topic.endswith(".access") else commits_topic
-        found = newest_topic(self._realm, await self._topics(), name)
+        found = topic_to_read(self._source, await self._topics())
         if found == self._topic:
             self._seen_at = self._clock()
         elif found is not None and found > self._topic:
@@ -44,7 +47,7 @@ class TopicWatch:
 
     def _reset(self, what: str) -> CursorReset:
         return CursorReset(
-            f"the realm {self._realm!r} {what}; this reader follows {self._topic}.",
+            f"the realm {self._source.realm!r} {what}; this reader follows {self._topic}.",
             field="realm",
             remedy="Take a snapshot if the realm lives, and start the reader again.",
         )

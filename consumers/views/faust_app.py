@@ -65,7 +65,7 @@ def make_app(options: ViewsOptions, ended: Callable[[BaseException], None]) -> f
     app.transport = CommittedTransport(app.conf.broker_consumer, app, app.loop)
     source = app.topic(partitions[0].topic, key_serializer="raw", value_serializer="raw", partitions=len(partitions))
     folding = RecordViews(options.lookup, begins)
-    watch = TopicWatch(read_from.realm, partitions[0].topic, lambda: all_topics(read_from))
+    watch = TopicWatch(read_from, partitions[0].topic, lambda: all_topics(read_from))
 
     async def fail(error: BaseException) -> None:
         ended(error)

@@ -99,6 +99,10 @@ class RemoteRealm:
         self.manage = RemoteManage(calls)
         self.connection = connection
 
+    @property
+    def instance(self) -> str:
+        return self.calls.pointers(limit=1).realm_instance
+
     def catalogs(self) -> list[str]:
         return [one.name for one in self.manage.catalogs()]
 

@@ -27,6 +27,7 @@ def kafka_source(
     bootstrap: str | None,
     *,
     realm: str,
+    instance: str = "",
     pointers: tuple[str, ...] = (),
     group: str | None = None,
     from_commit: str | None = None,
@@ -36,6 +37,7 @@ def kafka_source(
     return KafkaSource(
         bootstrap=client.bootstrap,
         realm=realm,
+        instance=instance,
         pointers=pointers,
         group=group,
         from_commit=from_commit,

@@ -72,7 +72,7 @@ def verify_command(
     if file is not None:
         found = list(_verify_file(Path(file), named))
     elif kafka is not None:
-        found = verify_kafka(settings, kafka, realm, wanted.if_any(settings, realm))
+        found = verify_kafka(settings, kafka, realm, *wanted.if_any(settings, realm))
     else:
         with audited(settings, realm, wanted, all_if_none=True) as (history, chosen):
             found = [_verify_pointer(history, pointer) for pointer in chosen]

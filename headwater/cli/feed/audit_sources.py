@@ -52,12 +52,12 @@ def _history(logs: Logs) -> History:
     return ServerHistory(calls.client, calls.target)
 
 
-def verify_kafka(settings: Settings, bootstrap: str, realm: str, wanted: Sequence[str]) -> list[Verification]:
+def verify_kafka(settings: Settings, bootstrap: str, realm: str, wanted: Sequence[str], instance: str) -> list[Verification]:
     quiet_kafka()
     with needs_extra("reading Kafka", "kafka"):
         from headwater.consumers.audit.kafka_history import KafkaHistory
         from headwater.consumers.kafka.kafka_topics import readable_sources
-    source = kafka_source(settings, bootstrap, realm=realm)
+    source = kafka_source(settings, bootstrap, realm=realm, instance=instance)
     with tempfile.TemporaryDirectory(prefix="headwater-audit-") as folder, _views_server(settings, realm) as views:
         histories: dict[str, KafkaHistory] = {}
         for one in asyncio.run(readable_sources(source)):

@@ -86,12 +86,13 @@ class Pointers(NamedTuple):
     def is_given(self) -> bool:
         return bool(self.named) or self.catalog is not None or self.branch is not None
 
-    def if_any(self, settings: Settings, realm: str) -> tuple[str, ...]:
-        """None for all. The number of a catalog is looked up at the server, or in the store."""
+    def if_any(self, settings: Settings, realm: str) -> tuple[tuple[str, ...], str]:
+        """None for all; and the realm instance that they are of, where the number of a catalog was looked up at the server or
+        in the store."""
         if self.named or not self.is_given:
-            return self.named
+            return self.named, ""
         with realm_of(settings, realm) as handle:
-            return self.of(handle)
+            return self.of(handle), handle.instance
 
 
 def store_reader(realm: RealmHandle, pointers: Sequence[str], after: str) -> Reader:

@@ -81,8 +81,17 @@ def command(
         raise InvalidInput("these flags do not go together.", field="access", remedy="Topics are Kafka's: add --kafka.")
     chosen = Pointers(pointers, catalog, branch)
     if kafka is not None:
-        read = chosen.if_any(settings, realm)
-        source = kafka_source(settings, kafka, realm=realm, pointers=read, group=group, from_commit=from_commit, access=access)
+        read, instance = chosen.if_any(settings, realm)
+        source = kafka_source(
+            settings,
+            kafka,
+            realm=realm,
+            instance=instance,
+            pointers=read,
+            group=group,
+            from_commit=from_commit,
+            access=access,
+        )
         asyncio.run(_print_kafka(source, settings, follow, limit, json_output))
         return
     if subscription is not None:

@@ -8,10 +8,13 @@ import pytest
 from aiokafka import TopicPartition
 
 from headwater.consumers.kafka.generation_order import Fetched, GenerationOrder
+from headwater.consumers.kafka.kafka_source import KafkaSource
+from headwater.consumers.kafka.kafka_topics import topic_to_read
 from headwater.consumers.kafka.topic_watch import ABSENT_SECONDS_MAX, LOOK_SECONDS, TopicWatch
 from headwater.schemas.errors import CursorReset
 from headwater.schemas.kafka_records import FeedRecord, RecordType
 
+SOURCE = KafkaSource(bootstrap="", realm="r")
 OLD, NEW = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
@@ -68,7 +71,7 @@ def look(watch: TopicWatch, brokers: Brokers, seconds: float = LOOK_SECONDS) -> 
 
 def test_a_realm_that_was_recreated_resets_its_followers() -> None:
     brokers = Brokers(topic(1), topic(2), "headwater.r2-0000000000000009.commits")
-    watch = TopicWatch("r", topic(2), brokers.topics, clock=lambda: brokers.now)
+    watch = TopicWatch(SOURCE, topic(2), brokers.topics, clock=lambda: brokers.now)
     assert not look(watch, brokers, LOOK_SECONDS / 2) and look(watch, brokers)
     brokers.there = {topic(3)}
     with pytest.raises(CursorReset, match="re-created"):
@@ -77,7 +80,7 @@ def test_a_realm_that_was_recreated_resets_its_followers() -> None:
 
 def test_a_topic_may_be_away_for_a_moment_and_not_for_good() -> None:
     brokers = Brokers(topic(2))
-    watch = TopicWatch("r", topic(2), brokers.topics, clock=lambda: brokers.now)
+    watch = TopicWatch(SOURCE, topic(2), brokers.topics, clock=lambda: brokers.now)
     brokers.there = set()
     assert look(watch, brokers)
     brokers.there = {topic(2)}
@@ -86,3 +89,17 @@ def test_a_topic_may_be_away_for_a_moment_and_not_for_good() -> None:
     assert look(watch, brokers)
     with pytest.raises(CursorReset, match="lost its topic"):
         look(watch, brokers, ABSENT_SECONDS_MAX)
+
+
+def test_what_was_found_by_an_instance_is_read_from_its_topic_and_no_newer_one() -> None:
+    """Another store may have a realm of that name on the same brokers."""
+    source = KafkaSource(bootstrap="", realm="r", instance=f"r#{2:016x}")
+    brokers = Brokers(topic(2), topic(3))
+    assert topic_to_read(SOURCE, brokers.there) == topic(3)
+    assert topic_to_read(source, brokers.there) == topic(2)
+    watch = TopicWatch(source, topic(2), brokers.topics, clock=lambda: brokers.now)
+    assert look(watch, brokers)
+    brokers.there = {topic(3)}
+    assert topic_to_read(source, brokers.there) is None
+    with pytest.raises(CursorReset, match="lost its topic"):
+        look(watch, brokers, ABSENT_SECONDS_MAX + LOOK_SECONDS)
