@@ -12,8 +12,8 @@ from collections import deque
 CROWD = 32
 """Requests that are open before turns are taken: below that nothing is counted, and starting costs nothing more."""
 STARTS_IN_TURN = 8
-"""Half a millisecond of work. ⚠ Between turns the event loop lets the server below hand over what arrives; it cannot while Python
-code runs, so longer turns would keep a health check waiting there."""
+"""Half a millisecond of work. ⚠ Between turns the event loop lets the server below hand over what arrives; it cannot while
+Python code runs, so longer turns would keep a health check waiting there."""
 
 
 class Starts:
