@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 import msgspec
+
+from bench.measures import run_all
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -30,26 +32,16 @@ class Outcome(msgspec.Struct, frozen=True):
 def in_threads(works: Sequence[Callable[[], object]], seconds: float) -> Outcome:
     """Each work again and again on a thread of its own. A fault in one is raised here."""
     waits: list[float] = []
-    faults: list[Exception] = []
     started, cpu_started = time.perf_counter(), time.process_time()
 
     def run(work: Callable[[], object]) -> None:
-        try:
-            begun = 0.0
-            while begun < started + seconds:  # once at least
-                begun = time.perf_counter()
-                work()
-                waits.append(time.perf_counter() - begun)
-        except Exception as fault:
-            faults.append(fault)
+        begun = 0.0
+        while begun < started + seconds:  # once at least
+            begun = time.perf_counter()
+            work()
+            waits.append(time.perf_counter() - begun)
 
-    threads = [threading.Thread(target=run, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if faults:
-        raise faults[0]
+    run_all([partial(run, work) for work in works])
     return _outcome(waits, started, cpu_started)
 
 

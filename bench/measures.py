@@ -7,6 +7,7 @@ import platform
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -37,25 +38,33 @@ def rate(work: Callable[[], int], seconds: float, clock: Callable[[], float] = t
 def rate_in_threads(works: Sequence[Callable[[], int]], seconds: float) -> float:
     """The same with one thread for each work, all at once. A fault in one is raised here."""
     done = [0] * len(works)
-    faults: list[Exception] = []
-    deadline = time.perf_counter() + seconds
+    started = time.perf_counter()
 
     def run(n: int) -> None:
+        while time.perf_counter() < started + seconds or not done[n]:
+            done[n] += works[n]()
+
+    run_all([partial(run, n) for n in range(len(works))])
+    return sum(done) / (time.perf_counter() - started)
+
+
+def run_all(works: Iterable[Callable[[], object]]) -> None:
+    """Each on a thread of its own, to the end. A fault in one is raised here."""
+    faults: list[Exception] = []
+
+    def run(work: Callable[[], object]) -> None:
         try:
-            while time.perf_counter() < deadline or not done[n]:
-                done[n] += works[n]()
+            work()
         except Exception as fault:
             faults.append(fault)
 
-    threads = [threading.Thread(target=run, args=(n,)) for n in range(len(works))]
-    started = time.perf_counter()
+    threads = [threading.Thread(target=run, args=(work,)) for work in works]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     if faults:
         raise faults[0]
-    return sum(done) / (time.perf_counter() - started)
 
 
 def show(title: str, measures: Iterable[Measure], console: Console, missed: Collection[Measure] = ()) -> None:

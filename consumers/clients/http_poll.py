@@ -7,6 +7,7 @@ with 304.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from typing import Generic, TypeVar
 
 import httpx
 import msgspec
@@ -19,6 +20,7 @@ from headwater.schemas.frame import Frame
 
 WAIT_SECONDS = 20.0
 """How long the server holds a question that it has no news for."""
+C = TypeVar("C", httpx.Client, httpx.AsyncClient)
 
 
 class _PollRequest:
@@ -63,19 +65,25 @@ class _PollRequest:
         return received
 
 
-class HttpPoll:
-    """The client is the caller's: pools, proxies and certificates are set there."""
+class _Poll(Generic[C]):
+    """What to ask. The client is the caller's: pools, proxies and certificates are set there."""
 
-    def __init__(
-        self, client: httpx.Client, target: FeedTarget, *, limit: int = PAGE_CHANGES, wait_seconds: float = WAIT_SECONDS
-    ) -> None:
-        self._client = client
+    def __init__(self, client: C, target: FeedTarget, *, limit: int = PAGE_CHANGES, wait_seconds: float = WAIT_SECONDS) -> None:
+        self._client: C = client
         self._target = target
         self._limit = limit
         self._wait_seconds = wait_seconds
 
+    def _news(self, after: str, follow: bool) -> _PollRequest:
+        return _PollRequest(self._target, after, limit=self._limit, wait_seconds=self._wait_seconds if follow else 0.0)
+
+    def _log_of(self, pointer: str, from_seq: int) -> _PollRequest:
+        return _PollRequest(_of_pointer(self._target, pointer), str(from_seq), limit=self._limit, wait_seconds=0.0)
+
+
+class HttpPoll(_Poll[httpx.Client]):
     def receive(self, after: str, *, follow: bool) -> Iterator[Received]:
-        asking = _PollRequest(self._target, after, limit=self._limit, wait_seconds=self._wait_seconds if follow else 0.0)
+        asking = self._news(after, follow)
         while True:
             yield (received := self._ask(asking))
             if not follow and not _advances(received):
@@ -83,7 +91,7 @@ class HttpPoll:
 
     def frames(self, pointer: str, from_seq: int, to_seq: int) -> Iterator[Frame]:
         """The log's side: what fills a gap."""
-        asking = _PollRequest(_of_pointer(self._target, pointer), str(from_seq), limit=self._limit, wait_seconds=0.0)
+        asking = self._log_of(pointer, from_seq)
         while from_seq < to_seq:
             frame = _repairing(self._ask(asking), from_seq)
             yield frame
@@ -97,26 +105,18 @@ class HttpPoll:
         return asking.answer(response)
 
 
-class AsyncHttpPoll:
+class AsyncHttpPoll(_Poll[httpx.AsyncClient]):
     """The same for an event loop."""
 
-    def __init__(
-        self, client: httpx.AsyncClient, target: FeedTarget, *, limit: int = PAGE_CHANGES, wait_seconds: float = WAIT_SECONDS
-    ) -> None:
-        self._client = client
-        self._target = target
-        self._limit = limit
-        self._wait_seconds = wait_seconds
-
     async def receive(self, after: str, *, follow: bool) -> AsyncIterator[Received]:
-        asking = _PollRequest(self._target, after, limit=self._limit, wait_seconds=self._wait_seconds if follow else 0.0)
+        asking = self._news(after, follow)
         while True:
             yield (received := await self._ask(asking))
             if not follow and not _advances(received):
                 return
 
     async def frames(self, pointer: str, from_seq: int, to_seq: int) -> AsyncIterator[Frame]:
-        asking = _PollRequest(_of_pointer(self._target, pointer), str(from_seq), limit=self._limit, wait_seconds=0.0)
+        asking = self._log_of(pointer, from_seq)
         while from_seq < to_seq:
             frame = _repairing(await self._ask(asking), from_seq)
             yield frame

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import signal
 from pathlib import Path
 
@@ -42,14 +41,7 @@ class Registry:
         ]
 
     def is_ready(self, record: ServerRecord) -> bool:
-        connection = http.client.HTTPConnection(LOOPBACK, record.ports["main"], timeout=5)
-        try:
-            connection.request("GET", f"{API_PATH}/subjects")
-            return connection.getresponse().status == http.HTTPStatus.OK
-        except (OSError, http.client.HTTPException):
-            return False
-        finally:
-            connection.close()
+        return record.answers(f"{API_PATH}/subjects")
 
     def url(self, record: ServerRecord) -> str:
         return f"http://{record.address}{API_PATH}"

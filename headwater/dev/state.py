@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import fcntl
+import http.client
 import os
 import random
 import secrets
@@ -39,6 +40,17 @@ class ServerRecord(msgspec.Struct, frozen=True):
     @property
     def address(self) -> str:
         return f"{LOOPBACK}:{self.ports['main']}"
+
+    def answers(self, path: str) -> bool:
+        """Whether its HTTP API is up."""
+        connection = http.client.HTTPConnection(LOOPBACK, self.ports["main"], timeout=5)
+        try:
+            connection.request("GET", path)
+            return connection.getresponse().status == http.HTTPStatus.OK
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
 
 
 def read_record(folder: Path) -> ServerRecord | None:
