@@ -106,6 +106,8 @@ def require_own_paths(
     `MaintenanceStopped` for one that was removed: what it has begun to write is not its own any more."""
     if connector_id:
         _require_there(kernel, connector_id)
+    elif not owned_in_realm(kernel):  # almost always: this is asked for each commit
+        return
     paths = [one for one in owned_paths(kernel, draft.pointer) if one.connector_id != connector_id]
     if not paths:
         return
@@ -131,14 +133,14 @@ def _require_there(kernel: RealmKernel, connector_id: str) -> None:
 def require_own_merge(
     kernel: RealmKernel,
     draft: Draft,
-    brought: Sequence[PlannedOperation],
+    merged: Sequence[PlannedOperation],
     resolved: Sequence[PlannedOperation],
 ) -> None:
     """Other branches may take over what a connector has committed to its own; what the caller makes up is a write anywhere."""
     named = parse_reference_pointer(draft.pointer)
     paths = owned_paths(kernel, draft.pointer)
     is_destination = named is not None and any(one.branch == named.name for one in paths)
-    require_own_paths(kernel, draft, brought if is_destination else resolved)
+    require_own_paths(kernel, draft, merged if is_destination else resolved)
 
 
 def require_movable(kernel: RealmKernel, pointer: str) -> None:
