@@ -87,7 +87,7 @@ class App:
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             return
         _stop_with_signals(service)
-        tending = asyncio.ensure_future(_housekeeping(service, os.getppid()))
+        housekeeping = asyncio.ensure_future(_housekeeping(service, os.getppid()))
         publisher = await asyncio.to_thread(_publish, service, store)
         tasks = start_tasks(store, service.config.storage)
         reconciler = start_reconciler(store, self._config)
@@ -99,7 +99,7 @@ class App:
         service.stopping.set()
         if grpc_server is not None:
             await grpc_server.stop(self._config.stop_seconds / 2)
-        tending.cancel()
+        housekeeping.cancel()
         await background.stop()
         await asyncio.to_thread(tasks.close)
         if reconciler is not None:

@@ -84,10 +84,10 @@ class ClientCredentials(httpx.Auth):
                 field="client_secret",
                 remedy="Check the client's id and secret.",
             )
-        told = msgspec.json.decode(response.content, type=Token)
+        token = msgspec.json.decode(response.content, type=Token)
         with self._lock:
-            self._tokens[realm] = (told.access_token, self._now_seconds() + RENEW_SHARE * told.expires_in)
-        return told
+            self._tokens[realm] = (token.access_token, self._now_seconds() + RENEW_SHARE * token.expires_in)
+        return token
 
     def _kept(self, realm: str) -> str | None:
         with self._lock:

@@ -71,7 +71,7 @@ class RemoteReferences:
     def _outcome(self, commit_id: str, meta: MutationMeta) -> CommitResult:
         """With the Change that a move became, read from the feed."""
         change = self._calls.find_commit(meta.entry_id) if meta.changed and meta.entry_id else None
-        return CommitResult(told=change, commit_id=commit_id, seq=meta.seq, replayed=meta.replayed)
+        return CommitResult(returned=change, commit_id=commit_id, seq=meta.seq, replayed=meta.replayed)
 
     def log(self, at: str) -> Iterator[Change]:
         commit_id = self.resolve(at).commit_id

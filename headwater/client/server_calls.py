@@ -139,7 +139,7 @@ class ServerCalls:
 
 
 def commit_outcome(answer: CommitAnswer) -> CommitResult:
-    return CommitResult(told=answer.change, commit_id=answer.commit_id, seq=answer.seq, replayed=answer.replayed)
+    return CommitResult(returned=answer.change, commit_id=answer.commit_id, seq=answer.seq, replayed=answer.replayed)
 
 
 # ── operations as JSON ──────────────────────────────────────────────────────────────────────────────────────

@@ -26,17 +26,17 @@ class ObservedCommitter(Committer):
         super().__init__(msgspec.structs.replace(context, moved=self._landed))
 
     def submit(self, pointer: str, request: CommitRequest) -> Future[CommitOutcome]:
-        told = [observer.submitted(self._realm_name, pointer, request) for observer in self._observers]
+        callbacks = [observer.submitted(self._realm_name, pointer, request) for observer in self._observers]
         try:
             future = super().submit(pointer, request)
         except HeadwaterError as refusal:
             future = Future()
             future.set_exception(refusal)
-            for tell in told:
-                tell(future)
+            for callback in callbacks:
+                callback(future)
             raise
-        for tell in told:
-            future.add_done_callback(tell)
+        for callback in callbacks:
+            future.add_done_callback(callback)
         return future
 
     def commit(self, pointer: str, request: CommitRequest) -> CommitOutcome:

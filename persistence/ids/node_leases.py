@@ -1,6 +1,6 @@
 """Leases one of 1024 node numbers to a process for a time.
 
-A lease is a mutable row of `::system::`, moved by CAS only. Its stretches never overlap: a new lessee begins where the old one
+A lease is a mutable row of `::system::`, moved by CAS only. Its sections never overlap: a new lessee begins where the old one
 had to end, by the old one's own row, so no two of them can make the same id whatever their clocks say of each other. For the
 same reason rows are never deleted: `expires_at` of an ended or released lease is the bound that the next lessee begins after.
 """

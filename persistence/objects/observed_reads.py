@@ -39,11 +39,11 @@ def observed(realm: str, observers: Sequence[object]) -> Reading:
     @contextmanager
     def reading(read: str) -> Iterator[Found]:
         with ExitStack() as stack:
-            told = [stack.enter_context(observer.reading(name, read)) for observer in wanting]
+            callbacks = [stack.enter_context(observer.reading(name, read)) for observer in wanting]
 
             def found(rows: int) -> None:
-                for tell in told:
-                    tell(rows)
+                for callback in callbacks:
+                    callback(rows)
 
             yield found
 

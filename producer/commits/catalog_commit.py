@@ -56,7 +56,7 @@ class CommitResult(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     seq: int
     replayed: bool = False
     """The same request id had been committed before: this is that commit."""
-    told: Change | None = None
+    returned: Change | None = None
     """The Change as a server returned it …"""
     logged: LogRecord | None = None
     """… or its entry as this process committed it …"""
@@ -66,7 +66,7 @@ class CommitResult(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @functools.cached_property
     def change(self) -> Change | None:
         """None when there was nothing to do. Made when it is asked for: most callers want the commit id alone."""
-        return self.told if self.logged is None else change_of(self.logged, self.realm)
+        return self.returned if self.logged is None else change_of(self.logged, self.realm)
 
     def outcome(self, pointer: str) -> CommitOutcome:
         """As the engine gave it."""

@@ -79,84 +79,84 @@ class Lineage:
 
     def nth(self, logged: LogRecord, n: int) -> LogRecord:
         """The n-th ancestor. Where a segment begins, that is the create or assign entry: its state is its base's."""
-        for stretch in self.stretches(logged):
-            newest = stretch.newest
+        for section in self.sections(logged):
+            newest = section.newest
             seq = newest.entry.seq - n
-            if seq >= max(stretch.start_seq, stretch.floor, 1):
+            if seq >= max(section.start_seq, section.floor, 1):
                 return self._kernel.walk.at(newest, seq)
-            if stretch.is_cut:
-                raise self.expired(newest, stretch.floor)
-            if seq == stretch.start_seq:
+            if section.is_cut:
+                raise self.expired(newest, section.floor)
+            if seq == section.start_seq:
                 return empty_state(newest.entry.pointer)
-            n -= newest.entry.seq - stretch.start_seq
+            n -= newest.entry.seq - section.start_seq
         raise ReferenceNotFound(
             f"{logged.commit.hex()} has fewer ancestors than that: {n} too many.", field="reference", remedy="Ask for fewer."
         )
 
     def at_time(self, logged: LogRecord, micros: int) -> LogRecord:
         """The newest commit among the ancestors (itself included) that is not later than the time."""
-        for stretch in self.stretches(logged):
-            newest = stretch.newest
-            if newest.entry.seq > stretch.start_seq:
-                first = max(stretch.floor, stretch.start_seq + 1)
+        for section in self.sections(logged):
+            newest = section.newest
+            if newest.entry.seq > section.start_seq:
+                first = max(section.floor, section.start_seq + 1)
                 seq = self._kernel.walk.first_after(newest, micros, first) - 1
                 if seq >= first:
                     return self._kernel.walk.at(newest, seq)
-            if stretch.is_cut:
-                raise self.expired(newest, stretch.floor)
+            if section.is_cut:
+                raise self.expired(newest, section.floor)
         raise ReferenceNotFound("there is no commit that old.", field="reference", remedy="Ask for a later time.")
 
     def find(self, logged: LogRecord, commit: bytes) -> LogRecord | None:
         """The entry at which that commit is the head, if it is `logged` itself or one of its ancestors."""
         wanted = None if commit == EMPTY else self._entry_of(commit)
-        for stretch in self.stretches(logged, cut_ok=True):
-            newest = stretch.newest
+        for section in self.sections(logged, cut_ok=True):
+            newest = section.newest
             if newest.commit == commit:
                 return newest
-            if wanted is not None and wanted.pointer == newest.entry.pointer and _within(wanted.seq, stretch):
+            if wanted is not None and wanted.pointer == newest.entry.pointer and _within(wanted.seq, section):
                 found = self._kernel.walk.at(newest, wanted.seq)
                 return found if found.entry_id == commit else None
-            start = self.start_of(stretch)
+            start = self.start_of(section)
             if start is not None and start.commit == commit:
                 return start
-            if commit == EMPTY and start is None and not stretch.is_cut:
+            if commit == EMPTY and start is None and not section.is_cut:
                 return empty_state(newest.entry.pointer)
         return None
 
     def backward(self, logged: LogRecord) -> Iterator[LogRecord]:
         """Commits, newest first; `CursorExpired` where history was cut, plain end at the empty state."""
-        for stretch in self.stretches(logged):
-            newest = stretch.newest
-            oldest_seq = max(stretch.floor, stretch.start_seq + 1)
+        for section in self.sections(logged):
+            newest = section.newest
+            oldest_seq = max(section.floor, section.start_seq + 1)
             count = newest.entry.seq - oldest_seq + 1
             if count > 0:
                 yield from self._kernel.walk.backward(newest, count)
-            if stretch.is_cut:
-                raise self.expired(newest, stretch.floor)
+            if section.is_cut:
+                raise self.expired(newest, section.floor)
 
     # ── steps ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def stretches(self, logged: LogRecord, *, cut_ok: bool = False) -> Iterator[AncestorRange]:
+    def sections(self, logged: LogRecord, *, cut_ok: bool = False) -> Iterator[AncestorRange]:
         """From the newest range to the one that began empty. Nothing can be read before a cut: a caller that may not stop there
         checks `is_cut`."""
         newest: LogRecord | None = logged
         for _ in range(HOPS_MAX):
             if newest is None or not newest.entry.seq:
                 return
-            stretch = AncestorRange(newest, self.floor_of(newest.entry.pointer))
-            if stretch.floor > newest.entry.seq:
+            section = AncestorRange(newest, self.floor_of(newest.entry.pointer))
+            if section.floor > newest.entry.seq:
                 if cut_ok:
                     return
-                raise self.expired(newest, stretch.floor)
-            yield stretch
-            newest = None if stretch.is_cut else self._base_of(stretch, cut_ok)
+                raise self.expired(newest, section.floor)
+            yield section
+            newest = None if section.is_cut else self._base_of(section, cut_ok)
         raise ReferenceNotFound(f"more than {HOPS_MAX} branches stand on one another.", field="reference")
 
-    def start_of(self, stretch: AncestorRange) -> LogRecord | None:
+    def start_of(self, section: AncestorRange) -> LogRecord | None:
         """The create or assign that opened the segment; None if there was none, or if it was cut."""
-        if not stretch.start_seq or stretch.is_cut:
+        if not section.start_seq or section.is_cut:
             return None
-        return self._kernel.walk.at(stretch.newest, stretch.start_seq)
+        return self._kernel.walk.at(section.newest, section.start_seq)
 
     def floor_of(self, pointer: str) -> int:
         """Read strongly, unless the caller has it. A pointer that is gone has no history left."""
@@ -173,8 +173,8 @@ class Lineage:
             oldest=floor,
         )
 
-    def _base_of(self, stretch: AncestorRange, cut_ok: bool) -> LogRecord | None:
-        start = self.start_of(stretch)
+    def _base_of(self, section: AncestorRange, cut_ok: bool) -> LogRecord | None:
+        start = self.start_of(section)
         if start is None or start.entry.base is None or start.commit == EMPTY:
             return None
         try:
@@ -203,5 +203,5 @@ def stored_entry(kernel: RealmKernel, commit: bytes) -> Entry | None:
         return None
 
 
-def _within(seq: int, stretch: AncestorRange) -> bool:
-    return max(stretch.start_seq, stretch.floor - 1) < seq <= stretch.newest.entry.seq
+def _within(seq: int, section: AncestorRange) -> bool:
+    return max(section.start_seq, section.floor - 1) < seq <= section.newest.entry.seq

@@ -1,6 +1,6 @@
 """Finds the newest common ancestors of two commits, at a cost of what is new on one side, not of history.
 
-A commit's ancestors are whole stretches of logs: of its own segment, back to the create or assign that opened it, then of the
+A commit's ancestors are whole sections of logs: of its own segment, back to the create or assign that opened it, then of the
 commit that the segment started from, and so on; and of every commit that was merged into one of them. The search goes from both
 commits at once, newest first, as Git's does: an entry is later than all that it descends from, so when it is met, everything
 that leads to it has been met. It ends when one side has nothing left that the other one has not: what is older than that is

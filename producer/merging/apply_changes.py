@@ -82,12 +82,12 @@ def apply_changes(draft: Draft, changes: Sequence[KeyChange], rules: MergeRules)
     return AppliedChanges(operations, outcomes)
 
 
-def check_namespaces(draft: Draft, brought: AppliedChanges) -> AppliedChanges:
+def check_namespaces(draft: Draft, applied: AppliedChanges) -> AppliedChanges:
     """The same rules as for any commit: every key of the state after it has its namespaces."""
-    if brought.conflicts:
-        return brought
-    filled = {op.key for op in brought.operations if op.after is not None}
-    net = [op for op in brought.operations if op.after is not None or op.key not in filled]
+    if applied.conflicts:
+        return applied
+    filled = {op.key for op in applied.operations if op.after is not None}
+    net = [op for op in applied.operations if op.after is not None or op.key not in filled]
     prepared = [
         Prepared(op=op.op, key=op.key, content=None if op.after is None else TypedValue(op.type, op.tag, op.after))
         for op in net
@@ -102,7 +102,7 @@ def check_namespaces(draft: Draft, brought: AppliedChanges) -> AppliedChanges:
     facts = HeadFacts(found={}, ancestor_tags={key: tags[key] for key in arriving - removed if key in tags}, left_below=left)
     conflicts = namespace_conflicts(prepared, facts)
     return AppliedChanges(
-        brought.operations, [*brought.outcomes, *(KeyOutcome(one.key, MergeDecision.CONFLICT, one) for one in conflicts)]
+        applied.operations, [*applied.outcomes, *(KeyOutcome(one.key, MergeDecision.CONFLICT, one) for one in conflicts)]
     )
 
 

@@ -59,7 +59,7 @@ class MergePreview(msgspec.Struct, frozen=True):
 
     base: LogRecord | None
     """The newest commit of both sides; None is the empty state."""
-    brought: AppliedChanges
+    applied: AppliedChanges
     already_merged: bool = False
 
 
@@ -161,11 +161,11 @@ class MergeRequest:
 
     def plan(self, draft: Draft) -> Plan | None:
         preview = self.preview(draft)
-        preview.brought.raise_conflicts()
-        if not preview.brought.operations or self._prepared is None:
+        preview.applied.raise_conflicts()
+        if not preview.applied.operations or self._prepared is None:
             return None
-        resolved = self._rules.resolved_by_caller(preview.brought.operations)
-        require_own_merge(self._kernel, draft, preview.brought.operations, resolved)
+        resolved = self._rules.resolved_by_caller(preview.applied.operations)
+        require_own_merge(self._kernel, draft, preview.applied.operations, resolved)
         require_files_stay(self._kernel, draft, resolved)
         brought = self._prepared.shared.brought
         origin = next((place for place in brought or () if place.commit == self._source.commit), place_of(self._source))
@@ -174,7 +174,7 @@ class MergeRequest:
             author=self._meta.author,
             message=self._meta.message,
             headers=self._meta.headers,
-            operations=preview.brought.operations,
+            operations=preview.applied.operations,
             source=StoredSource(self._source_pointer, self._source.commit),
             origin=origin,
             brought=None if brought is None else tuple(place for place in brought if place is not origin),

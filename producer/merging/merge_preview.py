@@ -16,7 +16,7 @@ def preview_merge(kernel: RealmKernel, pointer: str, request: MergeRequest) -> M
     return MergePreview(
         base=None if preview.base is None else preview.base.entry_id.hex(),
         already_merged=preview.already_merged,
-        keys=[_key(outcome) for outcome in preview.brought.outcomes],
+        keys=[_key(outcome) for outcome in preview.applied.outcomes],
     )
 
 

@@ -87,13 +87,13 @@ class TransplantRequest:
         require_branch(draft)
         check_expected_head(draft, self._expected_head)
         for commit in self._commits:
-            brought = self._bring(draft, commit)
-            brought.raise_conflicts()
-            if brought.operations:
-                resolved = self._rules.resolved_by_caller(brought.operations)
-                require_own_merge(self._kernel, draft, brought.operations, resolved)
+            applied = self._apply(draft, commit)
+            applied.raise_conflicts()
+            if applied.operations:
+                resolved = self._rules.resolved_by_caller(applied.operations)
+                require_own_merge(self._kernel, draft, applied.operations, resolved)
                 require_files_stay(self._kernel, draft, resolved)
-                yield self._entry(commit, brought)
+                yield self._entry(commit, applied)
 
     def preview(self, draft: Draft) -> list[AppliedChanges]:
         """The outcome for every key of every commit up to the first with a conflict; the draft is moved on, never written."""
@@ -101,24 +101,24 @@ class TransplantRequest:
         check_expected_head(draft, self._expected_head)
         outcomes = []
         for commit in self._commits:
-            outcomes.append(brought := self._bring(draft, commit))
-            if brought.conflicts:
+            outcomes.append(applied := self._apply(draft, commit))
+            if applied.conflicts:
                 break
-            if brought.operations:
-                draft.add(self._entry(commit, brought), self.request_id)
+            if applied.operations:
+                draft.add(self._entry(commit, applied), self.request_id)
         return outcomes
 
-    def _bring(self, draft: Draft, commit: LogRecord) -> AppliedChanges:
+    def _apply(self, draft: Draft, commit: LogRecord) -> AppliedChanges:
         operations = draft.walk.whole(commit).entry.operations
         return check_namespaces(draft, apply_changes(draft, _changes_of(operations), self._rules))
 
-    def _entry(self, commit: LogRecord, brought: AppliedChanges) -> Plan:
+    def _entry(self, commit: LogRecord, applied: AppliedChanges) -> Plan:
         return Plan(
             kind=Kind.TRANSPLANT,
             author=commit.entry.author,
             message=self._meta.message or commit.entry.message,
             headers=commit.entry.headers | self._meta.headers,
-            operations=brought.operations,
+            operations=applied.operations,
             source=StoredSource(commit.entry.pointer, commit.entry_id),
         )
 

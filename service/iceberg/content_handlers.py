@@ -39,7 +39,7 @@ class Renaming(msgspec.Struct, frozen=True):
 
 
 class TableCommit(msgspec.Struct, frozen=True):
-    """CommitTableRequest; its parts are read one by one, and told in events as they were sent."""
+    """CommitTableRequest; its parts are read one by one, and appear in events as they were sent."""
 
     updates: list[msgspec.Raw]
     requirements: list[msgspec.Raw] = []
@@ -168,13 +168,13 @@ def commit_transaction(call: IcebergCall) -> Response:
 
 
 def load_credentials(call: IcebergCall) -> Response:
-    """Credentials of the table if the server makes some, else what the operator said may be told."""
+    """Credentials of the table if the server makes some, else those that the operator lets clients have."""
     file = tables.load_table(call.branch, call.table)
     if call.lakes.delegation.offers(call.branch, VENDED):
         return json_response({"storage-credentials": table_access.delegated(call, call.table, file.table, VENDED).credentials})
     table_access.require_enforced(call, call.table, file.table)
-    told = call.lakes.storage.clients if call.lakes.storage.secrets_told else {}
-    credentials = [{"prefix": call.branch.metadata.warehouse.root, "config": told}] if told else []
+    config = call.lakes.storage.clients if call.lakes.storage.secrets_told else {}
+    credentials = [{"prefix": call.branch.metadata.warehouse.root, "config": config}] if config else []
     return json_response({"storage-credentials": credentials})
 
 

@@ -18,7 +18,7 @@ def list_denials(call: ManageCall) -> Response:
     before = None if token is None else micros_of(token, field="token")
     call.access.denials.flush()  # those of this worker are in the list, not a moment later
     found = call.access.denials.list(call.kernel.realm, before=before, limit=limit)
-    told = [
+    denials = [
         DenialInfo(
             time=time_text(one.time),
             principal=one.principal,
@@ -30,7 +30,7 @@ def list_denials(call: ManageCall) -> Response:
         )
         for one in found
     ]
-    return json_response(DenialsPage(denials=told, next_token=told[-1].time if len(told) == limit else None))
+    return json_response(DenialsPage(denials=denials, next_token=denials[-1].time if len(denials) == limit else None))
 
 
 ROUTES = (

@@ -93,10 +93,10 @@ def meta_of(outcome: CommitOutcome, version: str | None = None) -> MutationMeta:
 
 def without_secret(answer: Response) -> Response:
     """What is kept of an answer under its key."""
-    told = msgspec.json.decode(answer.body)
-    if isinstance(told, dict) and isinstance(told.get("credentials"), dict):
-        told["credentials"]["client_secret"] = None
-    return answer._replace(body=msgspec.json.encode(told))
+    fields = msgspec.json.decode(answer.body)
+    if isinstance(fields, dict) and isinstance(fields.get("credentials"), dict):
+        fields["credentials"]["client_secret"] = None
+    return answer._replace(body=msgspec.json.encode(fields))
 
 
 def versioned(value: object, version: str, status: int = 200) -> Response:

@@ -93,8 +93,10 @@ def detach(call: ManageCall) -> Response:
 def applicable(call: ManageCall) -> Response:
     names = _catalog_names(call)
     found = Policies(call.kernel).applicable(_target(call))
-    told = [ApplicablePolicy(policy=policy_info(policy), mapping=mapping_info(mapping, names)) for policy, mapping in found]
-    return json_response(ApplicablePolicies(policies=told))
+    applicable = [
+        ApplicablePolicy(policy=policy_info(policy), mapping=mapping_info(mapping, names)) for policy, mapping in found
+    ]
+    return json_response(ApplicablePolicies(policies=applicable))
 
 
 def _target(call: ManageCall) -> Target:

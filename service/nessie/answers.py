@@ -37,17 +37,17 @@ def stored_json(key: KeyPath, content: Content) -> dict[str, Any]:
 
 
 def log_entry_json(logged: LogRecord, *, operations: bool) -> dict[str, Any]:
-    told: dict[str, Any] = {"commitMeta": meta_json(logged), "parentCommitHash": parent(logged.entry).hex()}
+    fields: dict[str, Any] = {"commitMeta": meta_json(logged), "parentCommitHash": parent(logged.entry).hex()}
     if operations:
-        told["operations"] = [one for op in logged.entry.operations for one in _operation(op)]
-    return told
+        fields["operations"] = [one for op in logged.entry.operations for one in _operation(op)]
+    return fields
 
 
 def _operation(op: StoredOperation) -> list[dict[str, Any]]:
     """A rename is shown as what it is in Nessie: a delete, and a put of the same content id."""
     deleted = op.key if op.op is Op.DELETE else op.from_key
-    told: list[dict[str, Any]] = [] if deleted is None else [{"type": "DELETE", "key": key_json(deleted)}]
+    operations: list[dict[str, Any]] = [] if deleted is None else [{"type": "DELETE", "key": key_json(deleted)}]
     if op.after is not None:
         content = content_json(op.key, op.type, op.content_id, op.after)
-        told.append({"type": "PUT", "key": key_json(op.key), "content": content})
-    return told
+        operations.append({"type": "PUT", "key": key_json(op.key), "content": content})
+    return operations

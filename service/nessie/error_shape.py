@@ -114,8 +114,8 @@ def _conflict(one: dict[str, Any]) -> dict[str, Any]:
 
 
 def conflict_json(kind: str, key: Any, message: str) -> dict[str, Any]:
-    told: dict[str, Any] = {"conflictType": str(kind), "message": message}
-    return {**told, "key": {"elements": list(key)}} if key else told
+    fields: dict[str, Any] = {"conflictType": str(kind), "message": message}
+    return {**fields, "key": {"elements": list(key)}} if key else fields
 
 
 def _knows_details(scope: Scope) -> bool:
@@ -125,7 +125,7 @@ def _knows_details(scope: Scope) -> bool:
 
 
 def _answer(message: str, code: str, status: int, details: object, *headers: tuple[bytes, bytes]) -> Response:
-    told: dict[str, Any] = {"status": status, "reason": HTTPStatus(status).phrase, "message": message, "errorCode": code}
+    fields: dict[str, Any] = {"status": status, "reason": HTTPStatus(status).phrase, "message": message, "errorCode": code}
     if details is not None:
-        told["errorDetails"] = details
-    return json_response(told, status, *headers)
+        fields["errorDetails"] = details
+    return json_response(fields, status, *headers)

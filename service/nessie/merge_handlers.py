@@ -53,7 +53,7 @@ class BringingBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return bool(self.dry_run or self.is_dry_run)
 
     @property
-    def wants_conflicts_told(self) -> bool:
+    def wants_conflicts_returned(self) -> bool:
         return bool(self.return_conflict_as_result or self.is_return_conflict_as_result)
 
 
@@ -70,10 +70,10 @@ def merge(call: NessieCall) -> Response:
     body, view = call.read(MergeBody), call.view
     branch = view.branch_at(call.reference, "merge")
     source = view.find_own(reference_path(body.from_ref_name, body.from_hash, "fromRefName"), "Source hash")
-    told = body.commit_meta or MetaBody()
-    if not told.message:
-        told = msgspec.structs.replace(told, message=body.message or "")
-    meta = to_meta(told, read_headers(call.scope["headers"]), call.principal)
+    given = body.commit_meta or MetaBody()
+    if not given.message:
+        given = msgspec.structs.replace(given, message=body.message or "")
+    meta = to_meta(given, read_headers(call.scope["headers"]), call.principal)
     if not meta.message:
         message = f"Merged {body.from_ref_name} at {source.hash} into {branch.name} at {branch.hash}"
         meta = msgspec.structs.replace(meta, message=message)
@@ -143,10 +143,10 @@ def _no_id(field: str) -> Content:
 
 
 def _answer(call: NessieCall, branch: Effective, result: MergeResult, body: BringingBody) -> Response:
-    if result.refusal is not None and not body.wants_conflicts_told:
+    if result.refusal is not None and not body.wants_conflicts_returned:
         raise result.refusal
     rules = _rules(body)
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "wasApplied": result.applied,
         "wasSuccessful": result.successful,
         "targetBranch": branch.name,
@@ -154,18 +154,18 @@ def _answer(call: NessieCall, branch: Effective, result: MergeResult, body: Brin
         "details": [_detail(outcome, rules) for outcome in result.outcomes],
     }
     if result.successful:
-        told["resultantTargetHash"] = result.head_after.hex()
+        fields["resultantTargetHash"] = result.head_after.hex()
     if result.ancestor is not None:
-        told["commonAncestor"] = result.ancestor.hex()
+        fields["commonAncestor"] = result.ancestor.hex()
     if call.reference.hash:
-        told["expectedHash"] = branch.hash
-    return json_response(told)
+        fields["expectedHash"] = branch.hash
+    return json_response(fields)
 
 
 def _detail(outcome: KeyOutcome, rules: MergeRules) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "key": {"elements": outcome.key},
         "mergeBehavior": str(rules.of(outcome.key).behavior),
     }
     conflict = outcome.conflict
-    return told if conflict is None else {**told, "conflict": conflict_json(conflict.kind, conflict.key, conflict.message)}
+    return fields if conflict is None else {**fields, "conflict": conflict_json(conflict.kind, conflict.key, conflict.message)}

@@ -118,13 +118,13 @@ def entries(call: NessieCall) -> Response:
         limit=call.number("max-records"),
         filter=call.filter(ENTRY_NAMES),
     )
-    told = []
+    items = []
     for entry in page.entries:
         content = stored_json(entry.key, entry.content)
         one: dict[str, Any] = {"type": content["type"], "name": key_json(entry.key), "contentId": content["id"]}
-        told.append({**one, "content": content} if with_content else one)
+        items.append({**one, "content": content} if with_content else one)
     next_token = None if page.last is None else make_token(EntriesPosition(found.logged.entry_id, page.last))
-    return json_response(page_json(next_token, entries=told, effectiveReference=effective_json(found)))
+    return json_response(page_json(next_token, entries=items, effectiveReference=effective_json(found)))
 
 
 def content(call: NessieCall) -> Response:
@@ -150,10 +150,10 @@ def _contents(call: NessieCall, keys: list[KeyPath]) -> Response:
         raise InvalidInput(f"{len(keys)} keys are asked for.", field="requestedKeys", remedy=f"Ask for {KEYS_MAX} at most.")
     found = call.view.find(call.reference)
     contents = read_contents(call.view.kernel, found.logged, keys) if keys else {}
-    told = [
+    items = [
         {"key": key_json(key), "content": stored_json(key, contents[key])} for key in dict.fromkeys(keys) if key in contents
     ]
-    return json_response({"contents": told, "effectiveReference": effective_json(found)})
+    return json_response({"contents": items, "effectiveReference": effective_json(found)})
 
 
 # ── diff ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -176,14 +176,14 @@ def diff(call: NessieCall) -> Response:
         limit=call.number("max-records"),
         filter=call.filter(KEY_NAMES),
     )
-    told = []
+    items = []
     for change in page.changes:
         one: dict[str, Any] = {"key": key_json(change.key)}
         if change.before is not None:
             one["from"] = stored_json(change.key, change.before)
         if change.after is not None:
             one["to"] = stored_json(change.key, change.after)
-        told.append(one)
+        items.append(one)
     next_token = None if page.last is None else make_token(DiffPosition(old.logged.entry_id, new.logged.entry_id, page.last))
     references = {"effectiveFromReference": effective_json(old), "effectiveToReference": effective_json(new)}
-    return json_response(page_json(next_token, diffs=told, **references))
+    return json_response(page_json(next_token, diffs=items, **references))

@@ -48,22 +48,22 @@ def list_references(call: NessieCall) -> Response:
     limit = min(call.number("max-records") or limit_max, limit_max)
     filter = call.filter(REFERENCE_NAMES)
     page = call.view.references.list(token=call.text("page-token"), limit=limit)
-    told, last = [], None
+    references, last = [], None
     deadline = time.monotonic() + FILTER_SECONDS_MAX
     for reference in page.references:
         if filter is not None and last is not None and time.monotonic() > deadline:
-            return json_response(page_json(last.pointer, references=told))
-        one = _told(call.view, reference, facts)
+            return json_response(page_json(last.pointer, references=references))
+        one = _shown(call.view, reference, facts)
         if filter is None or _passes(filter, call.view, reference, one):
-            told.append(one)
+            references.append(one)
         last = reference
-    return json_response(page_json(page.next_token, references=told))
+    return json_response(page_json(page.next_token, references=references))
 
 
 def get_reference(call: NessieCall) -> Response:
     facts = _facts(call)
     reference = _named(call)
-    return json_response({"reference": _told(call.view, reference, facts)})
+    return json_response({"reference": _shown(call.view, reference, facts)})
 
 
 def recent_changes(call: NessieCall) -> Response:
@@ -88,8 +88,8 @@ def _named(call: NessieCall) -> Reference:
 
 
 def _head_json(head: recent.RecentHead) -> dict[str, Any]:
-    told: dict[str, Any] = {"commitHash": head.hash.hex(), "commitConsistency": str(head.consistency)}
-    return told if head.logged is None else {**told, "meta": meta_json(head.logged)}
+    fields: dict[str, Any] = {"commitHash": head.hash.hex(), "commitConsistency": str(head.consistency)}
+    return fields if head.logged is None else {**fields, "meta": meta_json(head.logged)}
 
 
 # ── moving ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -179,12 +179,12 @@ class _Facts:
     def of(self, reference: Reference) -> dict[str, Any]:
         logged = self._view.references.resolve(reference.name, type=reference.type).logged
         commit, line = self._view.committed(logged), line_of(self._view.kernel, logged)
-        told: dict[str, Any] = {"numTotalCommits": line.total}
+        fields: dict[str, Any] = {"numTotalCommits": line.total}
         if commit is not None:
-            told["commitMetaOfHEAD"] = meta_json(commit)
+            fields["commitMetaOfHEAD"] = meta_json(commit)
         if reference.type is ReferenceType.BRANCH and reference.name != self._view.catalog.default_branch:
-            told |= self._distance(line)
-        return told
+            fields |= self._distance(line)
+        return fields
 
     def _distance(self, line: CommitLine) -> dict[str, Any]:
         found = distance(self._view.kernel, line, self._default)
@@ -197,13 +197,13 @@ class _Facts:
         }
 
 
-def _told(view: CatalogView, reference: Reference, facts: _Facts | None) -> dict[str, Any]:
-    told = reference_json(reference.name, reference.type, reference.commit_id)
-    return told if facts is None else {**told, "metadata": facts.of(reference)}
+def _shown(view: CatalogView, reference: Reference, facts: _Facts | None) -> dict[str, Any]:
+    fields = reference_json(reference.name, reference.type, reference.commit_id)
+    return fields if facts is None else {**fields, "metadata": facts.of(reference)}
 
 
-def _passes(filter: CelFilter, view: CatalogView, reference: Reference, told: dict[str, Any]) -> bool:
-    known = told.get("metadata")
+def _passes(filter: CelFilter, view: CatalogView, reference: Reference, fields: dict[str, Any]) -> bool:
+    known = fields.get("metadata")
     commit = NO_COMMIT
     if known is not None and filter.names & {"commit", "refMeta", "ref"} and "commitMetaOfHEAD" in known:
         commit = commit_value(view.pinned(bytes.fromhex(known["commitMetaOfHEAD"]["hash"])))

@@ -81,15 +81,15 @@ def storage_options(
     server: str, clients: str, *, tell_secrets: bool, delegation: DelegationOptions | None = None
 ) -> StorageOptions:
     """⚠ A long-lived key is sent to clients only if the operator allows it explicitly."""
-    told = _pairs(clients, "storage_client_options")
-    secret = next((name for name, value in told.items() if is_secret(name, value)), None)
+    client_options = _pairs(clients, "storage_client_options")
+    secret = next((name for name, value in client_options.items() if is_secret(name, value)), None)
     if secret is not None and not tell_secrets:
         raise InvalidInput(
             f"{secret} is a secret, and every client that may load a table could read it.",
             field="storage_client_options",
             remedy="Leave it out, or set storage_client_secrets=true.",
         )
-    return StorageOptions(_pairs(server, "storage_options"), told, delegation or DelegationOptions())
+    return StorageOptions(_pairs(server, "storage_options"), client_options, delegation or DelegationOptions())
 
 
 def is_secret(name: str, value: str) -> bool:

@@ -47,7 +47,7 @@ class ReplayRange(msgspec.Struct, frozen=True, array_like=True):
 
 
 def lineage(pointer: str, seq: int, openers: dict[str, list[Opener]]) -> list[ReplayRange]:
-    """The stretches that make the state of `pointer` at `seq`. Pure; openers are in order of seq."""
+    """The sections that make the state of `pointer` at `seq`. Pure; openers are in order of seq."""
     found: list[ReplayRange] = []
     here, last = pointer, seq
     while last > 0:
@@ -66,9 +66,9 @@ def states(changes: DataFrame, *, at: str | None = None, commit: str | None = No
     of one commit. History that is needed and not there is `CursorExpired`, never a state in part."""
     references = changes.where(sql.col("pointer").rlike(REFERENCES))
     roots = _root_at_commit(references, commit) if commit else _roots_at_time(references, at)
-    stretches = _lineages(references, roots).persist()
-    _check_complete(references, stretches)
-    newest = _newest_of_each_key(references, stretches)
+    sections = _lineages(references, roots).persist()
+    _check_complete(references, sections)
+    newest = _newest_of_each_key(references, sections)
     return newest.join(roots.select(sql.col("pointer").alias("root"), "seq", "commit_id"), "root").select(
         sql.col("root").alias("pointer"), "seq", "commit_id", "key", "content_id", "type", "value"
     )
@@ -86,7 +86,7 @@ def change_counts(changes: DataFrame) -> DataFrame:
     )
 
 
-# ── which stretches ─────────────────────────────────────────────────────────────────────────────────────────
+# ── which sections ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _roots_at_time(references: DataFrame, at: str | None) -> DataFrame:
@@ -149,9 +149,9 @@ def _lineages_of_catalog(rows: pa.Table) -> pa.Table:
     return pa.Table.from_pylist(found, schema=LINEAGE_ARROW)
 
 
-def _check_complete(references: DataFrame, stretches: DataFrame) -> None:
+def _check_complete(references: DataFrame, sections: DataFrame) -> None:
     """⚠ Every entry of every range must be there: a truncated history gives no state."""
-    wanted = stretches.select("pointer", "first", "last").distinct()
+    wanted = sections.select("pointer", "first", "last").distinct()
     present = references.select(sql.col("pointer").alias("of"), "seq")
     joined = wanted.join(
         present, (sql.col("pointer") == sql.col("of")) & sql.col("seq").between(sql.col("first"), sql.col("last")), "left"
@@ -169,13 +169,13 @@ def _check_complete(references: DataFrame, stretches: DataFrame) -> None:
 # ── which operations ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _newest_of_each_key(references: DataFrame, stretches: DataFrame) -> DataFrame:
+def _newest_of_each_key(references: DataFrame, sections: DataFrame) -> DataFrame:
     operations = references.select(sql.col("pointer").alias("of"), sql.col("seq").alias("entry"), sql.posexplode("operations"))
     events = operations.select("of", "entry", "pos", sql.explode(_events()).alias("event"))
     belongs = (sql.col("pointer") == sql.col("of")) & sql.col("entry").between(sql.col("first"), sql.col("last"))
     ordered = sql.struct(-sql.col("depth"), "entry", "pos", "event.turn")
     newest = (
-        stretches.join(events, belongs)
+        sections.join(events, belongs)
         .groupBy("root", sql.col("event.key").alias("key"))
         .agg(sql.max_by("event", ordered).alias("newest"))
     )

@@ -237,12 +237,12 @@ class Runs:
 
 def _fitting(record: RunRecord) -> bytes:
     """What fits one row: of very many realms the rest is added up under one name."""
-    told = msgspec.structs.replace(record, failures=[line[:500] for line in record.failures[:100]])
+    fitting = msgspec.structs.replace(record, failures=[line[:500] for line in record.failures[:100]])
     realms_max = REALMS_TOLD_APART_MAX
-    told.counts, told.files = folded(record.counts, realms_max), folded_files(record.files, realms_max)
-    while len(payload := msgspec.msgpack.encode(told)) > ROW_BYTES_MAX and realms_max:
+    fitting.counts, fitting.files = folded(record.counts, realms_max), folded_files(record.files, realms_max)
+    while len(payload := msgspec.msgpack.encode(fitting)) > ROW_BYTES_MAX and realms_max:
         realms_max //= 2
-        told.counts, told.files = folded(record.counts, realms_max), folded_files(record.files, realms_max)
-        told.skipped = dict(list(record.skipped.items())[:realms_max])
-        told.kept_since = dict(list(record.kept_since.items())[:realms_max])
+        fitting.counts, fitting.files = folded(record.counts, realms_max), folded_files(record.files, realms_max)
+        fitting.skipped = dict(list(record.skipped.items())[:realms_max])
+        fitting.kept_since = dict(list(record.kept_since.items())[:realms_max])
     return payload

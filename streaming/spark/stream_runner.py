@@ -40,11 +40,11 @@ def run_until_caught_up(writer: DataStreamWriter, *, report: Report = silent, re
     option `until`, or come to an end otherwise: writers that continue would keep it busy forever."""
 
     def process(query: StreamingQuery) -> int:
-        told = BatchReporter(report)
-        with told.listening(session_of(writer), str(query.runId)):
+        reporter = BatchReporter(report)
+        with reporter.listening(session_of(writer), str(query.runId)):
             query.processAllAvailable()
-        told.rest(query)
-        return told.rows
+        reporter.rest(query)
+        return reporter.rows
 
     return _supervised(writer, process, restarts_max)
 
@@ -55,15 +55,15 @@ def run_until_stopped(
     """Start the stream and let it run until it is to stop or fails; what it failed with is raised."""
 
     def follow(query: StreamingQuery) -> int:
-        told = BatchReporter(report)
-        with told.listening(session_of(writer), str(query.runId)):
+        reporter = BatchReporter(report)
+        with reporter.listening(session_of(writer), str(query.runId)):
             while query.isActive and not is_stopping():
                 time.sleep(LOOK_SECONDS)
         failure = query.exception()
         if failure is not None:
             raise failure
-        told.rest(query)
-        return told.rows
+        reporter.rest(query)
+        return reporter.rows
 
     return _supervised(writer, follow, restarts_max)
 
@@ -125,7 +125,7 @@ class BatchReporter:
             session.streams.removeListener(listener)
 
 
-def _listener(told: BatchReporter, run_id: str) -> StreamingQueryListener:
+def _listener(reporter: BatchReporter, run_id: str) -> StreamingQueryListener:
     from pyspark.sql.streaming.listener import QueryProgressEvent, StreamingQueryListener
 
     class Listener(StreamingQueryListener):
@@ -136,7 +136,7 @@ def _listener(told: BatchReporter, run_id: str) -> StreamingQueryListener:
 
         def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
             if str(event.progress.runId) == run_id:
-                told.tell(json.loads(event.progress.json))
+                reporter.tell(json.loads(event.progress.json))
 
         def onQueryIdle(self, event: object) -> None:  # noqa: N802
             pass

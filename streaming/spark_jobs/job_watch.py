@@ -55,7 +55,7 @@ class ResultsAccumulator:
         self._rows.add(rows)
 
     def since(self, seen: int) -> list[SplitResult]:
-        return [msgspec.msgpack.decode(told, type=SplitResult) for told in self._results.since(seen)]
+        return [msgspec.msgpack.decode(result, type=SplitResult) for result in self._results.since(seen)]
 
     @property
     def rows(self) -> int:
@@ -63,7 +63,7 @@ class ResultsAccumulator:
 
 
 def watched(context: Any, action: Callable[[], object], results: ResultsAccumulator, work: SweepWork) -> None:
-    """`work.before_delete` is asked twice a second; what it raises cancels the job. What ended until then has been told."""
+    """`work.before_delete` is asked twice a second; what it raises cancels the job. What has ended by then is reported."""
     group = f"headwater-sweep-{secrets.token_hex(6)}"
     failures: list[BaseException] = []
     done = threading.Event()
@@ -77,12 +77,12 @@ def watched(context: Any, action: Callable[[], object], results: ResultsAccumula
         finally:
             done.set()
 
-    told = rows = 0
+    reported = rows = 0
 
-    def tell() -> None:
-        nonlocal told, rows
-        for result in results.since(told):
-            told += 1
+    def report() -> None:
+        nonlocal reported, rows
+        for result in results.since(reported):
+            reported += 1
             work.on_result(result)
         if results.rows > rows:
             work.on_rows(results.rows - rows)
@@ -93,14 +93,14 @@ def watched(context: Any, action: Callable[[], object], results: ResultsAccumula
     thread.start()
     try:
         while not done.wait(LOOK_SECONDS):
-            tell()
+            report()
             work.before_delete()
     except BaseException:
         context.cancelJobGroup(group)
         thread.join(CANCEL_SECONDS)
         raise
     finally:
-        tell()
+        report()
     thread.join()
     if failures:
         with typed_errors():

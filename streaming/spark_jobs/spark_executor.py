@@ -27,7 +27,7 @@ from headwater.streaming.retained.retained_filter import FilterChoice, lost_by_f
 from headwater.streaming.spark.spark_errors import typed_errors
 from headwater.streaming.spark_jobs.job_watch import ResultsAccumulator, watched
 from headwater.streaming.spark_jobs.spark_ids import frame_ids
-from headwater.streaming.spark_jobs.spark_sweep_tasks import SCANNED_DDL, TOLD_DDL, deleting, scanning, sweeping
+from headwater.streaming.spark_jobs.spark_sweep_tasks import RESULT_DDL, SCANNED_DDL, deleting, scanning, sweeping
 from headwater.streaming.sweep.executors import SweepWork, shipped
 from headwater.streaming.sweep.sweep_task import SweepPlan
 
@@ -79,8 +79,8 @@ class SparkExecutor:
             if self._bloom is None:
                 found = kept.count()
             else:
-                told = kept.mapInArrow(probing(self._bloom, self._realms), "probed bigint")
-                found = int(told.agg(sql.sum("probed")).collect()[0][0] or 0)
+                probed = kept.mapInArrow(probing(self._bloom, self._realms), "probed bigint")
+                found = int(probed.agg(sql.sum("probed")).collect()[0][0] or 0)
         if found != self._kept_count:
             raise MaintenanceRefused(
                 f"{self._kept_count} objects must stay, {found} came through the filter.",
@@ -130,14 +130,14 @@ class SparkExecutor:
         results = ResultsAccumulator(self._context)
         numbers = self._spark.range(0, len(splits), 1, max(1, len(splits)))
         if self._bloom is not None:
-            told = numbers.mapInArrow(sweeping(self._store_url, plan, splits, self._bloom, results), TOLD_DDL)
+            swept = numbers.mapInArrow(sweeping(self._store_url, plan, splits, self._bloom, results), RESULT_DDL)
         else:
             realms = [*self._realms, *sorted(plan.purging)]
             scanned = numbers.mapInArrow(scanning(self._store_url, plan, realms, splits, results), SCANNED_DDL)
             owned = scanned.withColumn("owner", sql.abs("id"))  # as `owner_id` says
             judged = joined(owned.repartition(self._shares, "realm", "owner"), kept)
-            told = judged.mapInArrow(deleting(self._store_url, plan, realms, results), TOLD_DDL)
-        watched(self._context, told.collect, results, work)
+            swept = judged.mapInArrow(deleting(self._store_url, plan, realms, results), RESULT_DDL)
+        watched(self._context, swept.collect, results, work)
 
     def _all_kept(self) -> DataFrame:
         if self._kept is None:

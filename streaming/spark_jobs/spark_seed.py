@@ -34,17 +34,17 @@ class SparkSeedWriter:
     def __call__(self, realm: str, spans: Mapping[str, Span], folder: str, on_bound: Callable[[Bounds], None], /) -> int:
         shares = [share for share in Identifiers().shares(spans, self._entries_per_task) if share.pointer]
         tasks = grouped(shares, self._entries_per_task)
-        told = BytesAccumulator(self._spark.sparkContext)
+        bounds = BytesAccumulator(self._spark.sparkContext)
         numbers = self._spark.range(0, len(tasks), 1, max(1, len(tasks)))
         with typed_errors():
-            rows = write_parquet(numbers.mapInArrow(seeding(self._url, realm, spans, tasks, told), ROW_DDL), folder)
-        for bound in told.since(0):
+            rows = write_parquet(numbers.mapInArrow(seeding(self._url, realm, spans, tasks, bounds), ROW_DDL), folder)
+        for bound in bounds.since(0):
             on_bound(msgspec.msgpack.decode(bound, type=Bounds))
         return rows
 
 
 def seeding(
-    url: str, realm: str, spans: Mapping[str, Span], tasks: Sequence[Sequence[WalkShare]], told: BytesAccumulator
+    url: str, realm: str, spans: Mapping[str, Span], tasks: Sequence[Sequence[WalkShare]], bounds: BytesAccumulator
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
     """Runs on a worker: numbers of tasks in, rows of the set out."""
 
@@ -56,7 +56,7 @@ def seeding(
         try:
             for number in numbers:
                 walked = WalkedRealm(backend, realm, spans)
-                rows = seed_rows(walked, tasks[number], lambda bound: told.add(msgspec.msgpack.encode(bound)))
+                rows = seed_rows(walked, tasks[number], lambda bound: bounds.add(msgspec.msgpack.encode(bound)))
                 yield from row_batches(rows, ROWS_PER_BATCH)
         finally:
             backend.close()

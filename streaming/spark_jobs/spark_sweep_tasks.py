@@ -37,7 +37,7 @@ SCANNED_ARROW = pa.schema(
         ("revision", pa.int64()),
     ]
 )
-TOLD_DDL = "shares int"
+RESULT_DDL = "shares int"
 
 Batches = Iterable[pa.RecordBatch]
 Task = Callable[[Batches], Batches]

@@ -160,8 +160,8 @@ def claim(settings: Settings, roots: Sequence[str], force: bool, yes: bool) -> N
         for root in chosen(roots_of(store, instances), roots):
             there = claims.read(root)
             if force and there and not yes:
-                told = there[:500].decode("utf-8", "replace")
-                click.confirm(f"{root.location} is claimed by {told}. Take it for this store?", abort=True)
+                owner = there[:500].decode("utf-8", "replace")
+                click.confirm(f"{root.location} is claimed by {owner}. Take it for this store?", abort=True)
             record = claims.claim(root, force=force)
             echo(f"{root.location} is claimed for catalog {root.catalog}, generation {record.generation}")
 

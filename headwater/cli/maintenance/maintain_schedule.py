@@ -32,7 +32,7 @@ def schedule_command(settings: Settings, every: float, once: bool, json_output: 
 
     options = schedule_options(settings, every * 3_600)
 
-    def told(report: CycleReport) -> None:
+    def print_cycle(report: CycleReport) -> None:
         if json_output:
             print_json(report)
         else:
@@ -45,7 +45,7 @@ def schedule_command(settings: Settings, every: float, once: bool, json_output: 
         tools = cycle_tools(store, settings)
         if once:
             report = run_cycle(store, options, tools)
-            told(report)
+            print_cycle(report)
             failed_if(report.failures)
             return
         turns = StepTurns(store, options)
@@ -54,7 +54,7 @@ def schedule_command(settings: Settings, every: float, once: bool, json_output: 
                 steps, wait_seconds = turns.take()
                 if steps:
                     report = run_cycle(store, options, tools, steps=steps)
-                    told(report)
+                    print_cycle(report)
                     merged_failures(report.failures)
                     if report.busy:
                         turns.come_back(steps, min(COME_BACK_SECONDS, options.every_seconds))

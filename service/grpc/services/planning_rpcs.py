@@ -225,22 +225,22 @@ def _messages(planner: FilePlanner, files: Iterator[PlannedFile]) -> Iterator[pl
 
 
 def _file(file: DataFile, planner: FilePlanner) -> planning_pb2.PlannedFile:
-    """From the one place that knows how a file is told."""
-    told = file_json(file, planner)
+    """From the one place that knows how a file is described."""
+    fields = file_json(file, planner)
     return planning_pb2.PlannedFile(
-        content=_CONTENTS[told["content"]],
-        path=told["file-path"],
-        format=told["file-format"],
-        spec_id=told["spec-id"],
-        partition=msgspec.json.encode(told["partition"]).decode(),
-        record_count=told["record-count"],
-        size_bytes=told["file-size-in-bytes"],
-        split_offsets=told.get("split-offsets") or [],
-        equality_ids=told.get("equality-ids") or [],
-        referenced_data_file=told.get("referenced-data-file") or "",
-        content_offset=told.get("content-offset"),
-        content_bytes=told.get("content-size-in-bytes"),
-        sort_order_id=told.get("sort-order-id"),
+        content=_CONTENTS[fields["content"]],
+        path=fields["file-path"],
+        format=fields["file-format"],
+        spec_id=fields["spec-id"],
+        partition=msgspec.json.encode(fields["partition"]).decode(),
+        record_count=fields["record-count"],
+        size_bytes=fields["file-size-in-bytes"],
+        split_offsets=fields.get("split-offsets") or [],
+        equality_ids=fields.get("equality-ids") or [],
+        referenced_data_file=fields.get("referenced-data-file") or "",
+        content_offset=fields.get("content-offset"),
+        content_bytes=fields.get("content-size-in-bytes"),
+        sort_order_id=fields.get("sort-order-id"),
     )
 
 

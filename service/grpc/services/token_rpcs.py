@@ -32,22 +32,22 @@ async def _create(service: Service, context: CallContext, message: Any) -> tenan
     body, endpoint = urlencode(form).encode(), service.access.tokens
     if endpoint is None:
         return _token(dev_token(body))
-    # A token in the metadata proves nothing here: who calls is said by the message.
+    # A token in the metadata proves nothing here: who calls is description by the message.
     scope = {**context.scope, "headers": [one for one in context.scope["headers"] if one[0] != b"authorization"]}
     return _token(await endpoint.answer(scope, body, named_realm(scope) or service.config.default_realm))
 
 
 def _token(response: Response) -> tenant_pb2.CreateTokenResponse:
-    told = msgspec.json.decode(response.body)
+    fields = msgspec.json.decode(response.body)
     if response.status == 200:
-        return tenant_pb2.CreateTokenResponse(access_token=told["access_token"], expires_in_seconds=told["expires_in"])
-    said = told["error_description"]
+        return tenant_pb2.CreateTokenResponse(access_token=fields["access_token"], expires_in_seconds=fields["expires_in"])
+    description = fields["error_description"]
     if response.status == 429:
         seconds = next((int(value) for name, value in response.headers if name == b"retry-after"), 1)
-        raise TooManyRequests(said, field="client_secret", retry_after_seconds=seconds)
+        raise TooManyRequests(description, field="client_secret", retry_after_seconds=seconds)
     if response.status == 401:
-        raise NotAuthenticated(said, field="client_secret", remedy="Check the client's id and secret.")
-    raise InvalidInput(said, field="client_id", remedy="Send client_id and client_secret.")
+        raise NotAuthenticated(description, field="client_secret", remedy="Check the client's id and secret.")
+    raise InvalidInput(description, field="client_id", remedy="Send client_id and client_secret.")
 
 
 def _unbound(call: Any) -> Bound:

@@ -33,14 +33,14 @@ class EventFilter(msgspec.Struct, frozen=True, array_like=True):
     uuids: list[str] | None = None
     object_types: list[str] | None = None
 
-    def shows(self, told: FilterableEvent) -> bool:
-        if self.operation_types is not None and told.operation_type not in self.operation_types:
+    def shows(self, event: FilterableEvent) -> bool:
+        if self.operation_types is not None and event.operation_type not in self.operation_types:
             return False
-        if self.object_types is not None and told.object_type not in self.object_types:
+        if self.object_types is not None and event.object_type not in self.object_types:
             return False
-        if self.uuids is not None and told.uuid not in self.uuids:
+        if self.uuids is not None and event.uuid not in self.uuids:
             return False
-        return self.names is None or any(key[: len(name)] == name for name in self.names for key in told.keys)
+        return self.names is None or any(key[: len(name)] == name for name in self.names for key in event.keys)
 
 
 class EventQuery(msgspec.Struct, frozen=True):
@@ -57,7 +57,7 @@ class EventPage(msgspec.Struct, frozen=True, rename="kebab"):
 
 class _Token(msgspec.Struct, frozen=True, array_like=True):
     cursor: str
-    told: int
+    sent: int
     """Of the Change behind the cursor."""
     filter: EventFilter
 
@@ -65,32 +65,32 @@ class _Token(msgspec.Struct, frozen=True, array_like=True):
 def read_events(feed: RealmFeed, pointer: str, query: EventQuery, view: View | None = None) -> EventPage:
     """Without a view its reader may see everything."""
     local = feed.pages.local
-    position, told_before, filter = _start(feed, pointer, query)
+    position, sent_before, filter = _start(feed, pointer, query)
     events: list[Event] = []
     scanned = 0
     while scanned < SCANNED_CHANGES_MAX:
         page = local.page(pointer, position, limit=READ_CHANGES)
         for change in page.frame.changes:
             seen = change if view is None else view.seen(change)
-            rest = None if seen is None else _take(seen, told_before, filter, events, query.size)
+            rest = None if seen is None else _take(seen, sent_before, filter, events, query.size)
             if rest is not None:
                 return EventPage(_token(feed, pointer, position, rest, filter), events)
-            position, told_before = Position(change.seq, bytes.fromhex(change.entry_id)), 0
+            position, sent_before = Position(change.seq, bytes.fromhex(change.entry_id)), 0
         scanned += len(page.frame.changes)
         position = page.last
         if page.last.seq >= page.head.seq or not page.frame.changes:
             break
-    return EventPage(_token(feed, pointer, position, told_before, filter), events)
+    return EventPage(_token(feed, pointer, position, sent_before, filter), events)
 
 
-def _take(change: Change, told_before: int, filter: EventFilter, events: list[Event], size: int) -> int | None:
+def _take(change: Change, sent_before: int, filter: EventFilter, events: list[Event], size: int) -> int | None:
     """Adds the Change's events; if the page is full, returns how many of them were added."""
-    for number, told in enumerate(events_of(change)):
-        if number < told_before or not filter.shows(told):
+    for number, candidate in enumerate(events_of(change)):
+        if number < sent_before or not filter.shows(candidate):
             continue
         if len(events) == size:
             return number
-        events.append(told.event)
+        events.append(candidate.event)
     return None
 
 
@@ -101,12 +101,12 @@ def _start(feed: RealmFeed, pointer: str, query: EventQuery) -> tuple[Position, 
         if query.filter not in (EventFilter(), token.filter):
             raise InvalidInput("The token is of other filters.", field="continuation-token", remedy="Leave the filters out.")
         decode_cursor(token.cursor, field="continuation-token")
-        return local.start(pointer, token.cursor), token.told, token.filter
+        return local.start(pointer, token.cursor), token.sent, token.filter
     if query.since_ms is None or query.since_ms <= 0:
         return local.start(pointer, "earliest"), 0, query.filter
     return local.start(pointer, time_text(min(query.since_ms, TIME_MS_MAX) * 1_000 - 1)), 0, query.filter
 
 
-def _token(feed: RealmFeed, pointer: str, position: Position, told: int, filter: EventFilter) -> str:
+def _token(feed: RealmFeed, pointer: str, position: Position, sent: int, filter: EventFilter) -> str:
     cursor = encode_cursor(feed.pages.local.token({pointer: position}))
-    return make_token(_Token(cursor, told, filter))
+    return make_token(_Token(cursor, sent, filter))

@@ -73,18 +73,18 @@ def _operation(change: Change, one: Operation, updates: Updates) -> dict[str, An
     if one.type not in (TABLE, VIEW):
         return {"operation-type": f"{VENDOR}.{one.op}", "key": one.key, "type": one.type, "uuid": one.content_id}
     what = _OBJECT_TYPES[one.type]
-    told: dict[str, Any] = {f"{what}-uuid": one.content_id}
+    fields: dict[str, Any] = {f"{what}-uuid": one.content_id}
     if one.op is Op.RENAME:
         source = _identifier(one.from_key or one.key)
-        return {"operation-type": f"rename-{what}", "source": source, "destination": _identifier(one.key), **told}
-    told["identifier"] = _identifier(one.key)
+        return {"operation-type": f"rename-{what}", "source": source, "destination": _identifier(one.key), **fields}
+    fields["identifier"] = _identifier(one.key)
     if one.op is Op.DELETE:
         purge = {"purge": change.headers.get(PURGE) == "true"} if one.type == TABLE else {}
-        return {"operation-type": f"drop-{what}", **told, **purge}
+        return {"operation-type": f"drop-{what}", **fields, **purge}
     if change.headers.get(OPERATION) == "register-table":
-        return {"operation-type": "register-table", **told}
+        return {"operation-type": "register-table", **fields}
     verb = "create" if one.before is None else "update"
-    return {"operation-type": f"{verb}-{what}", **told, "updates": updates}
+    return {"operation-type": f"{verb}-{what}", **fields, "updates": updates}
 
 
 def _of_namespace(one: Operation) -> dict[str, Any]:

@@ -183,10 +183,10 @@ class TableShape(_Shape, frozen=True, kw_only=True):
 
 def shaped(value: object, type: type[T], what: str) -> T:
     """`MalformedMetadata` names the place, as `schema.fields[0].id`."""
-    return told(lambda: msgspec.convert(value, type), what)
+    return decoded(lambda: msgspec.convert(value, type), what)
 
 
-def told(make: Callable[[], T], what: str) -> T:
+def decoded(make: Callable[[], T], what: str) -> T:
     """Turns msgspec's refusal into an error of the caller."""
     try:
         return make()

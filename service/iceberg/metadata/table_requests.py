@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 
 from headwater.schemas.errors import InvalidInput, MalformedMetadata
-from headwater.service.iceberg.metadata.shapes import FormatVersion, GivenId, Id, Long, Name, Plain, told
+from headwater.service.iceberg.metadata.shapes import FormatVersion, GivenId, Id, Long, Name, Plain, decoded
 
 UPDATES_MAX = 10_000
 T = TypeVar("T")
@@ -222,7 +222,7 @@ def _few(raw: Sequence[msgspec.Raw]) -> Sequence[msgspec.Raw]:
 
 def _read(raw: msgspec.Raw, decoder: msgspec.json.Decoder[T], what: str, field: str, known: Sequence[str]) -> T:
     try:
-        return told(lambda: decoder.decode(raw), what)
+        return decoded(lambda: decoder.decode(raw), what)
     except MalformedMetadata as error:
         if f".{field}:" not in error.message and f"`{field}`" not in error.message:
             raise

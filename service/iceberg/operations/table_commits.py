@@ -44,7 +44,7 @@ class TableChange(msgspec.Struct, frozen=True):
     key: KeyPath
     requirements: tuple[TableRequirement, ...]
     updates: tuple[TableUpdate, ...]
-    told: Sequence[msgspec.Raw]
+    sent: Sequence[msgspec.Raw]
 
     @property
     def creates(self) -> bool:
@@ -131,7 +131,7 @@ def _judge(branch: LakeBranch, state: LakeState, changes: Sequence[TableChange],
     names = ", ".join(shown(change.key) for change in changes[:5]) + (" …" if len(changes) > 5 else "")
     creates = len(changes) == 1 and changes[0].creates
     verb, operation = ("Create", "create-table") if creates else ("Update", "update-table")
-    headers = headers_of(operation, [(change.key, change.told) for change in changes])
+    headers = headers_of(operation, [(change.key, change.sent) for change in changes])
     return BranchStep(operations, f"{verb} table {names}", headers, written, files[0], head)
 
 

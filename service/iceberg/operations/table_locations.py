@@ -25,7 +25,7 @@ from headwater.service.storage.locations import folded, places_of
 
 NAMESPACE, TABLE = "NAMESPACE", "ICEBERG_TABLE"
 ENTRIES_FOLLOWED_MAX = 100_000
-"""Longer stretches of the log are not read: the state is."""
+"""Longer sections of the log are not read: the state is."""
 READERS_MAX = 16
 """Metadata files that are read at once."""
 

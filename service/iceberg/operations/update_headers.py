@@ -23,9 +23,9 @@ Updates = list[dict[str, Any]]
 
 def headers_of(operation: str, updates: Sequence[tuple[KeyPath, Sequence[Any]]] = ()) -> dict[str, str]:
     headers = {OPERATION: operation}
-    told = msgspec.json.encode(list(updates))
-    if updates and len(told) <= UPDATES_BYTES_MAX:
-        headers[UPDATES] = told.decode()
+    encoded = msgspec.json.encode(list(updates))
+    if updates and len(encoded) <= UPDATES_BYTES_MAX:
+        headers[UPDATES] = encoded.decode()
     return headers
 
 

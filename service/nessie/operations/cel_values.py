@@ -36,16 +36,16 @@ def key_value(key: KeyPath) -> dict[str, Any]:
 
 
 def commit_value(logged: LogRecord) -> dict[str, Any]:
-    told = meta_json(logged)
-    authors, signed = told["authors"], told["allSignedOffBy"]
+    fields = meta_json(logged)
+    authors, signed = fields["authors"], fields["allSignedOffBy"]
     return {
-        **told,
+        **fields,
         "author": authors[0] if authors else "",
         "allAuthors": authors,
         "signedOffBy": signed[0] if signed else "",
-        "properties": {name: values[0] for name, values in told["allProperties"].items() if values},
+        "properties": {name: values[0] for name, values in fields["allProperties"].items() if values},
         "commitTime": _EPOCH + timedelta(microseconds=logged.entry.time),
-        "authorTime": datetime.fromisoformat(told["authorTime"]),
+        "authorTime": datetime.fromisoformat(fields["authorTime"]),
     }
 
 

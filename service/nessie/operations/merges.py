@@ -47,7 +47,7 @@ class WatchedMerge(MergeRequest):
         self.seen = Seen(head, EMPTY)
         preview = super().preview(draft)
         base = EMPTY if preview.base is None else preview.base.commit
-        self.seen = Seen(head, base, preview.brought.outcomes)
+        self.seen = Seen(head, base, preview.applied.outcomes)
         return preview
 
 
@@ -62,11 +62,11 @@ class WatchedTransplant(TransplantRequest):
         self.seen = Seen(draft.head.commit)
         return super().preview(draft)
 
-    def _bring(self, draft: Draft, commit: LogRecord) -> AppliedChanges:
-        brought = super()._bring(draft, commit)
-        last_words = {outcome.key: outcome for outcome in (*self.seen.outcomes, *brought.outcomes)}
+    def _apply(self, draft: Draft, commit: LogRecord) -> AppliedChanges:
+        applied = super()._apply(draft, commit)
+        last_words = {outcome.key: outcome for outcome in (*self.seen.outcomes, *applied.outcomes)}
         self.seen = Seen(self.seen.head, None, list(last_words.values()))
-        return brought
+        return applied
 
 
 def _take_seen(request: WatchedMerge | WatchedTransplant, seen: Seen) -> None:
@@ -95,8 +95,8 @@ def run(view: CatalogView, branch: Effective, request: WatchedMerge | WatchedTra
     try:
         if dry_run:
             tried = request.preview(view.draft(branch.pointer))
-            for brought in [tried.brought] if isinstance(tried, MergePreview) else tried:
-                brought.raise_conflicts()
+            for applied in [tried.applied] if isinstance(tried, MergePreview) else tried:
+                applied.raise_conflicts()
         elif isinstance(request, WatchedMerge):
             landed = commit_merge(view.kernel, branch.pointer, request).logged
         else:

@@ -371,7 +371,7 @@ class _MarkedRun:
         self._purge._at("delete")
         stats = PurgeStats()
 
-        def told(so_far: PurgeStats) -> None:
+        def count(so_far: PurgeStats) -> None:
             nonlocal stats
             stats = so_far
 
@@ -381,7 +381,7 @@ class _MarkedRun:
             batches_per_second=self._options.batches_per_second,
             may_delete=lambda file: file.location in due.going,
             before_request=lambda: self._check(root, record, intent),
-            on_batch=told,
+            on_batch=count,
         )
         try:
             stats = self._purge._operations.purge(due.files, spec)

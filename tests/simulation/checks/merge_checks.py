@@ -48,7 +48,7 @@ def check_merge(real: MemoryBackend, shadow: Shadow, realm: str, logged: LogReco
     try:
         request = MergeRequest(kernel, kernel.walk.load(source.commit), source.pointer, CommitMeta("oracle"))
         draft = Draft(entry.pointer, load_head(kernel.objects, row), kernel.objects, kernel.store, VirtualClock())
-        expected = {op.key: op.after for op in request.preview(draft).brought.operations}
+        expected = {op.key: op.after for op in request.preview(draft).applied.operations}
     except HeadwaterError as error:
         broken("merge", f"{entry.pointer}: entry {entry.seq} merges what whole history refuses: {error}")
         return
