@@ -285,6 +285,8 @@ def _loaded(
 ) -> Response:
     """The metadata as it stands in its file: it was read before, and is not read again."""
     where = b"" if location is None else b'"metadata-location":%b,' % _encode(location)
-    told = _encode({**config, **branch.table_config, **delegated.config})
+    encoded_config = _encode({**config, **branch.table_config, **delegated.config})
     given = b',"storage-credentials":%b' % _encode(delegated.credentials) if delegated.credentials else b""
-    return Response(200, [JSON, NO_STORE, *headers], b'{%b"metadata":%b,"config":%b%b}' % (where, metadata, told, given))
+    return Response(
+        200, [JSON, NO_STORE, *headers], b'{%b"metadata":%b,"config":%b%b}' % (where, metadata, encoded_config, given)
+    )
