@@ -14,9 +14,8 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from headwater.service.auth.tokens.tokens import MICROS, TokenClaims, sign_token
 from headwater.service.routes import route_table
-from tests.support.fixtures.access_rig import Rig, access_rig
+from tests.support.fixtures.access_rig import Rig, access_rig, expired_token
 from tests.support.fixtures.access_routes import HIDDEN, Asked, all_routes, ask, seed
 
 SERVED_TO_ALL = {"/", "/livez", "/readyz", "/openapi.json"}
@@ -127,13 +126,6 @@ def _encoded(value: dict[str, Any]) -> str:
     return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
 
 
-def _expired(rig: Rig) -> str:
-    claims = jwt.decode(rig.token("alpha"), options={"verify_signature": False})
-    ended = {**claims, "exp": rig.store.clock.now_micros() // MICROS - 1}
-    key = rig.service.access.tokens._keys.current(claims["instance"])  # type: ignore[union-attr]
-    return sign_token(key, TokenClaims(**{name: ended[name] for name in TokenClaims.__struct_fields__}))
-
-
 def test_without_a_token_nothing_is_served_or_disclosed(rig: Rig, routes: list[Asked]) -> None:
     before = _state(rig)
     for asked in routes:
@@ -145,7 +137,7 @@ def test_without_a_token_nothing_is_served_or_disclosed(rig: Rig, routes: list[A
 
 def test_an_expired_or_forged_token_is_served_nothing_and_told_nothing(rig: Rig, routes: list[Asked]) -> None:
     before = _state(rig)
-    tokens = {"expired": _expired(rig), **_forged(rig)}
+    tokens = {"expired": expired_token(rig), **_forged(rig)}
     first = routes[0]
     for name, token in tokens.items():
         assert ask(rig, first, token).status_code == 401, name

@@ -9,16 +9,22 @@ import grpc
 import pytest
 
 from headwater.producer.access.rights import Right
-from headwater.schemas.rpc import common_pb2
+from headwater.schemas.rpc import common_pb2, planning_pb2
 from headwater.schemas.rpc.services import RpcMethod, all_methods
 from headwater.service.grpc.rpc_table import RPCS
-from tests.support.fixtures.grpc_rig import GrpcRig, bearer, filled, grpc_rig
+from tests.support.fixtures.access_rig import expired_token
+from tests.support.fixtures.grpc_rig import GrpcRig, bearer, filled, grpc_rig, table_with_snapshots
 
 METHODS = [pytest.param(method, id=method.name.rpartition(".")[2]) for method in all_methods()]
 OF_CALLERS = [
     pytest.param(method, id=method.name.rpartition(".")[2]) for method in all_methods() if RPCS[method.name].public is None
 ]
 """All but what asks for no token, which shows nothing without a proof in the message."""
+OF_PLANS = [
+    pytest.param(method, id=method.name.rpartition(".")[2])
+    for method in all_methods()
+    if "plan_id" in method.request.DESCRIPTOR.fields_by_name
+]
 MASKS = {
     "UpdateCatalog": "properties",
     "UpdateConnector": "description",
@@ -41,6 +47,15 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GrpcRig]:
         yield made
 
 
+@pytest.fixture(scope="module")
+def plan(port: GrpcRig) -> str:
+    """The id of a plan that lives, of the owner's."""
+    name = table_with_snapshots(port, "planned")
+    request = planning_pb2.BeginPlanRequest(inputs=[planning_pb2.PlanInput(name=name)], ttl_seconds=3_600)
+    id: str = port.stub("PlanningService").BeginPlan(request, metadata=[bearer(port.rig.token("alpha"))]).plan.id
+    return id
+
+
 def _message(port: GrpcRig, method: RpcMethod, *, present: bool) -> Any:
     kernel = port.rig.kernel("alpha")
     newest = kernel.walk.load(kernel.store.backend.read_pointer(kernel.realm, "cat/1/heads/main").head)
@@ -56,13 +71,15 @@ def _message(port: GrpcRig, method: RpcMethod, *, present: bool) -> Any:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_call_without_proof_of_a_caller_is_unauthenticated(port: GrpcRig, method: RpcMethod) -> None:
+def test_a_call_without_proof_of_a_caller_is_unauthenticated(port: GrpcRig, plan: str, method: RpcMethod) -> None:
     forged = common_pb2.PrincipalContext(realm="alpha", principal="root").SerializeToString()
     valid = port.rig.token("alpha")
     for metadata in (
         (),
         (bearer("forged"),),
         (bearer(valid[:-4] + "AAAA"),),
+        (bearer(expired_token(port.rig)),),
+        (("x-plan-id", plan),),
         (("x-principal-bin", forged),),
         (bearer(valid), ("x-principal-bin", forged)),
     ):
@@ -79,8 +96,10 @@ def test_a_token_of_another_realm_is_refused_alike_for_what_is_there_and_what_is
 
 
 @pytest.mark.parametrize("method", OF_CALLERS)
-def test_a_caller_without_rights_cannot_tell_what_is_there_from_what_is_not(port: GrpcRig, method: RpcMethod) -> None:
-    metadata, name = (bearer(port.rig.token("alpha", "weak")),), method.name.rpartition("/")[2]
+def test_a_caller_without_rights_cannot_tell_what_is_there_from_what_is_not(
+    port: GrpcRig, plan: str, method: RpcMethod
+) -> None:
+    metadata, name = (bearer(port.rig.token("alpha", "weak")), ("x-plan-id", plan)), method.name.rpartition("/")[2]
     if name in EMPTY_FOR_NOBODY:
         for present in (True, False):
             answer = port.call(method, _message(port, method, present=present), *metadata)
@@ -93,6 +112,21 @@ def test_a_caller_without_rights_cannot_tell_what_is_there_from_what_is_not(port
     if name in TOLD_ONE_BY_ONE:
         return
     assert statuses[0] in REFUSED, (method.name, statuses)
+
+
+@pytest.mark.parametrize("method", OF_PLANS)
+def test_a_plan_of_another_caller_is_as_one_that_is_not_there(port: GrpcRig, plan: str, method: RpcMethod) -> None:
+    """Also with the right to read all that it reads, and with its id in the metadata."""
+    name = f"reads-{method.name.rpartition('/')[2].lower()}"
+    token, owner = port.rig.principal("alpha", name, Right.CATALOG_READ), bearer(port.rig.token("alpha"))
+    request = _message(port, method, present=True)
+    statuses = []
+    for id, metadata in ((plan, ()), (plan, (("x-plan-id", plan),)), ("0" * len(plan), ())):
+        request.plan_id = id
+        statuses.append(port.status(method, request, bearer(token), *metadata))
+    assert set(statuses) == {grpc.StatusCode.NOT_FOUND}
+    still_there = planning_pb2.GetPlanRequest(plan_id=plan)
+    assert port.stub("PlanningService").GetPlan(still_there, metadata=[owner]).plan.state == planning_pb2.PLAN_STATE_ACTIVE
 
 
 def test_the_messages_of_these_tests_reach_the_handlers_of_who_may(port: GrpcRig) -> None:
