@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -86,3 +87,45 @@ def test_the_command_follows_a_server_over_grpc(server: FeedServer, flags: tuple
 def test_buf_finds_nothing_wrong_with_the_protos() -> None:
     ran = subprocess.run([buf(), "lint", PROTOS], capture_output=True, text=True, timeout=SECONDS, check=False)
     assert (ran.returncode, ran.stdout) == (0, ""), ran.stderr
+
+
+def _breaking(protos: Path) -> tuple[int, str]:
+    """What buf finds against the image of what clients were built against."""
+    ran = subprocess.run(
+        [buf(), "breaking", protos, "--against", PROTOS / "published.json"],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    return ran.returncode, ran.stdout + ran.stderr
+
+
+def test_buf_finds_no_breaking_change_since_what_was_published() -> None:
+    assert _breaking(PROTOS) == (0, "")
+
+
+def test_buf_finds_what_breaks_a_client(tmp_path: Path) -> None:
+    """The same as the test of the published protos finds without buf."""
+    changed = tmp_path / "proto"
+    shutil.copytree(PROTOS, changed)
+    common, feed = changed / "io/headwater/common/v1/common.proto", changed / "io/headwater/feed/v1/feed.proto"
+    for file, old, new in (
+        (common, "repeated string path = 2;", "repeated string levels = 2;"),
+        (common, "int64 seq = 2;", "int32 seq = 2;"),
+        (common, "  RESOURCE_KIND_VIEW = 4;\n", ""),
+        (common, "optional string expected_version = 1;", "string expected_version = 1;"),
+        (
+            feed,
+            "  // Resets a subscription's positions, back or forth.\n  rpc Rewind(RewindRequest) returns (RewindResponse);\n",
+            "",
+        ),
+        (feed, "returns (stream GetChangeResponse)", "returns (GetChangeResponse)"),
+    ):
+        text = file.read_text()
+        assert text.count(old) >= 1, old
+        file.write_text(text.replace(old, new))
+    code, told = _breaking(changed)
+    assert code != 0
+    for name in ('"levels"', '"int32"', "ResourceKind", '"Rewind"', '"GetChange"', '"expected_version"'):
+        assert name in told, (name, told)
