@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -24,6 +25,7 @@ from headwater.service.grpc.rpc_table import RPCS
 from headwater.service.grpc.runtime import Runtime
 from headwater.service.grpc.services.reference_rpcs import STATES
 from tests.support.fixtures.grpc_rig import SCHEMA, GrpcRig, bearer, filled, grpc_rig, one_message
+from tests.support.fixtures.random_messages import random_message
 
 DB = common_pb2.Name(catalog="lake", path=["db"])
 BY_NAME = common_pb2.ContentRef(name=DB)
@@ -31,6 +33,7 @@ NO_KIND = common_pb2.ContentRef(id=common_pb2.ResourceId(kind=99, catalog_id=1, 
 DEFECTS = {grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN, grpc.StatusCode.DATA_LOSS}
 FUZZ_SEED = 17
 FUZZ_ROUNDS = 6
+RANDOM_ROUNDS = 500 if os.environ.get("HEADWATER_SOAK") else 8
 
 
 PAGED = [one for one in all_methods() if "page" in one.request.DESCRIPTOR.fields_by_name]
@@ -191,7 +194,7 @@ def test_a_deadline_that_is_over_changes_nothing(port: GrpcRig, owner: tuple[str
     request = namespace_pb2.CreateNamespaceRequest(name=common_pb2.Name(catalog="lake", path=["late"]))
     context = call_context(method.name, [owner], "ipv4:127.0.0.1:5", 0.0, "late-1")
     with pytest.raises(RequestTooSlow) as refused:
-        port.rig.run(pipeline.unary(context, receive_one(one_message(request))))
+        port.rig.run(pipeline.unary(context, receive_one(one_message(request)), lambda *_: None))
     assert (refused.value.grpc_status, refused.value.field) == ("DEADLINE_EXCEEDED", "deadline")
     assert _heads(port) == before
 
@@ -241,6 +244,30 @@ def test_messages_that_are_mangled_never_find_a_defect(port: GrpcRig, owner: tup
         status = port.status(method, raw, owner)
         if status in DEFECTS:
             found.append((status, raw))
+    assert found == []
+
+
+def _made_again(port: GrpcRig, owner: tuple[str, str]) -> None:
+    """What random messages may have dropped."""
+    port.status(_method("CatalogService/CreateCatalog"), catalog_pb2.CreateCatalogRequest(name="lake"), owner)
+    for path in (["db"], ["db", "inner"]):
+        name = common_pb2.Name(catalog="lake", path=path)
+        port.status(_method("NamespaceService/CreateNamespace"), namespace_pb2.CreateNamespaceRequest(name=name), owner)
+    table = table_pb2.CreateTableRequest(name=common_pb2.Name(catalog="lake", path=["db", "ada"]), schema=SCHEMA)
+    port.status(_method("TableService/CreateTable"), table, owner)
+
+
+@pytest.mark.parametrize("method", [pytest.param(one, id=one.name.rpartition(".")[2]) for one in all_methods()])
+def test_random_messages_never_find_a_defect(port: GrpcRig, owner: tuple[str, str], method: RpcMethod) -> None:
+    """Made from the descriptor, field by field: one that is added later is fuzzed too."""
+    chance, found = random.Random(f"{FUZZ_SEED}{method.name}"), []
+    for number in range(RANDOM_ROUNDS):
+        if number % 50 == 0:
+            _made_again(port, owner)
+        message = random_message(method.request, chance)
+        status = port.status(method, message, owner)
+        if status in DEFECTS:
+            found.append((status, message))
     assert found == []
 
 
