@@ -54,11 +54,13 @@ def opened_store(settings: Settings, *, create: bool = False) -> Iterator[Store]
 
 
 def _reach_files(store: Store, settings: Settings) -> None:
-    """Lets commits check whether they need files that are about to be deleted."""
+    """Lets commits check whether they need files that are about to be deleted, and new catalogs claim their storage roots."""
     from headwater.service.storage.storage_options import server_storage
-    from headwater.streaming.files.reach_files import condemned_files_of
+    from headwater.streaming.files.reach_files import condemned_files_of, new_roots_of
 
-    store.reach_files = condemned_files_of(server_storage(settings.storage_options).server)
+    options = server_storage(settings.storage_options).server
+    store.reach_files = condemned_files_of(options)
+    store.on_new_root = new_roots_of(store, options)
 
 
 def warn(message: str) -> None:

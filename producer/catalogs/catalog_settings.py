@@ -23,7 +23,14 @@ TABLE_OVERLAP = "table_overlap"
 """Whether a table may be created, registered or moved onto a location that overlaps that of another table."""
 WRITE_WITHOUT_HASH = "write_without_hash"
 """Whether a write of the Nessie API may leave out the commit that the writer has seen, and so mean the newest one."""
-SETTINGS = {ENGINE_GC: Guard.REFUSE, TABLE_OVERLAP: Guard.REFUSE, WRITE_WITHOUT_HASH: Guard.ALLOW}
+CLAIM_ROOT = "claim_root"
+"""Whether this store may claim the catalog's storage root, and so delete files below it that nothing needs."""
+SETTINGS = {
+    ENGINE_GC: Guard.REFUSE,
+    TABLE_OVERLAP: Guard.REFUSE,
+    WRITE_WITHOUT_HASH: Guard.ALLOW,
+    CLAIM_ROOT: Guard.ALLOW,
+}
 """With their defaults."""
 
 

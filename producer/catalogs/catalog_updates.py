@@ -80,6 +80,8 @@ def update_catalog(
         catalog = msgspec.structs.replace(catalog, properties=properties)
     put = put_catalog(catalog, Unchanged(read.object_id))
     outcome = commit_records(kernel, CATALOGS, [put], meta, f"Update catalog {name}")
+    if catalog.storage_root != read.catalog.storage_root:
+        catalogs.root_is_new(catalog)
     return Written(value=catalogs.read(name), outcome=outcome)
 
 

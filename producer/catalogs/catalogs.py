@@ -128,7 +128,14 @@ class Catalogs:
             properties=properties or {},
         )
         self._kernel.committer.commit(CATALOGS, BeginCatalog(wanted, meta, request_id))
-        return self.finish_create(name, meta=meta).catalog
+        catalog = self.finish_create(name, meta=meta).catalog
+        self.root_is_new(catalog)
+        return catalog
+
+    def root_is_new(self, catalog: Catalog) -> None:
+        """Lets a process that reaches file storage claim it."""
+        if catalog.storage_root and self._kernel.store.on_new_root is not None:
+            self._kernel.store.on_new_root(self._kernel.realm, catalog.name)
 
     def finish_create(self, name: str, *, meta: CommitMeta) -> CatalogRead:
         """Of one that was begun; nothing to do where it is complete."""

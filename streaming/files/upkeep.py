@@ -53,4 +53,4 @@ def claimed_roots(store: Store) -> list[Root]:
     """Those that this store has claimed at some time."""
     known = Roots(store.backend, store.clock)
     realms = [realm.instance for realm in realm_sets(store).retain]
-    return [root for root in roots_of(store, realms) if known.get(root).claim]
+    return [root for root in roots_of(store, realms) if root.takes_claim and known.get(root).claim]

@@ -158,6 +158,9 @@ def claim(settings: Settings, roots: Sequence[str], force: bool, yes: bool) -> N
         instances = [instance for instance in instances_to_maintain(store) if instance != SYSTEM_REALM]
         claims = Claims(store, operations_of(settings).storages)
         for root in chosen(roots_of(store, instances), roots):
+            if not root.takes_claim and not roots:
+                echo(f"{root.location} is left alone: its catalog has claim_root=refuse")
+                continue
             there = claims.read(root)
             if force and there and not yes:
                 owner = there[:500].decode("utf-8", "replace")

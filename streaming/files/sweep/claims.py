@@ -47,6 +47,7 @@ class Claims:
 
     def claim(self, root: Root, *, force: bool = False) -> RootRecord:
         """Take a root that nobody has, or that is ours."""
+        _require_open(root)
         self.require_alone(root)
         there, record = self.read(root), self._roots.get(root)
         if there and there != record.claim and not force:
@@ -63,6 +64,7 @@ class Claims:
         return kept, self._storages.of(_location(root)).write(_location(root), content)
 
     def require(self, root: Root, record: RootRecord) -> None:
+        _require_open(root)
         there = self.read(root)
         if not there:
             raise MaintenanceRefused(
@@ -120,6 +122,16 @@ def foreign(root: Root, there: bytes, wanted: Claim) -> MaintenanceRefused:
         remedy="Nothing was deleted. If the other store is gone for good, run `headwater maintain files claim --force`.",
         root=root.location,
     )
+
+
+def _require_open(root: Root) -> None:
+    """⚠ Also of a root that was claimed before."""
+    if not root.takes_claim:
+        raise MaintenanceRefused(
+            f"a catalog at {root.location} takes no claim.",
+            field="root",
+            remedy="Nothing was deleted. Its property claim_root=refuse says so.",
+        )
 
 
 def _store_of(claim: bytes) -> str:

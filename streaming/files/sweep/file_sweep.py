@@ -61,7 +61,7 @@ from headwater.streaming.files.sweep.executors import (
 )
 from headwater.streaming.files.sweep.file_safeguards import ALL_ON, FileSafeguards
 from headwater.streaming.files.sweep.local_executor import LocalExecutor
-from headwater.streaming.files.sweep.roots import Root, RootRecord, Roots, chosen, roots_of
+from headwater.streaming.files.sweep.roots import Root, RootRecord, Roots, chosen, closed_inside, roots_of
 from headwater.streaming.files.sweep.store_marks import REQUEST_SECONDS, fence_patiently, file_salt, markable_realms
 from headwater.streaming.reachability.fence import FencedRealm
 from headwater.streaming.reachability.retained_identifiers import Span
@@ -181,12 +181,15 @@ class FileSweep:
         self._roots = Roots(store.backend, self._clock)
         self._claims = Claims(store, self._storages)
         self._salt = file_salt(store)
+        self._around: list[Root] = []
+        """All roots of the store."""
 
     def run(self, run: Run) -> FileSweepReport:
         if not self._options.dry_run:
             RemovalIntents(self._store.backend, self._clock, run.record.id).end_others()
         realms = self._realms()
         known = roots_of(self._store, realms) if self._doomed is None else self._doomed.roots
+        self._around = [*known, *([] if self._doomed is None else roots_of(self._store, realms))]
         roots = chosen(known, self._options.roots)
         reports = {root.place: RootReport(root=root.location, realm=root.realm, catalog=root.catalog) for root in roots}
         claimed = [one for root in roots if (one := self._claim(root, reports[root.place])) is not None]
@@ -394,6 +397,8 @@ class _RootSweep:
         listed = listing.counts
         if listed.claims and self._safeguards.nested_claims:
             listed.spare(self._sweep._claims.foreign_folders(self._root, listed.claims))
+        if closed := closed_inside(self._sweep._around, self._root):
+            listed.spare(closed)
         for name in ("listed", "live", "young", "unknown", "protected", "mismatched"):
             setattr(report, name, getattr(listed, name))
         report.listed_bytes = listed.bytes

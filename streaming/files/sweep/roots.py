@@ -13,6 +13,7 @@ from headwater.persistence.coordination.cas_rows import change_row
 from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, ObjectType
 from headwater.persistence.rows import SYSTEM_REALM
 from headwater.persistence.store import Store
+from headwater.producer.catalogs.catalog_settings import CLAIM_ROOT, Guard, guard_of
 from headwater.producer.catalogs.catalogs import Catalogs
 from headwater.producer.content.folding import fold, storage_of
 from headwater.schemas.errors import InvalidInput, OutcomeUnknown
@@ -26,6 +27,8 @@ class Root(msgspec.Struct, frozen=True, kw_only=True):
     realm: str
     catalog: str
     catalog_id: int
+    takes_claim: bool = True
+    """⚠ False if a catalog at this place has `claim_root=refuse`: nothing below it is ever deleted."""
 
     @property
     def place(self) -> str:
@@ -105,8 +108,18 @@ def roots_of(store: Store, realms: Iterable[str]) -> list[Root]:
         for catalog in Catalogs(store.kernel(realm)).list():
             if catalog.storage_root:
                 location = catalog.storage_root.rstrip("/") + "/"
-                found.append(Root(location=location, realm=realm, catalog=catalog.name, catalog_id=catalog.id))
-    return found
+                takes_claim = guard_of(catalog.properties, CLAIM_ROOT) is Guard.ALLOW
+                found.append(
+                    Root(location=location, realm=realm, catalog=catalog.name, catalog_id=catalog.id, takes_claim=takes_claim)
+                )
+    closed = {root.place for root in found if not root.takes_claim}
+    return [msgspec.structs.replace(root, takes_claim=root.place not in closed) for root in found]
+
+
+def closed_inside(roots: Sequence[Root], root: Root) -> list[str]:
+    """Folders below a root whose catalogs take no claim, folded."""
+    inner = (one for one in roots if not one.takes_claim and one.place != root.place and one.place.startswith(root.place))
+    return [fold(one.location) for one in inner]
 
 
 def chosen(roots: Sequence[Root], names: Sequence[str]) -> list[Root]:

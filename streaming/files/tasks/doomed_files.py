@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from headwater.persistence.store import Store
 from headwater.producer.catalogs.catalog_records import Catalog
+from headwater.producer.catalogs.catalog_settings import CLAIM_ROOT, Guard, guard_of
 from headwater.schemas.errors import MaintenanceRefused
 from headwater.streaming.files.operations import FileOperations
 from headwater.streaming.files.sweep.claims import Claims
@@ -48,7 +49,11 @@ class DoomedFiles:
     def remove_catalog(self, realm: str, catalog: Catalog) -> None:
         if catalog.storage_root:
             root = Root(
-                location=catalog.storage_root.rstrip("/") + "/", realm=realm, catalog=catalog.name, catalog_id=catalog.id
+                location=catalog.storage_root.rstrip("/") + "/",
+                realm=realm,
+                catalog=catalog.name,
+                catalog_id=catalog.id,
+                takes_claim=guard_of(catalog.properties, CLAIM_ROOT) is Guard.ALLOW,
             )
             self._delete(Doomed(roots=(root,), catalogs=frozenset({(realm, catalog.id)})))
 

@@ -37,7 +37,7 @@ from headwater.streaming.files.sweep.claims import Claims
 from headwater.streaming.files.sweep.condemned_files import write_condemned
 from headwater.streaming.files.sweep.file_safeguards import ALL_ON as FILES_ALL_ON
 from headwater.streaming.files.sweep.live_files import LiveFiles
-from headwater.streaming.files.sweep.roots import Root, RootRecord, Roots, is_below, roots_of
+from headwater.streaming.files.sweep.roots import Root, RootRecord, Roots, closed_inside, is_below, roots_of
 from headwater.streaming.files.sweep.store_marks import REQUEST_SECONDS, fence_patiently, file_salt, markable_realms
 from headwater.streaming.files.tasks.task_files import files_of_table
 from headwater.streaming.files.tasks.task_holds import held_by_history, holders
@@ -334,7 +334,8 @@ class _MarkedRun:
 
     def _rescue(self, due: _Due, root: Root) -> None:
         """⚠ File by file: what another table, branch or catalog needs is spared, and so is what lies elsewhere."""
-        judgement = Judgement(salt=self._salt, older_than=2**62, safeguards=FILES_ALL_ON, protected=tuple(self._live.protected))
+        protected = (*self._live.protected, *closed_inside(self._roots, root))
+        judgement = Judgement(salt=self._salt, older_than=2**62, safeguards=FILES_ALL_ON, protected=protected)
         keeps = one_by_one(lambda one: one in self._marked or self._live.is_late(one))
         sorting = Sorting(keeps, self._live.names, judgement)
         known = (FoundFile(file.location, file.size or 1, 0) for file in due.files if file.location in due.going)
