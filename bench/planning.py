@@ -1,4 +1,7 @@
-"""Measures planned files and published statistics: the work of one process, without a server in front."""
+"""Measures planned files and published statistics, the work of one process; bundles and plans of a server.
+
+A file of a plan is counted once it is in its message, a row of statistics from its message to the store.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +29,7 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.typedef import Record
 from pyiceberg.types import LongType, NestedField
 
+from bench import plan_calls
 from bench.context import Context
 from bench.measures import Measure
 from headwater.persistence.store import open_store
@@ -35,15 +39,19 @@ from headwater.producer.commits.commit_meta import CommitMeta
 from headwater.producer.statistics.statistics_checks import SnapshotSchema
 from headwater.producer.statistics.statistics_records import SetKey
 from headwater.producer.statistics.statistics_sets import StatisticsSets
-from headwater.schemas.statistics import ColumnStatistics, FileStatistics, PutMode
+from headwater.schemas.rpc import statistics_pb2
+from headwater.schemas.statistics import PutMode
+from headwater.service.grpc.messages.plan_messages import file_messages
+from headwater.service.grpc.messages.statistics_messages import file_of
 from headwater.service.planning.file_json import scan_tasks
 from headwater.service.planning.file_planner import FilePlanner
+from headwater.service.planning.manifest_cache import MANIFEST_CACHE_BYTES, ManifestCache
 from headwater.service.planning.manifest_reader import ManifestReader
 from headwater.service.planning.scan_filter import ScanRequest
 from headwater.service.storage.files import files_of
 from headwater.service.storage.locations import Warehouse
 
-TITLE = "Planning: files of a scan, read anew; statistics of files on SQLite, ten columns each"
+TITLE = "Planning: files of a scan; statistics of files on SQLite, ten columns each; bundles and plans"
 SCHEMA = Schema(NestedField(1, "id", LongType()))
 FILES, FILES_OF_MANIFEST = 10_000, 1_000
 COLUMNS = 10
@@ -56,6 +64,9 @@ def run(context: Context) -> Iterator[Measure]:
             yield from _planned(Path(folder))
         with context.console.status("publishing statistics …"):
             yield from _published(Path(folder))
+    if "sqlite" in context.kinds:
+        with context.console.status("bundles and plans …"):
+            yield from plan_calls.measured(context)
 
 
 def _planned(folder: Path) -> Iterator[Measure]:
@@ -65,14 +76,21 @@ def _planned(folder: Path) -> Iterator[Measure]:
         new_table_metadata(SCHEMA, UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER, f"{root}/t").model_dump_json()
     )
     snapshot = {"snapshot-id": 1, "manifest-list": _manifest_list(root), "schema-id": 0}
-    reader = ManifestReader(warehouse, files_of(root, {}))
-    started = time.perf_counter()
+    reader = ManifestReader(warehouse, files_of(root, {}), ManifestCache(MANIFEST_CACHE_BYTES))
     request = ScanRequest(_FILTER)
-    planner = FilePlanner(reader, metadata, snapshot, request)
-    found = scan_tasks(planner, planner.files(*planner.manifests()), request)
-    seconds = time.perf_counter() - started
-    assert len(found["file-scan-tasks"]) == FILES
-    yield Measure("planning", f"{FILES:,} files", "planned", FILES / seconds, "files/s")
+
+    def over_rest(planner: FilePlanner) -> int:
+        return len(scan_tasks(planner, planner.files(*planner.manifests()), request)["file-scan-tasks"])
+
+    def over_grpc(planner: FilePlanner) -> int:
+        return sum(len(part.files) for part in file_messages(planner, planner.files(*planner.manifests())))
+
+    for name, plan in (("planned", over_grpc), ("planned again", over_grpc), ("planned again, as JSON", over_rest)):
+        wall, core = time.perf_counter(), time.process_time()
+        assert plan(FilePlanner(reader, metadata, snapshot, request)) == FILES
+        wall, core = time.perf_counter() - wall, time.process_time() - core
+        yield Measure("planning", f"{FILES:,} files", name, FILES / wall, "files/s")
+        yield Measure("planning", f"{FILES:,} files", name, FILES / core, "files/s of one core")
 
 
 def _manifest_list(root: str) -> str:
@@ -113,11 +131,20 @@ def _published(folder: Path) -> Iterator[Measure]:
         kernel = store.kernel("bench")
         catalog = Catalogs(kernel).create("lake", meta=CommitMeta("bench"))
         schema = SnapshotSchema(dict.fromkeys(range(1, COLUMNS + 1), "long"))
-        started = time.perf_counter()
+        sent = [_file(number).SerializeToString() for number in range(FILES)]
+        wall, core = time.perf_counter(), time.process_time()
         write = StatisticsSets(kernel, catalog.id).write(SetKey("t", 1), schema, PutMode.UPSERT)
-        for number in range(FILES):
-            columns = [ColumnStatistics(column_id=id, value_count=100, null_count=0) for id in range(1, COLUMNS + 1)]
-            write.add_file(FileStatistics(path=f"s3://lake/t/{number:06d}.parquet", row_count=100, columns=columns))
+        for raw in sent:
+            write.add_file(file_of(statistics_pb2.FileColumnStats.FromString(raw)))
         write.publish(WriteMeta("bench"))
-        seconds = time.perf_counter() - started
-    yield Measure("planning", "sqlite", "statistics published", FILES * COLUMNS / seconds, "file columns/s")
+        wall, core = time.perf_counter() - wall, time.process_time() - core
+    yield Measure("planning", "sqlite", "statistics published", FILES * COLUMNS / wall, "file columns/s")
+    yield Measure("planning", "sqlite", "statistics published", FILES * COLUMNS / core, "file columns/s of one core")
+
+
+def _file(number: int) -> statistics_pb2.FileColumnStats:
+    bounds = {"lower": number.to_bytes(8, "little"), "upper": (number + 1).to_bytes(8, "little")}
+    columns = [
+        statistics_pb2.ColumnStats(column_id=id, value_count=100, null_count=0, **bounds) for id in range(1, COLUMNS + 1)
+    ]
+    return statistics_pb2.FileColumnStats(path=f"s3://lake/t/{number:06d}.parquet", row_count=100, columns=columns)

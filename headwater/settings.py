@@ -142,6 +142,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         float, Meta(gt=0, le=24 * 30, description="After how long a plan ends, however often it was renewed, in hours")
     ] = 24.0
     plans_max: Annotated[int, Meta(ge=1, description="The most plans that a realm has at a time")] = 10_000
+    manifest_cache_bytes: Annotated[
+        int, Meta(ge=0, description="Memory for decoded manifests of planned scans, in bytes, per worker; 0: none")
+    ] = 134_217_728
     plan_inputs_max: Annotated[int, Meta(ge=1, le=1_000, description="The most tables and views of one plan")] = 1_000
     usage_seconds: Annotated[
         float, Meta(ge=0, description="How often a server measures rows and bytes by realm and type, in seconds; 0 never")

@@ -32,6 +32,7 @@ class ServeConfig(msgspec.Struct, frozen=True, kw_only=True):
     feed_cache_bytes: int = 64 * 1024 * 1024
     request_bytes_max: int = 16 * 1024 * 1024
     metadata_copy_bytes_max: int = 131_072
+    manifest_cache_bytes: int = 134_217_728
     """Of metadata files in remote storage; 0 keeps no copies."""
     nessie_catalog: str = "lake"
     """What `/api/v2` is of; others have paths of their own."""

@@ -6,7 +6,7 @@ holds the totals, counts and a digest, never the rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 import msgspec
@@ -62,6 +62,16 @@ class StatisticsSets:
     def find(self, key: SetKey) -> StatisticsSet | None:
         record = self._record(key)
         return None if record is None else set_of(record)
+
+    def as_of_now(self) -> Callable[[SetKey], StatisticsSet | None]:
+        """`find` for many sets, all in the newest state of this moment."""
+        records = head_records(self._kernel, self.pointer)
+
+        def find(key: SetKey) -> StatisticsSet | None:
+            record = records.get(key.path)
+            return None if record is None else set_of(record)
+
+        return find
 
     def all(self) -> Iterator[StatisticsSet]:
         return (set_of(record) for record in head_records(self._kernel, self.pointer).all())

@@ -421,17 +421,19 @@ class BundleEnd(_message.Message):
     def __init__(self, types: _Optional[int] = ..., found: _Optional[int] = ..., not_found: _Optional[int] = ..., errors: _Optional[int] = ...) -> None: ...
 
 class GetCatalogBundleResponse(_message.Message):
-    __slots__ = ("header", "type", "resolution", "builtins", "session", "end")
+    __slots__ = ("header", "type", "resolution", "builtins", "session", "end", "more")
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     RESOLUTION_FIELD_NUMBER: _ClassVar[int]
     BUILTINS_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
     header: BundleHeader
     type: TypeInfo
     resolution: Resolution
     builtins: Builtins
     session: Session
     end: BundleEnd
-    def __init__(self, header: _Optional[_Union[BundleHeader, _Mapping]] = ..., type: _Optional[_Union[TypeInfo, _Mapping]] = ..., resolution: _Optional[_Union[Resolution, _Mapping]] = ..., builtins: _Optional[_Union[Builtins, _Mapping]] = ..., session: _Optional[_Union[Session, _Mapping]] = ..., end: _Optional[_Union[BundleEnd, _Mapping]] = ...) -> None: ...
+    more: _containers.RepeatedCompositeFieldContainer[GetCatalogBundleResponse]
+    def __init__(self, header: _Optional[_Union[BundleHeader, _Mapping]] = ..., type: _Optional[_Union[TypeInfo, _Mapping]] = ..., resolution: _Optional[_Union[Resolution, _Mapping]] = ..., builtins: _Optional[_Union[Builtins, _Mapping]] = ..., session: _Optional[_Union[Session, _Mapping]] = ..., end: _Optional[_Union[BundleEnd, _Mapping]] = ..., more: _Optional[_Iterable[_Union[GetCatalogBundleResponse, _Mapping]]] = ...) -> None: ...

@@ -16,24 +16,6 @@ class RelationType(msgspec.Struct, frozen=True):
     json: str
 
 
-class TypeRegistry:
-    """Of one bundle."""
-
-    def __init__(self) -> None:
-        self._known: set[int] = set()
-
-    def add(self, type: Any) -> tuple[int, RelationType | None]:
-        """The id, and the type if it is new."""
-        made = relation_type(type)
-        if made.id in self._known:
-            return made.id, None
-        self._known.add(made.id)
-        return made.id, made
-
-    def __len__(self) -> int:
-        return len(self._known)
-
-
 def relation_type(type: Any) -> RelationType:
     """Of a type as Iceberg's schemas write it."""
     canonical = _canonical(type)

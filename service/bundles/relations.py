@@ -5,7 +5,8 @@ A plug-in is an entry point of the group `headwater.relation_enrichers`: a funct
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import metadata
 from typing import Any
@@ -16,9 +17,10 @@ from headwater.persistence.store import RealmKernel
 from headwater.producer.access.obligations import Obligation
 from headwater.producer.catalogs.catalogs import Catalogs
 from headwater.producer.plans.plan_rows import Plan, PlanInput
-from headwater.producer.statistics.statistics_records import SetKey
+from headwater.producer.statistics.statistics_records import SetKey, StatisticsSet
 from headwater.producer.statistics.statistics_sets import StatisticsSets
-from headwater.schemas.errors import CatalogNotFound
+from headwater.schemas.change import KeyPath
+from headwater.schemas.errors import CatalogNotFound, ReferenceNotFound
 from headwater.schemas.http.statistics_json import StatisticsInfo
 from headwater.schemas.statistics import ColumnStatistics
 from headwater.service.auth.obligation_guard import ObligationGuard
@@ -62,6 +64,16 @@ class Relation(msgspec.Struct, frozen=True, kw_only=True):
 Enricher = Callable[[Relation], Mapping[str, str]]
 
 
+class Known(msgspec.Struct, frozen=True):
+    """Of a relation, what else than its metadata decides how it is told. Equal for equal relations."""
+
+    statistics: str | None = None
+    """The version of the published set."""
+    rules: tuple[bytes, ...] = ()
+    """The entries of the policies, where there are obligations."""
+    enforced: bool = True
+
+
 class Relations:
     """Of one bundle: what the plan pins, or what the branches have now, each read at one entry."""
 
@@ -69,13 +81,24 @@ class Relations:
         self._kernel, self._lakes, self._plan, self._reference, self._guard = kernel, lakes, plan, reference, guard
         self._rules = guard.now()
         self._planned_rules = self._rules if plan is None else rules_of(plan, guard)
+        self._planned = {} if plan is None else {(one.catalog, one.key): one for one in reversed(plan.inputs)}
         self._states: dict[str, tuple[LakeBranch, LakeState]] = {}
+        self._branches: dict[str, LakeBranch] = {}
+        self._sets: dict[int, Callable[[SetKey], StatisticsSet | None]] = {}
+
+    def read_ahead(self, places: Iterable[Place]) -> None:
+        """In bulk. What is not there is found missing later."""
+        keys: dict[str, list[KeyPath]] = {}
+        for place in places if self._plan is None else ():
+            keys.setdefault(place.catalog, []).append(place.path)
+        for catalog, of_catalog in keys.items():
+            with suppress(CatalogNotFound, ReferenceNotFound):
+                self._state(catalog)[1].read_ahead(of_catalog)
 
     def find(self, place: Place) -> PlanInput | None:
         """What stands there, without its metadata's columns; None if nothing does."""
         if self._plan is not None:
-            wanted = (place.catalog, place.path)
-            return next((one for one in self._plan.inputs if (one.catalog, one.key) == wanted), None)
+            return self._planned.get((place.catalog, place.path))
         try:
             branch, state = self._state(place.catalog)
         except CatalogNotFound:
@@ -85,33 +108,50 @@ class Relations:
             return None
         return find_input(branch, state, place.path, None)  # ⚠ whose errors are errors: the relation is there
 
-    def read(self, place: Place, found: PlanInput) -> Relation:
-        branch, _ = self._branch(found)
-        file = branch.metadata.load(found.metadata_location)
-        made = self._table(branch, place, found, file.table) if found.type == TABLE else _view(place, found, file.view)
+    def known(self, found: PlanInput) -> Known:
+        there = self._set(found)
+        rules = [one.at.entry_id for one in (self._rules, self._planned_rules) if one.at is not None and one.by_place]
+        enforced = not rules or found.type != TABLE or self._is_enforced(found)
+        return Known(None if there is None else there.version, tuple(rules), enforced)
+
+    def read(self, place: Place, found: PlanInput, known: Known) -> Relation:
+        file = self._branch(found).metadata.load(found.metadata_location)
+        made = self._table(place, found, file.table, known) if found.type == TABLE else _view(place, found, file.view)
         enrichments = {name: text for enrich in enrichers() for name, text in enrich(made).items()}
         return msgspec.structs.replace(made, enrichments=enrichments)
 
-    def _table(self, branch: LakeBranch, place: Place, found: PlanInput, table: Plain) -> Relation:
+    def _table(self, place: Place, found: PlanInput, table: Plain, known: Known) -> Relation:
         """⚠ No statistics of columns that are masked: bounds and histograms hold values."""
-        of_both = (self._rules, self._planned_rules)
-        enforced = all(is_enforced(self._guard, rules, branch, self._lakes, found.key, table) for rules in of_both)
-        obligations = self._planned_rules.of(found.catalog_id, found.key) if enforced else ()
+        obligations = self._planned_rules.of(found.catalog_id, found.key) if known.enforced else ()
         if found.snapshot_id is None:
             columns = _columns(_current_schema(table), table, {})
             return Relation(place=place, found=found, columns=columns, obligations=obligations)
         snapshot = snapshot_of(table, found.snapshot_id, found.key)
         at = FoundSnapshot(SetKey(found.content_id, found.snapshot_id), table, snapshot)
-        sets = StatisticsSets(self._kernel, found.catalog_id)
-        there = sets.find(at.key)
+        there = self._set(found)
         statistics = None if there is None else statistics_info(there, at)
         if statistics is None and at.totals is not None:
             statistics = StatisticsInfo(
                 table_id=found.content_id, snapshot_id=found.snapshot_id, source=SUMMARY, table=at.totals
             )
-        known = {} if there is None or not enforced else _known_columns(sets, at.key)
-        columns = _columns(schema_of(table, snapshot), table, known)
+        sets = StatisticsSets(self._kernel, found.catalog_id)
+        of_columns = {} if there is None or not known.enforced else _known_columns(sets, at.key)
+        columns = _columns(schema_of(table, snapshot), table, of_columns)
         return Relation(place=place, found=found, columns=columns, statistics=statistics, obligations=obligations)
+
+    def _set(self, found: PlanInput) -> StatisticsSet | None:
+        if found.snapshot_id is None:
+            return None
+        find = self._sets.get(found.catalog_id)
+        if find is None:
+            find = self._sets[found.catalog_id] = StatisticsSets(self._kernel, found.catalog_id).as_of_now()
+        return find(SetKey(found.content_id, found.snapshot_id))
+
+    def _is_enforced(self, found: PlanInput) -> bool:
+        branch = self._branch(found)
+        table = branch.metadata.load(found.metadata_location).table
+        of_both = (self._rules, self._planned_rules)
+        return all(is_enforced(self._guard, rules, branch, self._lakes, found.key, table) for rules in of_both)
 
     def _state(self, catalog: str) -> tuple[LakeBranch, LakeState]:
         if catalog not in self._states:
@@ -119,10 +159,13 @@ class Relations:
             self._states[catalog] = (branch, branch.state())
         return self._states[catalog]
 
-    def _branch(self, found: PlanInput) -> tuple[LakeBranch, Plan | None]:
+    def _branch(self, found: PlanInput) -> LakeBranch:
         if self._plan is None:
-            return self._state(found.catalog)[0], None
-        return self._lakes.branch_of(self._kernel, Catalogs(self._kernel).get(found.catalog), ""), self._plan
+            return self._state(found.catalog)[0]
+        if found.catalog not in self._branches:
+            catalog = Catalogs(self._kernel).get(found.catalog)
+            self._branches[found.catalog] = self._lakes.branch_of(self._kernel, catalog, "")
+        return self._branches[found.catalog]
 
 
 def temporary_relation(name: str, schema: Plain) -> Relation:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 from headwater.producer.access.obligations import KnownObligations
 from headwater.producer.plans.plans import PlanCounts
@@ -19,7 +20,9 @@ from headwater.service.observability.tracing import Tracing
 from headwater.service.operations.feed_hub import Hubs
 from headwater.service.operations.realm_feeds import RealmFeed, RealmFeeds
 from headwater.service.operations.stopping import Stopping
+from headwater.service.storage.weighed_cache import WeighedCache
 
+ENCODED_RELATIONS_BYTES = 64 * 1024 * 1024
 __all__ = ["DEV_PRINCIPAL", "Service"]
 
 
@@ -49,9 +52,12 @@ class Service:
             config.storage,
             keys_kept_seconds=config.idempotency.kept_seconds,
             copy_bytes_max=config.metadata_copy_bytes_max,
+            manifest_cache_bytes=config.manifest_cache_bytes,
         )
         self.plan_counts = PlanCounts()
         self.obligations = KnownObligations()
+        self.encoded_relations = WeighedCache[Any, Any](ENCODED_RELATIONS_BYTES)
+        """What bundles have told of relations."""
         self.openapi: Callable[[], bytes] = lambda: b"{}"
         """The description of all routes; set with the gate."""
 

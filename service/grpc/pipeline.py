@@ -28,7 +28,7 @@ from headwater.service.gate.bodies import SMALL_BODY_BYTES, BodyReader
 from headwater.service.gate.gate import open_realm
 from headwater.service.gate.request import Request
 from headwater.service.gate.rights import authorize, authorize_body
-from headwater.service.gate.route import FORM_BYTES_MAX, MESSAGE
+from headwater.service.gate.route import ELEMENTS_MAX, FORM_BYTES_MAX, MESSAGE
 from headwater.service.grpc.call_context import CallContext, call_key, localized
 from headwater.service.grpc.grpc_errors import late_error, status_of
 from headwater.service.grpc.read_retries import read_again
@@ -324,7 +324,7 @@ class Pipeline:
 
     def _parsed(self, raw: bytes) -> Message:
         message: Message = parsed(self.method.request, raw, "message")
-        if len(raw) > SMALL_BODY_BYTES:
+        if len(raw) > max(SMALL_BODY_BYTES, ELEMENTS_MAX):  # an element takes a byte at least
             check_message_elements(message)
         return message
 

@@ -63,9 +63,8 @@ def file_json(file: DataFile, planner: FilePlanner) -> dict[str, Any]:
 
 def partition_json(file: DataFile, planner: FilePlanner) -> list[Any]:
     """In the order of the spec's fields."""
-    fields = planner.metadata.specs()[file.spec_id].partition_type(planner.partition_schema).fields
-    values = file.partition._data
-    return [_value_json(one.field_type, value) for one, value in zip(fields, values, strict=True)]
+    types = planner.partition_types(file.spec_id)
+    return [_value_json(type, value) for type, value in zip(types, file.partition._data, strict=True)] if types else []
 
 
 def _value_json(type: IcebergType, value: Any) -> Any:

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import msgspec
+from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.expressions.visitors import (
     _InclusiveMetricsEvaluator,
     expression_evaluator,
@@ -17,7 +18,7 @@ from pyiceberg.expressions.visitors import (
 from pyiceberg.manifest import DataFile, ManifestContent, ManifestEntry, ManifestFile
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
-from pyiceberg.types import NestedField
+from pyiceberg.types import IcebergType, NestedField
 
 from headwater.schemas.errors import InvalidInput, MalformedMetadata
 from headwater.service.planning.delete_index import DeleteIndex
@@ -51,12 +52,21 @@ class FilePlanner:
         self._filter = parsed_filter(request)
         self.metadata = _parsed(metadata, snapshot if request.use_snapshot_schema else None)
         self._tests: dict[int, SpecTests] = {}
+        self._partition_types: dict[int, tuple[IcebergType, ...]] = {}
         self._may_match = self._metrics_test()
 
     @cached_property
     def partition_schema(self) -> Schema:
         """With the columns that old specs were made of, also where they were dropped since."""
         return with_dropped_sources(self.metadata)
+
+    def partition_types(self, spec_id: int) -> tuple[IcebergType, ...]:
+        """Of the fields of one spec, in their order."""
+        known = self._partition_types.get(spec_id)
+        if known is None:
+            fields = self.metadata.specs()[spec_id].partition_type(self.partition_schema).fields
+            known = self._partition_types[spec_id] = tuple(field.field_type for field in fields)
+        return known
 
     def manifests(self) -> tuple[list[ManifestFile], list[ManifestFile]]:
         """Of data and of deletes, those that may matter to the filter, in the order of the manifest list."""
@@ -73,13 +83,14 @@ class FilePlanner:
                 index.add(entry)
         for manifest in data:
             for entry in self._entries(manifest):
-                yield PlannedFile(entry.data_file, index.deletes_of(entry))
+                yield PlannedFile(entry.data_file, index.deletes_of(entry) if deletes else [])
 
     def _entries(self, manifest: ManifestFile) -> Iterator[ManifestEntry]:
         in_partition = self._of_spec(manifest.partition_spec_id).partition
-        for entry in self._reader.entries(manifest):
-            if in_partition(entry.data_file.partition) and self._may_match(entry.data_file):
-                yield entry
+        entries = self._reader.entries(manifest)
+        if isinstance(self._filter, AlwaysTrue):
+            return iter(entries)
+        return (one for one in entries if in_partition(one.data_file.partition) and self._may_match(one.data_file))
 
     def _of_spec(self, id: int) -> SpecTests:
         if id not in self._tests:
@@ -91,7 +102,9 @@ class FilePlanner:
             of_values = Schema(*spec.partition_type(schema).fields)
             self._tests[id] = SpecTests(
                 manifest=_unless_unknown(manifest_evaluator(spec, schema, projected, case_sensitive)),
-                partition=_unless_unknown(expression_evaluator(of_values, projected, case_sensitive)),
+                partition=_always
+                if isinstance(projected, AlwaysTrue)
+                else _unless_unknown(expression_evaluator(of_values, projected, case_sensitive)),
             )
         return self._tests[id]
 
@@ -116,6 +129,10 @@ def with_dropped_sources(metadata: TableMetadata) -> Schema:
             field = older.find_field(id)
             dropped.append(NestedField(id, f"dropped-{id}", field.field_type, required=False))
     return Schema(*current.fields, *dropped)
+
+
+def _always(one: Any) -> bool:
+    return True
 
 
 def _unless_unknown(test: Test) -> Test:

@@ -7,6 +7,7 @@ shared by all tenants and believes what any manifest list says of a path.
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from typing import Any
 
 from pyiceberg.avro.file import AvroFile
@@ -24,6 +25,7 @@ from pyiceberg.manifest import (
 )
 
 from headwater.schemas.errors import HeadwaterError, MalformedMetadata
+from headwater.service.planning.manifest_cache import ManifestCache, kept_manifest, key_of
 from headwater.service.storage.files import Files
 from headwater.service.storage.locations import Warehouse
 
@@ -33,7 +35,8 @@ _REFERENCED_DATA_FILE, _CONTENT_OFFSET, _CONTENT_SIZE = 17, 18, 19
 
 
 class ManifestReader:
-    def __init__(self, warehouse: Warehouse, files: Files) -> None:
+    def __init__(self, warehouse: Warehouse, files: Files, cache: ManifestCache | None = None) -> None:
+        self._warehouse, self._cache = warehouse, cache or ManifestCache(0)
         self._io = _WarehouseIO(warehouse, files)
 
     def manifests(self, location: str) -> list[ManifestFile]:
@@ -44,8 +47,12 @@ class ManifestReader:
         except Exception as error:  # whatever a client has written there
             raise _unreadable(location) from error
 
-    def entries(self, manifest: ManifestFile) -> list[ManifestEntry]:
-        """Without those of deleted files."""
+    def entries(self, manifest: ManifestFile) -> Sequence[ManifestEntry]:
+        """Without those of deleted files. ⚠ Not to be changed: they may come from the cache."""
+        self._warehouse.check(manifest.manifest_path, "manifest")
+        return kept_manifest(self._cache, key_of(self._warehouse.root, manifest), lambda: self._decoded(manifest))
+
+    def _decoded(self, manifest: ManifestFile) -> list[ManifestEntry]:
         try:
             with AvroFile[ManifestEntry](
                 self._io.new_input(manifest.manifest_path),

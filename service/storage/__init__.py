@@ -1,4 +1,5 @@
 """Where the files of catalogs lie.
 
-Read locations, files, delegation_options, storage_options, storage_roots; then s3_identity, vended_credentials, remote_signing.
+Read locations, files, weighed_cache, delegation_options, storage_options, storage_roots; then s3_identity, vended_credentials,
+remote_signing.
 """

@@ -99,6 +99,7 @@ def command(
             ),
             storage_roots=storage_roots(settings.storage_roots, dev=dev),
             metadata_copy_bytes_max=settings.metadata_copy_bytes_max,
+            manifest_cache_bytes=settings.manifest_cache_bytes,
             nessie_catalog=settings.nessie_catalog,
             heartbeat_seconds=settings.stream_heartbeat_seconds,
             stall_seconds=settings.stream_stall_seconds,

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
 import msgspec
+from pyiceberg.manifest import DataFile, DataFileContent
 
 from headwater.producer.access.obligations import Obligation
 from headwater.producer.plans.plan_rows import PinnedEntry, Plan, PlanInput, PlanState
 from headwater.schemas.entry_ids import time_text
 from headwater.schemas.rpc import common_pb2, planning_pb2
+from headwater.service.grpc.messages.frames import CHUNK_BYTES
 from headwater.service.grpc.messages.message_fields import TABLE, VIEW
 from headwater.service.iceberg.operations import lake_branch
 from headwater.service.iceberg.plans.plan_operations import branch_pins
+from headwater.service.planning.file_json import partition_json
+from headwater.service.planning.file_planner import FilePlanner, PlannedFile
+from headwater.service.planning.manifest_reader import content_range, referenced_data_file
 
 KINDS = {lake_branch.TABLE: TABLE, lake_branch.VIEW: VIEW}
 _STATES = {
@@ -20,6 +26,13 @@ _STATES = {
     PlanState.EXPIRED: planning_pb2.PLAN_STATE_EXPIRED,
     PlanState.ENDED: planning_pb2.PLAN_STATE_ENDED,
 }
+
+_CONTENTS = {
+    DataFileContent.DATA: planning_pb2.FILE_CONTENT_DATA,
+    DataFileContent.POSITION_DELETES: planning_pb2.FILE_CONTENT_POSITION_DELETES,
+    DataFileContent.EQUALITY_DELETES: planning_pb2.FILE_CONTENT_EQUALITY_DELETES,
+}
+FILES_AT_ONCE = 200
 
 
 def plan_message(plan: Plan, now: int, obligations: Sequence[Sequence[Obligation]]) -> planning_pb2.Plan:
@@ -64,4 +77,53 @@ def _input(index: int, one: PlanInput, obligations: Sequence[Obligation]) -> pla
         reads=one.reads,
         is_expanded=not one.is_named,
         obligations=[obligation_message(each) for each in obligations],
+    )
+
+
+# ── files ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def file_messages(planner: FilePlanner, files: Iterator[PlannedFile]) -> Iterator[planning_pb2.PlanFilesResponse]:
+    """Each delete file once, before the first data file that refers to it. None is much larger than a chunk."""
+    numbers: dict[tuple[str, int | None], int] = {}
+    part, size = planning_pb2.PlanFilesResponse(), 0
+    while batch := list(islice(files, FILES_AT_ONCE)):
+        for one in batch:
+            references = []
+            for delete in one.deletes:
+                made = _file(delete, planner)
+                key = (made.path, made.content_offset if made.HasField("content_offset") else None)
+                if key not in numbers:
+                    numbers[key] = made.id = len(numbers) + 1
+                    part.files.append(made)
+                    size += made.ByteSize()
+                references.append(numbers[key])
+            data = _file(one.data, planner)
+            data.deletes.extend(references)
+            part.files.append(data)
+            size += data.ByteSize()
+            if size >= CHUNK_BYTES:
+                yield part
+                part, size = planning_pb2.PlanFilesResponse(), 0
+    if size:
+        yield part
+
+
+def _file(file: DataFile, planner: FilePlanner) -> planning_pb2.PlannedFile:
+    offset, size = content_range(file)
+    partition = partition_json(file, planner)
+    return planning_pb2.PlannedFile(
+        content=_CONTENTS[file.content],
+        path=file.file_path,
+        format=file.file_format.value.lower(),
+        spec_id=file.spec_id,
+        partition=msgspec.json.encode(partition).decode() if partition else "[]",
+        record_count=file.record_count,
+        size_bytes=file.file_size_in_bytes,
+        split_offsets=file.split_offsets,
+        equality_ids=file.equality_ids,
+        referenced_data_file=referenced_data_file(file),
+        content_offset=offset,
+        content_bytes=size,
+        sort_order_id=file.sort_order_id,
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from headwater.schemas.http.statistics_json import StatisticsInfo
 from headwater.schemas.rpc import statistics_pb2
 from headwater.schemas.statistics import (
@@ -30,22 +32,19 @@ def table_of(message: statistics_pb2.TableStats) -> TableStatistics:
 
 
 def column_of(message: statistics_pb2.ColumnStats) -> ColumnStatistics:
-    known = {name: getattr(message, name) for name in _COLUMN if message.HasField(name)}
-    distinct, histogram = message.distinct, message.histogram
-    return ColumnStatistics(
-        column_id=message.column_id,
-        distinct=DistinctCount(
+    """⚠ Called for every column of every file: only what is set is looked at."""
+    known: dict[str, Any] = {field.name: value for field, value in message.ListFields()}
+    known.setdefault("column_id", 0)
+    if "distinct" in known:
+        distinct = message.distinct
+        known["distinct"] = DistinctCount(
             count=distinct.count,
             is_exact=distinct.is_exact,
             sketches=[Sketch(type=one.type, data=one.data) for one in distinct.sketches],
         )
-        if message.HasField("distinct")
-        else None,
-        histogram=Histogram(bounds=list(histogram.bounds), counts=list(histogram.counts))
-        if message.HasField("histogram")
-        else None,
-        **known,
-    )
+    if "histogram" in known:
+        known["histogram"] = Histogram(bounds=list(message.histogram.bounds), counts=list(message.histogram.counts))
+    return ColumnStatistics(**known)
 
 
 def file_of(message: statistics_pb2.FileColumnStats) -> FileStatistics:

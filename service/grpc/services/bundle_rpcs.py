@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
-from google.protobuf.message import Message
-
-from headwater.producer.plans.plan_rows import Plan
+from headwater.producer.plans.plan_rows import Plan, PlanInput
 from headwater.schemas.errors import HeadwaterError, InvalidInput
 from headwater.schemas.rpc import planning_pb2
-from headwater.schemas.rpc.planning_pb2 import GetCatalogBundleResponse
 from headwater.service.auth.rights.rights import Right, Securable
 from headwater.service.bundles.builtins import all_builtins
 from headwater.service.bundles.relation_names import Place, Session, candidates, session_of
-from headwater.service.bundles.relation_types import TypeRegistry
-from headwater.service.bundles.relations import Relation, RelationColumn, Relations, temporary_relation
+from headwater.service.bundles.relations import Relations, enrichers, temporary_relation
 from headwater.service.gate.route import STREAM, Needs, Route
 from headwater.service.grpc.contents.references import realm_of
-from headwater.service.grpc.messages.message_fields import TABLE, VIEW, json_object
-from headwater.service.grpc.messages.plan_messages import obligation_message, pin_message
-from headwater.service.grpc.messages.statistics_messages import column_message, summary_message
+from headwater.service.grpc.messages.bundle_messages import (
+    EncodedRelation,
+    EncodedRelations,
+    encoded,
+    messages,
+    part,
+    resolution_part,
+)
+from headwater.service.grpc.messages.message_fields import json_object
+from headwater.service.grpc.messages.plan_messages import pin_message
 from headwater.service.grpc.rpc import Bound, Rpc, RpcCall
 from headwater.service.http.responses import Response
 from headwater.service.iceberg.operations import lake_branch
@@ -31,7 +35,8 @@ from headwater.service.manage.route import IN_REALM
 
 METHOD = "io.headwater.planning.v1.PlanningService/GetCatalogBundle"
 RELATIONS_MAX = 1_000
-_KINDS = {lake_branch.TABLE: (TABLE, Right.TABLE_READ), lake_branch.VIEW: (VIEW, Right.VIEW_READ)}
+RESOLVED_AT_ONCE = 100
+_READ = {lake_branch.TABLE: Right.TABLE_READ, lake_branch.VIEW: Right.VIEW_READ}
 
 
 def _unused(request: ManageCall) -> Response:
@@ -66,15 +71,22 @@ async def _parts(call: RpcCall, request: ManageCall) -> AsyncIterator[bytes]:
     session = _session(message.session)
     operations = PlanOperations(request.kernel, service.lakes, service.config.plans, service.plan_counts, request.guard)
     plan = await asyncio.to_thread(operations.live, message.plan_id, call.caller.owner_id) if message.plan_id else None
-    yield _sent(header=_header(plan))
     relations = await asyncio.to_thread(Relations, request.kernel, service.lakes, plan, message.reference, request.guard)
     bundle = _Bundle(call, request, session, relations)
-    for index, ref in enumerate(message.relations):
-        for part in await asyncio.to_thread(bundle.resolved, index, ref):
-            yield part
+    sent = [part(header=_header(plan))]
+    for first in range(0, len(message.relations), RESOLVED_AT_ONCE):
+        refs = message.relations[first : first + RESOLVED_AT_ONCE]
+        for ready in messages([*sent, *await asyncio.to_thread(bundle.resolved, first, refs)]):
+            yield ready
+        sent = []
+    for ready in messages([*sent, *_builtins(message), part(session=_session_message(session, message.session)), bundle.end()]):
+        yield ready
+
+
+def _builtins(message: Any) -> Iterator[bytes]:
     builtins = all_builtins()
     if message.include_builtins and message.builtins_digest != builtins.digest:
-        yield _sent(
+        yield part(
             builtins=planning_pb2.Builtins(
                 digest=builtins.digest,
                 functions=[
@@ -84,8 +96,6 @@ async def _parts(call: RpcCall, request: ManageCall) -> AsyncIterator[bytes]:
                 types=[planning_pb2.BuiltinType(name=one.name, doc=one.doc) for one in builtins.types],
             )
         )
-    yield _sent(session=_session_message(session, message.session))
-    yield _sent(end=bundle.counts())
 
 
 class _Bundle:
@@ -94,85 +104,72 @@ class _Bundle:
     def __init__(self, call: RpcCall, request: ManageCall, session: Session, relations: Relations) -> None:
         self._call, self._request = call, request
         self._session, self._relations = session, relations
-        self._types = TypeRegistry()
-        self._statuses: list[int] = []
+        self._encoded: EncodedRelations = request.service.encoded_relations
+        self._types: set[int] = set()
+        self._statuses: Counter[int] = Counter()
 
-    def resolved(self, index: int, ref: Any) -> list[bytes]:
-        """⚠ A failure is an ERROR, never NOT_FOUND: a planner would go on with another relation."""
-        made = planning_pb2.Resolution(index=index, status=planning_pb2.RESOLUTION_STATUS_NOT_FOUND)
-        types: list[bytes] = []
-        try:
-            relation = self._find(ref, made)
-            if relation is not None:
-                types = list(self._fill(made.relation, relation))
-                made.status = planning_pb2.RESOLUTION_STATUS_FOUND
-        except HeadwaterError as error:
-            made.ClearField("relation")
-            made.status = planning_pb2.RESOLUTION_STATUS_ERROR
-            made.error_code, made.error = error.code, str(error)[:500]
-        self._statuses.append(made.status)
-        return [*types, _sent(resolution=made)]
+    def resolved(self, first: int, refs: Sequence[Any]) -> list[bytes]:
+        """Parts of several relations; may wait for the store."""
+        places = {place for ref in refs for place in candidates(self._session, ref.catalog, tuple(ref.path))}
+        readable = {place: kinds for place in places if (kinds := self._readable(place))}
+        self._relations.read_ahead(readable)
+        return [one for number, ref in enumerate(refs, first) for one in self._resolved(number, ref, readable)]
 
-    def counts(self) -> planning_pb2.BundleEnd:
-        return planning_pb2.BundleEnd(
-            types=len(self._types),
-            found=self._statuses.count(planning_pb2.RESOLUTION_STATUS_FOUND),
-            not_found=self._statuses.count(planning_pb2.RESOLUTION_STATUS_NOT_FOUND),
-            errors=self._statuses.count(planning_pb2.RESOLUTION_STATUS_ERROR),
+    def end(self) -> bytes:
+        return part(
+            end=planning_pb2.BundleEnd(
+                types=len(self._types),
+                found=self._statuses[planning_pb2.RESOLUTION_STATUS_FOUND],
+                not_found=self._statuses[planning_pb2.RESOLUTION_STATUS_NOT_FOUND],
+                errors=self._statuses[planning_pb2.RESOLUTION_STATUS_ERROR],
+            )
         )
 
-    def _find(self, ref: Any, made: planning_pb2.Resolution) -> Relation | None:
+    def _resolved(self, index: int, ref: Any, readable: Mapping[Place, frozenset[str]]) -> list[bytes]:
+        """⚠ A failure is an ERROR, never NOT_FOUND: a planner would go on with another relation."""
+        made = planning_pb2.Resolution(index=index, status=planning_pb2.RESOLUTION_STATUS_NOT_FOUND)
+        relation, types = b"", list[bytes]()
+        try:
+            found = self._find(ref, made, readable)
+            if found is not None:
+                made.status, relation = planning_pb2.RESOLUTION_STATUS_FOUND, found.relation
+                types = [type_part for id, type_part in found.types if id not in self._types]
+                self._types.update(id for id, _ in found.types)
+        except HeadwaterError as error:
+            made.status = planning_pb2.RESOLUTION_STATUS_ERROR
+            made.error_code, made.error = error.code, str(error)[:500]
+        self._statuses[made.status] += 1
+        return [*types, resolution_part(made, relation)]
+
+    def _find(
+        self, ref: Any, made: planning_pb2.Resolution, readable: Mapping[Place, frozenset[str]]
+    ) -> EncodedRelation | None:
         path = tuple(ref.path)
         if not ref.catalog and len(path) == 1 and path[0] in self._session.temporary:
-            return temporary_relation(path[0], self._session.temporary[path[0]])
+            return encoded(temporary_relation(path[0], self._session.temporary[path[0]]))
         for place in candidates(self._session, ref.catalog, path):
             made.attempted.add(catalog=place.catalog, path=place.path)
-            if not any(self._may(right, place) for _, right in _KINDS.values()):
-                continue
-            found = self._relations.find(place)
-            if found is not None and self._may(_KINDS[found.type][1], place):
-                return self._relations.read(place, found)
+            kinds = readable.get(place)
+            found = None if kinds is None else self._relations.find(place)
+            if found is not None and kinds is not None and found.type in kinds:
+                return self._encoded_relation(place, found)
         return None
 
-    def _may(self, right: Right, place: Place) -> bool:
-        return self._request.access.allows_now(self._call.caller, right, Securable(place.catalog, place.path))
+    def _encoded_relation(self, place: Place, found: PlanInput) -> EncodedRelation:
+        """What plug-ins add may change at any time: then nothing is kept."""
+        known = self._relations.known(found)
+        if enrichers():
+            return encoded(self._relations.read(place, found, known))
+        key = (self._request.kernel.realm, place, found, known)
+        kept = self._encoded.get(key)
+        if kept is None:
+            kept = encoded(self._relations.read(place, found, known))
+            self._encoded.keep(key, kept, kept.weight_bytes)
+        return kept
 
-    def _fill(self, shown: planning_pb2.Relation, relation: Relation) -> Iterator[bytes]:
-        """The types that were not sent before."""
-        found = relation.found
-        shown.name.catalog = relation.place.catalog
-        shown.name.path.extend(relation.place.path)
-        shown.is_temporary = found is None
-        shown.enrichments.update(relation.enrichments)
-        shown.obligations.extend(obligation_message(one) for one in relation.obligations)
-        shown.sql.extend(planning_pb2.ViewSql(dialect=dialect, sql=sql) for dialect, sql in relation.sql)
-        if found is not None:
-            shown.kind, shown.content_id, shown.metadata_location = (
-                _KINDS[found.type][0],
-                found.content_id,
-                found.metadata_location,
-            )
-            if found.snapshot_id is not None:
-                shown.snapshot_id = found.snapshot_id
-        if relation.statistics is not None:
-            shown.stats.CopyFrom(summary_message(relation.statistics))
-        for column in relation.columns:
-            id, new = self._types.add(column.type)
-            shown.columns.append(_column(column, id))
-            if new is not None:
-                yield _sent(type=planning_pb2.TypeInfo(id=new.id, name=new.name, json=new.json))
-
-
-def _column(column: RelationColumn, type_id: int) -> planning_pb2.Column:
-    return planning_pb2.Column(
-        column_id=column.id,
-        name=column.name,
-        type_id=type_id,
-        required=column.required,
-        doc=column.doc,
-        is_partition=column.is_partition,
-        stats=None if column.statistics is None else column_message(column.statistics),
-    )
+    def _readable(self, place: Place) -> frozenset[str]:
+        over, allows = Securable(place.catalog, place.path), self._request.access.allows_now
+        return frozenset(kind for kind, right in _READ.items() if allows(self._call.caller, right, over))
 
 
 def _session(given: Any) -> Session:
@@ -210,11 +207,6 @@ def _header(plan: Plan | None) -> planning_pb2.BundleHeader:
     if plan is None:
         return planning_pb2.BundleHeader()
     return planning_pb2.BundleHeader(plan_id=plan.id, pins=[pin_message(one) for one in branch_pins(plan)])
-
-
-def _sent(**part: Message) -> bytes:
-    sent: bytes = GetCatalogBundleResponse(**part).SerializeToString()  # type: ignore[arg-type]
-    return sent
 
 
 ROWS = (Rpc(method=METHOD, routes=(_BUNDLE,), bind=_bind, serve=_parts),)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from itertools import islice
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import NoReturn
 
 import msgspec
-from pyiceberg.manifest import DataFile
 
 from headwater.producer.plans.plan_rows import Plan
 from headwater.producer.plans.plans import Plans
@@ -19,9 +17,8 @@ from headwater.service.auth.rights.rights import Right, Securable
 from headwater.service.gate.request import Request
 from headwater.service.gate.route import NO_BODY, STREAM, Needs, Route
 from headwater.service.grpc.contents.references import realm_of
-from headwater.service.grpc.messages.frames import CHUNK_BYTES
 from headwater.service.grpc.messages.message_fields import catalog_name
-from headwater.service.grpc.messages.plan_messages import plan_message
+from headwater.service.grpc.messages.plan_messages import file_messages, plan_message
 from headwater.service.grpc.rpc import Bound, Rpc, RpcCall
 from headwater.service.http.responses import Response
 from headwater.service.iceberg.operations import lake_branch
@@ -29,25 +26,10 @@ from headwater.service.iceberg.operations.lake_branch import shown
 from headwater.service.iceberg.plans.plan_operations import PlanOperations, WantedInput
 from headwater.service.manage.call import ManageCall
 from headwater.service.manage.route import IN_REALM
-from headwater.service.planning.file_json import CONTENTS, file_json
-from headwater.service.planning.file_planner import FilePlanner, PlannedFile
 from headwater.service.planning.scan_filter import ScanRequest
 
 SERVICE = "io.headwater.planning.v1.PlanningService"
-FILES_AT_ONCE = 200
 _READ = {lake_branch.TABLE: Right.TABLE_READ, lake_branch.VIEW: Right.VIEW_READ}
-_CONTENTS = {
-    CONTENTS[content]: number
-    for content, number in zip(
-        CONTENTS,
-        (
-            planning_pb2.FILE_CONTENT_DATA,
-            planning_pb2.FILE_CONTENT_POSITION_DELETES,
-            planning_pb2.FILE_CONTENT_EQUALITY_DELETES,
-        ),
-        strict=True,
-    )
-}
 
 
 class PlannedNames(msgspec.Struct, frozen=True):
@@ -192,56 +174,10 @@ async def _file_parts(call: RpcCall, request: ManageCall) -> AsyncIterator[bytes
     planner = await asyncio.to_thread(operations.planner, plan, message.index, asked)
     if planner is None:
         return
-    parts = _messages(planner, operations.files(planner))
+    parts = file_messages(planner, operations.files(planner))
     while (part := await asyncio.to_thread(next, parts, None)) is not None:
         await asyncio.to_thread(operations.live, message.plan_id, call.caller.owner_id)
         yield part.SerializeToString()
-
-
-def _messages(planner: FilePlanner, files: Iterator[PlannedFile]) -> Iterator[planning_pb2.PlanFilesResponse]:
-    """Each delete file once, before the first data file that refers to it. None is much larger than a chunk."""
-    numbers: dict[tuple[str, int | None], int] = {}
-    part, size = planning_pb2.PlanFilesResponse(), 0
-    while batch := list(islice(files, FILES_AT_ONCE)):
-        for one in batch:
-            references = []
-            for delete in one.deletes:
-                made = _file(delete, planner)
-                key = (made.path, made.content_offset if made.HasField("content_offset") else None)
-                if key not in numbers:
-                    numbers[key] = made.id = len(numbers) + 1
-                    part.files.append(made)
-                    size += made.ByteSize()
-                references.append(numbers[key])
-            data = _file(one.data, planner)
-            data.deletes.extend(references)
-            part.files.append(data)
-            size += data.ByteSize()
-            if size >= CHUNK_BYTES:
-                yield part
-                part, size = planning_pb2.PlanFilesResponse(), 0
-    if size:
-        yield part
-
-
-def _file(file: DataFile, planner: FilePlanner) -> planning_pb2.PlannedFile:
-    """From the one place that knows how a file is described."""
-    fields = file_json(file, planner)
-    return planning_pb2.PlannedFile(
-        content=_CONTENTS[fields["content"]],
-        path=fields["file-path"],
-        format=fields["file-format"],
-        spec_id=fields["spec-id"],
-        partition=msgspec.json.encode(fields["partition"]).decode(),
-        record_count=fields["record-count"],
-        size_bytes=fields["file-size-in-bytes"],
-        split_offsets=fields.get("split-offsets") or [],
-        equality_ids=fields.get("equality-ids") or [],
-        referenced_data_file=fields.get("referenced-data-file") or "",
-        content_offset=fields.get("content-offset"),
-        content_bytes=fields.get("content-size-in-bytes"),
-        sort_order_id=fields.get("sort-order-id"),
-    )
 
 
 def _rows() -> Iterable[Rpc]:

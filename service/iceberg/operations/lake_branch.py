@@ -92,6 +92,11 @@ class LakeState:
     def __init__(self, snapshots: Snapshots, at: LogRecord) -> None:
         self._snapshots = snapshots
         self._at = at
+        self._known: dict[KeyPath, ContentEntry | None] = {}
+
+    def read_ahead(self, keys: Sequence[KeyPath]) -> None:
+        """In bulk, where many are asked for next."""
+        self._known = dict.fromkeys(keys) | self._snapshots.get(self._at, keys)
 
     @property
     def at(self) -> LogRecord:
@@ -102,6 +107,8 @@ class LakeState:
         return self._at.entry.seq
 
     def get(self, key: KeyPath) -> ContentEntry | None:
+        if key in self._known:
+            return self._known[key]
         return self._snapshots.get(self._at, [key]).get(key)
 
     def require_namespace(self, key: KeyPath) -> ContentEntry:

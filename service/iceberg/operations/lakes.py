@@ -17,6 +17,7 @@ from headwater.service.iceberg.operations.metadata_cache import MetadataCache
 from headwater.service.iceberg.operations.metadata_files import MetadataFile, MetadataFiles
 from headwater.service.iceberg.retry_priority import WriterQueue
 from headwater.service.operations.realm_feeds import RealmFeed
+from headwater.service.planning.manifest_cache import MANIFEST_CACHE_BYTES, ManifestCache
 from headwater.service.storage.files import files_of
 from headwater.service.storage.locations import Warehouse
 from headwater.service.storage.storage_options import StorageOptions
@@ -32,7 +33,12 @@ class Lakes:
     """Of one worker. Thread-safe."""
 
     def __init__(
-        self, storage: StorageOptions | None = None, *, keys_kept_seconds: float = 0.0, copy_bytes_max: int = 0
+        self,
+        storage: StorageOptions | None = None,
+        *,
+        keys_kept_seconds: float = 0.0,
+        copy_bytes_max: int = 0,
+        manifest_cache_bytes: int = MANIFEST_CACHE_BYTES,
     ) -> None:
         """How long an Idempotency-Key is valid, as announced to clients: without it, some send none."""
         self.keys_kept_seconds = keys_kept_seconds
@@ -43,6 +49,7 @@ class Lakes:
         self._branches: dict[tuple[str, str, str], LakeBranch] = {}
         self._locks = KeyLocks()
         self.copies = CopyWriter(copy_bytes_max)
+        self.manifests = ManifestCache(manifest_cache_bytes)
         self.reads = CoalescedReads()
         self.turns = WriterQueue()
         self._lock = threading.Lock()

@@ -51,6 +51,8 @@ class PlanOperations:
         pinned = _PinnedBranches(self._kernel, self._lakes)
         expansion = Expansion(pinned, reader, self._options.inputs_max)
         places = []
+        for place, keys in _by_place(wanted).items():
+            pinned.open(*place).state.read_ahead(keys)
         for one in wanted:
             at = pinned.open(one.catalog, one.reference)
             found = find_input(at.branch, at.state, one.key, one.snapshot_id)
@@ -96,6 +98,13 @@ class PlanOperations:
         if catalog.id != one.catalog_id:
             raise PlanNotFound("its catalog was dropped.", field="plan_id", remedy="Begin a new plan.")
         return self._lakes.branch_of(self._kernel, catalog, "")
+
+
+def _by_place(wanted: Sequence[WantedInput]) -> dict[tuple[str, str], list[KeyPath]]:
+    found: dict[tuple[str, str], list[KeyPath]] = {}
+    for one in wanted:
+        found.setdefault((one.catalog, one.reference), []).append(one.key)
+    return found
 
 
 class _PinnedBranches:

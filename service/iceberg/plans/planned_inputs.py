@@ -48,7 +48,7 @@ def planner_of(branch: LakeBranch, lakes: Lakes, one: PlanInput, request: ScanRe
     """Of the snapshot that the plan pinned, by the metadata that it pinned. The branch is any of the catalog's."""
     metadata = branch.metadata.load(one.metadata_location).table
     warehouse = branch.metadata.warehouse
-    reader = ManifestReader(warehouse, files_of(warehouse.root, lakes.storage.server))
+    reader = ManifestReader(warehouse, files_of(warehouse.root, lakes.storage.server), lakes.manifests)
     return FilePlanner(reader, metadata, snapshot_of(metadata, one.snapshot_id, one.key), request)
 
 

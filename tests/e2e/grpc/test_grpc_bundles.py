@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,9 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GrpcRig]:
 def bundle(port: GrpcRig, *relations: RelationRef, token: str | None = None, **more: Any) -> list[Any]:
     request = GetCatalogBundleRequest(relations=relations, **more)
     owner = bearer(port.rig.token("alpha") if token is None else token)
-    return list(port.stub("PlanningService").GetCatalogBundle(request, metadata=[owner]))
+    return [
+        part for one in port.stub("PlanningService").GetCatalogBundle(request, metadata=[owner]) for part in (one, *one.more)
+    ]
 
 
 def named(*path: str, catalog: str = "") -> RelationRef:
@@ -75,6 +78,46 @@ def test_relations_are_resolved_in_the_order_of_the_session_with_types_and_stati
     assert any(one.name == "system.bucket" for one in builtins.functions)
     again = bundle(port, named("orders"), session=session, include_builtins=True, builtins_digest=builtins.digest)
     assert "builtins" not in [one.WhichOneof("part") for one in again]
+
+
+def test_a_relation_that_was_told_before_is_told_as_it_is_now(port: GrpcRig) -> None:
+    owner, name = bearer(port.rig.token("alpha")), table_with_snapshots(port, "told_again")
+    asked = named("db", "told_again", catalog="lake")
+
+    def told() -> Any:
+        return next(one.resolution.relation for one in bundle(port, asked) if one.WhichOneof("part") == "resolution")
+
+    assert told() == told() and not told().columns[0].HasField("stats")
+    ref = statistics_pb2.SnapshotRef(table=common_pb2.ContentRef(name=name))
+    for count in (4, 5):
+        column = statistics_pb2.ColumnStats(column_id=1, value_count=10, distinct=statistics_pb2.DistinctCount(count=count))
+        part = statistics_pb2.PutColumnStatsRequest(snapshot=ref, columns=[column])
+        port.stub("TableStatisticsService").PutColumnStats(iter([part]), metadata=[owner])
+        assert told().columns[0].stats == column
+    port.stub("TableStatisticsService").DeleteStats(statistics_pb2.DeleteStatsRequest(snapshot=ref), metadata=[owner])
+    assert not told().columns[0].HasField("stats")
+
+
+def test_no_message_of_a_bundle_is_larger_than_clients_take(port: GrpcRig) -> None:
+    """Sketches are left out before a relation is."""
+    owner, path = bearer(port.rig.token("alpha")), common_pb2.Name(catalog="lake", path=["db", "wide"])
+    fields = [{"id": id, "name": f"c{id}", "required": False, "type": "long"} for id in range(1, 81)]
+    name = table_with_snapshots(port, "wide", schema=json.dumps({"type": "struct", "schema-id": 0, "fields": fields}))
+    assert name == path
+    ref = statistics_pb2.SnapshotRef(table=common_pb2.ContentRef(name=name))
+    sketch = statistics_pb2.Sketch(type="theta", data=b"x" * 60_000)
+    distinct = statistics_pb2.DistinctCount(count=4, sketches=[sketch])
+    parts = [
+        statistics_pb2.PutColumnStatsRequest(
+            snapshot=ref, columns=[statistics_pb2.ColumnStats(column_id=one["id"], value_count=10, distinct=distinct)]
+        )
+        for one in fields
+    ]
+    port.stub("TableStatisticsService").PutColumnStats(iter(parts), metadata=[owner])
+    asked = [named("db", "wide", catalog="lake")] * 3
+    relation = [one.resolution.relation for one in bundle(port, *asked) if one.WhichOneof("part") == "resolution"][-1]
+    assert [one.stats.distinct.count for one in relation.columns] == [4] * 80
+    assert not any(one.stats.distinct.sketches for one in relation.columns)
 
 
 def test_a_bundle_of_a_plan_is_of_what_it_pins(port: GrpcRig) -> None:
