@@ -117,6 +117,7 @@ def test_keyed_creates_around_a_kill_are_applied_once_each(tmp_path: Path, store
         process.wait()
     assert answered and failed, "the kill must fall between the creates"
     with feed_server(store, *workers, settings=settings), grpc.insecure_channel(address) as channel:
+        _refused_in_one_line(store, port, *workers)  # ⚠ its workers share the port with each other, and with nobody else
         for number in range(CREATES):
             made = _created(channel, number)
             if number in answered:
@@ -130,11 +131,12 @@ def test_a_port_that_is_in_use_is_refused_in_one_line(store: str) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        port = taken.getsockname()[1]
-        command = [sys.executable, "-m", "headwater", "--set", f"grpc_port={port}", "serve", "--dev", "--store", store]
-        ended = subprocess.run(
-            [*command, "--port", str(free_port())], capture_output=True, text=True, timeout=SECONDS, check=False
-        )
+        _refused_in_one_line(store, taken.getsockname()[1])
+
+
+def _refused_in_one_line(store: str, port: int, *flags: str) -> None:
+    command = [sys.executable, "-m", "headwater", "--set", f"grpc_port={port}", "serve", "--dev", "--store", store, *flags]
+    ended = subprocess.run([*command, "--port", str(free_port())], capture_output=True, text=True, timeout=SECONDS, check=False)
     assert ended.returncode == 2
     [line] = [one for one in ended.stderr.splitlines() if one.startswith("error")]
     assert str(port) in line and "Traceback" not in ended.stderr
