@@ -20,7 +20,7 @@ from headwater.schemas.rpc.services import SERVICES, RpcMethod, all_methods
 from headwater.service.config import ServeConfig
 from headwater.service.feed.stream_connection import SlowReader
 from headwater.service.gate.answers import seconds_to_read
-from headwater.service.grpc.call_context import CallContext, call_context
+from headwater.service.grpc.call_context import CallContext, call_context, localized
 from headwater.service.grpc.grpc_errors import STATUS_DETAILS, internal_status, status_of
 from headwater.service.grpc.pipeline import Pipeline, Refused, receive_one
 from headwater.service.grpc.rpc import Rpc
@@ -119,7 +119,8 @@ class GrpcServer:
         except HeadwaterError as error:
             if error.http_status >= 500:
                 _log.warning("%s failed: %s", method.name, error, extra={"request_id": context.request_id})
-            status = status_of(error, context, self._config.messages_dir)
+            folder = self._config.messages_dir
+            status = status_of(error, localized(context, folder), folder)  # ⚠ the pipeline's own context never comes back here
         except (asyncio.CancelledError, GeneratorExit):
             raise
         except Exception:

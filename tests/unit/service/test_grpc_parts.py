@@ -23,7 +23,6 @@ from headwater.service.grpc.messages.encoded_changes import EncodedChanges
 from headwater.service.grpc.messages.frames import FRAME_BYTES, ChangeFrames
 from headwater.service.grpc.messages.masks import masked
 from headwater.service.grpc.messages.message_fields import canonical
-from headwater.service.grpc.pipeline import Pipeline
 from headwater.service.grpc.rpc_caller import refuse_principal
 from headwater.service.grpc.rpc_table import RPCS
 from headwater.service.operations.encoded_entries import EncodedEntry
@@ -31,10 +30,6 @@ from headwater.service.operations.feed_pages import Page
 
 BYTES_MAX = 10_000_000
 CONTEXT = call_context("io.headwater.Some/Thing", [("x-correlation-id", "c-1")], "ipv4:127.0.0.1:5", None, "r-1")
-
-
-def test_stages_run_in_their_fixed_order() -> None:
-    assert Pipeline.STAGES == ("context", "locale", "metering", "tracing", "access", "idempotency", "handler")
 
 
 def test_every_method_has_a_row_and_a_method_without_one_stops_the_server() -> None:
