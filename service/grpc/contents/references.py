@@ -7,24 +7,26 @@ one and the same NOT_FOUND.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.rows import SYSTEM_REALM
 from headwater.producer.catalogs.catalogs import Catalogs
-from headwater.producer.content.snapshots import ContentEntry
+from headwater.producer.content.snapshots import ContentEntry, Snapshots
 from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import (
     CatalogNotFound,
     HeadwaterError,
     InvalidInput,
     NamespaceNotFound,
+    NotFound,
     TableNotFound,
     ViewNotFound,
 )
 from headwater.schemas.rpc import common_pb2
 from headwater.service.auth.rights.rights import Right, Securable
-from headwater.service.grpc.messages.message_fields import NAMESPACE, TABLE, VIEW, catalog_name
+from headwater.service.grpc.messages.message_fields import NAMESPACE, TABLE, VIEW, canonical_level, catalog_name
 from headwater.service.grpc.rpc import RpcCall
 from headwater.service.operations.realm_feeds import RealmFeed
 
@@ -47,11 +49,37 @@ async def named(call: RpcCall, ref: Any, reference: str, kind: Any, field: str) 
         case "name":
             if not ref.name.path or not all(ref.name.path):
                 raise InvalidInput("it is empty, or one of its levels is.", field=f"{field}.name.path", remedy="Name it.")
-            return Named(catalog_name(ref.name.catalog, f"{field}.name.catalog"), tuple(ref.name.path))
+            catalog = catalog_name(ref.name.catalog, f"{field}.name.catalog")
+            return Named(catalog, (await stored_names(call, catalog, [tuple(ref.name.path)], reference, kind))[0])
         case "id":
             return await by_id(call, ref.id, reference, kind, f"{field}.id")
         case _:
             raise InvalidInput("neither an id nor a name.", field=field, remedy="Send one of them.")
+
+
+async def stored_names(call: RpcCall, catalog: str, asked: Sequence[KeyPath], reference: str, kind: Any) -> list[KeyPath]:
+    """Names as they are stored: what is there exactly as it was asked for, else the canonical form, in which names are created.
+
+    ⚠ Looked at before a right is checked: only where the caller may list what is there. Others get the canonical form.
+    """
+    canonical = [tuple(canonical_level(level) or level for level in path) for path in asked]
+    doubtful = [path for path, form in zip(asked, canonical, strict=True) if path != form]
+    if not doubtful:
+        return canonical
+    right, feed, access = KINDS[kind][1], await realm_of(call), call.runtime.service.access
+    listed = [path for path in doubtful if await access.allows(call.caller, right, Securable(catalog, path))]
+
+    def there() -> Mapping[KeyPath, ContentEntry]:
+        found = Catalogs(feed.kernel).get(catalog)
+        references = Catalogs(feed.kernel).references(found)
+        at = references.resolve(reference or found.default_branch, field="reference").logged
+        return Snapshots(feed.kernel, found.id).get(at, listed)
+
+    try:
+        exact = await asyncio.to_thread(there) if listed else {}
+    except NotFound:
+        exact = {}  # who may know that will be told
+    return [path if path in exact else form for path, form in zip(asked, canonical, strict=True)]
 
 
 async def by_id(call: RpcCall, id: common_pb2.ResourceId, reference: str, kind: Any, field: str) -> Named:

@@ -38,10 +38,15 @@ def catalog_name(name: str, field: str = "name") -> str:
 
 def canonical(name: str, field: str) -> str:
     """A name that is created: trimmed, blanks collapsed, NFC. Not NFKC, which would merge distinct names."""
-    text = unicodedata.normalize("NFC", " ".join(name.split()))
+    text = canonical_level(name)
     if not text:
         raise InvalidInput("it is empty.", field=field, remedy="Name it.")
     return text
+
+
+def canonical_level(name: str) -> str:
+    """Empty for one of blanks alone."""
+    return unicodedata.normalize("NFC", " ".join(name.split()))
 
 
 def canonical_path(path: Sequence[str], field: str) -> list[str]:

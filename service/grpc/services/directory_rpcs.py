@@ -15,7 +15,7 @@ from headwater.service.auth.rights.rights import Right, Securable
 from headwater.service.feed.call import FeedCall
 from headwater.service.feed.feed_routes import FEED
 from headwater.service.gate.route import Needs, Route
-from headwater.service.grpc.contents.references import KINDS, by_id, no_catalog, realm_of
+from headwater.service.grpc.contents.references import KINDS, by_id, no_catalog, realm_of, stored_names
 from headwater.service.grpc.messages.message_fields import CATALOG, NAMESPACE, TABLE, VIEW, catalog_name, resource_id
 from headwater.service.grpc.rpc import Bound, Rpc, RpcCall
 from headwater.service.http.responses import Response
@@ -70,7 +70,8 @@ def _resolve(kind: Any, response: Callable[..., Any]) -> Callable[[RpcCall, Any]
         name = call.message.name
         if not name.path or not all(name.path):
             raise InvalidInput("it is empty, or one of its levels is.", field="name.path", remedy="Name it.")
-        key, catalog = tuple(name.path), catalog_name(name.catalog, "name.catalog")
+        catalog = catalog_name(name.catalog, "name.catalog")
+        [key] = await stored_names(call, catalog, [tuple(name.path)], call.message.reference, kind)
         number, there = await _entries(call, catalog, [key], call.message.reference, kind)
         if key not in there:
             _, _, missing, word = KINDS[kind]
@@ -90,7 +91,8 @@ def _resolve_many(kind: Any, response: Callable[..., Any], field: str) -> Callab
             raise InvalidInput("they are of several catalogs.", field="names", remedy="Ask for each catalog by itself.")
         if any(not one.path or not all(one.path) for one in names):
             raise InvalidInput("a name is empty, or one of its levels is.", field="names", remedy="Name every level.")
-        keys = list(dict.fromkeys(tuple(one.path) for one in names))
+        asked = [tuple(one.path) for one in names]
+        keys = list(dict.fromkeys(await stored_names(call, catalog, asked, call.message.reference, kind)))
         number, there = await _entries(call, catalog, keys, call.message.reference, kind)
         found = [
             directory_pb2.Resolved(

@@ -13,7 +13,7 @@ import pytest
 from google.rpc import error_details_pb2
 from google.rpc.status_pb2 import Status
 
-from headwater.schemas.rpc import common_pb2, directory_pb2, feed_pb2, reference_pb2
+from headwater.schemas.rpc import common_pb2, directory_pb2, feed_pb2, namespace_pb2, reference_pb2
 from headwater.service.directory.catalog_directory import CatalogDirectory
 from headwater.service.directory.directories import Directories
 from headwater.service.grpc import runtime
@@ -87,3 +87,34 @@ def test_an_id_is_looked_up_at_any_reference_and_commit(port: GrpcRig) -> None:
     assert list(_looked_up(port, id, "dev").name.path) == ["db", "inner"]
     assert list(_looked_up(port, id, f"{moved}~1").name.path) == ["db", "inner"]
     assert _resolved(port, "moved") == id
+
+
+def test_a_name_is_looked_up_as_it_is_sent_and_then_in_canonical_form(port: GrpcRig) -> None:
+    """Other APIs create names as they are sent, so both forms may stand side by side."""
+    owner = bearer(port.rig.token("alpha"))
+    namespaces = port.stub("NamespaceService")
+    decomposed, composed = " cafe\u0301  bar", "caf\u00e9 bar"
+
+    def name(level: str) -> common_pb2.Name:
+        return common_pb2.Name(catalog="lake", path=[level])
+
+    def found(level: str) -> list[str]:
+        request = namespace_pb2.GetNamespaceRequest(namespace=common_pb2.ContentRef(name=name(level)))
+        return list(namespaces.GetNamespace(request, metadata=[owner]).namespace.name.path)
+
+    created = namespaces.CreateNamespace(namespace_pb2.CreateNamespaceRequest(name=name(decomposed)), metadata=[owner])
+    assert list(created.namespace.name.path) == [composed]
+    assert found(composed) == found(decomposed) == [composed]
+    assert _resolved(port, decomposed) == created.namespace.resource_id
+    port.rig.commit("alpha", (decomposed,)).raise_for_status()
+    assert (found(composed), found(decomposed)) == ([composed], [decomposed])
+    assert _resolved(port, decomposed) != created.namespace.resource_id
+    nobody = bearer(port.rig.principal("alpha", "nobody"))
+    for level in (decomposed, " absent"):
+        request = namespace_pb2.GetNamespaceRequest(namespace=common_pb2.ContentRef(name=name(level)))
+        with pytest.raises(grpc.RpcError) as refused:
+            namespaces.GetNamespace(request, metadata=[nobody])
+        assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+    with pytest.raises(grpc.RpcError) as refused:
+        found(" absent")
+    assert refused.value.code() is grpc.StatusCode.NOT_FOUND
