@@ -99,6 +99,26 @@ def owned_paths(kernel: RealmKernel, pointer: str) -> Sequence[OwnedPath]:
     return () if named is None else [one for one in paths if one.catalog_id == named.catalog_id]
 
 
+def owner_of(kernel: RealmKernel, pointer: str, key: KeyPath) -> str | None:
+    """The connector whose destination the key lies below, if any."""
+    return next((one.connector for one in owned_paths(kernel, pointer) if one.covers(key)), None)
+
+
+def require_unowned(kernel: RealmKernel, pointer: str, key: KeyPath) -> None:
+    """Before something is handed out that writes past the commit, such as the right to write files."""
+    if owner := owner_of(kernel, pointer, key):
+        raise _is_owned(key, owner)
+
+
+def _is_owned(key: KeyPath, connector: str) -> DestinationOwned:
+    return DestinationOwned(
+        f"'{'.'.join(key)[:500]}' belongs to connector {connector!r}: nobody else writes there.",
+        field="key",
+        remedy="Change it at the connector's source, or remove the connector.",
+        connector=connector,
+    )
+
+
 def require_own_paths(
     kernel: RealmKernel, draft: Draft, operations: Iterable[PlannedOperation], connector_id: str = ""
 ) -> None:
@@ -115,12 +135,7 @@ def require_own_paths(
         for key in (operation.key, operation.from_key):
             owner = None if key is None else next((one for one in paths if one.covers(key)), None)
             if key is not None and owner is not None:
-                raise DestinationOwned(
-                    f"'{'.'.join(key)[:500]}' belongs to connector {owner.connector!r}: nobody else writes there.",
-                    field="key",
-                    remedy="Change it at the connector's source, or remove the connector.",
-                    connector=owner.connector,
-                )
+                raise _is_owned(key, owner.connector)
 
 
 def _require_there(kernel: RealmKernel, connector_id: str) -> None:

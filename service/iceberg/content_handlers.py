@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from headwater.producer.commits.owned_paths import require_unowned
 from headwater.producer.content.snapshots import ContentEntry
 from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import InvalidInput, Unsupported
@@ -77,6 +78,7 @@ def create_table(call: IcebergCall) -> Response:
     key = key_of(call.namespace, body.name)
     table_access.require_enforced_if_asked(call, key)
     if body.stage_create:
+        require_unowned(call.branch.kernel, call.branch.pointer, key)
         # ⚠ Without `gc.enabled`: the client sends this back when it commits, and it would be stored.
         staged = tables.stage_table(call.branch, key, body)
         table = msgspec.json.decode(staged)
@@ -186,9 +188,10 @@ def sign(call: IcebergCall) -> Response:
             field="uri",
             remedy="Ask for storage_remote_signing, on S3.",
         )
-    wanted = table_access.files_of(
-        call, call.table, tables.load_table(call.branch, call.table).table, writes=needs_write(request)
-    )
+    writes = needs_write(request)
+    if writes:
+        require_unowned(call.branch.kernel, call.branch.pointer, call.table)
+    wanted = table_access.files_of(call, call.table, tables.load_table(call.branch, call.table).table, writes=writes)
     return json_response(call.lakes.delegation.sign(wanted, request))
 
 

@@ -6,6 +6,7 @@ import asyncio
 
 import msgspec
 
+from headwater.producer.commits.owned_paths import owner_of
 from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import NotPermitted
 from headwater.service.auth.rights.rights import Right
@@ -20,11 +21,13 @@ _encode = msgspec.json.Encoder().encode
 
 
 def delegated(call: IcebergCall, key: KeyPath, table: Plain, way: str | None = None) -> Delegated:
-    """⚠ Who may create a table but not write it gets credentials to read: they outlive the request that creates it."""
+    """⚠ Who may create a table but not write it gets credentials to read: they outlive the request that creates it. So does
+    everybody for a connector's table, whose files are its source's."""
     way = way or call.delegation
     if way is None:
         return Delegated()
-    wanted = files_of(call, key, table, writes=call.may(Right.TABLE_WRITE, key))
+    is_owned = owner_of(call.branch.kernel, call.branch.pointer, key) is not None
+    wanted = files_of(call, key, table, writes=not is_owned and call.may(Right.TABLE_WRITE, key))
     return call.lakes.delegation.give(wanted, call.names["prefix"], way)
 
 

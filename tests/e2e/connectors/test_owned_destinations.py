@@ -194,6 +194,64 @@ def test_a_write_below_a_destination_is_refused_and_the_same_beside_it_is_not(po
     assert head(port) != before
 
 
+ICEBERG_VIEW = {
+    "name": "v",
+    "schema": {"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "id", "type": "long", "required": False}]},
+    "view-version": {
+        "version-id": 1,
+        "timestamp-ms": 1,
+        "schema-id": 0,
+        "summary": {},
+        "default-namespace": ["owned"],
+        "representations": [{"type": "sql", "sql": "SELECT 1 AS id", "dialect": "spark"}],
+    },
+    "properties": {},
+}
+CHANGED = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"by": "hand"}}]}
+REAL = {"namespace": ["owned"], "name": "real"}
+TO_REAL_TABLES: list[tuple[str, str, dict[str, Any] | None]] = [
+    ("POST", f"{ICEBERG}/namespaces/owned/tables/real", CHANGED),
+    ("DELETE", f"{ICEBERG}/namespaces/owned/tables/real?purgeRequested=true", None),
+    ("POST", f"{ICEBERG}/tables/rename", {"source": REAL, "destination": {"namespace": ["free"], "name": "taken"}}),
+    (
+        "POST",
+        f"{ICEBERG}/tables/rename",
+        {"source": {"namespace": ["free"], "name": "mine"}, "destination": {"namespace": ["owned"], "name": "given"}},
+    ),
+    ("POST", f"{ICEBERG}/transactions/commit", {"table-changes": [{"identifier": REAL, **CHANGED}]}),
+    ("POST", f"{ICEBERG}/namespaces/owned/register", {"name": "twice", "metadata-location": "SPARE"}),
+    ("POST", f"{ICEBERG}/namespaces/owned/tables", {**table_body("staged"), "stage-create": True}),
+    ("POST", f"{ICEBERG}/namespaces/owned/views", ICEBERG_VIEW),
+    ("DELETE", f"{ICEBERG}/namespaces/owned%1Fa", None),
+    ("DELETE", f"{NAMESPACES}/owned%1Fa", None),
+]
+
+
+@pytest.fixture(scope="module")
+def locations(port: GrpcRig) -> dict[str, str]:
+    """A table of this server beside the destination, one that the connector has taken over, and one that is nowhere."""
+    found = {}
+    for name in ("mine", "real", "spare"):
+        made = port.rig.ask("POST", f"{ICEBERG}/namespaces/free/tables", token=root(port), json=table_body(name))
+        found[name] = made.raise_for_status().json()["metadata-location"]
+    for name in ("real", "spare"):
+        port.rig.ask("DELETE", f"{ICEBERG}/namespaces/free/tables/{name}", token=root(port)).raise_for_status()
+    write(port, Put(("owned", "real"), IcebergTable(metadata_location=found["real"])))
+    return found
+
+
+@pytest.mark.parametrize(("method", "path", "body"), TO_REAL_TABLES, ids=lambda one: one if isinstance(one, str) else "")
+def test_a_real_table_below_a_destination_is_read_and_nothing_more(
+    port: GrpcRig, locations: dict[str, str], method: str, path: str, body: dict[str, Any] | None
+) -> None:
+    assert port.rig.get(f"{ICEBERG}/namespaces/owned/tables/real", root(port)).status_code == 200
+    before, files = head(port), metadata_files(port)
+    options = {} if body is None else {"json": json.loads(json.dumps(body).replace("SPARE", locations["spare"]))}
+    answer = port.rig.ask(method, path, token=root(port), **options)
+    assert answer.status_code == 403 and "'up'" in answer.text, answer.text
+    assert head(port) == before and metadata_files(port) == files
+
+
 BRANCHES = [
     ("PUT", f"{REFERENCES}/branch/main", {"target": "before"}),
     ("POST", "/manage/v1/alpha/catalogs/lake/merge", {"source": "before", "into": "main"}),

@@ -19,6 +19,12 @@ from pyiceberg.catalog.rest import RestCatalog
 import headwater
 from headwater.producer.access.rights import Right
 from headwater.producer.catalogs.catalog_updates import update_catalog
+from headwater.producer.commits.operations import Put
+from headwater.producer.connectors.connector_records import Connectors
+from headwater.producer.connectors.destination import DestinationBranch, Seen
+from headwater.producer.connectors.source_spi import ConnectorSpec
+from headwater.producer.content.content_types import IcebergTable, Namespace
+from headwater.service.reconciling.source_factories import ReconcileOptions, source_factories
 from headwater.service.storage.delegation_options import DelegationOptions
 from headwater.service.storage.storage_options import StorageOptions
 from tests.support.fixtures.access_rig import CATALOG, META, Rig, access_rig
@@ -247,6 +253,35 @@ def test_who_may_only_read_is_given_nothing_to_write_with(rig: Rig, moto: MotoSe
     assert statuses == {"GET": 200, "PUT": 403, "DELETE": 403}
     rig.grant("alpha", "reader", Right.TABLE_WRITE, ("db",))
     s3 = s3_client(moto, rig.get(f"{path}/credentials", reader).json()["storage-credentials"][0]["config"])
+    s3.put_object(Bucket=BUCKET, Key=key, Body=b"x")
+
+
+def test_files_of_a_connectors_table_are_written_by_nobody(rig: Rig, moto: MotoServer) -> None:
+    """Whatever their rights: the files are the source's."""
+    kernel, owner = rig.kernel("alpha"), rig.token("alpha")
+    tables = f"/iceberg/v1/{CATALOG}/namespaces/db/tables"
+    made = rig.ask("POST", tables, token=owner, json=table_body("theirs")).json()
+    assert rig.ask("DELETE", f"{tables}/theirs", token=owner).status_code == 204
+    spec = ConnectorSpec(source="nessie", uri="https://nessie.example.com/api/v2", roots=(f"s3://{BUCKET}/",))
+    connectors = Connectors(kernel, source_factories(ReconcileOptions()))
+    connector = connectors.create("up", spec, catalog=CATALOG, path=("bridged",), paused=True, meta=META).value
+    puts = [Put(("bridged",), Namespace()), Put(("bridged", "t"), IcebergTable(metadata_location=made["metadata-location"]))]
+    DestinationBranch(kernel, connector).commit(puts, Seen(version="1"), "observed")
+
+    path = f"/iceberg/v1/{CATALOG}/namespaces/bridged/tables/t"
+    answer = rig.get(path, owner, headers=VENDED).json()
+    s3, key = s3_client(moto, answer["config"]), key_of(answer["metadata"]["location"], "data/x")
+    s3.get_object(Bucket=BUCKET, Key=answer["metadata-location"].removeprefix(f"s3://{BUCKET}/"))
+    with pytest.raises(ClientError, match="AccessDenied"):
+        s3.put_object(Bucket=BUCKET, Key=key, Body=b"x")
+    request = {"region": "us-east-1", "uri": f"{moto.url}/{BUCKET}/{key}", "headers": {}}
+    for method, status in (("GET", 200), ("PUT", 403)):
+        signed = rig.ask("POST", f"{path}/sign", token=owner, json={**request, "method": method})
+        assert signed.status_code == status, signed.text
+    staged = {**table_body("new"), "stage-create": True}
+    assert rig.ask("POST", path.removesuffix("/t"), token=owner, json=staged).status_code == 403
+    connectors.delete("up", meta=META)
+    s3 = s3_client(moto, rig.get(f"{path}/credentials", owner).json()["storage-credentials"][0]["config"])
     s3.put_object(Bucket=BUCKET, Key=key, Body=b"x")
 
 
