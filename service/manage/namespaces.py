@@ -58,7 +58,9 @@ def create_namespace(call: ManageCall) -> Response:
         if _has(conflict, "KEY_EXISTS"):
             raise ContentExists(f"{'.'.join(key)!r} exists already.", field="path", remedy="Choose another name.") from conflict
         raise
-    written = NamespaceWritten(namespace=_info(_namespace(call, key)), meta=meta_of(_outcome(call, done), done.commit_id))
+    # ⚠ As the commit made it: somebody may have dropped or moved it since, or made another one under its name.
+    at = _at(call) if done.logged is None else done.logged
+    written = NamespaceWritten(namespace=_info(_namespace(call, key, at)), meta=meta_of(_outcome(call, done), done.commit_id))
     return versioned(written, done.commit_id, 201)
 
 
@@ -104,8 +106,8 @@ def _commit(call: ManageCall, operations: list[CatalogOperation], message: str) 
     return commit_result(call.kernel, call.kernel.committer.commit(_pointer(call), request))
 
 
-def _namespace(call: ManageCall, key: KeyPath) -> ContentEntry:
-    found = Snapshots(call.kernel, call.catalog.id).get(_at(call), [key]).get(key)
+def _namespace(call: ManageCall, key: KeyPath, at: LogRecord | None = None) -> ContentEntry:
+    found = Snapshots(call.kernel, call.catalog.id).get(at or _at(call), [key]).get(key)
     if found is None or found.type != NAMESPACE:
         raise NamespaceNotFound(f"there is no namespace {'.'.join(key)!r}.", field="namespace", remedy="List the namespaces.")
     return found

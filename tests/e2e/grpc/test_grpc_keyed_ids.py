@@ -18,6 +18,7 @@ from headwater.service.grpc.contents.iceberg_request import RpcIcebergCall
 from headwater.service.iceberg.operations.lake_branch import BranchOutcome, LakeBranch
 from headwater.service.idempotency import run_once
 from headwater.service.idempotency.run_once import IdempotencyOptions
+from headwater.service.manage import namespaces as manage_namespaces
 from tests.support.fixtures.grpc_rig import SCHEMA, GrpcRig, bearer, grpc_rig
 
 SECONDS = 60
@@ -125,6 +126,25 @@ def test_what_others_do_to_it_meanwhile_is_not_told_as_the_answer(port: GrpcRig,
     again = CREATES[kind](port)
     assert again.meta.replayed and _id(kind, again) == first
     assert len(_committed_ids(port)) == 2
+
+
+def test_a_namespace_that_was_dropped_and_made_anew_meanwhile_is_not_told_as_the_answer(
+    port: GrpcRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit, fired, token = manage_namespaces._commit, Counter[str](), port.rig.token("alpha")
+
+    def made_anew(*given: Any) -> Any:
+        done = commit(*given)
+        if not fired["hook"]:
+            fired["hook"] += 1
+            port.rig.ask("DELETE", "/iceberg/v1/lake/namespaces/db%1Ft", token=token).raise_for_status()
+            port.rig.commit("alpha", ("db", "t")).raise_for_status()
+        return done
+
+    monkeypatch.setattr(manage_namespaces, "_commit", made_anew)
+    answer = _create_namespace(port)
+    first, second = _committed_ids(port)
+    assert fired["hook"] and first != second and _id("namespace", answer) == first
 
 
 @pytest.mark.parametrize("kind", CREATES)
