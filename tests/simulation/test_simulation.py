@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 FIXED_SEEDS = 2 if not SOAK else 100_000
 FIXED_SECONDS = 240 if not SOAK else 600
 """A bound for slow machines: the number of seeds is what ends a usual run."""
-NEW_SECONDS = 2_400
+NEW_SECONDS = 30 if not SOAK else 2_400
 MUTANT_PROMISES = {
     "h1": "merge",
     "h2": "notice",
@@ -33,14 +33,6 @@ MUTANT_PROMISES = {
     "n11": "archive",
     "n18": "same-log",
 }
-
-
-REGRESSIONS = (
-    # A publisher that was held up ended a generation in fewer partitions than another one had published to, and a group read
-    # the one that was left out from its beginning again and again.
-    ("kafka-mixed", 1_300_006),
-)
-"""Seeds that failed once, as long as they unfold in the same way: the tests of what was mended stand elsewhere."""
 
 
 def simulate(*arguments: str, timeout_seconds: float = 280.0) -> subprocess.CompletedProcess[str]:
@@ -59,21 +51,14 @@ def test_no_promise_is_broken_by_the_fixed_seeds() -> None:
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-2_000:]
 
 
-@pytest.mark.parametrize(("profile", "seed"), REGRESSIONS)
-def test_seeds_that_failed_once_pass(profile: str, seed: int) -> None:
-    done = simulate(profile, "--seeds", f"{seed}:{seed + 1}")
-    assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-2_000:]
-
-
-if SOAK:  # what a new seed finds is not a fault of the change that happens to be tested
-
-    @pytest.mark.timeout(3_600)
-    def test_no_promise_is_broken_by_new_seeds() -> None:
-        """The plan of what fails is printed, shrunken, and replays anywhere."""
-        first = random.SystemRandom().randrange(10**6, 10**9)
-        seeds = f"{first}:{first + 100_000}"
-        done = simulate("--seeds", seeds, "--seconds", str(NEW_SECONDS), timeout_seconds=NEW_SECONDS + 250)
-        assert done.returncode == 0, f"seeds from {first}\n" + done.stdout[-20_000:] + done.stderr[-2_000:]
+@pytest.mark.timeout(3_600)
+def test_no_promise_is_broken_by_new_seeds() -> None:
+    """The plan of what fails is printed, shrunken, and replays anywhere. It may be older than the change that is tested: then it
+    is a finding all the same."""
+    first = random.SystemRandom().randrange(10**6, 10**9)
+    seeds = f"{first}:{first + 100_000}"
+    done = simulate("--seeds", seeds, "--seconds", str(NEW_SECONDS), timeout_seconds=NEW_SECONDS + 250)
+    assert done.returncode == 0, f"seeds from {first}\n" + done.stdout[-20_000:] + done.stderr[-2_000:]
 
 
 def test_one_seed_gives_one_trace() -> None:
