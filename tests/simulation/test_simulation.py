@@ -53,8 +53,8 @@ def test_no_promise_is_broken_by_the_fixed_seeds() -> None:
 
 @pytest.mark.timeout(3_600)
 def test_no_promise_is_broken_by_new_seeds() -> None:
-    """The plan of what fails is printed, shrunken, and replays anywhere. It may be older than the change that is tested: then it
-    is a finding all the same."""
+    """The plan of what fails is printed, shrunken, and replays anywhere. What it finds may be older than the change that is
+    tested, and is a finding all the same."""
     first = random.SystemRandom().randrange(10**6, 10**9)
     seeds = f"{first}:{first + 100_000}"
     done = simulate("--seeds", seeds, "--seconds", str(NEW_SECONDS), timeout_seconds=NEW_SECONDS + 250)
