@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from headwater.persistence.coordination.removal_intents import INTENT_TYPE
+from headwater.producer.pointer_names import parse_reference_pointer
 
 STEP_SECONDS = 60
 
@@ -29,7 +30,7 @@ class Steps:
 
     def _held(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def held(*arguments: Any, **named: Any) -> Any:
-            if name != "read_mutable" or arguments[1] == INTENT_TYPE:
+            if _is_step(name, arguments):
                 self._wait(name)
             return call(*arguments, **named)
 
@@ -74,3 +75,10 @@ class Steps:
         with self._changed:
             self._is_over = True
             self._changed.notify_all()
+
+
+def _is_step(name: str, arguments: tuple[Any, ...]) -> bool:
+    """Not the reading of records, such as those of connectors."""
+    if name == "read_pointer":
+        return parse_reference_pointer(arguments[1]) is not None
+    return name != "read_mutable" or arguments[1] == INTENT_TYPE
