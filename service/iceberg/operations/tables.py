@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from headwater.persistence.coordination.location_reservations import LocationReservations
 from headwater.producer.commits.operations import Delete, Put, Rename
 from headwater.producer.content.content_types import IcebergTable
 from headwater.producer.plans.snapshot_removals import snapshot_removal
@@ -52,11 +53,16 @@ def table_exists(branch: LakeBranch, key: KeyPath) -> None:
 
 
 def stage_table(branch: LakeBranch, key: KeyPath, creation: TableCreation) -> bytes:
-    """The metadata that the table would begin with; nothing is written."""
+    """The metadata that the table would begin with; no file is written. The engine writes its files next, so the places where
+    they will lie are reserved."""
     state = branch.state()
     state.require_free(key, TABLE)
     branch.check_places(state.at, {key: _chosen_places(creation)})
-    return encoded(_new_metadata(branch, key, creation))
+    metadata = _new_metadata(branch, key, creation)
+    store = branch.kernel.store
+    reservations = LocationReservations(store.backend, store.clock)
+    reservations.reserve(branch.kernel.realm, places_of(metadata["location"], metadata["properties"]))
+    return encoded(metadata)
 
 
 def create_table(branch: LakeBranch, caller: CommitAuthor, key: KeyPath, wanted: TableCreation) -> MetadataFile:

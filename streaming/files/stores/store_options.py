@@ -54,9 +54,18 @@ def obstore_config(vendor: str, options: Mapping[str, str]) -> dict[str, Any]:
             config.setdefault(names[name], value)
     if vendor == "s3" and options.get("s3.force-virtual-addressing", "").lower() == "true":
         config["virtual_hosted_style_request"] = True
+    if vendor == "azure" and "endpoint" not in config and options.get("adls.blob-storage-authority"):
+        config["endpoint"] = _azure_endpoint(options)
     if vendor == "gcs" and options.get("gcs.no-auth", "").lower() == "true":
         config["skip_signature"] = True
     return config
+
+
+def _azure_endpoint(options: Mapping[str, str]) -> str:
+    """An authority that begins with a dot follows the account's name; another one comes before it."""
+    authority, account = options["adls.blob-storage-authority"], options.get("adls.account-name", "")
+    scheme = options.get("adls.blob-storage-scheme", "https")
+    return f"{scheme}://{account}{authority}" if authority.startswith(".") else f"{scheme}://{authority}/{account}"
 
 
 def allows_http(config: Mapping[str, Any]) -> bool:

@@ -22,6 +22,7 @@ class FileSafeguards(msgspec.Struct, frozen=True, kw_only=True):
     second_look: bool = True
     share: bool = True
     second_fence: bool = True
+    reservations: bool = True
     lease: bool = True
     probe: bool = True
     cache_length: bool = True

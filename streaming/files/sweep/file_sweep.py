@@ -22,8 +22,10 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from headwater.persistence.clock import MICROS, Clock
+from headwater.persistence.coordination.location_reservations import LocationReservations
 from headwater.persistence.coordination.removal_intents import RemovalIntent, RemovalIntents, RemovalPhase, read_intents
 from headwater.persistence.store import Store
+from headwater.producer.content.folding import fold
 from headwater.schemas.errors import (
     HeadwaterError,
     InvalidInput,
@@ -187,6 +189,7 @@ class FileSweep:
     def run(self, run: Run) -> FileSweepReport:
         if not self._options.dry_run:
             RemovalIntents(self._store.backend, self._clock, run.record.id).end_others()
+            LocationReservations(self._store.backend, self._clock).drop_old()
         realms = self._realms()
         known = roots_of(self._store, realms) if self._doomed is None else self._doomed.roots
         self._around = [*known, *([] if self._doomed is None else roots_of(self._store, realms))]
@@ -216,6 +219,12 @@ class FileSweep:
             marks.close()
             self._count(run, list(reports.values()))
         return FileSweepReport(roots=list(reports.values()), live_files=marks.count, damage=list(marks.damage))
+
+    def reserved(self) -> list[str]:
+        """⚠ Folders of tables that are being staged, folded: their files may be old, and no state names them yet."""
+        gone = frozenset() if self._doomed is None else self._doomed.realms
+        found = LocationReservations(self._store.backend, self._clock).all()
+        return [fold(f"{one.location.rstrip('/')}/") for one in found if one.realm not in gone]
 
     def _realms(self) -> list[str]:
         return markable_realms(self._store, besides=frozenset() if self._doomed is None else self._doomed.realms)
@@ -399,6 +408,8 @@ class _RootSweep:
             listed.spare(self._sweep._claims.foreign_folders(self._root, listed.claims))
         if closed := closed_inside(self._sweep._around, self._root):
             listed.spare(closed)
+        if self._safeguards.reservations and (reserved := self._sweep.reserved()):
+            listed.spare(reserved)
         for name in ("listed", "live", "young", "unknown", "protected", "mismatched"):
             setattr(report, name, getattr(listed, name))
         report.listed_bytes = listed.bytes

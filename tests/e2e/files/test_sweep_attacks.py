@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from headwater.persistence.coordination.location_reservations import RESERVATION_TYPE, LocationReservations
 from headwater.persistence.coordination.removal_intents import IntentWatch, read_intents
 from headwater.producer.catalogs.catalogs import Catalogs
 from headwater.producer.commits.catalog_commit import CatalogCommit
@@ -426,3 +427,19 @@ def test_a_run_that_was_superseded_between_two_batches_deletes_no_further_file(t
         assert left and 0 < left[0] < len(orphans) and len(orphans & lake.files()) == left[0]
         lake.sweep()
         assert not orphans & lake.files()
+
+
+def test_a_reservation_ends_after_a_week_and_staging_again_renews_it(tmp_path: Path) -> None:
+    clock = ManualClock()
+    with swept_lake(tmp_path, clock=clock) as lake:
+        reservations = LocationReservations(lake.store.backend, clock)
+        for days, again in ((6, True), (6, False)):
+            if again:
+                reservations.reserve(lake.realm, [f"{lake.root}/db/a", f"{lake.root}/db/b"])
+            clock.move(days * 24 * 3_600)
+            if again:
+                reservations.reserve(lake.realm, [f"{lake.root}/db/a"])
+        assert {one.location for one in reservations.all()} == {f"{lake.root}/db/a"}
+        clock.move(3 * 24 * 3_600)
+        lake.sweep()
+        assert not list(lake.store.backend.all_mutable("::system::", RESERVATION_TYPE))

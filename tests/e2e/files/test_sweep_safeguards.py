@@ -13,6 +13,7 @@ import fastavro
 import msgspec
 import pytest
 
+from headwater.persistence.coordination.location_reservations import LocationReservations
 from headwater.schemas.errors import FilesCondemned, MaintenanceRefused, MaintenanceSuperseded
 from headwater.streaming.files.kinds import FoundFile
 from headwater.streaming.files.marks import cache_proof as cache_proof_module
@@ -305,6 +306,15 @@ def cache_stamp(lake: SweptLake, safeguards: FileSafeguards, patch: pytest.Monke
     return needed
 
 
+def reservations(lake: SweptLake, safeguards: FileSafeguards, _: pytest.MonkeyPatch) -> set[str]:
+    """An engine writes the files of a table for days before it commits the table that it has staged."""
+    table = lake.table("staged")
+    LocationReservations(lake.store.backend, lake.store.clock).reserve(lake.realm, [table.location()])
+    needed = lake.needed(table.metadata_location)
+    sweep_all(lake, safeguards)
+    return needed
+
+
 SCENARIOS: dict[str, Scenario] = {
     one.__name__: one
     for one in (
@@ -320,6 +330,7 @@ SCENARIOS: dict[str, Scenario] = {
         second_look,
         share,
         second_fence,
+        reservations,
         lease,
         probe,
         cache_length,

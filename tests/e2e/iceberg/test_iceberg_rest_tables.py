@@ -12,8 +12,11 @@ import pytest
 from pyiceberg.exceptions import CommitFailedException, NamespaceNotEmptyError, NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.types import StringType
 
+import headwater
+from headwater.persistence.coordination.location_reservations import LocationReservations
 from tests.support.fixtures.feed_branch import FeedBranch
 from tests.support.fixtures.iceberg_lake import ROWS, IcebergLake, table_body
+from tests.support.servers.feed_server import FeedServer
 
 
 def operations(branch: FeedBranch) -> list[dict[str, Any]]:
@@ -126,6 +129,19 @@ def test_a_table_of_format_3_is_made_by_a_transaction(lake: IcebergLake) -> None
     assert made.status_code == 200, made.text
     assert (made.json()["metadata"]["format-version"], made.json()["metadata"]["next-row-id"]) == (3, 0)
     assert made.json()["metadata"]["table-uuid"] == staged["table-uuid"]
+
+
+def test_the_places_of_a_staged_table_are_reserved(lake: IcebergLake, shared_feed: FeedServer) -> None:
+    lake.http.post("namespaces", json={"namespace": ["db"]})
+
+    def reserved() -> set[str]:
+        with headwater.open(shared_feed.store_url) as engine:
+            return {one.location for one in LocationReservations(engine.store.backend, engine.store.clock).all()}
+
+    staged = lake.http.post("namespaces/db/tables", json=table_body("t", **{"stage-create": True})).json()["metadata"]
+    assert staged["location"] in reserved()
+    made = lake.http.post("namespaces/db/tables", json=table_body("made")).json()["metadata"]
+    assert made["location"] not in reserved()
 
 
 def test_a_staged_table_is_there_with_its_transaction_and_not_before(lake: IcebergLake) -> None:
