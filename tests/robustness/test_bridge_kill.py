@@ -53,7 +53,8 @@ def test_a_killed_reconciler_commits_every_commit_of_a_log_once_and_in_order(tmp
         cut = _kill_while_all_are_written(destination, [first, second, third])
         assert cut >= KILLS
         time.sleep(2.5)  # the leases of the last process
-        destination.run("reconcile", "--once")
+        last = destination.json("reconcile", "--once")["jobs"]
+        assert [(one["state"], one["failures"]) for one in last] == [("SUCCEEDED", [])] * 4
         for name, versions in {
             "headwater": [one["entry_id"] for one in first.changes()],
             "nessie": [one["entry_id"] for one in second.changes()],

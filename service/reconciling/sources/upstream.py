@@ -113,7 +113,7 @@ def _accepted(path: str, answer: httpx.Response) -> httpx.Response:
             field="secret_ref",
             remedy="Check the secret and what its principal may read.",
         )
-    if answer.is_redirect:
+    if answer.is_redirect and status != httpx.codes.NOT_MODIFIED:
         raise SourceRefused(f"{path}: the source answered {status}.", field="uri", remedy="Give the address it redirects to.")
     return answer
 

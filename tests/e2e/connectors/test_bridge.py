@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,10 @@ from typing import Any
 import httpx
 import pytest
 
+from headwater.persistence.store import open_store
+from headwater.service.reconciling.reconciler import Reconciler
+from headwater.service.reconciling.source_factories import ReconcileOptions
+from headwater.service.storage.storage_roots import StorageRoots
 from tests.support.fixtures.bridged_lakes import KINDS, Destination, SourceLake
 from tests.support.servers.feed_server import FeedServer, feed_server
 
@@ -64,6 +70,66 @@ def test_updates_renames_and_drops_arrive_from_every_kind_of_source(
     head = len(destination.run("changes", "--json").splitlines())
     assert [one["counters"]["committed"] for one in destination.json("reconcile", "--once")["jobs"]] == [0, 0, 0]
     assert len(destination.run("changes", "--json").splitlines()) == head, "nothing new is not a commit"
+
+
+def test_versions_that_a_cut_metadata_log_does_not_tell_are_a_typed_gap(
+    server: FeedServer, source: SourceLake, tmp_path: Path
+) -> None:
+    """And those that it tells are commits, in order; the tables end as the source's."""
+    cut = {"write.metadata.previous-versions-max": "2"}
+    source.namespace("cut")
+    source.create("cut", "known", **cut)
+    destination = Destination(tmp_path, "file:///")
+    destination.add("iceberg-rest", server.url)
+    destination.run("reconcile", "--once")
+    source.create("cut", "late", **cut)
+    for value in "12345":
+        source.update("cut", "known", value)
+        source.update("cut", "late", value)
+    (job,) = destination.json("reconcile", "--once")["jobs"]
+    assert (job["counters"]["gaps"], job["failures"]) == (2, [])
+    assert destination.state("iceberg-rest") == source.state()
+    gaps, versions = dict[str, str](), dict[str, list[str]]()
+    for one in destination.observed("iceberg-rest"):
+        for operation in one["operations"]:
+            if operation["key"][-1] in ("known", "late"):
+                versions.setdefault(operation["key"][-1], []).append(operation["after"]["metadata_location"])
+                if gap := one["headers"].get("headwater.observed.gap"):
+                    gaps[operation["key"][-1]] = gap
+    assert gaps == {
+        "known": "the source does not say which versions were between",
+        "late": "the source does not say how the table began",
+    }
+    numbers = {name: [int(one.rpartition("/")[2][:5]) for one in found] for name, found in versions.items()}
+    assert numbers == {"known": [0, 5], "late": [3, 4, 5]}
+
+
+def test_an_unchanged_table_costs_its_source_one_short_answer(server: FeedServer, source: SourceLake, tmp_path: Path) -> None:
+    source.namespace("still")
+    for name in ("a", "b", "c"):
+        source.create("still", name)
+    destination = Destination(tmp_path, "file:///")
+    destination.add("iceberg-rest", server.url)
+    options = ReconcileOptions(private_hosts=frozenset(["127.0.0.1"]), storage_roots=StorageRoots(anywhere=True))
+    with open_store(destination.url) as store:
+        reconciler = Reconciler(store, options)
+        (first,) = reconciler.run_once()
+        written, asked = destination.head_seq(), loads(server)
+        (second,) = reconciler.run_once()
+    tables = second.counters.observed
+    assert first.counters.committed > 3 and tables >= 3
+    assert (second.counters.unchanged, second.counters.committed) == (tables, 0), second
+    assert loads(server) - asked == Counter({"304": tables})
+    assert destination.head_seq() == written
+
+
+def loads(server: FeedServer) -> Counter[str]:
+    """Tables and views that the server was asked for, by the status of the answer."""
+    found = Counter[str]()
+    for line in httpx.get(f"{server.url}/metrics", timeout=30).text.splitlines():
+        if line.startswith("headwater_http_requests_total{") and re.search(r"(tables|views)/\{\w+\}\"", line):
+            found[re.search(r'status="(\d+)"', line)[1]] += int(float(line.rsplit(" ", 1)[1]))  # type: ignore[index]
+    return found
 
 
 def test_bad_connectors_are_refused_and_nothing_is_written(server: FeedServer, tmp_path: Path) -> None:
