@@ -19,6 +19,9 @@ def check_published(env: Environment, pointer: str, row: PointerRow) -> None:
     topic = env.broker.topics.get(progress_topic(env.realm_instance))
     if topic is None or not any(partition.records for partition in topic.partitions):
         return  # nothing was ever published: nobody waits for it
+    looked_at = env.database.pins_read_at.get(env.scheduler.process.name, 0)
+    if env.database.published_since is None or looked_at <= env.database.published_since:
+        return  # nobody had published when this process looked: what it cuts is published as truncated
     reached = 0
     for partition in topic.partitions:
         for record in partition.records:

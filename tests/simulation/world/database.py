@@ -14,6 +14,8 @@ from headwater.persistence.backend import Abilities, Backend, DeleteResult, Dura
 from headwater.persistence.backends.memory.memory_backend import MemoryBackend, MemoryStore
 from headwater.persistence.backends.memory.memory_store import RowTable
 from headwater.persistence.rows import MutableRow, ObjectRow, PointerRow, ScannedRow, Split, Table
+from headwater.producer.publisher.assignment.generations import GENERATION_TYPE
+from headwater.producer.publisher.shards.shard_pins import PIN_TYPE
 from headwater.schemas.errors import OutcomeUnknown, StoreRestored, StoreUnavailable
 from tests.simulation.runtime.scheduler import Process, Scheduler
 from tests.simulation.runtime.virtual import VirtualClock
@@ -50,6 +52,10 @@ class Database:
         self.in_flight: list[Callable[[], object]] = []
         """Writes whose callers know nothing of their fate, by the order in which they were sent."""
         self.restores = 0
+        self.pins_read_at: dict[str, int] = {}
+        """When each process looked for pins of publishers last."""
+        self.published_since: int | None = None
+        """When the first generation of any realm began."""
         self._network = Process("network")
         self._chance = random.Random(f"database {seed}")
 
@@ -276,9 +282,12 @@ class Connection(Backend):
 
     def _put(self, what: str, realm: str, row: MutableRow, apply: Callable[[], bool]) -> bool:
         def write() -> bool:
+            database = self._database
             landed = apply()
             if landed:
-                self._database.observer.mutable_written(realm, row)
+                database.observer.mutable_written(realm, row)
+            if landed and row.type == GENERATION_TYPE and database.published_since is None:
+                database.published_since = database.scheduler.now
             return landed
 
         return self._write(what, write)
@@ -287,6 +296,8 @@ class Connection(Backend):
         return self._write(f"delete {expected.type} {expected.key}", lambda: self._inner.delete_mutable(realm, expected))
 
     def list_mutable(self, realm: str, type: str, *, after: str = "", limit: int = 1_000) -> list[MutableRow]:
+        if type == PIN_TYPE:
+            self._database.pins_read_at[self._database.scheduler.process.name] = self._database.scheduler.now
         return self._read(f"list {type}", lambda: self._inner.list_mutable(realm, type, after=after, limit=limit))
 
     # ── maintenance ─────────────────────────────────────────────────────────────────────────────────────────
