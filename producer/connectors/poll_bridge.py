@@ -24,7 +24,7 @@ from headwater.producer.connectors.source_positions import SourcePosition
 from headwater.producer.connectors.source_spi import Missing, Observation, Same, Source, SourceContent, Step
 from headwater.producer.content.content_types import NAMESPACE
 from headwater.schemas.change import KeyPath
-from headwater.schemas.errors import HeadwaterError, MaintenanceRefused, MaintenanceStopped, NotFound
+from headwater.schemas.errors import Conflict, HeadwaterError, MaintenanceRefused, MaintenanceStopped, NotFound, TableNotFound
 
 SeenTags = dict[KeyPath, tuple[str, str]]
 """By key: the tag that the source gave, and the version that it was for. A cache: it may be empty at any time."""
@@ -108,6 +108,23 @@ class PollBridge:
             with self._counted(key):
                 self._take(key, moved[key], settled)
             del moved[key]
+
+    def observe_one(self, key: KeyPath) -> None:
+        """One table or view of the source, in this moment. What is wrong with it is an error, and not counted."""
+        at, head = self._destination.key(key), self._destination.log.head()
+        self._held = self._destination.at(head, [at])
+        found = self._source.observe(key, "")
+        if not isinstance(found, Observation):
+            raise TableNotFound(f"the source has no table {_text(key)[:200]}.", field="upstream", remedy="List its tables.")
+        for step in found.steps:
+            self._check_content(SourceContent(key=key, id=found.id, type=found.type, value=step.value))
+        wanted = self._wanted(key, found, found.steps[-1]).content_id
+        is_new = at not in self._held
+        if is_new and wanted and wanted in {one.content_id for one in self._destination.everything(head).values()}:
+            raise Conflict(
+                f"{_text(key)[:200]} was renamed at the source.", field="upstream", remedy="Reconcile the connector."
+            )
+        self._take(key, found, set())
 
     # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 
 from headwater.persistence.commit.lane import CommitOutcome
 from headwater.persistence.store import RealmKernel
 from headwater.producer.access.writing import WriteMeta, Written
+from headwater.producer.catalogs.catalogs import Catalogs
 from headwater.producer.connectors.connector_records import Connector, Connectors, ConnectorStatus
 from headwater.producer.connectors.connector_views import spec_of, status_of
 from headwater.producer.connectors.reconcile_jobs import Job, ReconcileJobs
 from headwater.producer.connectors.source_positions import SourcePosition
 from headwater.producer.connectors.source_spi import LogSource
-from headwater.schemas.errors import Conflict, RecordNotFound
+from headwater.schemas.change import KeyPath
+from headwater.schemas.errors import Conflict, InvalidInput, RecordNotFound
 from headwater.schemas.http.connector_json import ConnectorBody, ConnectorChange, ConnectorValid
+from headwater.service.reconciling.reconcile_run import ReconcileRun
 from headwater.service.reconciling.source_factories import ReconcileOptions, source_factories
 from headwater.service.reconciling.source_secrets import read_secret
 
@@ -78,6 +82,26 @@ class ConnectorOperations:
         finally:
             source.close()
         return ConnectorValid(connector=name, source=spec.source, has_log=isinstance(source, LogSource))
+
+    def observe(self, name: str, catalog: str, reference: str, key: KeyPath) -> int:
+        """Brings one table up to date with the source, in this moment, and says how many commits that took. ⚠ The table is the
+        connector's: it lies below its destination, and only the connector writes it."""
+        connector = self._connectors.get(name)
+        to, levels = connector.destination, len(connector.destination.path)
+        branch = reference or Catalogs(self._kernel).get(catalog).default_branch
+        if (catalog, branch) != (to.catalog, to.branch) or key[:levels] != to.path or len(key) == levels:
+            raise InvalidInput(
+                f"{'.'.join(key)[:200]} is not below the destination of {name!r}.",
+                field="upstream",
+                remedy="Name a table below it, on its branch.",
+            )
+        if connector.status is ConnectorStatus.PAUSED:
+            raise Conflict(f"{name!r} is paused.", field="upstream", remedy="Set its status to ACTIVE first.")
+        self._connectors.check_spec(connector.spec)
+        run = ReconcileRun(
+            self._kernel, connector, self._factories, self._options, stopping=threading.Event(), tags={}, requested_by=""
+        )
+        return run.observe(key[levels:])
 
     # ── jobs ────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -8,6 +8,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import closing
 
 import msgspec
 
@@ -21,7 +22,9 @@ from headwater.producer.connectors.poll_bridge import PollBridge, SeenTags
 from headwater.producer.connectors.reconcile_jobs import ENDED, Job, JobState, ReconcileJobs, Tally
 from headwater.producer.connectors.source_positions import SourcePosition
 from headwater.producer.connectors.source_spi import AnySource, LogSource, SourceFactories
+from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import (
+    Conflict,
     HeadwaterError,
     InvalidInput,
     MaintenanceStopped,
@@ -36,6 +39,7 @@ LEASE_TYPE = "reconcile-lease"
 PROGRESS_SECONDS = 2.0
 """How often a running job's row is written, and read for a wish to cancel it."""
 BACKOFF_SECONDS_MAX = 3_600
+OBSERVE_WAIT_SECONDS = 10.0
 ERROR_CHARACTERS_MAX = 1_000
 
 _log = logging.getLogger(__name__)
@@ -87,6 +91,34 @@ class ReconcileRun:
             return self._under(lease, now)
         finally:
             lease.release()
+
+    def observe(self, key: KeyPath) -> int:
+        """One table of the source now, or all that is new of a source with a log, which keeps its order. How many commits that
+        took. `Conflict` while another process is at the connector."""
+        deadline = self._monotonic() + OBSERVE_WAIT_SECONDS
+        while (lease := self._take()) is None:
+            if self._monotonic() > deadline:
+                raise Conflict(
+                    f"{self._connector.name!r} is being reconciled.", field="upstream", remedy="Try again in a moment."
+                )
+            time.sleep(0.1)
+        lease.keep()
+        try:
+            return self._observe(lease, key)
+        finally:
+            lease.release()
+
+    def _observe(self, lease: HeldLease, key: KeyPath) -> int:
+        kernel, connector, tally, check = self._kernel, self._connector, self._tally, content_check(self._connector.spec)
+        position = SourcePosition(kernel, connector.id)
+        with closing(self._open()) as source:
+            if isinstance(source, LogSource):
+                log = LogBridge(kernel, connector, source, position, tally, check_content=check, keep_going=lease.require)
+                log.run()
+            else:
+                poll = PollBridge(kernel, connector, source, position, tally, check_content=check, keep_going=lease.require)
+                poll.observe_one(key)
+        return tally.counters.committed
 
     def _take(self) -> HeldLease | None:
         store = self._kernel.store

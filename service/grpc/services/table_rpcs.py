@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
-from headwater.schemas.errors import Unsupported
-from headwater.schemas.rpc import table_pb2
+from headwater.producer.access.writing import outcome_of
+from headwater.schemas.errors import InvalidInput
+from headwater.schemas.rpc import common_pb2, table_pb2
+from headwater.service.auth.rights.rights import Right
 from headwater.service.grpc.contents.content_routes import ContentRoutes
 from headwater.service.grpc.contents.iceberg_request import RpcIcebergCall
 from headwater.service.grpc.contents.table_metadata import committed_table, load_table, table_message
 from headwater.service.grpc.messages.masks import masked
-from headwater.service.grpc.messages.message_fields import TABLE, json_object, set_outcome, version_of
+from headwater.service.grpc.messages.message_fields import TABLE, json_object, resource_id, set_meta, set_outcome, version_of
 from headwater.service.grpc.rpc import Bound, Rpc, RpcCall
 from headwater.service.http.responses import Response
 from headwater.service.iceberg.content_handlers import Renaming, TableCommit
+from headwater.service.iceberg.operations.lake_branch import as_table
 from headwater.service.iceberg.operations.tables import TableCreation
+from headwater.service.manage.call import meta_of
+from headwater.service.reconciling.connector_operations import ConnectorOperations
 
 SERVICE = "io.headwater.catalog.v1.TableService"
 TABLES = ContentRoutes("table", TABLE)
@@ -26,6 +32,11 @@ TABLES = ContentRoutes("table", TABLE)
 def _create(call: RpcCall) -> Bound:
     message = call.message
     names, name = TABLES.new_names(call)
+    if message.upstream:
+        given = (message.schema, message.partition_spec, message.write_order, message.location, message.properties)
+        if any(given):
+            raise InvalidInput("the source says what the table is.", field="upstream", remedy="Send nothing but its name.")
+        return Bound(route=TABLES.create, names=names, body=TableCreation(name=name, schema={}))
     body = TableCreation(
         name=name,
         schema=json_object(message.schema, "schema"),
@@ -74,12 +85,34 @@ async def _got(call: RpcCall, request: RpcIcebergCall) -> table_pb2.GetTableResp
 
 async def _created(call: RpcCall, request: RpcIcebergCall) -> table_pb2.CreateTableResponse:
     if call.message.upstream:
-        raise Unsupported("tables of other catalogs cannot be created here.", field="upstream", remedy="Leave it out.")
+        return await _observed(call, request)
     await request.handle()
     body = request.read(TableCreation)
     loaded = await committed_table(call, request, (*request.namespace, body.name))
     shown = table_pb2.CreateTableResponse(table=table_message(call, request, loaded))
     set_outcome(shown.meta, request)
+    return shown
+
+
+async def _observed(call: RpcCall, request: RpcIcebergCall) -> table_pb2.CreateTableResponse:
+    """A table of a connector's source, without its schema: the catalog need not have a place where its metadata may be read.
+    ⚠ The connector's secret is used, so this takes more than the right to create a table."""
+    await request.access.require(call.caller, Right.CONNECTOR_MANAGE)
+    key = (*request.namespace, request.read(TableCreation).name)
+    operations = ConnectorOperations(request.kernel, request.service.config.reconcile)
+    upstream, reference = call.message.upstream, call.message.reference
+    commits = await asyncio.to_thread(operations.observe, upstream, request.branch_name, reference, key)
+    state = await asyncio.to_thread(request.branch.state)
+    entry = as_table(key, await asyncio.to_thread(state.get, key))
+    table = table_pb2.Table(
+        resource_id=resource_id(call, TABLE, request.branch.catalog.id, entry.content_id),
+        name=common_pb2.Name(catalog=request.branch_name, path=key),
+        metadata_location=str(entry.value["metadata_location"]),
+        current_snapshot_id=entry.value.get("snapshot_id"),
+    )
+    shown = table_pb2.CreateTableResponse(table=table)
+    meta = meta_of(outcome_of(request.branch.pointer, state.at, replayed=False), state.at.commit.hex())
+    set_meta(shown.meta, msgspec.structs.replace(meta, changed=commits > 0))
     return shown
 
 
