@@ -94,7 +94,7 @@ class RemoteStore:
         key = location.removeprefix(self._root).removeprefix("/") if location.startswith(self._root) else ""
         if not key and not may_be_root:
             raise LocationForbidden(f"{location[:200]!r} names no file of {self._root}.", field="location")
-        if "//" in f"/{key}/" or {".", ".."} & set(key.split("/")):
+        if (key and "//" in f"/{key}/") or ("/." in f"/{key}" and {".", ".."} & set(key.split("/"))):
             raise Unsupported(
                 f"{location[:200]!r} has an empty or relative segment, which this storage client cannot name.",
                 field="location",

@@ -66,6 +66,15 @@ def test_the_folders_directly_below_one_are_listed(moto: MotoServer) -> None:
     assert storages.folders(f"{ROOT}/tree/nothing") == []
 
 
+def test_a_whole_bucket_is_a_folder_too(moto: MotoServer, operations: FileOperations) -> None:
+    outside, inside = put(moto, "whole.parquet"), put(moto, "whole/deep/a.parquet")
+    for bucket in (ROOT, f"{ROOT}/"):
+        assert {outside, inside} <= {file.location for file in operations.find(bucket)}
+        own = {file.location for file in operations.storages.of(bucket).files(bucket)}
+        assert outside in own and inside not in own
+        assert "whole" in operations.storages.folders(bucket)
+
+
 def test_filters_select_what_is_found(moto: MotoServer, operations: FileOperations) -> None:
     data, manifest = put(moto, "chosen/x/a.parquet"), put(moto, "chosen/y/b-m0.avro")
     put(moto, "chosen/y/readme.txt")
