@@ -446,9 +446,9 @@ def test_a_row_that_was_written_again_is_not_counted_as_purged(realm: Maintained
     rewritten = realm.backend.fetch_objects(REALM, [orphan])[orphan]
     delete_scanned = realm.backend.delete_scanned
 
-    def after_a_rewrite(rows: list[ScannedRow]) -> object:
+    def after_a_rewrite(rows: list[ScannedRow], *, of: str = "") -> object:
         realm.backend.write_objects(REALM, rewritten)
-        return delete_scanned(rows)
+        return delete_scanned(rows, of=of)
 
     monkeypatch.setattr(realm.backend, "delete_scanned", after_a_rewrite)
     assert realm.sweep().counts[REALM]["content"].purged == 0
