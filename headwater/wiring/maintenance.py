@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,10 +14,13 @@ from headwater.streaming.expire.retention import parse_retention
 from headwater.streaming.files.upkeep import FileUpkeep
 from headwater.streaming.schedule import CycleTools, ScheduleOptions
 from headwater.wiring.external_resources import external_resources
-from headwater.wiring.sweeps import scheduled_plan, sweep_backend
+from headwater.wiring.sweeps import quiet_spark, scheduled_plan, sweep_backend
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from headwater.streaming.files.operations import FileOperations
+    from headwater.streaming.files.sweep.executors import FileExecutor
     from headwater.streaming.files.sweep.file_sweep import FileSweepOptions
     from headwater.streaming.files.tasks.doomed_files import DoomedFiles
     from headwater.streaming.files.tasks.task_purge import TaskPurgeOptions
@@ -45,6 +50,37 @@ def file_operations(settings: Settings) -> FileOperations:
     budget = budget_of(settings.files_requests_per_second, settings.files_bytes_per_second, SystemClock())
     storages = Storages(server_storage(settings.storage_options).server, budget)
     return FileOperations(storages, cache_folder=location_of(settings.maintenance_dir))
+
+
+def spark_file_executor(settings: Settings, spark: SparkSession) -> FileExecutor:
+    """On a session that is open, and stays open."""
+    from headwater.service.storage.storage_options import server_storage
+    from headwater.streaming.files.spark.spark_marks import SparkFileExecutor
+    from headwater.streaming.files.spark.worker_files import WorkerFiles
+
+    files = WorkerFiles(
+        store_url=settings.store,
+        options=dict(server_storage(settings.storage_options).server),
+        requests_per_second=settings.files_requests_per_second,
+        bytes_per_second=settings.files_bytes_per_second,
+        cache_folder=location_of(settings.maintenance_dir),
+    )
+    return SparkFileExecutor(spark, files)
+
+
+@contextmanager
+def opened_file_executor(settings: Settings, *, on_spark: bool) -> Iterator[FileExecutor]:
+    """The Spark session that it opens ends with the sweep: its memory is not held until the next one."""
+    if not on_spark:
+        from headwater.streaming.files.sweep.local_executor import LocalExecutor
+
+        yield LocalExecutor()
+        return
+    spark = quiet_spark(settings)
+    try:
+        yield spark_file_executor(settings, spark)
+    finally:
+        spark.stop()
 
 
 def location_of(folder: str) -> str:
@@ -80,9 +116,19 @@ def task_options(settings: Settings) -> TaskPurgeOptions:
     )
 
 
-def file_upkeep(settings: Settings) -> FileUpkeep:
+def file_upkeep(settings: Settings, spark: SparkSession | None = None) -> FileUpkeep:
+    """On the session, if there is one, and otherwise as `maintain_on_spark` says."""
+    executor: Callable[[], AbstractContextManager[FileExecutor]]
+    if spark is None:
+        executor = partial(opened_file_executor, settings, on_spark=settings.maintain_on_spark)
+    else:
+        session = spark
+        executor = lambda: nullcontext(spark_file_executor(settings, session))  # noqa: E731
     return FileUpkeep(
-        operations=partial(file_operations, settings), sweep=sweep_options(settings), tasks=task_options(settings)
+        operations=partial(file_operations, settings),
+        executor=executor,
+        sweep=sweep_options(settings),
+        tasks=task_options(settings),
     )
 
 

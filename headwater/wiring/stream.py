@@ -193,7 +193,7 @@ class _Parts:
             external_resources=external_resources(self._store, self._settings),
             sweep_backend=self._sweep_backend,
             is_stopping=self._stopping.is_set,
-            files=file_upkeep(self._settings),
+            files=file_upkeep(self._settings, self._spark),
         )
         with typed_errors():
             return run_cycle(self._store, schedule_options(self._settings, 3_600), tools, steps=[step]).failures

@@ -72,8 +72,9 @@ class Purge:
         return stats
 
     def _chosen(self, files: Iterable[FileRef]) -> Iterator[Stored]:
+        stats = self._collector.stats
         for file in files:
-            self._collector.add(requested=1)
+            stats.requested += 1  # by this thread alone
             if self._spec.may_delete is not None and not self._spec.may_delete(file):
                 self._collector.add(spared=1)
                 continue

@@ -6,12 +6,15 @@ Nothing is done for a store that has claimed no root: that is how an operator sa
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 import msgspec
 
 from headwater.persistence.store import Store
 from headwater.streaming.files.operations import FileOperations
+from headwater.streaming.files.sweep.executors import FileExecutor
 from headwater.streaming.files.sweep.file_sweep import FILES_LEASE, LEASE_SECONDS, FileSweep, FileSweepOptions
+from headwater.streaming.files.sweep.local_executor import LocalExecutor
 from headwater.streaming.files.sweep.roots import Root, Roots, roots_of
 from headwater.streaming.files.tasks.task_purge import TaskPurge, TaskPurgeOptions
 from headwater.streaming.runs.realm_sets import realm_sets
@@ -21,6 +24,8 @@ from headwater.streaming.runs.runs import Runs
 class FileUpkeep(msgspec.Struct, frozen=True, kw_only=True):
     operations: Callable[[], FileOperations]
     """Opened when there is something to do."""
+    executor: Callable[[], AbstractContextManager[FileExecutor]] = lambda: nullcontext(LocalExecutor())
+    """Who marks, lists and deletes in a sweep; closed when it has ended."""
     sweep: FileSweepOptions = FileSweepOptions()
     tasks: TaskPurgeOptions = TaskPurgeOptions()
 
@@ -42,8 +47,8 @@ def upkeep_files(store: Store, upkeep: FileUpkeep, is_stopping: Callable[[], boo
         report.purged += run.record.totals().purged
         report.failures += run.record.failures
     options = msgspec.structs.replace(upkeep.sweep, roots=[root.location for root in claimed])
-    with runs.run("files-sweep") as run:
-        FileSweep(store, operations, options).run(run)
+    with runs.run("files-sweep") as run, upkeep.executor() as executor:
+        FileSweep(store, operations, options, executor=executor).run(run)
         report.purged += run.record.totals().purged
         report.failures += run.record.failures
     return report

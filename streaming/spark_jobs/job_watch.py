@@ -5,17 +5,18 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 from pyspark import AccumulatorParam, InheritableThread
 
 from headwater.streaming.spark.spark_errors import typed_errors
-from headwater.streaming.sweep.executors import SweepWork
 from headwater.streaming.sweep.sweep_task import SplitResult
 
 LOOK_SECONDS = 0.5
 CANCEL_SECONDS = 30.0
+_Told = TypeVar("_Told", contravariant=True)
+_Any = TypeVar("_Any")
 
 
 class _Lists(AccumulatorParam[list[bytes]]):
@@ -62,7 +63,27 @@ class ResultsAccumulator:
         return int(self._rows.value)
 
 
-def watched(context: Any, action: Callable[[], object], results: ResultsAccumulator, work: SweepWork) -> None:
+class Results(Protocol[_Any]):
+    def since(self, seen: int) -> list[_Any]: ...
+
+    @property
+    def rows(self) -> int: ...
+
+
+class Watch(Protocol[_Told]):
+    """Who is told, and asked whether to go on."""
+
+    @property
+    def before_delete(self) -> Callable[[], None]: ...
+
+    @property
+    def on_rows(self) -> Callable[[int], None]: ...
+
+    @property
+    def on_result(self) -> Callable[[_Told], None]: ...
+
+
+def watched(context: Any, action: Callable[[], object], results: Results[_Any], work: Watch[_Any]) -> None:
     """`work.before_delete` is asked twice a second; what it raises cancels the job. What has ended by then is reported."""
     group = f"headwater-sweep-{secrets.token_hex(6)}"
     failures: list[BaseException] = []

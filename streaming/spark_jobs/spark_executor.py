@@ -114,10 +114,8 @@ class SparkExecutor:
 
     def _built(self, capacity: int) -> BloomFilter:
         """One part on each core, merged two by two; what arrives here is the whole."""
-        making = building(capacity, secrets.token_bytes(SALT_BYTES), self._realms)
-        parts = self._all_kept().coalesce(self._cores()).mapInArrow(making, "part binary").rdd
-        whole: BloomFilter = parts.map(lambda row: _unpickled(row[0])).treeReduce(lambda left, right: left.merge(right))
-        return whole
+        salt = secrets.token_bytes(SALT_BYTES)
+        return built_bloom(self._all_kept(), self._cores(), capacity, salt, self._realms)
 
     # ── the sweep ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -158,6 +156,13 @@ def plan_for_one_of(plan: SweepPlan, tasks: int) -> SweepPlan:
     return msgspec.structs.replace(
         plan, rows_per_second=plan.rows_per_second / tasks, deletes_per_second=plan.deletes_per_second / tasks
     )
+
+
+def built_bloom(ids: DataFrame, parts: int, capacity: int, salt: bytes, realms: Sequence[str]) -> BloomFilter:
+    """`ids` has the number of a realm and an id."""
+    made = ids.coalesce(parts).mapInArrow(building(capacity, salt, realms), "part binary").rdd
+    whole: BloomFilter = made.map(lambda row: _unpickled(row[0])).treeReduce(lambda left, right: left.merge(right))
+    return whole
 
 
 def building(capacity: int, salt: bytes, realms: Sequence[str]) -> Callable[[Batches], Batches]:

@@ -184,6 +184,8 @@ def claim(settings: Settings, roots: Sequence[str], force: bool, yes: bool) -> N
     "--filter", "filter_kind", type=click.Choice(["exact", "bloom"]), help="How files in use are known; or files_filter."
 )
 @limits
+@click.option("--spark", "use_spark", is_flag=True, help="Mark, list and delete on Spark's workers instead of in this process.")
+@click.option("--master", metavar="URL", help="With --spark: run on this cluster; or the setting spark_master.")
 @click.option("--accept-missing", multiple=True, metavar="LOCATION", help="Give up this metadata file, which is lost.")
 @dry_run
 @supersede
@@ -200,6 +202,8 @@ def sweep(
     batch: int | None,
     files_per_second: float | None,
     batches_per_second: float | None,
+    use_spark: bool,
+    master: str | None,
     accept_missing: Sequence[str],
     dry_run: bool,
     supersede: str | None,
@@ -212,8 +216,11 @@ def sweep(
     """
     from headwater.streaming.files.sweep.file_sweep import FILES_LEASE, LEASE_SECONDS, FileSweep, check_options
     from headwater.streaming.runs.runs import Runs
-    from headwater.wiring.maintenance import sweep_options
+    from headwater.wiring.maintenance import opened_file_executor, sweep_options
 
+    if master is not None and not use_spark:
+        raise InvalidInput("a cluster was named.", field="--master", remedy="Add --spark, or leave it out.")
+    settings = msgspec.structs.replace(settings, spark_master=master or settings.spark_master)
     options = with_options(
         sweep_options(settings),
         grace_hours=grace,
@@ -230,9 +237,12 @@ def sweep(
     )
     check_options(options)
     with opened_store(settings) as store, progress_bar() as bar:
-        sweeping = FileSweep(store, operations_of(settings), options, on_progress=bar.add)
         runs = Runs(store.backend, store.clock, lease_seconds=LEASE_SECONDS, lease_key=FILES_LEASE)
-        with runs.run("files-sweep", dry_run=dry_run, supersede=supersede) as run:
+        with (
+            opened_file_executor(settings, on_spark=use_spark) as executor,
+            runs.run("files-sweep", dry_run=dry_run, supersede=supersede) as run,
+        ):
+            sweeping = FileSweep(store, operations_of(settings), options, on_progress=bar.add, executor=executor)
             report = sweeping.run(run)
     if json_output:
         print_json({"run": run.record.id, "dry_run": dry_run, **msgspec.to_builtins(report)})
