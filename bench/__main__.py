@@ -34,6 +34,7 @@ SUITES = {
     "retained": "bench.retained",
     "planning": "bench.planning",
     "directory": "bench.directory",
+    "files": "bench.files",
 }
 """In the order in which they run. A suite is a module with `TITLE` and `run`."""
 

@@ -61,6 +61,15 @@ GOALS: dict[tuple[str, str, str, str], Goal] = {
     ("planning", "sqlite", "statistics published", "file columns/s of one core"): Goal(least=200_000),
     ("planning", "sqlite, 1 worker", "bundle of 1,000 relations against as many HTTP loads", "× CPU time"): Goal(most=0.2),
     ("planning", "sqlite, 1 worker", "BeginPlan of 10 inputs against an HTTP commit", "× time"): Goal(most=1.5),
+    **{
+        ("files", "100,000 files", f"in process, {cache}, against remove_orphan_files", unit): Goal(most=most)
+        for cache, most in (("cold", 0.35), ("warm", 0.1))
+        for unit in ("× time", "× CPU time")
+    },
+    ("files", "1,000,000 files", "on Spark, cold, against remove_orphan_files", "× time"): Goal(most=0.7),
+    ("files", "1,000,000 files", "on Spark, cold, against remove_orphan_files", "× heap"): Goal(most=0.25),
+    ("files", "prepared S3", "listed", "keys/s of one core"): Goal(least=150_000),
+    ("files", "prepared S3", "deleted, against boto3", "× rate"): Goal(least=3),
     ("ids", "one thread", "one by one", "ids/s of one core"): Goal(least=500_000),
     ("publish", "1 process", "catching up", "Changes/s"): Goal(least=20_000),
     ("publish", "1 process", "commit to consumer at 200/s, median", "ms"): Goal(most=80),

@@ -14,11 +14,6 @@ from typing import Any
 
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import (
-    DataFile,
-    DataFileContent,
-    FileFormat,
-    ManifestEntry,
-    ManifestEntryStatus,
     write_manifest,
     write_manifest_list,
 )
@@ -26,11 +21,11 @@ from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
-from pyiceberg.typedef import Record
 from pyiceberg.types import LongType, NestedField
 
 from bench import plan_calls
 from bench.context import Context
+from bench.file_tables import added_entry
 from bench.measures import Measure
 from headwater.persistence.store import open_store
 from headwater.producer.access.writing import WriteMeta
@@ -101,29 +96,12 @@ def _manifest_list(root: str) -> str:
         output = io.new_output(f"{root}/manifest-{first}.avro")
         with write_manifest(2, UNPARTITIONED_PARTITION_SPEC, SCHEMA, output, 1, "deflate") as writer:
             for number in range(first, first + FILES_OF_MANIFEST):
-                writer.add_entry(_entry(f"{root}/{number}.parquet", number))
+                bounds = {1: number.to_bytes(8, "little")}
+                writer.add_entry(added_entry(f"{root}/{number}.parquet", 1_000, lower_bounds=bounds, upper_bounds=bounds))
         manifests.append(writer.to_manifest_file())
     with write_manifest_list(2, io.new_output(path), 1, None, 1, "deflate") as listing:
         listing.add_manifests(manifests)
     return path
-
-
-def _entry(path: str, number: int) -> ManifestEntry:
-    bound = number.to_bytes(8, "little")
-    file = DataFile.from_args(
-        content=DataFileContent.DATA,
-        file_path=path,
-        file_format=FileFormat.PARQUET,
-        partition=Record(),
-        record_count=100,
-        file_size_in_bytes=1_000,
-        lower_bounds={1: bound},
-        upper_bounds={1: bound},
-    )
-    file.spec_id = 0
-    return ManifestEntry.from_args(
-        status=ManifestEntryStatus.ADDED, snapshot_id=1, sequence_number=1, file_sequence_number=1, data_file=file
-    )
 
 
 def _published(folder: Path) -> Iterator[Measure]:
