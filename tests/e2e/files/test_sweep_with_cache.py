@@ -12,7 +12,7 @@ import fastavro
 import pytest
 from pyiceberg.table import Table
 
-from headwater.schemas.errors import MaintenanceRefused, StoreUnavailable
+from headwater.schemas.errors import FileMissing, MaintenanceRefused, StoreUnavailable
 from headwater.streaming.files.formats.manifests import ManifestRef
 from headwater.streaming.files.formats.reading import MetadataReader, Mode
 from headwater.streaming.files.marks import cache_proof, content_marks
@@ -279,6 +279,24 @@ def test_a_lost_version_is_given_up_by_name_and_the_root_is_swept_again(tmp_path
         assert f"--accept-missing {broken}" in lake.sweep().roots[0].refusal and orphan <= lake.files()
         lake.sweep(accept_missing=[broken])
         assert not orphan & lake.files()
+
+
+def test_a_version_that_is_there_is_not_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with swept_lake(tmp_path) as lake:
+        location = lake.table("t").metadata_location
+        lake.put("t", location)
+        needed = lake.needed(location)
+        reading = lake.operations.storages.read
+
+        def failing(file: str, bytes_max: int) -> bytes:
+            if file == location:
+                raise FileMissing(f"no {file}", location=file)
+            return reading(file, bytes_max)
+
+        monkeypatch.setattr(lake.operations.storages, "read", failing)
+        with pytest.raises(MaintenanceRefused, match="is missing"):
+            lake.sweep(accept_missing=[location])
+        assert needed <= lake.files()
 
 
 def test_a_version_that_was_never_read_refuses_every_root(tmp_path: Path) -> None:
