@@ -12,7 +12,6 @@ import pytest
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.message import Message
 from google.rpc import error_details_pb2
-from google.rpc.status_pb2 import Status
 
 from headwater.producer.access.rights import Right
 from headwater.schemas import errors
@@ -29,7 +28,7 @@ from headwater.schemas.rpc import (
 )
 from headwater.schemas.rpc.services import RpcMethod, all_methods
 from headwater.service.errors.translations import error_kinds
-from tests.support.fixtures.grpc_rig import SCHEMA, GrpcRig, bearer, grpc_rig
+from tests.support.fixtures.grpc_rig import SCHEMA, GrpcRig, bearer, detail_of, grpc_rig
 
 HTTP, GRPC = "alpha", "beta"
 ELSEWHERE = {
@@ -372,10 +371,7 @@ def _by_grpc(port: GrpcRig, step: Step, caller: str) -> str:
     try:
         port.call(method, message, bearer(port.rig.token(GRPC, caller)))
     except grpc.RpcError as error:
-        failed: Any = error
-        info = error_details_pb2.ErrorInfo()
-        status = Status.FromString(dict(failed.trailing_metadata())["grpc-status-details-bin"])
-        assert any(detail.Unpack(info) for detail in status.details)
+        info = detail_of(error, error_details_pb2.ErrorInfo)
         return str(_HTTP_STATUS[info.reason])
     return "OK"
 

@@ -10,7 +10,6 @@ import grpc
 import httpx
 import pytest
 from google.rpc import error_details_pb2
-from google.rpc.status_pb2 import Status
 
 from headwater.consumers.clients.grpc_stream.grpc_transport import GrpcTransport
 from headwater.schemas.rpc import catalog_pb2, common_pb2, feed_pb2, namespace_pb2
@@ -19,7 +18,7 @@ from headwater.service.grpc.call_context import CallContext
 from headwater.service.grpc.grpc_metrics import GrpcCounts
 from headwater.service.grpc.pipeline import Pipeline
 from headwater.service.http.responses import header
-from tests.support.fixtures.grpc_rig import GrpcRig, bearer, grpc_rig
+from tests.support.fixtures.grpc_rig import GrpcRig, bearer, detail_of, grpc_rig
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -161,12 +160,7 @@ def test_messages_are_in_the_callers_language(port: GrpcRig) -> None:
         request = catalog_pb2.GetCatalogRequest(name="absent")
         with pytest.raises(grpc.RpcError) as refused:
             port.stub("CatalogService").GetCatalog(request, metadata=[_owner(port), ("accept-language", language)])
-        failed: Any = refused.value
-        status, message = Status.FromString(dict(failed.trailing_metadata())["grpc-status-details-bin"]), None
-        for detail in status.details:
-            found = error_details_pb2.LocalizedMessage()
-            message = found if detail.Unpack(found) else message
-        assert message is not None
+        message = detail_of(refused.value, error_details_pb2.LocalizedMessage)
         told[language] = (message.locale, message.message)
     assert told["en"] == told["tlh"] and told["en"][0] == "en"
     assert told["de-CH, fr;q=0.5"][0] == "de" and told["de-CH, fr;q=0.5"][1] != told["en"][1]
