@@ -58,6 +58,7 @@ async def stream(call: FeedCall) -> None:
         call.receive,
         call.send,
         call.id,
+        send_frame=call.send_frame,
         limits=service.limits,
         hubs=service.hubs,
         streams=service.streams,

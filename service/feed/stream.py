@@ -181,6 +181,7 @@ async def serve_stream(
     send: Send,
     request_id: bytes,
     *,
+    send_frame: Send | None = None,
     limits: StreamLimits,
     hubs: Hubs,
     streams: OpenStreams,
@@ -192,7 +193,7 @@ async def serve_stream(
     view = await viewer.view(query.pointers)
     positions = await start_positions(feed.pages, query)
     await read_page(feed.pages, positions, query, view=view)  # what cannot continue is refused before anything is sent
-    connection = StreamConnection(receive, send, limits.stall_seconds, hubs.wheel)
+    connection = StreamConnection(receive, send, limits.stall_seconds, hubs.wheel, send_frame)
     heartbeat_seconds = query.heartbeat_seconds or limits.heartbeat_seconds
     stream = Stream(feed, query, positions, hubs, viewer, connection, heartbeat_seconds)
     streams.open.add(stream)

@@ -38,9 +38,13 @@ def event_message(event: StreamEvent, cursor: str, data: bytes) -> Message:
 class StreamConnection:
     """The connection to one reader: frames go out one at a time, and its silence is noticed."""
 
-    def __init__(self, receive: Receive, send: Send, stall_seconds: float, wheel: TimerWheel) -> None:
+    def __init__(
+        self, receive: Receive, send: Send, stall_seconds: float, wheel: TimerWheel, send_frame: Send | None = None
+    ) -> None:
+        """`send_frame` is for frames alone: each costs what it costs, for every reader."""
         self._receive = receive
         self._send = send
+        self._send_frame = send if send_frame is None else send_frame
         self._stall_seconds = stall_seconds
         self._wheel = wheel
         self.is_gone = False
@@ -56,7 +60,7 @@ class StreamConnection:
     def start(self, frame: Message) -> Awaitable[None] | None:
         """Sends a frame; None if the buffers below have taken it, else what is left to wait for."""
         self.check()
-        return started(self._send(frame))
+        return started(self._send_frame(frame))
 
     async def finish(self, rest: Awaitable[None]) -> None:
         sending = asyncio.ensure_future(rest)

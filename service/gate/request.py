@@ -141,6 +141,11 @@ class Request:
             return await cast(Callable[[Request], Awaitable[Response | None]], route.handler)(self)
         return await asyncio.to_thread(cast(Callable[[Request], Response], route.handler), self)
 
+    @property
+    def send_frame(self) -> Send:
+        """For what follows the start of an answer: it goes to the server below as it is."""
+        return self._send
+
     async def send(self, message: Message) -> None:
         """For those who send by themselves: the status is seen, and the request id added."""
         if message["type"] == "http.response.start":
