@@ -94,11 +94,12 @@ def _caught_up(settings: Settings, store: Store, spark: SparkSession, lock_of: L
     from headwater.streaming.retained.catch_up_source import CatchUpSource
     from headwater.streaming.retained.retained_store import RetainedStore
     from headwater.streaming.spark.spark_errors import typed_errors
-    from headwater.streaming.spark_jobs.retained_job import RetainedJob
+    from headwater.streaming.spark_jobs.retained_job import HERE_CHANGES_MAX, RetainedJob
 
     def catch_up(realm: str) -> None:
         with lock_of(realm), typed_errors():  # a folder that cannot be written is the failure of its realm alone
-            RetainedJob(spark, store, settings.store, RetainedStore(settings.maintenance_dir, realm)).run()
+            retained = RetainedStore(settings.maintenance_dir, realm)
+            RetainedJob(spark, store, settings.store, retained, here_max=HERE_CHANGES_MAX).run()
 
     return CatchUpSource(streamed_source(settings, spark), catch_up)
 

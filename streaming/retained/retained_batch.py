@@ -18,6 +18,7 @@ from headwater.streaming.reachability.segments import NEVER, BaseAt, Bounds, Seg
 from headwater.streaming.retained.present_history import pointers_of_lost_entries, present_entries
 from headwater.streaming.retained.retained_seed import ROW_DDL
 from headwater.streaming.retained.retained_store import RetainedState, count_rows
+from headwater.streaming.retained.set_increment import OPENING
 from headwater.streaming.sources.linked_batches import LINK_COLUMNS, PointerBatch, pointer_batches
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 BATCH_COLUMNS = (*LINK_COLUMNS, "kind", "objects_added", "objects_released", "base")
 """Of a Change, all that a retained set needs."""
-OPENING = ("create", "assign", "delete")
 
 
 class NewEntries(NamedTuple):

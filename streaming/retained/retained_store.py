@@ -67,6 +67,14 @@ class RetainedStore:
         self.folder = Path(folder).absolute() / re.sub(r"[^A-Za-z0-9._#-]", "_", realm)
         self._checked: dict[Path, tuple[tuple[int, int, tuple[int, ...]], StepMeta]] = {}
         """Steps that this object has read and found right: a long stream would read all of them again at each batch."""
+        self._latest: tuple[list[str], RetainedState] | None = None
+        """The names of all steps when this object loaded or wrote the newest one, and the state since then."""
+
+    def latest(self) -> RetainedState | None:
+        """What this object knows, as long as no other step has come or gone; else as `load`. For a stream, whose steps are
+        many: it looks at names alone. ⚠ What deletes by the set must `load` it, which checks every file."""
+        names, known = self._latest or ([], None)
+        return known if known and names == [path.name for path in self._steps()] else self.load()
 
     def load(self) -> RetainedState | None:
         """None before the first step."""
@@ -81,7 +89,9 @@ class RetainedStore:
         metas.reverse()
         if not metas[0][1].fresh:
             raise self._corrupt("its first step is missing")
-        return self._folded(metas)
+        state = self._folded(None, metas)
+        self._latest = ([path.name for path in steps], state)
+        return state
 
     def append(
         self,
@@ -119,12 +129,11 @@ class RetainedStore:
                 field="retained",
                 remedy="Continue from what it wrote.",
             ) from error
-        state = self.load()
-        if state is None:
-            raise self._corrupt("the step that was just written is not there")
         self._forget_unfinished(number)
         if fresh:
             self._forget_before(number)
+        state = self._folded(None if fresh else before, [(self._path(number), meta)])
+        self._latest = ([path.name for path in self._steps()], state)
         return state
 
     def clear(self) -> None:
@@ -136,19 +145,24 @@ class RetainedStore:
 
     # ── files ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _folded(self, metas: list[tuple[Path, StepMeta]]) -> RetainedState:
-        positions: dict[str, SegmentPosition] = {}
-        passed: dict[str, list[SegmentPosition]] = {}
-        bounds: list[Bounds] = []
-        for number, (_, meta) in enumerate(metas):
-            if meta.number != metas[0][1].number + number:
-                raise self._corrupt(f"step {metas[0][1].number + number} is missing")
+    def _folded(self, before: RetainedState | None, metas: list[tuple[Path, StepMeta]]) -> RetainedState:
+        """`before` is left as it is."""
+        known_before = before or RetainedState(realm=self.realm, number=metas[0][1].number - 1)
+        positions = dict(known_before.positions)
+        passed = dict(known_before.passed)
+        grown: dict[str, list[SegmentPosition]] = {}
+        bounds = list(known_before.bounds)
+        for number, (_, meta) in enumerate(metas, known_before.number + 1):
+            if meta.number != number:
+                raise self._corrupt(f"step {number} is missing")
             for pointer, position in meta.positions.items():
                 known = positions.get(pointer)
                 if known is not None and position.seq < known.seq:
                     raise self._corrupt(f"{pointer} goes back from {known.seq} to {position.seq}")
                 positions[pointer] = position
-                passed.setdefault(pointer, []).append(position)
+                if pointer not in grown:
+                    passed[pointer] = grown[pointer] = list(passed.get(pointer, ()))
+                grown[pointer].append(position)
             bounds += meta.bounds
         return RetainedState(
             realm=self.realm,
@@ -156,8 +170,8 @@ class RetainedStore:
             positions=positions,
             passed=passed,
             bounds=bounds,
-            rows=sum(meta.rows for _, meta in metas),
-            folders=[str(path / ROWS) for path, meta in metas if meta.rows],
+            rows=known_before.rows + sum(meta.rows for _, meta in metas),
+            folders=[*known_before.folders, *(str(path / ROWS) for path, meta in metas if meta.rows)],
         )
 
     def _read(self, path: Path) -> StepMeta:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,10 +19,14 @@ import msgspec
 from headwater.persistence.store import Store
 from headwater.schemas.errors import CursorGone, RetainedCorrupt, RetainedIncomplete, RetainedMoved, SparkFailed
 from headwater.streaming.expire.readers import RegisteredReaders
+from headwater.streaming.reachability.retained_identifiers import Span
 from headwater.streaming.reachability.same_history import other_history
+from headwater.streaming.retained.log_increment import add_from_log, entries_behind, spans_behind
+from headwater.streaming.retained.present_history import pointers_of_lost_entries
 from headwater.streaming.retained.retained_batch import BATCH_COLUMNS, new_entries, object_rows, segments_of, write_parquet
 from headwater.streaming.retained.retained_seed import current_spans, seed
 from headwater.streaming.retained.retained_store import RetainedState, RetainedStore
+from headwater.streaming.retained.set_increment import NewChange, append_increment, increment
 from headwater.streaming.sources import log_offsets
 from headwater.streaming.sources.kafka_changes import KafkaOptions, require_broker, stream_kafka_changes
 from headwater.streaming.spark.stream_runner import Report, run_until_caught_up, run_until_stopped, silent
@@ -32,6 +36,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 READER = "retained"
+HERE_CHANGES_MAX = 10_000
+"""So few are added in this process, by all who keep sets current."""
 SPLIT_CHANGES_MIN = 5_000
 SEEDS_MAX = 3
 KAFKA_RESTARTS_MAX = 1
@@ -39,15 +45,26 @@ KAFKA_RESTARTS_MAX = 1
 
 
 class RetainedJob:
-    """Of one realm instance. `url` is what executors open the store with."""
+    """Of one realm instance. `url` is what executors open the store with. A set that is at most `here_max` entries behind its
+    log is brought up to date in this process, without a query: that takes milliseconds, a query takes seconds."""
 
-    def __init__(self, spark: SparkSession, store: Store, url: str, retained: RetainedStore, *, pin: bool = True) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        store: Store,
+        url: str,
+        retained: RetainedStore,
+        *,
+        pin: bool = True,
+        here_max: int = 0,
+    ) -> None:
         self._spark = spark
         self._store = store
         self._url = url
         self._retained = retained
         self._readers = RegisteredReaders(store.backend, retained.realm, store.clock)
         self._pin = pin
+        self._here_max = here_max
 
     # ── running ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -63,8 +80,11 @@ class RetainedJob:
         for attempt in range(SEEDS_MAX):
             state = self._loaded(reseed=reseed and attempt == 0)
             try:
-                if not lag(self._store, state) and is_stopping is None:
+                behind = spans_behind(self._store.backend, state)
+                if not behind and is_stopping is None:
                     return state
+                if is_stopping is None and sum(entries_behind(state, behind).values()) <= self._here_max:
+                    return self._add_here(state, behind)
                 self._stream(state, changes_per_batch, is_stopping, report)
                 return self.state()
             except RetainedMoved:  # compacted meanwhile: continue from there
@@ -77,7 +97,7 @@ class RetainedJob:
         raise AssertionError("unreachable")
 
     def state(self) -> RetainedState:
-        state = self._retained.load()
+        state = self._retained.latest()
         if state is None:
             raise RetainedIncomplete(
                 f"there is no retained set of {self._retained.realm!r} yet.", remedy="Run `headwater maintain retained`."
@@ -130,7 +150,7 @@ class RetainedJob:
 
     def _loaded(self, *, reseed: bool) -> RetainedState:
         try:
-            state = None if reseed else self._retained.load()
+            state = None if reseed else self._retained.latest()
         except RetainedCorrupt:
             state = None
         return self._seed() if state is None else state
@@ -139,9 +159,37 @@ class RetainedJob:
         """⚠ The pin first, on all there is: what is read now must not be cut before the stream continues after it."""
         if self._pin:
             self._readers.save(READER, {})
-        state = seed(self._store.backend, self._retained, SparkSeedWriter(self._spark, self._url))
+        state = seed(self._store.backend, self._retained, None if self._is_small() else SparkSeedWriter(self._spark, self._url))
         self._save_pin(state)
         return state
+
+    def _is_small(self) -> bool:
+        spans = current_spans(self._store.backend, self._retained.realm)
+        return sum(span.seq - span.floor + 1 for span in spans.values()) <= self._here_max
+
+    def _add_here(self, state: RetainedState, behind: Mapping[str, Span]) -> RetainedState:
+        state = add_from_log(self._store.backend, self._retained, state, behind)
+        self._save_pin(state)
+        return state
+
+    def add_changes(self, changes: Sequence[NewChange]) -> RetainedState:
+        """Of a topic, a bounded number of them. ⚠ What follows the set may be lost all the same: the last entry of each pointer
+        must be in the store."""
+        state = self.state()
+        found = increment(state, changes)
+        if found is None:
+            return state
+        ends = {pointer: at.entry_id for pointer, at in found.positions.items()}
+        for pointer in pointers_of_lost_entries(self._store.backend, state.realm, ends):
+            raise other_history(pointer, found.positions[pointer].seq)
+        state = append_increment(self._retained, state, found)
+        self._save_pin(state)
+        return state
+
+    def add_batch(self, batch: DataFrame) -> RetainedState:
+        """The same on executors, of any size."""
+        self._add_batch(batch, 0)
+        return self.state()
 
     def _stream(
         self, state: RetainedState, changes_per_batch: int, is_stopping: Callable[[], bool] | None, report: Report
@@ -193,13 +241,5 @@ class RetainedJob:
 
 
 def lag(store: Store, state: RetainedState) -> dict[str, int]:
-    """Pointer → entries that the set does not know yet. ⚠ The heads are read after the set: one that lies behind it, or is
-    another entry of its seq, is of another history."""
-    spans = current_spans(store.backend, state.realm)
-    for pointer, span in spans.items():
-        at = state.positions.get(pointer)
-        if at is not None and (span.seq < at.seq or (span.seq == at.seq and span.head.hex() != at.entry_id)):
-            raise other_history(pointer, at.seq)
-    known = {pointer: at.seq for pointer, at in state.positions.items()}
-    behind = {pointer: span.seq - known.get(pointer, 0) for pointer, span in spans.items()}
-    return {pointer: count for pointer, count in behind.items() if count > 0}
+    """Pointer → entries that the set does not know yet. Refuses a set of another history."""
+    return entries_behind(state, spans_behind(store.backend, state))

@@ -173,7 +173,7 @@ MUTANTS = {
     "h1": Mutant(apply=merge_bases_guessed, profile="merges", seed=0, promise="merge"),
     "h2": Mutant(apply=moves_by_clock, profile="commits", seed=4, promise="notice"),
     "h4": Mutant(apply=requests_forgotten, profile="commits", seed=1, promise="request-once"),
-    "n1": Mutant(apply=set_by_numbers, profile="retained-kafka", seed=0, promise="state"),
+    "n1": Mutant(apply=set_by_numbers, profile="retained-kafka", seed=3, promise="state"),
     "n3": Mutant(apply=history_by_numbers, profile="kafka-restores", seed=1, promise="same-log"),
     "n4": Mutant(apply=first_seen_is_first, profile="topics", seed=4, promise="same-log"),
     "n7": Mutant(apply=versions_alone, profile="restores", seed=3, promise="acknowledged"),

@@ -13,7 +13,7 @@ from headwater.streaming.retained.retained_store import RetainedStore
 from headwater.streaming.runs.runs import Runs
 from headwater.streaming.sources import kafka_changes
 from headwater.streaming.sources.kafka_changes import KafkaOptions
-from headwater.streaming.spark_jobs.retained_job import RetainedJob
+from headwater.streaming.spark_jobs.retained_job import HERE_CHANGES_MAX, RetainedJob
 from headwater.streaming.spark_jobs.retained_rows import StreamedSource
 from headwater.streaming.sweep.executors import LocalExecutor
 from headwater.streaming.sweep.sweep import GRACE_SECONDS_MIN, Sweep, SweepOptions
@@ -29,6 +29,7 @@ class Retainer:
         """`kafka_share`: how often the set is fed from the topic, not from the log."""
         self.name = name
         self._kafka_share = kafka_share
+        self._turns = 0
         self._env = env
         self._chance = env.chance(name)
         self._folder = str(env.folder / "retained")
@@ -51,7 +52,10 @@ class Retainer:
     def _catch_up(self, engine: Headwater) -> None:
         instance = engine.realm(REALM).kernel.realm
         session = RetainedSession(self._env, engine.store)
-        job = RetainedJob(session, engine.store, "simulated", RetainedStore(self._folder, instance))  # type: ignore[arg-type]
+        self._turns += 1
+        here_max = HERE_CHANGES_MAX * (self._turns % 2)  # every other time without a stream
+        sets = RetainedStore(self._folder, instance)
+        job = RetainedJob(session, engine.store, "simulated", sets, here_max=here_max)  # type: ignore[arg-type]
         if self._chance.random() < self._kafka_share and self._env.broker.topics:
             job.run_kafka(KafkaOptions(bootstrap="simulated", realm_instance=instance, store="simulated"))
         else:

@@ -14,31 +14,18 @@ from headwater.persistence.commit import draft
 from headwater.schemas.errors import RetainedCorrupt, RetainedMoved
 from headwater.streaming.reachability.fence import fence_realm
 from headwater.streaming.reachability.retained_identifiers import Identifiers
-from headwater.streaming.reachability.segments import Histories, Segment
 from headwater.streaming.retained.retained_seed import SetRow, seed, write_rows
 from headwater.streaming.retained.retained_sources import require_complete
 from headwater.streaming.retained.retained_store import RetainedState, RetainedStore, count_rows
 from tests.support.fixtures.maintained import HOUR, Maintained
 from tests.support.models.commit_harness import REALM
+from tests.support.models.retained_model import in_memory
 
 
 def new_realm(number: int) -> Maintained:
     backend = MemoryBackend(MemoryStore())
     backend.create_schema()
     return Maintained(backend, seed=number)
-
-
-def in_memory(state: RetainedState) -> Histories:
-    """The same rows in the model that thousands of histories have proved."""
-    histories = Histories()
-    histories.positions = dict(state.positions)
-    for bound in sorted(state.bounds, key=lambda it: it.start):
-        histories.segments.setdefault(bound.pointer, []).append(Segment(start=bound.start, base=bound.base))
-    rows = [row for folder in state.folders for row in pq.read_table(folder).to_pylist()]
-    for row in sorted(rows, key=lambda it: (it["seq"], not it["added"])):
-        segment = next(it for it in histories.segments[row["pointer"]] if it.start == row["segment"])
-        (segment.add if row["added"] else segment.release)(row["object"], row["seq"])
-    return histories
 
 
 @pytest.mark.parametrize("number", range(8))
