@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections import defaultdict
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,22 +13,25 @@ import msgspec
 from headwater.persistence.coordination.incarnation import ensure_incarnation
 from headwater.persistence.rows import SYSTEM_REALM, realm_name_of
 from headwater.persistence.store import Store
-from headwater.producer.publisher.assignment.generations import read_generation
+from headwater.producer.publisher.assignment.generations import Generation, read_generation
 from headwater.settings import Settings
 from headwater.streaming.reachability.retained_identifiers import Identifiers
 from headwater.streaming.runs.realm_sets import instances_to_maintain
 from headwater.streaming.schedule import CycleTools, SweepBackend, run_cycle
+from headwater.streaming.stream.realm_updates import RealmUpdates
 from headwater.streaming.stream.stream_app import StreamApp, StreamParts, Task, Updated
 from headwater.wiring.external_resources import external_resources
 from headwater.wiring.kafka_client import KafkaClient
 from headwater.wiring.maintenance import file_upkeep, schedule_options
-from headwater.wiring.published_topics import missing_error, missing_topics, require_topics
+from headwater.wiring.published_topics import missing_error, missing_topics, topic_bounds
 from headwater.wiring.sweeps import SweepPlan, spark_sweep_backend
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from headwater.streaming.sources.kafka_changes import KafkaOptions
+    from headwater.streaming.retained.retained_store import RetainedStore
+    from headwater.streaming.spark_jobs.retained_job import RetainedJob
+    from headwater.streaming.spark_jobs.topic_query import TopicQuery, TopicRealm
 
 SETS_POOL, TASKS_POOL = "sets", "tasks"
 FAIR_SHARES = {"spark.scheduler.mode": "FAIR"}
@@ -51,6 +53,8 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
     parallel: int = 2
     """How many realms are updated at once."""
     realms: tuple[str, ...] = ()
+    once: bool = False
+    """Topics are read up to what they hold now, not on and on."""
 
 
 def check_stream(settings: Settings, store: Store, client: KafkaClient | None, realms: Sequence[str]) -> None:
@@ -122,6 +126,8 @@ def stream_app(
             tasks=tasks,
             engine_failure=partial(spark_failure, spark),
             interrupt=partial(interrupt_spark, spark),
+            begin_round=parts.begin_round,
+            close=parts.close,
         ),
         every_seconds=options.every_seconds,
         stopping=stopping,
@@ -145,45 +151,80 @@ class _Parts:
         self._client = client
         self._options = options
         self._stopping = stopping
-        self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
-        """By instance: rounds, and sweeps that bring a set up to their fence, do not write one set at once."""
+        self._updates = RealmUpdates(
+            store, self._job_of, changes_per_batch=options.batch, on_repaired=lambda instance: self._query.settle(instance)
+        )
+        self._sets: dict[str, RetainedStore] = {}
+        self._published: set[str] = set()
+        self._missing: dict[str, str] = {}
 
     def realms(self) -> Sequence[str]:
         return instances_to_maintain(self._store, self._options.realms)
 
-    def update(self, instance: str) -> Updated:
-        """From the realm's topics where they are asked for and it is published, else from the store's log."""
-        from headwater.streaming.retained.retained_store import RetainedStore
-        from headwater.streaming.spark.spark_errors import typed_errors
-        from headwater.streaming.spark_jobs.retained_job import RetainedJob, lag
+    def begin_round(self, instances: Sequence[str]) -> None:
+        """One query reads the topics of all published realms."""
+        if self._client is None:
+            return
+        known = (read_generation(self._store.backend, instance) for instance in instances)
+        published = {generation.realm: generation for generation in known if generation is not None}
+        self._published = set(published)
+        self._missing = missing_topics(self._client, published.values())
+        there = {name: self._topic_realm(one) for name, one in published.items() if name not in self._missing}
+        self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", SETS_POOL)
+        self._follow(there)
 
-        folder = RetainedStore(self._settings.maintenance_dir, instance)
-        job = RetainedJob(self._spark, self._store, self._settings.store, folder)
-        with self._locks[instance], typed_errors():
-            self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", SETS_POOL)
-            topics = self._topics(instance)
-            if topics is None:
-                source, state = "log", job.run(changes_per_batch=self._options.batch)
-            else:
-                source, state = "kafka", job.catch_up_kafka(topics)
-            return Updated(source, state.number, state.rows, sum(lag(self._store, state).values()))
+    @cached_property
+    def _query(self) -> TopicQuery:
+        from headwater.streaming.spark_jobs.topic_query import TopicQuery
 
-    def _topics(self, instance: str) -> KafkaOptions | None:
-        """None where the realm is read from the log."""
+        assert self._client is not None  # noqa: S101 - only published realms are followed
+        bounds = partial(topic_bounds, self._client)
+        folder, every_seconds = self._settings.maintenance_dir, self._options.every_seconds
+        return TopicQuery(self._spark, folder, bounds, self._updates, every_seconds=every_seconds)
+
+    def _follow(self, realms: Mapping[str, TopicRealm]) -> None:
+        if self._options.once:
+            self._query.read_once(realms)
+        else:
+            self._query.follow(realms)
+
+    def _topic_realm(self, generation: Generation) -> TopicRealm:
         from headwater.streaming.sources.kafka_changes import KafkaOptions
+        from headwater.streaming.spark_jobs.topic_query import TopicRealm
 
-        client = self._client
-        generation = None if client is None else read_generation(self._store.backend, instance)
-        if client is None or generation is None:
-            return None
-        require_topics(client, [generation])
-        return KafkaOptions(
-            bootstrap=client.bootstrap,
-            realm_instance=instance,
+        assert self._client is not None  # noqa: S101
+        options = KafkaOptions(
+            bootstrap=self._client.bootstrap,
+            realm_instance=generation.realm,
             store=self._settings.store,
             records_per_batch=self._options.batch,
-            client=client.java(),
+            client=self._client.java(),
+            finds_gaps=True,
         )
+        return TopicRealm(options, tuple(topic.name for topic in generation.topics.of_changes))
+
+    def update(self, instance: str) -> Updated:
+        """From the realm's topics where they are asked for and it is published, else from the store's log."""
+        from headwater.streaming.spark.spark_errors import typed_errors
+
+        with typed_errors():
+            self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", SETS_POOL)
+            if self._client is not None and instance in self._missing:
+                raise missing_error(self._client, self._missing[instance])
+            is_published = instance in self._published
+            return self._updates.from_topics(instance) if is_published else self._updates.from_log(instance)
+
+    def _job_of(self, instance: str) -> RetainedJob:
+        from headwater.streaming.retained.retained_store import RetainedStore
+        from headwater.streaming.spark_jobs.retained_job import HERE_CHANGES_MAX, RetainedJob
+
+        if instance not in self._sets:
+            self._sets[instance] = RetainedStore(self._settings.maintenance_dir, instance)
+        return RetainedJob(self._spark, self._store, self._settings.store, self._sets[instance], here_max=HERE_CHANGES_MAX)
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._query.stop()
 
     def cycle(self, step: str) -> Sequence[str]:
         from headwater.streaming.spark.spark_errors import typed_errors
@@ -201,7 +242,7 @@ class _Parts:
     def _sweep_backend(self, store: Store, identifiers: Identifiers) -> SweepBackend:
         """By the streamed set, on the session that stays open."""
         plan = SweepPlan(on_spark=True, by_stream=True)
-        return spark_sweep_backend(self._settings, plan, store, self._spark, lock_of=self._locks.__getitem__)
+        return spark_sweep_backend(self._settings, plan, store, self._spark, lock_of=self._updates.lock_of)
 
     def archive(self) -> Sequence[str]:
         from headwater.schemas.errors import HeadwaterError

@@ -9,7 +9,7 @@ they were published, and only the log's own floor can say how to continue.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import fastavro
@@ -70,21 +70,63 @@ def stream_kafka_changes(spark: SparkSession, options: KafkaOptions) -> DataFram
     return decoded(reader.option("maxOffsetsPerTrigger", options.records_per_batch).load(), options)
 
 
+def stream_topics(spark: SparkSession, options: KafkaOptions, topics: Sequence[str]) -> DataFrame:
+    """Records of the topics of many realms, with their topic. ⚠ What a topic has lost is left out: the reader must compare what
+    comes with positions of its own, so that one realm's loss does not end the stream of all."""
+    wanted = _connection(options) | {"subscribe": ",".join(topics), "failOnDataLoss": "false"}
+    reader = spark.readStream.format("kafka").options(**wanted)
+    return reader.option("maxOffsetsPerTrigger", options.records_per_batch).load().select("topic", "value", "headers")
+
+
 def decoded(records: DataFrame, options: KafkaOptions) -> DataFrame:
     """On the executors, batch by batch."""
     return records.select("value", "headers").mapInArrow(_decoder(options), CHANGE_DDL)
 
 
+def decoded_topics(records: DataFrame, realms: Mapping[str, KafkaOptions]) -> DataFrame:
+    """The same of many realms, by topic."""
+
+    def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        readers = TopicReaders(realms)
+        for batch in batches:
+            rows = readers.rows(batch.to_pylist())
+            for start in range(0, len(rows), ROWS_PER_BATCH):
+                yield arrow_batch(rows[start : start + ROWS_PER_BATCH])
+
+    return records.select("topic", "value", "headers").mapInArrow(decode, CHANGE_DDL)
+
+
+class TopicReaders:
+    """Turns records of many realms into rows of Changes, in the order in which they came."""
+
+    def __init__(self, realms: Mapping[str, KafkaOptions]) -> None:
+        self._realms = realms
+        self._readers: dict[str, tuple[_ChangeReader, int]] = {}
+
+    def rows(self, records: Iterable[Row]) -> list[Row]:
+        return [row for record in records if (row := self._row(record)) is not None]
+
+    def _row(self, record: Row) -> Row | None:
+        options = self._realms[record["topic"]]
+        if record["topic"] not in self._readers:
+            self._readers[record["topic"]] = _ChangeReader(options.schemas), _begins(options)
+        read, begins = self._readers[record["topic"]]
+        return _row(record, read, options, begins)
+
+
 def _kafka(options: KafkaOptions) -> dict[str, str]:
+    topics = ",".join(_topics(options))
+    return _connection(options) | {"subscribe": topics, "failOnDataLoss": "true"}
+
+
+def _connection(options: KafkaOptions) -> dict[str, str]:
     """⚠ read_committed: Spark's default shows records of transactions that were given up."""
     if not options.bootstrap:
         raise InvalidInput("no Kafka is named.", field="kafka_bootstrap", remedy="Give host:port.")
     return {
         "kafka.bootstrap.servers": options.bootstrap,
-        "subscribe": ",".join(_topics(options)),
         "startingOffsets": options.starting,
         "includeHeaders": "true",
-        "failOnDataLoss": "true",
         "kafka.isolation.level": "read_committed",
         **{f"kafka.{name}": value for name, value in options.client.items()},
     }

@@ -134,16 +134,6 @@ class RetainedJob:
                 self._seed()
         raise AssertionError("unreachable")
 
-    def catch_up_kafka(self, options: KafkaOptions) -> RetainedState:
-        """The same, where something is new: a query costs more than a look at the heads."""
-        state = self._loaded(reseed=False)
-        try:
-            if not lag(self._store, state):
-                return state
-        except (CursorGone, RetainedIncomplete):
-            state = self._seed()
-        return self.run_kafka(options)
-
     def stream(self, changes: DataFrame, checkpoint: str) -> Any:
         """The writer of any stream with these columns, e.g. from Kafka, whose offsets only the checkpoint knows."""
         return changes.writeStream.foreachBatch(self._add_batch).option("checkpointLocation", checkpoint)

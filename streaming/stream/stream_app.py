@@ -58,6 +58,10 @@ class StreamParts(NamedTuple):
     """Why nothing can be updated any more, e.g. because Spark has ended; empty while all is well."""
     interrupt: Callable[[], None] = lambda: None
     """Ends what is under way; what was not finished is done again later."""
+    begin_round: Callable[[Sequence[str]], None] = lambda _: None
+    """With the instances of the round, before any of them is updated."""
+    close: Callable[[], None] = lambda: None
+    """Ends what goes on between rounds."""
 
 
 class StreamApp:
@@ -133,6 +137,11 @@ class StreamApp:
             for instance in instances:
                 self._status.realms.setdefault(instance, RealmStatus(realm=realm_name_of(instance)))
             self._status.rounds += 1
+        try:
+            self._parts.begin_round(instances)
+        except HeadwaterError as error:  # each realm that it concerns fails by itself
+            _log.warning("a round began without its topics: %s", error)
+            self._status.failure = str(error)
         new = {instance: pool.submit(self._update, instance) for instance in instances if instance not in still}
         return still | new
 
@@ -145,6 +154,7 @@ class StreamApp:
         """The batches under way come to their end, or to an end."""
         deadline = time.monotonic() + FINISH_SECONDS
         pool.shutdown(wait=False, cancel_futures=True)
+        self._parts.close()
         wait(running.values(), timeout=FINISH_SECONDS)
         tasks.join(max(0.0, deadline - time.monotonic()))
         if tasks.is_alive() or any(not future.done() for future in running.values()):

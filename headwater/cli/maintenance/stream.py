@@ -86,6 +86,7 @@ def command(
         archive=archive,
         parallel=parallel,
         realms=tuple(realms),
+        once=once,
     )
     client = checked_client(settings) if kafka else None
     stopping = threading.Event()

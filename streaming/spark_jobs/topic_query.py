@@ -1,0 +1,295 @@
+"""Reads the topics of many realms by one Structured Streaming query, and gives each realm its share of every micro-batch.
+
+A query for each realm costs seconds a batch, however few Changes there are; one query for all costs the same once. Up to
+`HERE_RECORDS_MAX` records are decoded in this process, without a Python worker; of more, the realms with many are handed over
+as DataFrames and the others in lists.
+
+Where a realm stands in its topics is kept in a file beside its set, and written after the set: so a process that was killed
+reads again from there. ⚠ It is a bookmark and no more: what is in the set is decided by entry ids. A realm without one begins
+at the end of its topics, and gets one when it has been brought up to date from the store's log.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import secrets
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import msgspec
+from pyspark.sql import functions as sql
+
+from headwater.streaming.retained.retained_batch import BATCH_COLUMNS
+from headwater.streaming.retained.retained_store import RetainedStore
+from headwater.streaming.retained.set_increment import NewChange, change_of_row
+from headwater.streaming.sources.change_rows import Row
+from headwater.streaming.sources.kafka_changes import KafkaOptions, TopicReaders, decoded_topics, stream_topics
+from headwater.streaming.spark.spark_errors import typed_error
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+HERE_RECORDS_MAX = 10_000
+BOOKMARK = "kafka-offsets.json"
+
+Offsets = dict[str, dict[str, int]]
+"""Topic → partition → the next offset, as Spark writes them."""
+
+_log = logging.getLogger(__name__)
+
+
+class TopicBounds(NamedTuple):
+    begin: int
+    end: int
+
+
+class TopicRealm(NamedTuple):
+    options: KafkaOptions
+    topics: tuple[str, ...]
+    """All that hold Changes of the realm."""
+
+
+class News(NamedTuple):
+    """What a batch holds of one realm: one of both."""
+
+    changes: list[NewChange] | None = None
+    frame: DataFrame | None = None
+
+
+class _Run:
+    """What one query reads. A batch that was interrupted may end after the next query has begun: it has its own."""
+
+    def __init__(self, realms: Mapping[str, TopicRealm], read: Offsets, checkpoint: Path) -> None:
+        self.realms = realms
+        self.read = read
+        """Up to where batches have come."""
+        self.checkpoint = checkpoint
+        self.behind: set[str] = set()
+        """Realms that were left out of a batch and have taken none since: their bookmarks stay."""
+
+    def options_by_topic(self) -> dict[str, KafkaOptions]:
+        return {topic: realm.options for realm in self.realms.values() for topic in realm.topics}
+
+
+class RealmSink(Protocol):
+    def add(self, instance: str, news: News) -> bool:
+        """Whether the set knows all of it now. Must not raise, and must not take long because of another realm."""
+
+    def lose(self, instance: str, why: str) -> None:
+        """What comes next does not follow the set: bring it up to date from the log."""
+
+
+class TopicQuery:
+    """`bounds` asks the brokers for the first and the next offset of every partition of some topics."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        folder: str,
+        bounds: Callable[[Collection[str]], Mapping[str, Mapping[str, TopicBounds]]],
+        sink: RealmSink,
+        *,
+        every_seconds: float,
+    ) -> None:
+        self._spark = spark
+        self._folder = folder
+        self._bounds = bounds
+        self._sink = sink
+        self._every_seconds = every_seconds
+        self._lock = threading.Lock()
+        """Around beginning and ending queries."""
+        self._run = _Run({}, {}, Path())
+        self._query: StreamingQuery | None = None
+        self._is_warm = False
+        self._unsettled: dict[str, Offsets] = {}
+        """Up to where realms that were lost have been read: their logs hold all that was published until then."""
+
+    def follow(self, realms: Mapping[str, TopicRealm]) -> None:
+        """The query begins anew where realms or topics have come or gone, or where it has failed."""
+        with self._lock:
+            is_running = self._query is not None and self._query.isActive
+            if is_running and self._run.realms == realms:
+                return
+            self._end()
+            if realms:
+                self._begin(realms)
+
+    def read_once(self, realms: Mapping[str, TopicRealm]) -> None:
+        """Up to what the topics hold now."""
+        with self._lock:
+            self._end()
+            if not realms:
+                return
+            self._begin(realms, once=True)
+            try:
+                assert self._query is not None  # noqa: S101 - just begun
+                self._query.awaitTermination()
+            except Exception as error:
+                raise typed_error(error) from error
+            finally:
+                self._end()
+
+    def settle(self, instance: str) -> None:
+        """After a realm was lost and has been brought up to date from its log. What could not be read is not met again."""
+        offsets = self._unsettled.pop(instance, None)
+        if offsets is not None:
+            self._run.behind.discard(instance)
+            write_bookmark(self._folder, instance, offsets)
+
+    def stop(self) -> None:
+        with self._lock:
+            self._end()
+
+    # ── the query ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _begin(self, realms: Mapping[str, TopicRealm], *, once: bool = False) -> None:
+        topics = [topic for realm in realms.values() for topic in realm.topics]
+        there = self._bounds(topics)
+        starts: Offsets = {}
+        for instance, realm in realms.items():
+            starts |= self._start_of(instance, realm, there)
+        options = next(iter(realms.values())).options
+        starting = msgspec.structs.replace(options, starting=msgspec.json.encode(starts).decode())
+        records = stream_topics(self._spark, starting, topics)
+        # Where the sets are is known beside them: Spark's own record need not outlive the query.
+        run = self._run = _Run(dict(realms), starts, Path(tempfile.mkdtemp(prefix="headwater-topics-")))
+        writer = records.writeStream.foreachBatch(functools.partial(self._on_batch, run))
+        writer = writer.option("checkpointLocation", f"file://{run.checkpoint}")
+        every = f"{max(0, round(self._every_seconds * 1_000))} milliseconds"
+        self._warm_up()
+        self._query = (writer.trigger(availableNow=True) if once else writer.trigger(processingTime=every)).start()
+
+    def _warm_up(self) -> None:
+        """What Spark loads for its first job takes seconds, which the first batch would pay for."""
+        if not self._is_warm:
+            self._spark.range(1).toArrow()
+            self._is_warm = True
+
+    def _start_of(self, instance: str, realm: TopicRealm, there: Mapping[str, Mapping[str, TopicBounds]]) -> Offsets:
+        ours = {topic: there[topic] for topic in realm.topics}
+        mark = read_bookmark(self._folder, instance)
+        if mark is not None and _is_within(mark, ours):
+            return mark
+        # ⚠ Asked for before the log is read: what was published until then is in the log, and so in the set afterwards.
+        ends = {topic: {partition: at.end for partition, at in found.items()} for topic, found in ours.items()}
+        self._unsettled[instance] = ends
+        self._sink.lose(instance, "it is not known where the set stands in its topics")
+        return ends
+
+    def _end(self) -> None:
+        query, self._query = self._query, None
+        if query is None:
+            return
+        with contextlib.suppress(Exception):  # a JVM that is gone has stopped it already
+            failure = query.exception()
+            if failure is not None:
+                _log.warning("the query over all topics failed and begins again: %s", typed_error(failure))
+            query.stop()
+        shutil.rmtree(self._run.checkpoint, ignore_errors=True)
+
+    # ── one batch ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _on_batch(self, run: _Run, batch: DataFrame, batch_id: int) -> None:
+        planned = planned_offsets(run.checkpoint, batch_id)
+        moved = {
+            instance: {topic: planned[topic] for topic in realm.topics if topic in planned}
+            for instance, realm in run.realms.items()
+            if any(planned.get(topic, {}) != run.read.get(topic, {}) for topic in realm.topics)
+        }
+        records = sum(
+            at - run.read.get(topic, {}).get(partition, 0) for topic, of in planned.items() for partition, at in of.items()
+        )
+        is_small = records <= HERE_RECORDS_MAX
+        refused: set[str] = set()
+        try:
+            for instance, news in self._here(run, batch, refused) if is_small else self._spread(run, batch):
+                if self._sink.add(instance, news):
+                    run.behind.discard(instance)
+                else:
+                    refused.add(instance)
+        except Exception as error:
+            # ⚠ Whatever it was, it must not end the stream of the other realms: each of these continues from its log.
+            failure = typed_error(error)
+            _log.warning("a batch of topics was not read: %s", failure)
+            refused = set(moved)
+            for instance in refused:
+                self._sink.lose(instance, str(failure))
+        run.behind |= refused
+        for instance, offsets in moved.items():
+            if instance in run.behind:
+                self._unsettled[instance] = offsets
+            else:
+                write_bookmark(self._folder, instance, offsets)
+        run.read = planned
+
+    def _here(self, run: _Run, batch: DataFrame, refused: set[str]) -> Iterator[tuple[str, News]]:
+        """By one job that collects. A realm whose records cannot be read is refused, and the others are not."""
+        by_realm: dict[str, list[Row]] = {}
+        owners = {topic: instance for instance, realm in run.realms.items() for topic in realm.topics}
+        for record in batch.toArrow().to_pylist():
+            by_realm.setdefault(owners[record["topic"]], []).append(record)
+        readers = TopicReaders(run.options_by_topic())
+        for instance, records in by_realm.items():
+            try:
+                changes = [change_of_row(row) for row in readers.rows(records)]
+            except Exception as error:
+                refused.add(instance)
+                self._sink.lose(instance, str(typed_error(error)))
+            else:
+                yield instance, News(changes=changes)
+
+    def _spread(self, run: _Run, batch: DataFrame) -> Iterator[tuple[str, News]]:
+        """Decoded on the executors."""
+        slim = decoded_topics(batch, run.options_by_topic()).select(*BATCH_COLUMNS).persist()
+        try:
+            counts = slim.groupBy("realm_instance").count().collect()
+            few = [instance for instance, count in counts if count <= HERE_RECORDS_MAX]
+            rows: dict[str, list[NewChange]] = {instance: [] for instance in few}
+            if few:
+                for row in slim.where(sql.col("realm_instance").isin(few)).toArrow().to_pylist():
+                    rows[row["realm_instance"]].append(change_of_row(row))
+            yield from ((instance, News(changes=changes)) for instance, changes in rows.items())
+            for instance, count in counts:
+                if count > HERE_RECORDS_MAX:
+                    yield instance, News(frame=slim.where(sql.col("realm_instance") == instance))
+        finally:
+            slim.unpersist()
+
+
+def planned_offsets(checkpoint: Path, batch_id: int) -> Offsets:
+    """Where a batch ends, as Spark wrote it before the batch began."""
+    written = (checkpoint / "offsets" / str(batch_id)).read_text().splitlines()[-1]
+    return msgspec.json.decode(written, type=Offsets)
+
+
+# ── bookmarks ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def read_bookmark(folder: str, instance: str) -> Offsets | None:
+    """None where there is none, or it cannot be read."""
+    try:
+        return msgspec.json.decode((RetainedStore(folder, instance).folder / BOOKMARK).read_bytes(), type=Offsets)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def write_bookmark(folder: str, instance: str, offsets: Offsets) -> None:
+    file = RetainedStore(folder, instance).folder / BOOKMARK
+    unfinished = file.with_name(f"{BOOKMARK}.{secrets.token_hex(4)}")
+    with contextlib.suppress(OSError):  # the realm is purged, or its folder full: it is read from the log then
+        unfinished.write_bytes(msgspec.json.encode(offsets))
+        unfinished.replace(file)
+
+
+def _is_within(mark: Offsets, there: Mapping[str, Mapping[str, TopicBounds]]) -> bool:
+    """⚠ Of every partition, and of no other: what was written to one that is not in it would be passed over."""
+    if mark.keys() != there.keys() or any(mark[topic].keys() != there[topic].keys() for topic in mark):
+        return False
+    return all(at.begin <= mark[topic][partition] <= at.end for topic, of in there.items() for partition, at in of.items())
