@@ -1,13 +1,15 @@
 """Measures what `headwater stream` does under load: `python -m bench.stream_load --rate 100 --realms 1 --seconds 60`.
 
-The stream reads the log of a SQLite store, as a process of its own; commits go to all realms in turn, from this process. The
-lag of a commit is the time from its answer to the moment that its realm's retained set on disk has it. Memory is the resident
-set of the driver (its JVM, in which local executors run, and Python) and of the Python workers below it, sampled each second.
+The stream reads the log of a SQLite store, as a process of its own, or with `--kafka HOST:PORT` the topics that a publisher in
+this process fills; commits go to all realms in turn, from this process. The lag of a commit is the time from its answer to the
+moment that its realm's retained set on disk has it. Memory is the resident set of the driver (its JVM, in which local executors
+run, and Python) and of the Python workers below it, sampled each second.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import statistics
 import tempfile
 import threading
@@ -16,9 +18,12 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import httpx
+
 import headwater
 from headwater.embedded import ReferenceHandle
 from headwater.streaming.retained.retained_store import RetainedStore
+from tests.support.fixtures.publisher_runs import options, publishing
 from tests.support.processes.stream_process import StreamProcess, streaming
 
 WRITERS = 16
@@ -33,6 +38,7 @@ def main() -> None:
     parser.add_argument("--realms", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--every", default="1")
+    parser.add_argument("--kafka", default="", help="brokers; without them the stream reads the log")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="headwater-bench-") as folder:
         url = f"sqlite:///{folder}/lake.db"
@@ -43,7 +49,10 @@ def main() -> None:
                 _commit(branch, 0)
             sets = [RetainedStore(f"{folder}/sets", realm.kernel.realm) for realm in realms]
             began = time.monotonic()
-            with streaming("--every", given.every, settings={"store": url, "maintenance_dir": f"{folder}/sets"}) as stream:
+            settings = {"store": url, "maintenance_dir": f"{folder}/sets", "kafka_bootstrap": given.kafka}
+            arguments = ["--every", given.every, *(["--kafka"] if given.kafka else [])]
+            publisher = publishing(engine.store, options(given.kafka)) if given.kafka else contextlib.nullcontext()
+            with publisher, streaming(*arguments, settings=settings) as stream:
                 stream.wait_for(lambda: stream.get("/readyz").status_code == 200, "it is ready")
                 first = time.monotonic() - began
                 _measure(stream, branches, sets, given.rate, given.seconds, first)
@@ -137,7 +146,8 @@ def _follow(sets: list[RetainedStore], answered: list[dict[int, float]], lags: l
 def _sample(stream: StreamProcess, memory: list[tuple[int, int]], rounds: list[float], stopping: threading.Event) -> None:
     while not stopping.wait(1.0):
         memory.append(_megabytes(stream.process.pid))
-        rounds += [one["seconds"] for one in stream.realms().values() if one["updates"]]
+        with contextlib.suppress(httpx.TransportError):  # it ends while it is asked
+            rounds += [one["seconds"] for one in stream.realms().values() if one["updates"]]
 
 
 def _megabytes(pid: int) -> tuple[int, int]:
