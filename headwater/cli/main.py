@@ -38,6 +38,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "audit": ("feed", "Verify, replay, compare and export history."),
     "maintain": ("maintenance", "Expire history, sweep unreachable data, purge realms, archive and replay."),
     "stream": ("maintenance", "Maintain every realm of a store on Spark, in one long-running application."),
+    "executor": ("maintenance", "Run an executor of Spark on Kubernetes; Spark starts it, in pods of our image."),
     "dev": ("operation", "Run real Kafka, Cassandra, PostgreSQL and schema registry on this machine."),
     "principal": ("access", "Create, list, rotate and delete the principals of a realm."),
     "role": ("access", "Create roles, and give them to principals."),
