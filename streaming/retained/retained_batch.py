@@ -17,8 +17,9 @@ from headwater.schemas.errors import ChainBroken, RetainedIncomplete
 from headwater.streaming.reachability.segments import NEVER, BaseAt, Bounds, SegmentPosition
 from headwater.streaming.retained.present_history import pointers_of_lost_entries, present_entries
 from headwater.streaming.retained.retained_seed import ROW_DDL
-from headwater.streaming.retained.retained_store import RetainedState, count_rows
+from headwater.streaming.retained.retained_store import RetainedState
 from headwater.streaming.retained.set_increment import OPENING
+from headwater.streaming.retained.step_files import count_rows
 from headwater.streaming.sources.linked_batches import LINK_COLUMNS, PointerBatch, pointer_batches
 
 if TYPE_CHECKING:

@@ -2,42 +2,42 @@
 
 A step is a folder of Parquet rows with a small file beside them that says up to which entry of each pointer it goes and which
 segments begin in it. It is written under another name and renamed: a step that a crash cut short is not there. A *fresh* step
-(seeded by walking, or compacted) replaces all before it. ⚠ What does not add up is `RetainedCorrupt`, and is never trusted: a
-digest of each file of rows is kept, so that a row that was altered or lost is noticed before anything is deleted by the set.
+(seeded by walking, or compacted) replaces all before it, a *merged* one those that it is made of. ⚠ What does not add up is
+`RetainedCorrupt`, and is never trusted: a digest of each file of rows is kept, so that a row that was altered or lost is
+noticed before anything is deleted by the set.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import msgspec
 
 from headwater.schemas.errors import RetainedCorrupt, RetainedMoved
 from headwater.streaming.reachability.segments import Bounds, SegmentPosition
+from headwater.streaming.retained.step_files import (
+    MERGED,
+    META,
+    ROWS,
+    MergedStep,
+    StepMeta,
+    check_of,
+    digests,
+    meta_file,
+    read_meta,
+    write_synced,
+    written,
+)
 
-META = "step.json"
-ROWS = "rows"
+REPLACED_SECONDS = 900.0
+"""How long steps stay after they were merged. Who reads a set has read its files soon after."""
 _STEP = re.compile(r"step-(\d{9})")
 _UNFINISHED = re.compile(r"unfinished-(\d{9})")
-
-
-class StepMeta(msgspec.Struct, frozen=True, kw_only=True):
-    number: int
-    realm: str
-    fresh: bool
-    positions: dict[str, SegmentPosition]
-    """Of the pointers that moved; of all in a fresh step."""
-    bounds: list[Bounds]
-    rows: int
-    files: dict[str, str] = {}
-    """Of rows: name → SHA-256."""
-    check: str = ""
 
 
 class RetainedState(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,31 +67,36 @@ class RetainedStore:
         self.folder = Path(folder).absolute() / re.sub(r"[^A-Za-z0-9._#-]", "_", realm)
         self._checked: dict[Path, tuple[tuple[int, int, tuple[int, ...]], StepMeta]] = {}
         """Steps that this object has read and found right: a long stream would read all of them again at each batch."""
-        self._latest: tuple[list[str], RetainedState] | None = None
-        """The names of all steps when this object loaded or wrote the newest one, and the state since then."""
-
-    def latest(self) -> RetainedState | None:
-        """What this object knows, as long as no other step has come or gone; else as `load`. For a stream, whose steps are
-        many: it looks at names alone. ⚠ What deletes by the set must `load` it, which checks every file."""
-        names, known = self._latest or ([], None)
-        return known if known and names == [path.name for path in self._steps()] else self.load()
+        self.looked_at = 0
+        """The step after which small ones were looked for."""
+        self._known: tuple[list[tuple[Path, StepMeta]], RetainedState] | None = None
+        """The steps that counted last, and their state."""
 
     def load(self) -> RetainedState | None:
         """None before the first step."""
-        steps = self._steps()
+        metas = self.live()
+        if not metas:
+            return None
+        if not metas[0][1].fresh:
+            raise self._corrupt("its first step is missing")
+        if self._known is not None and self._known[0] == metas:
+            return self._known[1]
+        state = self._folded(None, metas)
+        self._checked = {path: self._checked[path] for path, _ in metas}
+        self._known = metas, state
+        return state
+
+    def live(self) -> list[tuple[Path, StepMeta]]:
+        """Those that count, oldest first: from the newest back to the fresh one, without those that were merged."""
         metas: list[tuple[Path, StepMeta]] = []
-        for path in reversed(steps):  # from the newest back to the fresh one: what is older counts no more
+        for path in reversed(self._steps()):
+            if metas and _number(path) >= metas[-1][1].first:
+                continue
             metas.append((path, self._read(path)))
             if metas[-1][1].fresh:
                 break
-        if not metas:
-            return None
         metas.reverse()
-        if not metas[0][1].fresh:
-            raise self._corrupt("its first step is missing")
-        state = self._folded(None, metas)
-        self._latest = ([path.name for path in steps], state)
-        return state
+        return metas
 
     def append(
         self,
@@ -104,22 +109,54 @@ class RetainedStore:
     ) -> RetainedState:
         """`write_rows` fills the folder that it is given, and says with how many rows."""
         number = 1 if before is None else before.number + 1
+        made = StepMeta(number=number, realm=self.realm, fresh=fresh, positions=positions, bounds=[], rows=0)
+        meta = self._put(made, bounds, write_rows, META)
+        if fresh:
+            self._forget_before(number)
+        step = self._path(number), meta
+        state = self._folded(None if fresh else before, [step])
+        known, before_known = self._known or ([], None)
+        self._known = None
+        if fresh or before is before_known:
+            self._known = [step] if fresh else [*known, step], state
+        return state
+
+    def merge(self, metas: Sequence[StepMeta], write_rows: Callable[[str], int]) -> RetainedState:
+        """The newest steps as one, whose rows are those of all of them."""
+        ends: dict[str, list[SegmentPosition]] = {}
+        for meta in metas:
+            for pointer, positions in meta.ends().items():
+                ends.setdefault(pointer, []).extend(positions)
+        made = MergedStep(
+            number=metas[-1].number + 1,
+            realm=self.realm,
+            fresh=False,
+            positions={pointer: positions[-1] for pointer, positions in ends.items()},
+            bounds=[],
+            rows=0,
+            since=metas[0].first,
+            passed=ends,
+        )
+        self._put(made, [bound for meta in metas for bound in meta.bounds], write_rows, MERGED)
+        self._forget_replaced()
+        state = self.load()
+        if state is None:
+            raise self._corrupt("the step that was just written is not there")
+        return state
+
+    def _put(self, made: StepMeta, bounds: Iterable[Bounds], write_rows: Callable[[str], int], name: str) -> StepMeta:
+        number = made.number
         # ⚠ A name of its own: of two processes that write the same step, neither may clear away what the other has written.
         unfinished = self.folder / f"unfinished-{number:09d}-{secrets.token_hex(4)}"
         unfinished.mkdir(parents=True)
         try:
             rows = write_rows(str(unfinished / ROWS))
-            meta = StepMeta(
-                number=number,
-                realm=self.realm,
-                fresh=fresh,
-                positions=positions,
-                bounds=list(bounds),
-                rows=rows,
-                files=digests(unfinished / ROWS),
-            )
-            _write_synced(unfinished / META, msgspec.json.encode(msgspec.structs.replace(meta, check=_check(meta))))
+            files = digests(unfinished / ROWS)
+            meta = msgspec.structs.replace(made, bounds=list(bounds), rows=rows, files=files)  # bounds are known by now
+            meta = msgspec.structs.replace(meta, check=check_of(meta))
+            write_synced(unfinished / name, msgspec.json.encode(meta))
             unfinished.rename(self._path(number))
+            self._checked[self._path(number)] = _seen(self._path(number)), meta
         except Exception as error:
             shutil.rmtree(unfinished, ignore_errors=True)
             if self.next_number() < number:
@@ -130,39 +167,37 @@ class RetainedStore:
                 remedy="Continue from what it wrote.",
             ) from error
         self._forget_unfinished(number)
-        if fresh:
-            self._forget_before(number)
-        state = self._folded(None if fresh else before, [(self._path(number), meta)])
-        self._latest = ([path.name for path in self._steps()], state)
-        return state
+        return meta
 
     def clear(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def next_number(self) -> int:
         """The newest that is there, readable or not."""
-        return max((int(_STEP.fullmatch(path.name).group(1)) for path in self._steps()), default=0)  # type: ignore[union-attr]
+        return max((_number(path) for path in self._steps()), default=0)
 
     # ── files ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def _folded(self, before: RetainedState | None, metas: list[tuple[Path, StepMeta]]) -> RetainedState:
         """`before` is left as it is."""
-        known_before = before or RetainedState(realm=self.realm, number=metas[0][1].number - 1)
+        known_before = before or RetainedState(realm=self.realm, number=metas[0][1].first - 1)
+        number = known_before.number
         positions = dict(known_before.positions)
         passed = dict(known_before.passed)
         grown: dict[str, list[SegmentPosition]] = {}
         bounds = list(known_before.bounds)
-        for number, (_, meta) in enumerate(metas, known_before.number + 1):
-            if meta.number != number:
-                raise self._corrupt(f"step {number} is missing")
-            for pointer, position in meta.positions.items():
+        for _, meta in metas:
+            if meta.first != number + 1:
+                raise self._corrupt(f"step {number + 1} is missing")
+            number = meta.number
+            for pointer, ends in meta.ends().items():
                 known = positions.get(pointer)
-                if known is not None and position.seq < known.seq:
-                    raise self._corrupt(f"{pointer} goes back from {known.seq} to {position.seq}")
-                positions[pointer] = position
+                if known is not None and ends[0].seq < known.seq:
+                    raise self._corrupt(f"{pointer} goes back from {known.seq} to {ends[0].seq}")
+                positions[pointer] = ends[-1]
                 if pointer not in grown:
                     passed[pointer] = grown[pointer] = list(passed.get(pointer, ()))
-                grown[pointer].append(position)
+                grown[pointer] += ends
             bounds += meta.bounds
         return RetainedState(
             realm=self.realm,
@@ -176,20 +211,19 @@ class RetainedStore:
 
     def _read(self, path: Path) -> StepMeta:
         try:
-            found = (path / META).stat()
+            seen = _seen(path)
         except OSError as error:
             raise self._corrupt(f"{path.name} cannot be read: {error}") from error
-        written = (found.st_mtime_ns, found.st_size, _written(path / ROWS))
-        if path not in self._checked or self._checked[path][0] != written:
-            self._checked[path] = (written, self._read_and_check(path))
+        if path not in self._checked or self._checked[path][0] != seen:
+            self._checked[path] = (seen, self._read_and_check(path))
         return self._checked[path][1]
 
     def _read_and_check(self, path: Path) -> StepMeta:
         try:
-            meta = msgspec.json.decode((path / META).read_bytes(), type=StepMeta)
+            meta = read_meta(path)
         except (OSError, msgspec.DecodeError) as error:
             raise self._corrupt(f"{path.name} cannot be read: {error}") from error
-        if meta.check != _check(meta):
+        if meta.check != check_of(meta):
             raise self._corrupt(f"{path.name} was altered")
         if meta.realm != self.realm:
             raise self._corrupt(f"{path.name} is of realm {meta.realm!r}")
@@ -210,6 +244,16 @@ class RetainedStore:
             if path.name < self._path(number).name:
                 shutil.rmtree(path, ignore_errors=True)
 
+    def _forget_replaced(self) -> None:
+        """By merged steps that have been there for a while."""
+        gone: set[int] = set()
+        for path, meta in self.live():
+            if meta.first < meta.number and time.time() - path.stat().st_mtime > REPLACED_SECONDS:
+                gone |= set(range(meta.first, meta.number))
+        for path in self._steps():
+            if _number(path) in gone:
+                shutil.rmtree(path, ignore_errors=True)
+
     def _forget_unfinished(self, number: int) -> None:
         """What a crash has left, or another process that comes too late for its step."""
         for path in self.folder.iterdir():
@@ -225,44 +269,11 @@ class RetainedStore:
         )
 
 
-def digests(folder: Path) -> dict[str, str]:
-    """Of each file of rows; nothing where one cannot be read."""
-    found = {}
-    for path in sorted(folder.glob("*.parquet")):
-        try:
-            with path.open("rb") as file:
-                found[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError:
-            found[path.name] = ""
-    return found
+def _seen(step: Path) -> tuple[int, int, tuple[int, ...]]:
+    """What changes when a file of the step is written again."""
+    found = meta_file(step).stat()
+    return found.st_mtime_ns, found.st_size, written(step / ROWS)
 
 
-def _written(folder: Path) -> tuple[int, ...]:
-    """What changes when a file of rows is written again."""
-    try:
-        stats = [path.stat() for path in [folder, *sorted(folder.glob("*.parquet"))]]
-    except OSError:
-        return ()
-    return tuple(number for stat in stats for number in (stat.st_mtime_ns, stat.st_size))
-
-
-def count_rows(folder: Path) -> int:
-    """From the files' footers; -1 where one cannot be read."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        return sum(pq.ParquetFile(file).metadata.num_rows for file in folder.glob("*.parquet"))
-    except (OSError, pa.ArrowException):
-        return -1
-
-
-def _write_synced(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _check(meta: StepMeta) -> str:
-    return hashlib.sha256(msgspec.json.encode(msgspec.structs.replace(meta, check=""), order="deterministic")).hexdigest()
+def _number(step: Path) -> int:
+    return int(step.name.removeprefix("step-"))

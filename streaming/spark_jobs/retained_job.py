@@ -27,6 +27,7 @@ from headwater.streaming.retained.retained_batch import BATCH_COLUMNS, new_entri
 from headwater.streaming.retained.retained_seed import current_spans, seed
 from headwater.streaming.retained.retained_store import RetainedState, RetainedStore
 from headwater.streaming.retained.set_increment import NewChange, append_increment, increment
+from headwater.streaming.retained.small_steps import merge_small_steps
 from headwater.streaming.sources import log_offsets
 from headwater.streaming.sources.kafka_changes import KafkaOptions, require_broker, stream_kafka_changes
 from headwater.streaming.spark.stream_runner import Report, run_until_caught_up, run_until_stopped, silent
@@ -97,7 +98,7 @@ class RetainedJob:
         raise AssertionError("unreachable")
 
     def state(self) -> RetainedState:
-        state = self._retained.latest()
+        state = self._retained.load()
         if state is None:
             raise RetainedIncomplete(
                 f"there is no retained set of {self._retained.realm!r} yet.", remedy="Run `headwater maintain retained`."
@@ -140,7 +141,7 @@ class RetainedJob:
 
     def _loaded(self, *, reseed: bool) -> RetainedState:
         try:
-            state = None if reseed else self._retained.latest()
+            state = None if reseed else self._retained.load()
         except RetainedCorrupt:
             state = None
         return self._seed() if state is None else state
@@ -159,8 +160,7 @@ class RetainedJob:
 
     def _add_here(self, state: RetainedState, behind: Mapping[str, Span]) -> RetainedState:
         state = add_from_log(self._store.backend, self._retained, state, behind)
-        self._save_pin(state)
-        return state
+        return self._kept(state)
 
     def add_changes(self, changes: Sequence[NewChange]) -> RetainedState:
         """Of a topic, a bounded number of them. ⚠ What follows the set may be lost all the same: the last entry of each pointer
@@ -172,9 +172,11 @@ class RetainedJob:
         ends = {pointer: at.entry_id for pointer, at in found.positions.items()}
         for pointer in pointers_of_lost_entries(self._store.backend, state.realm, ends):
             raise other_history(pointer, found.positions[pointer].seq)
-        state = append_increment(self._retained, state, found)
+        return self._kept(append_increment(self._retained, state, found))
+
+    def _kept(self, state: RetainedState) -> RetainedState:
         self._save_pin(state)
-        return state
+        return merge_small_steps(self._retained, state)
 
     def add_batch(self, batch: DataFrame) -> RetainedState:
         """The same on executors, of any size."""

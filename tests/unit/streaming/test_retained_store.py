@@ -16,7 +16,8 @@ from headwater.streaming.reachability.fence import fence_realm
 from headwater.streaming.reachability.retained_identifiers import Identifiers
 from headwater.streaming.retained.retained_seed import SetRow, seed, write_rows
 from headwater.streaming.retained.retained_sources import require_complete
-from headwater.streaming.retained.retained_store import RetainedState, RetainedStore, count_rows
+from headwater.streaming.retained.retained_store import RetainedState, RetainedStore
+from headwater.streaming.retained.step_files import count_rows
 from tests.support.fixtures.maintained import HOUR, Maintained
 from tests.support.models.commit_harness import REALM
 from tests.support.models.retained_model import in_memory

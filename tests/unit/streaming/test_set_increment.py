@@ -13,12 +13,13 @@ from headwater.persistence.commit import draft
 from headwater.schemas.errors import RetainedCorrupt, RetainedIncomplete, RetainedMoved
 from headwater.streaming.reachability.fence import fence_realm
 from headwater.streaming.reachability.retained_identifiers import Identifiers
-from headwater.streaming.retained import log_increment
+from headwater.streaming.retained import log_increment, retained_store, small_steps
 from headwater.streaming.retained.log_increment import add_from_log, entries_behind, spans_behind
 from headwater.streaming.retained.retained_seed import seed
 from headwater.streaming.retained.retained_sources import require_complete
 from headwater.streaming.retained.retained_store import RetainedState, RetainedStore
 from headwater.streaming.retained.set_increment import append_changes, change_of_entry, change_of_row, increment
+from headwater.streaming.retained.small_steps import merge_small_steps
 from headwater.streaming.sources.change_rows import arrow_batch, row_of_entry
 from tests.support.fixtures.maintained import HOUR, MAIN, Maintained
 from tests.support.models.commit_harness import REALM
@@ -32,7 +33,7 @@ def new_realm(number: int = 0) -> Maintained:
 
 
 def caught_up(realm: Maintained, store: RetainedStore) -> RetainedState:
-    state = store.latest() or seed(realm.backend, store)
+    state = store.load() or seed(realm.backend, store)
     return add_from_log(realm.backend, store, state, spans_behind(realm.backend, state))
 
 
@@ -116,11 +117,73 @@ def test_a_set_that_another_process_moved_or_that_lost_a_step_is_noticed(tmp_pat
     behind = spans_behind(realm.backend, first)
     with pytest.raises(RetainedMoved):
         add_from_log(realm.backend, store, first, behind)
-    assert store.latest() == second
+    assert store.load() == second
     third = caught_up(realm, store)
-    assert third.number == 3 and other.latest() == third
+    assert third.number == 3 and other.load() == third
+    newest = store.folder / "step-000000003" / "rows" / "part-00000.parquet"
+    rows = newest.read_bytes()
+    newest.write_bytes(rows[:-1] + b"x")
+    with pytest.raises(RetainedCorrupt):
+        store.load()
+    newest.write_bytes(rows)
     shutil.rmtree(store.folder / "step-000000002")
     with pytest.raises(RetainedCorrupt):
-        store.latest()
+        store.load()
     seed(realm.backend, other)
-    assert store.latest() == other.latest()
+    assert store.load() == other.load()
+
+
+def test_small_steps_are_merged_and_the_set_stays_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(small_steps, "MERGE_STEPS", 8)
+    realm, store = new_realm(2), RetainedStore(tmp_path / "a", REALM)
+    unmerged = RetainedStore(tmp_path / "b", REALM)
+    realm.step()
+    state, plain = seed(realm.backend, store), seed(realm.backend, unmerged)
+    for _ in range(60):
+        realm.step()
+        plain = caught_up(realm, unmerged)
+        before = state
+        state = merge_small_steps(store, caught_up(realm, store))
+        if state.number > before.number + 1:
+            assert state.positions == plain.positions and state.rows == plain.rows
+            assert RetainedStore(tmp_path / "a", REALM).load() == state
+    assert len(state.folders) < len(plain.folders) // 2
+    assert state.passed == plain.passed, "every position that was passed is still looked for"
+    assert state.bounds == plain.bounds
+    check_against_a_walk(realm, state)
+
+    steps = sorted(path.name for path in store.folder.iterdir())
+    assert len(steps) > 60, "who began to read a step before it was merged still finds it"
+    monkeypatch.setattr(retained_store, "REPLACED_SECONDS", 0.0)
+    while state.number <= int(steps[-1][-9:]) + 8:
+        realm.step()
+        state = merge_small_steps(store, caught_up(realm, store))
+    assert len(list(store.folder.iterdir())) < 20
+    assert RetainedStore(tmp_path / "a", REALM).load() == state
+    check_against_a_walk(realm, state)
+    merged = next(path for path in store.folder.iterdir() if (path / "merged.json").exists())
+    (merged / "rows" / "part-00000.parquet").write_bytes(b"")
+    with pytest.raises(RetainedCorrupt):
+        RetainedStore(tmp_path / "a", REALM).load()
+    shutil.rmtree(merged)
+    with pytest.raises(RetainedCorrupt, match="missing"):
+        RetainedStore(tmp_path / "a", REALM).load()
+
+
+def test_a_process_that_is_killed_while_it_merges_leaves_the_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(small_steps, "MERGE_STEPS", 4)
+    realm, store = new_realm(), RetainedStore(tmp_path, REALM)
+    for _ in range(8):
+        realm.write()
+        state = caught_up(realm, store)
+
+    def fail(self: Path, target: Path) -> Path:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as killed:
+        killed.setattr(Path, "rename", fail)
+        with pytest.raises(KeyboardInterrupt):
+            merge_small_steps(store, state)
+    assert RetainedStore(tmp_path, REALM).load() == state
+    realm.write()
+    check_against_a_walk(realm, merge_small_steps(RetainedStore(tmp_path, REALM), caught_up(realm, store)))
