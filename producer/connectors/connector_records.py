@@ -30,6 +30,7 @@ from headwater.producer.access.writing import (
     version_of,
 )
 from headwater.producer.catalogs.catalogs import Catalogs
+from headwater.producer.catalogs.storage_claims import require_outside_of_warehouses
 from headwater.producer.commits.commit_meta import CommitMeta, check_meta, check_request_id
 from headwater.producer.connectors.source_spi import ConnectorSpec, SourceFactories, names
 from headwater.producer.json_safety import check_text
@@ -190,6 +191,7 @@ class Connectors:
             )
         for root in spec.roots:
             check_text(root, "roots", TEXT_BYTES_MAX, blank=False)
+            require_outside_of_warehouses(self._kernel, root)
         factory.check_spec(spec)
         return spec
 

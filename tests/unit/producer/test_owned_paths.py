@@ -18,7 +18,7 @@ from headwater.producer.connectors.source_spi import AnySource, ConnectorSpec
 from headwater.producer.content.content_types import IcebergTable, Namespace
 from headwater.producer.merging.apply_changes import MergeRules
 from headwater.producer.merging.three_way import KeyRule
-from headwater.schemas.errors import Conflict, DestinationOwned
+from headwater.schemas.errors import Conflict, DestinationOwned, LocationForbidden
 from tests.support.faults.manual_clock import ManualClock
 
 META = WriteMeta("tests")
@@ -114,6 +114,35 @@ def test_a_merge_into_another_branch_does_not_make_up_what_a_connector_owns(real
     rules = MergeRules(by_key={("owned", "t"): KeyRule(resolved=made_up)})
     with pytest.raises(DestinationOwned):
         lake.merge("main", "clean", rules=rules)
+
+
+@pytest.mark.parametrize(
+    ("root", "is_refused"),
+    [
+        ("s3://theirs/lake/", True),
+        ("s3a://theirs//lake/db", True),
+        ("s3://theirs/", True),
+        ("s3://ours/lake", True),
+        ("s3://ours/lake/db/", True),
+        ("s3://ours/", False),
+        ("s3://ours/lakes/", False),
+        ("s3://theirs/lake2/", False),
+    ],
+)
+def test_a_sources_files_lie_in_no_warehouse(root: str, is_refused: bool) -> None:
+    """⚠ They are read with the server's rights, and what lies in a warehouse and is not used is deleted."""
+    with open_embedded("memory://", create=True) as engine:
+        engine.ensure_realm("them").create_catalog("lake", storage_root="s3://theirs/lake")
+        realm = engine.ensure_realm("us")
+        realm.create_catalog("lake", storage_root="s3://ours/lake")
+        spec = ConnectorSpec(source="any", uri="any://", roots=(root,))
+        if is_refused:
+            with pytest.raises(LocationForbidden) as refused:
+                connectors(realm.kernel).create("up", spec, catalog="lake", path=("up",), meta=META)
+            assert refused.value.field == "roots"
+            assert connectors(realm.kernel).list() == []
+        else:
+            connectors(realm.kernel).create("up", spec, catalog="lake", path=("up",), meta=META)
 
 
 def test_two_destinations_of_one_catalog_do_not_overlap(realm: RealmHandle, lake: CatalogHandle) -> None:
