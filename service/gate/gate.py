@@ -71,6 +71,7 @@ class Gate:
         self._table = table
         self._types = {api.name: requests.get(api.name, Request) for api in table.apis}
         self._audited = service.config.audited
+        self._methods = {route.method for _, route in table.routes} | {"HEAD", "OPTIONS"}
         self.budgets = Budgets(service.config.request_bytes_max)
         self._starts = Starts()
         # Made here and not at import: workers are forked, and no two of them may make the same ids.
@@ -234,7 +235,8 @@ class Gate:
     def _count(self, request: Request, api: Api, seconds: float) -> None:
         route = request.route
         path = f"{api.prefix}/unknown".lstrip("/") if route is None else route.path
-        self._service.metrics.requests.add(path, request.scope["method"], request.status, seconds)
+        method = request.scope["method"]  # ⚠ callers invent methods, and what is counted stays in memory
+        self._service.metrics.requests.add(path, method if method in self._methods else "other", request.status, seconds)
         is_slow = seconds > SLOW_SECONDS and (route is None or not route.is_long)
         if self._service.config.log_requests or request.status >= 500 or is_slow:
             ACCESS.info("request", extra=_fields(request, api, seconds))

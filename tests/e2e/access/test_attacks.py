@@ -253,3 +253,12 @@ def test_a_body_that_never_ends_is_given_up(rig: Rig, path: str, monkeypatch: py
     scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": [], "client": ("192.0.2.7", 1)}
     rig.run(rig.gate(scope, receive, send))
     assert waited.is_set() and sent[0]["status"] == 408, sent
+
+
+def test_methods_that_callers_invent_are_counted_as_one(rig: Rig) -> None:
+    """Without a token: each would stay in memory, and in what `/metrics` shows."""
+    for number in range(20):
+        assert rig.ask(f"INVENTED{number}", "/feed/v1/alpha/pointers").status_code == 405
+    shown = rig.get("/metrics").text
+    assert "INVENTED" not in shown
+    assert 'headwater_http_requests_total{method="other",route="feed/unknown",status="405"} 20.0' in shown
