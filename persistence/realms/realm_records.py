@@ -68,11 +68,11 @@ def check_realm_name(name: str) -> str:
         )
     if name.startswith("::"):
         raise InvalidName(f"{shown!r} is reserved for the system.", field="realm", remedy="Names must not begin with '::'.")
-    if not _NAME.fullmatch(name):
+    if not _NAME.fullmatch(name) or not name.strip("."):  # ⚠ dots alone lead to other folders in paths
         raise InvalidName(
             f"{shown!r} is not a realm name.",
             field="realm",
-            remedy=f"Use 1 to {NAME_CHARACTERS_MAX} of the letters A-Z and a-z, digits, '.', '_' and '-'.",
+            remedy=f"Use 1 to {NAME_CHARACTERS_MAX} of the letters A-Z and a-z, digits, '.', '_' and '-', not dots alone.",
         )
     return name
 

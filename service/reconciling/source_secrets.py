@@ -34,7 +34,7 @@ def read_secret(secrets_dir: str, realm: str, reference: str) -> bytes:
     folder = (Path(secrets_dir) / realm).resolve()
     file = (folder / reference).resolve()
     try:
-        if not file.is_relative_to(folder) or not file.is_file():
+        if not realm.strip(".") or not file.is_relative_to(folder) or not file.is_file():
             raise FileNotFoundError
         with file.open("rb") as opened:
             return opened.read(SECRET_BYTES_MAX)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from headwater.schemas.errors import AddressForbidden, InvalidInput
+from headwater.persistence.realms.realm_records import check_realm_name
+from headwater.schemas.errors import AddressForbidden, InvalidInput, InvalidName
 from headwater.service.reconciling.source_secrets import check_secret_ref, read_secret
 from headwater.service.reconciling.sources.upstream import Upstream
 
@@ -33,6 +34,16 @@ def test_a_link_that_leads_to_another_realm_is_refused(tmp_path: Path) -> None:
     (tmp_path / "alpha" / "link").symlink_to(tmp_path / "beta" / "token")
     with pytest.raises(InvalidInput, match="there is no secret"):
         read_secret(str(tmp_path), "alpha", "link")
+
+
+@pytest.mark.parametrize(("realm", "reference"), [(".", "beta/token"), ("..", "secrets/beta/token")])
+def test_a_realm_named_like_a_folder_above_reads_no_secret_of_others(tmp_path: Path, realm: str, reference: str) -> None:
+    (tmp_path / "secrets" / "beta").mkdir(parents=True)
+    (tmp_path / "secrets" / "beta" / "token").write_bytes(b"secret of beta")
+    with pytest.raises(InvalidInput, match="there is no secret"):
+        read_secret(str(tmp_path / "secrets"), realm, reference)
+    with pytest.raises(InvalidName):
+        check_realm_name(realm)
 
 
 def test_without_a_folder_there_are_no_secrets() -> None:
