@@ -424,10 +424,10 @@ def test_a_row_that_cannot_be_deleted_is_told_and_goes_next_time(realm: Maintain
     stuck = orphans[4]
     delete_scanned = realm.backend.delete_scanned
 
-    def refuses_one(rows: list[ScannedRow]) -> object:
+    def refuses_one(rows: list[ScannedRow], *, of: str = "") -> object:
         if any(row.id == stuck for row in rows):
             raise StoreUnavailable("one row is stuck.")
-        return delete_scanned(rows)
+        return delete_scanned(rows, of=of)
 
     with monkeypatch.context() as patch:
         patch.setattr(realm.backend, "delete_scanned", refuses_one)
