@@ -333,8 +333,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         bool, Meta(description="Whether maintenance on a cadence sweeps on Spark's workers, not on a thread")
     ] = False
     maintain_by_stream: Annotated[
-        bool, Meta(description="Whether maintenance on a cadence takes what must stay from the streamed set, and compacts it")
-    ] = False
+        Literal["auto", "always", "never"],
+        Meta(
+            description="Whether maintenance on a cadence takes what must stay from the streamed set, and compacts it; "
+            "auto: where Spark can start and nothing but the log keeps objects"
+        ),
+    ] = "auto"
     files_grace_hours: Annotated[
         float,
         Meta(ge=24, description="How old an unused file of a table must be before it may be deleted, in hours"),

@@ -14,7 +14,7 @@ from headwater.streaming.expire.retention import parse_retention
 from headwater.streaming.files.upkeep import FileUpkeep
 from headwater.streaming.schedule import CycleTools, ScheduleOptions
 from headwater.wiring.external_resources import external_resources
-from headwater.wiring.sweeps import quiet_spark, scheduled_plan, sweep_backend
+from headwater.wiring.sweeps import quiet_spark, scheduled_sweep_backend
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,7 +34,7 @@ def schedule_options(settings: Settings, every_seconds: float) -> ScheduleOption
 def cycle_tools(store: Store, settings: Settings) -> CycleTools:
     return CycleTools(
         external_resources=external_resources(store, settings),
-        sweep_backend=partial(sweep_backend, settings, scheduled_plan(settings)),
+        sweep_backend=partial(scheduled_sweep_backend, settings),
         files=file_upkeep(settings),
     )
 

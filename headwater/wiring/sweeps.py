@@ -6,6 +6,7 @@ Used by `maintain sweep`, `maintain schedule`, `serve --maintain` and the demo.
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -13,17 +14,22 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from headwater.persistence.coordination.incarnation import ensure_incarnation
 from headwater.persistence.store import Store
+from headwater.schemas.errors import InvalidInput, MissingDependency
 from headwater.settings import Settings
 from headwater.streaming.reachability.fence import FencedRealm
 from headwater.streaming.reachability.retained_identifiers import Identifiers
 from headwater.streaming.retained.retained_sources import RetainedSource, WalkedSource
+from headwater.streaming.runs.realm_sets import instances_to_maintain
 from headwater.streaming.schedule import SweepBackend
 from headwater.streaming.sweep.executors import LocalExecutor, SweepExecutor
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+
+_log = logging.getLogger(__name__)
 
 LockOf = Callable[[str], AbstractContextManager[object]]
 """By realm: held while its set is changed, where other threads of this process change it too."""
@@ -45,9 +51,28 @@ class SweepPlan(msgspec.Struct, frozen=True, kw_only=True):
         return self.on_spark or self.by_stream
 
 
-def scheduled_plan(settings: Settings) -> SweepPlan:
-    """One thread, so that a machine that also serves is not taken over by its maintenance."""
-    return SweepPlan(on_spark=settings.maintain_on_spark, by_stream=settings.maintain_by_stream)
+def scheduled_sweep_backend(settings: Settings, store: Store, identifiers: Identifiers) -> SweepBackend:
+    """By the streamed set that `headwater stream` keeps, as the settings say. One thread deletes, unless Spark's workers do: a
+    machine that also serves is not taken over by its maintenance."""
+    plan = SweepPlan(on_spark=settings.maintain_on_spark, by_stream=True)
+    if settings.maintain_by_stream == "always":
+        return _streamed_backend(settings, plan, store, identifiers)
+    walking = msgspec.structs.replace(plan, by_stream=False)
+    is_possible = store.backend.abilities.shared_between_processes and not identifiers.are_plugged_in
+    if settings.maintain_by_stream == "never" or not is_possible:
+        return sweep_backend(settings, walking, store, identifiers)
+    try:
+        return _streamed_backend(settings, plan, store, identifiers)
+    except (MissingDependency, InvalidInput) as error:
+        _log.info("the sweep walks: %s", error)
+        return sweep_backend(settings, walking, store, identifiers)
+
+
+def _streamed_backend(settings: Settings, plan: SweepPlan, store: Store, identifiers: Identifiers) -> SweepBackend:
+    from headwater.streaming.retained.folder_owner import claim_folder
+
+    claim_folder(settings.maintenance_dir, ensure_incarnation(store.backend, store.clock).id, instances_to_maintain(store))
+    return sweep_backend(settings, plan, store, identifiers)
 
 
 def sweep_backend(settings: Settings, plan: SweepPlan, store: Store, identifiers: Identifiers) -> SweepBackend:

@@ -207,6 +207,11 @@ class Identifiers:
             name for name, known in found if known is not None and not (spare_mutable and known.life is Life.MUTABLE)
         )
 
+    @property
+    def are_plugged_in(self) -> bool:
+        """Whether some are not the built-in one: what they mark, the streamed set does not know."""
+        return len(self._of_realms) > 1 or bool(self._by_type)
+
     def signature(self) -> list[str]:
         """Which identifiers these are, in their order. ⚠ Shares name them by number: a worker of a share must have the
         same, or what a missing one would have marked is taken for garbage."""

@@ -90,6 +90,7 @@ def test_topics_and_retained_sets_go_with_their_realm_and_a_broker_that_is_away_
     published.nothing_was_done(rows)
     with monkeypatch.context() as patch:
         patch.setattr(topics, "ADMIN_TIMEOUT_SECONDS", 1.0)
+        patch.setenv("HEADWATER_MAINTAIN_BY_STREAM", "never")
         nobody = f"127.0.0.1:{free_port()}"
         for words in (("maintain", "purge-realms"), ("realm", "purge", "default", "--finish", "--yes")):
             assert "topic" in published.cli(*words, bootstrap=nobody).error

@@ -37,6 +37,12 @@ def lake(tmp_path: Path) -> tuple[str, Maintained]:
     return url, realm
 
 
+@pytest.fixture(autouse=True)
+def walking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No Spark session beside each of these servers; `test_spark_schedule` sweeps by the streamed set."""
+    monkeypatch.setenv("HEADWATER_MAINTAIN_BY_STREAM", "never")
+
+
 def wait_for(what: Callable[[], object], why: str) -> None:
     deadline = time.monotonic() + WAIT_SECONDS
     while not what():
