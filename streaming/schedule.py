@@ -9,10 +9,12 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 import msgspec
 
+from headwater.persistence.realms.realm_purge import DeleteByScan, delete_by_scan
 from headwater.persistence.store import Store
 from headwater.schemas.errors import HeadwaterError, MaintenanceRunning, MaintenanceStopped, MaintenanceSuperseded
 from headwater.streaming.expire.expire import expire_realms
@@ -25,7 +27,7 @@ from headwater.streaming.reachability.fence import FencedRealm
 from headwater.streaming.reachability.retained_identifiers import Identifiers, installed_identifiers
 from headwater.streaming.retained.retained_sources import RetainedSource, WalkedSource
 from headwater.streaming.runs.realm_sets import instances_to_maintain, purged_by_sweeps
-from headwater.streaming.runs.runs import Runs
+from headwater.streaming.runs.runs import Run, Runs
 from headwater.streaming.runs.schedule_turns import ScheduleTurns
 from headwater.streaming.sweep.executors import LocalExecutor, SweepExecutor
 from headwater.streaming.sweep.sweep import Sweep, SweepOptions
@@ -70,6 +72,8 @@ class CycleTools(NamedTuple):
     """All that are installed, if left out."""
     external_resources: Sequence[ExternalResources] = ()
     sweep_backend: Callable[[Store, Identifiers], SweepBackend] = local_sweep_backend
+    purge_scan: Callable[[Run], AbstractContextManager[DeleteByScan]] = lambda _: nullcontext(delete_by_scan)
+    """Deletes realms where the database does not do so by itself."""
     files: FileUpkeep | None = None
     """None leaves the tables' files alone."""
     is_stopping: Callable[[], bool] = lambda: False
@@ -145,12 +149,13 @@ class _Cycle:
             self.report.failures += run.record.failures
 
     def purge(self) -> None:
-        with self._runs.run("purge-realms") as run:
+        with self._runs.run("purge-realms") as run, self._tools.purge_scan(run) as scan:
             done = purge_all(
                 self._store,
                 run,
                 belongings=self._tools.external_resources,
                 catalog_age_seconds=self._options.catalog_age_seconds,
+                scan=scan,
             )
             self.report.realms_purged = sum(not it.failure for it in done.realms)
             self.report.catalogs_purged = sum(not it.waiting for it in done.catalogs)

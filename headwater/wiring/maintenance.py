@@ -14,7 +14,7 @@ from headwater.streaming.expire.retention import parse_retention
 from headwater.streaming.files.upkeep import FileUpkeep
 from headwater.streaming.schedule import CycleTools, ScheduleOptions
 from headwater.wiring.external_resources import external_resources
-from headwater.wiring.sweeps import quiet_spark, scheduled_sweep_backend
+from headwater.wiring.sweeps import opened_purge_scan, quiet_spark, scheduled_sweep_backend
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,6 +35,7 @@ def cycle_tools(store: Store, settings: Settings) -> CycleTools:
     return CycleTools(
         external_resources=external_resources(store, settings),
         sweep_backend=partial(scheduled_sweep_backend, settings),
+        purge_scan=partial(opened_purge_scan, settings, store, on_spark=settings.maintain_on_spark),
         files=file_upkeep(settings),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ from headwater.wiring.external_resources import external_resources
 from headwater.wiring.kafka_client import KafkaClient
 from headwater.wiring.maintenance import file_upkeep, schedule_options
 from headwater.wiring.published_topics import missing_error, missing_topics, topic_bounds
-from headwater.wiring.sweeps import SweepPlan, spark_sweep_backend
+from headwater.wiring.sweeps import SweepPlan, spark_purge_scan, spark_sweep_backend
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -233,6 +234,7 @@ class _Parts:
         tools = CycleTools(
             external_resources=external_resources(self._store, self._settings),
             sweep_backend=self._sweep_backend,
+            purge_scan=lambda run: nullcontext(spark_purge_scan(self._settings, self._spark, run)),
             is_stopping=self._stopping.is_set,
             files=file_upkeep(self._settings, self._spark),
         )

@@ -1,13 +1,14 @@
-"""What a sweep works with: where the retained set comes from, who scans and deletes, and what is done afterwards.
+"""What a sweep works with: where the retained set comes from, who scans and deletes, and what is done afterwards. Also who
+deletes the rows of purged realms.
 
-Used by `maintain sweep`, `maintain schedule`, `serve --maintain` and the demo.
+Used by `maintain sweep`, `maintain purge-realms`, `maintain schedule`, `serve --maintain` and the demo.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from headwater.persistence.coordination.incarnation import ensure_incarnation
+from headwater.persistence.realms.realm_purge import DeleteByScan, delete_by_scan
 from headwater.persistence.store import Store
 from headwater.schemas.errors import InvalidInput, MissingDependency
 from headwater.settings import Settings
@@ -22,6 +24,7 @@ from headwater.streaming.reachability.fence import FencedRealm
 from headwater.streaming.reachability.retained_identifiers import Identifiers
 from headwater.streaming.retained.retained_sources import RetainedSource, WalkedSource
 from headwater.streaming.runs.realm_sets import instances_to_maintain
+from headwater.streaming.runs.runs import Run
 from headwater.streaming.schedule import SweepBackend
 from headwater.streaming.sweep.executors import LocalExecutor, SweepExecutor
 
@@ -96,6 +99,26 @@ def spark_sweep_backend(
         _executor(settings, plan, store, spark),
         on_swept=partial(_compact, settings, spark, lock_of),
     )
+
+
+@contextlib.contextmanager
+def opened_purge_scan(settings: Settings, store: Store, run: Run, *, on_spark: bool) -> Iterator[DeleteByScan]:
+    """How rows of realms go where the database does not delete by realm; elsewhere no session is started."""
+    if not on_spark or store.backend.abilities.can_delete_realms:
+        yield delete_by_scan
+        return
+    spark = quiet_spark(settings)
+    try:
+        yield spark_purge_scan(settings, spark, run)
+    finally:
+        spark.stop()
+
+
+def spark_purge_scan(settings: Settings, spark: SparkSession, run: Run) -> DeleteByScan:
+    """On a session that is open, and stays open."""
+    from headwater.streaming.spark_jobs.spark_purge import SparkScans
+
+    return SparkScans(spark, settings.store, run.lease.claim)
 
 
 def streamed_source(settings: Settings, spark: SparkSession) -> RetainedSource:

@@ -6,7 +6,6 @@ instance confirms that it is gone, so an instance without rows takes one scan in
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -41,6 +40,10 @@ class ScanFound(NamedTuple):
     """Instances that have rows and were not to be deleted."""
 
 
+DeleteByScan = Callable[[Backend, Collection[str], Callable[[], None]], ScanFound]
+"""Of a backend all rows of some realms, by one scan; the last is asked before each batch."""
+
+
 def purge_rows(backend: Backend, realm: str, *, of: str = "") -> PurgeCounts:
     """`StoreUnavailable` if rows keep appearing. May be repeated at any time. `of` is the copy of the data in which the realm
     was seen to be given up: in another one it may live."""
@@ -62,14 +65,16 @@ def purge_by_scans(
     *,
     also: Callable[[set[str]], Collection[str]] = lambda _: (),
     before_batch: Callable[[], None] = lambda: None,
+    scan: DeleteByScan | None = None,
 ) -> dict[str, PurgeCounts]:
     """All of them by the same scans; those whose rows keep appearing are left out.
 
-    `also` is asked after the first scan which of the other instances that it has met are to go too."""
+    `also` is asked after the first scan which of the other instances that it has met are to go too. `scan` uses threads of this
+    process if left out."""
     left, deleted = set(realms), Counter[str]()
     done: dict[str, PurgeCounts] = {}
     for round_number in range(1, ROUNDS_MAX + 2):
-        found = delete_by_scan(backend, left, before_batch)
+        found = (scan or delete_by_scan)(backend, left, before_batch)
         deleted.update(found.deleted)
         for realm in left - found.deleted.keys():
             done[realm] = PurgeCounts(rounds=max(1, round_number - 1), deleted=deleted[realm])
@@ -84,35 +89,36 @@ def purge_by_scans(
 def delete_by_scan(backend: Backend, realms: Collection[str], before_batch: Callable[[], None]) -> ScanFound:
     """One scan of everything, table after table."""
     found = ScanFound(Counter(), set())
-    lock = threading.Lock()
+    with ThreadPoolExecutor(SCAN_THREADS, thread_name_prefix="purge") as pool:
+        for table in TABLES_IN_ORDER:
+            splits = backend.splits(table, SCAN_SPLITS)
+            for one in pool.map(lambda split: delete_of_split(backend, split, realms, before_batch), splits):
+                found.deleted.update(one.deleted)
+                found.others.update(one.others)
+    return found
 
-    def scan(split: Split) -> None:
-        batch: list[ScannedRow] = []
-        others: set[str] = set()
-        for row in backend.scan(split):
-            if row.realm not in realms:
-                others.add(row.realm)
-                continue
-            batch.append(row)
-            if len(batch) == DELETE_BATCH_ROWS:
-                delete(batch)
-                batch = []
-        delete(batch)
-        with lock:
-            found.others.update(others)
 
-    def delete(batch: list[ScannedRow]) -> None:
+def delete_of_split(backend: Backend, split: Split, realms: Collection[str], before_batch: Callable[[], None]) -> ScanFound:
+    """⚠ `before_batch` raises if the run may delete no more; each batch is for the copy of the data in which it was asked."""
+    found = ScanFound(Counter(), set())
+    batch: list[ScannedRow] = []
+
+    def delete() -> None:
         if batch:
             copy = backend.data_identity()
             before_batch()
             backend.delete_scanned(batch, of=copy)
-            with lock:
-                found.deleted.update(row.realm for row in batch)
+            found.deleted.update(row.realm for row in batch)
+            batch.clear()
 
-    with ThreadPoolExecutor(SCAN_THREADS, thread_name_prefix="purge") as pool:
-        for table in TABLES_IN_ORDER:
-            for _ in pool.map(scan, backend.splits(table, SCAN_SPLITS)):
-                pass
+    for row in backend.scan(split):
+        if row.realm not in realms:
+            found.others.add(row.realm)
+            continue
+        batch.append(row)
+        if len(batch) == DELETE_BATCH_ROWS:
+            delete()
+    delete()
     return found
 
 

@@ -12,7 +12,15 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from headwater.persistence.backend import Backend
-from headwater.persistence.realms.realm_purge import TABLES_IN_ORDER, PurgeCounts, purge_by_scans, purge_rows, rows_left
+from headwater.persistence.realms.realm_purge import (
+    TABLES_IN_ORDER,
+    DeleteByScan,
+    PurgeCounts,
+    delete_by_scan,
+    purge_by_scans,
+    purge_rows,
+    rows_left,
+)
 from headwater.persistence.realms.realm_records import Realm, RealmRead
 from headwater.persistence.realms.realm_states import RealmStatus
 from headwater.persistence.realms.realms import Realms
@@ -57,14 +65,16 @@ def purge_all(
     belongings: Sequence[ExternalResources] = (),
     catalog_age_seconds: int = CATALOG_AGE_SECONDS,
     before_catalog: Callable[[str, Catalog], None] = lambda _realm, _catalog: None,
+    scan: DeleteByScan = delete_by_scan,
 ) -> Purged:
-    """All that may go, or the given realms. What failed and what was counted is in the run's record."""
+    """All that may go, or the given realms. What failed and what was counted is in the run's record. `scan` deletes where the
+    database does not delete by realm."""
     if run.record.dry_run:
         return _would_purge(store, realms, unlisted, catalogs, catalog_age_seconds)
     chosen = realms_to_purge(store) if realms is None else realms
     by_scan = not store.backend.abilities.can_delete_realms
     if by_scan:
-        done = SharedScans(store, belongings, run.check).purge(chosen, unlisted=unlisted) if chosen or unlisted else []
+        done = SharedScans(store, belongings, run.check, scan).purge(chosen, unlisted=unlisted) if chosen or unlisted else []
     else:
         done = purge_realms(store, chosen, belongings=belongings, before_each=run.check)
     failures = remove_late_external_resources(store, belongings)
@@ -144,8 +154,11 @@ def remove_late_external_resources(store: Store, belongings: Sequence[ExternalRe
 class SharedScans:
     """Without deletion by realm: the same scans delete and confirm all realms, and find instances that have no record."""
 
-    def __init__(self, store: Store, belongings: Sequence[ExternalResources], before_each: Callable[[], None]) -> None:
+    def __init__(
+        self, store: Store, belongings: Sequence[ExternalResources], before_each: Callable[[], None], scan: DeleteByScan
+    ) -> None:
         self._store = store
+        self._scan = scan
         self._realms = Realms(store)
         self._belongings = belongings
         self._before_each = before_each
@@ -162,7 +175,11 @@ class SharedScans:
 
         try:
             counts = purge_by_scans(
-                self._store.backend, records, also=also if unlisted else lambda _: (), before_batch=self._before_each
+                self._store.backend,
+                records,
+                also=also if unlisted else lambda _: (),
+                before_batch=self._before_each,
+                scan=self._scan,
             )
         except (MaintenanceStopped, MaintenanceSuperseded):
             raise

@@ -126,6 +126,7 @@ def _decides(pointer: ExpiredPointer, number: int, source: str) -> str:
 @click.option("--catalogs", is_flag=True, help="Also dropped catalogs of all realms whose history is old enough.")
 @click.option("--catalog-age", metavar="DAYS", type=Amount(0), default=30.0, show_default=True, help="That is, days.")
 @click.option("--keep-topics", is_flag=True, help="Leave the realms' topics in Kafka until their retention ends.")
+@click.option("--spark", "use_spark", is_flag=True, help="Scan and delete on Spark's workers (Cassandra) instead of threads.")
 @click.option("--files", is_flag=True, help="Also the files below their claimed storage roots that nobody else needs.")
 @dry_run
 @supersede
@@ -138,6 +139,7 @@ def purge_realms_command(
     catalogs: bool,
     catalog_age: float,
     keep_topics: bool,
+    use_spark: bool,
     files: bool,
     dry_run: bool,
     supersede: str | None,
@@ -147,20 +149,27 @@ def purge_realms_command(
 
     Their topics in Kafka and their retained sets go too; archives stay, and so do the files of tables without --files.
     """
+    from headwater.schemas.errors import InvalidInput
     from headwater.streaming.purge.purge import purge_all
     from headwater.streaming.runs.realm_sets import realms_to_purge
     from headwater.streaming.runs.runs import Runs
     from headwater.wiring.external_resources import external_resources
     from headwater.wiring.maintenance import doomed_files
+    from headwater.wiring.sweeps import opened_purge_scan
 
     with opened_store(settings) as store:
+        if use_spark and store.backend.abilities.can_delete_realms:
+            raise InvalidInput(f"{store.backend.name} deletes realms by itself.", field="--spark", remedy="Leave it out.")
         realms = realms_to_purge(store, names)
         belongings = external_resources(store, settings, keep_topics=keep_topics)
         doomed = doomed_files(store, settings)
         belongings += [doomed] if files else []
         for kind in belongings:
             kind.check([realm.instance for realm in realms])
-        with Runs(store.backend, store.clock).run("purge-realms", dry_run=dry_run, supersede=supersede) as run:
+        with (
+            Runs(store.backend, store.clock).run("purge-realms", dry_run=dry_run, supersede=supersede) as run,
+            opened_purge_scan(settings, store, run, on_spark=use_spark and not dry_run) as scan,
+        ):
             done = purge_all(
                 store,
                 run,
@@ -170,6 +179,7 @@ def purge_realms_command(
                 belongings=belongings,
                 catalog_age_seconds=int(catalog_age * 86_400),
                 before_catalog=doomed.remove_catalog if files else lambda _realm, _catalog: None,
+                scan=scan,
             )
     if json_output:
         print_json({"run": run.record.id, "dry_run": dry_run, "realms": done.realms, "catalogs": done.catalogs})

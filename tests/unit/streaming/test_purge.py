@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import secrets
-from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
-import msgspec
 import pytest
 
-from headwater.persistence.backend import Backend
 from headwater.persistence.log.purged_pointers import purged_pointer
 from headwater.persistence.reading.pointer_log import PointerLog
 from headwater.persistence.realms.realm_purge import rows_of
 from headwater.persistence.realms.realm_states import RealmStatus
-from headwater.persistence.rows import FENCE_CLOSED, ObjectRow, Split, Table
+from headwater.persistence.rows import FENCE_CLOSED, ObjectRow, Table
 from headwater.persistence.store import Store, open_store
 from headwater.producer.access.roles import catalog_roles
 from headwater.producer.access.writing import WriteMeta
@@ -38,6 +34,7 @@ from headwater.streaming.runs.runs import Runs
 from headwater.streaming.sweep.executors import LocalExecutor
 from headwater.streaming.sweep.sweep import Sweep, SweepOptions
 from tests.support.faults.manual_clock import ManualClock
+from tests.support.faults.scan_only import ScanOnly, as_scan_only, purging
 from tests.support.fixtures.catalog_lake import META, Lake
 from tests.support.fixtures.maintained import HOUR, sweep_store
 from tests.support.models.realm_cases import realms_of, store_over, write_note
@@ -252,42 +249,11 @@ def test_fences_of_purged_realms_stay_closed(store: Store) -> None:
 # ── databases that cannot delete by realm ───────────────────────────────────────────────────────────────────
 
 
-class ScanOnly:
-    """A database that deletes single rows only, and counts how often each of its tables is scanned from end to end."""
-
-    def __init__(self, inner: Backend) -> None:
-        self._inner = inner
-        self.abilities = msgspec.structs.replace(inner.abilities, can_delete_realms=False)
-        self.scans: Counter[Table] = Counter()
-        self.before_scan: Callable[[Table], None] = lambda _: None
-
-    def __getattr__(self, attribute: str) -> Any:
-        assert attribute != "delete_realms"
-        return getattr(self._inner, attribute)
-
-    def splits(self, table: Table, count: int) -> list[Split]:
-        self.scans[table] += 1
-        self.before_scan(table)
-        return self._inner.splits(table, count)
-
-
 @pytest.fixture
 def scanned() -> Iterator[Store]:
     url = f"memory://{secrets.token_hex(6)}"
     with open_store(url, create=True), store_over(url, ScanOnly, ManualClock()) as store:
         yield store
-
-
-def purging(store: Store, *names: str) -> dict[str, str]:
-    """Realms with rows that are to go, by name."""
-    realms, instances = realms_of(store), {}
-    for name in names:
-        instances[name] = realms.create(name).instance
-        realms.init(name)
-        write_note(store.kernel(instances[name]), "principals", "key")
-        realms.deactivate(name)
-        realms.purge(name)
-    return instances
 
 
 def purged_of(store: Store) -> list[PurgedRealm]:
@@ -351,8 +317,3 @@ def test_a_sweep_deletes_the_objects_of_realms_that_go_by_its_own_scan(scanned: 
     assert [row for row in rows_of(scanned.backend, stays) if row.table is Table.OBJECTS] == kept
     assert [it.failure for it in purged_of(scanned)] == [""]
     assert realms_of(scanned).get("gone").status is RealmStatus.PURGED
-
-
-def as_scan_only(store: Store) -> ScanOnly:
-    assert isinstance(store.backend, ScanOnly)
-    return store.backend
