@@ -19,7 +19,7 @@ from headwater.streaming.files.kinds import FileRef, FoundFile, kind_by_name
 from headwater.streaming.files.marks.below_roots import named_again
 from headwater.streaming.files.spark.mark_tasks import ID_ARROW, Batches, Task, batch_of, batched, rows_of
 from headwater.streaming.files.spark.worker_files import WorkerFiles
-from headwater.streaming.files.sweep.candidates import CLAIM, Judge, Judgement, delta_log_of
+from headwater.streaming.files.sweep.candidates import CLAIM, Judge, Judgement, kept_folder_of
 from headwater.streaming.files.sweep.condemned_files import OWN_FOLDER, ListPart, read_part, write_part
 from headwater.streaming.files.sweep.proof import prove_listing
 from headwater.streaming.files.sweep.roots import place_of
@@ -89,7 +89,7 @@ def _judged(
         if location.startswith(plan.root + OWN_FOLDER):
             rows.append((None, None, None, OWN, None, file.size))
             continue
-        log = delta_log_of(location)
+        log = kept_folder_of(location)
         if log:
             found.add(f"log {log}".encode("utf-8", "surrogatepass"))
         if location.endswith(CLAIM):

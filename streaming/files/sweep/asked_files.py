@@ -6,12 +6,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
-from headwater.producer.content.folding import fold
+import msgspec
+
 from headwater.schemas.errors import LocationForbidden
-from headwater.streaming.files.kinds import FileRef, FoundFile
+from headwater.streaming.files.kinds import OWN_FOLDER, FileRef, FoundFile
+from headwater.streaming.files.marks.manifest_marks import common_folder
 from headwater.streaming.files.operations import FileOperations
+from headwater.streaming.files.sweep.candidates import CLAIM, kept_folder_of
+from headwater.streaming.files.sweep.condemned_files import CLAIM_NAME
 from headwater.streaming.files.sweep.roots import Root, is_below
+
+PROBED_MAX = 100
+"""Folders that are looked at one by one; of more, the folder around all of them is listed."""
+_LOG_FOLDERS = ("_delta_log", ".hoodie", "manifests")
+_LOOKED_AT = 10
+"""Files of such a folder."""
 
 
 class Asked:
@@ -40,6 +51,30 @@ class Asked:
         return (file for file in self.refs.values() if is_below(root.location, file.location))
 
 
+class Surroundings(msgspec.Struct, frozen=True):
+    """What a listing of the whole root would have shown beside the files that are asked for."""
+
+    kept: list[str]
+    """Folders of tables whose logs are written without us, folded."""
+    claims: list[str]
+    """Where a claim may be."""
+
+
+def surroundings(operations: FileOperations, root: Root, files: Iterable[FoundFile]) -> Surroundings:
+    """⚠ What was asked for need not name the log or the claim of the folder that it lies in."""
+    folders = folders_between(root, files)
+    if len(folders) <= PROBED_MAX:
+        return _probed(operations, folders)
+    inner = common_folder(folder for folder in folders if folder != root.location)
+    around = _probed(operations, [folder for folder in folders if inner.startswith(folder)])
+    kept, claims = dict.fromkeys(around.kept), list(around.claims)
+    for file in operations.find(inner):
+        kept.update(dict.fromkeys([one] if (one := kept_folder_of(file.location)) else ()))
+        if file.location.endswith(CLAIM):
+            claims.append(file.location)
+    return Surroundings(list(kept), claims)
+
+
 def folders_between(root: Root, files: Iterable[FoundFile]) -> list[str]:
     """The folders below the root that the files lie in, at any depth, each with a slash at its end."""
     found: dict[str, None] = {}
@@ -51,6 +86,8 @@ def folders_between(root: Root, files: Iterable[FoundFile]) -> list[str]:
     return list(found)
 
 
-def delta_tables(operations: FileOperations, folders: Iterable[str]) -> list[str]:
-    """⚠ Those with a Delta log, folded: what was asked for need not name the log."""
-    return [fold(folder) for folder in folders if next(iter(operations.find(f"{folder}_delta_log")), None) is not None]
+def _probed(operations: FileOperations, folders: Sequence[str]) -> Surroundings:
+    places = (f"{folder}{log}" for folder in folders for log in _LOG_FOLDERS)
+    logs = (file for place in places for file in islice(operations.find(place), _LOOKED_AT))
+    kept = dict.fromkeys(one for file in logs if (one := kept_folder_of(file.location)))
+    return Surroundings(list(kept), [f"{folder}{OWN_FOLDER}{CLAIM_NAME}" for folder in folders])

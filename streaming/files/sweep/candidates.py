@@ -23,8 +23,11 @@ if TYPE_CHECKING:
 WRITTEN_BY_TABLES = (".parquet", ".orc", ".avro", ".metadata.json", ".metadata.json.gz", ".puffin", ".stats")
 CHECKSUM = ".crc"
 DELTA_LOG = "/_delta_log/"
+HUDI_LOG = "/.hoodie/"
 CLAIM = f"/{OWN_FOLDER}{CLAIM_NAME}"
 FILES_AT_ONCE = 1_000
+_ARCHIVE_MANIFEST = re.compile(r"(.*/)manifests/\d{10}\.json")
+"""Of an archive of a realm's history (streaming/archive)."""
 
 
 class Candidates(Protocol):
@@ -157,7 +160,7 @@ class Sorting:
             on_listed(len(page))
             self._page([file for file in page if not file.location.startswith(root + OWN_FOLDER)], result, logs)
         if logs and self._safeguards.protected_prefixes:
-            result.spare(logs)  # ⚠ a folder with a Delta log is a Delta table, also one that no catalog knows
+            result.spare(logs)  # ⚠ also of tables that no catalog knows
         return result
 
     def _page(self, files: list[FoundFile], result: Listed, logs: set[str]) -> None:
@@ -167,9 +170,9 @@ class Sorting:
         live = self._keeps(ids)
         self._on_seen(files, ids)
         for file, found, is_live in zip(files, ids.tolist(), live.tolist(), strict=True):
-            log = delta_log_of(file.location)
-            if log:
-                logs.add(log)
+            kept = kept_folder_of(file.location)
+            if kept:
+                logs.add(kept)
             if file.location.endswith(CLAIM):
                 result.claims.append(file.location)
             if is_live or self._is_live_base(file.location):
@@ -203,9 +206,14 @@ class Sorting:
         return base is not None and bool(self._keeps(np.array([base], np.int64))[0])
 
 
-def delta_log_of(location: str) -> str:
-    """The folded folder of the Delta table whose log the file belongs to; empty for any other file."""
-    return fold(location.partition(DELTA_LOG)[0] + "/") if DELTA_LOG in location else ""
+def kept_folder_of(location: str) -> str:
+    """The folded folder of a table whose log is written without us, or of an archive of ours, if the file belongs to its log;
+    empty for any other file."""
+    for log in (DELTA_LOG, HUDI_LOG):
+        if log in location:
+            return fold(location.partition(log)[0] + "/")
+    archive = _ARCHIVE_MANIFEST.fullmatch(location)
+    return fold(archive[1]) if archive is not None else ""
 
 
 def is_written_by_tables(file: FoundFile) -> bool:

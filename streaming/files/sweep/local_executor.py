@@ -18,9 +18,9 @@ from headwater.streaming.files.kinds import FileRef, FoundFile, kind_by_name
 from headwater.streaming.files.purging import PurgeSpec
 from headwater.streaming.files.stats import PurgeStats
 from headwater.streaming.files.stores.spilled_files import SpilledFiles
-from headwater.streaming.files.sweep.asked_files import Asked, delta_tables, folders_between
+from headwater.streaming.files.sweep.asked_files import Asked, surroundings
 from headwater.streaming.files.sweep.candidates import Listed, Sorting
-from headwater.streaming.files.sweep.condemned_files import CLAIM_NAME, OWN_FOLDER, StoredList, read_list, write_list
+from headwater.streaming.files.sweep.condemned_files import StoredList, read_list, write_list
 from headwater.streaming.files.sweep.executors import ListWork, MarkWork, RemovalProof
 from headwater.streaming.files.sweep.live_files import LiveFiles
 from headwater.streaming.files.sweep.proof import prove_listing
@@ -182,9 +182,9 @@ class LocalListing:
 
     def _look_around(self, listed: Listed, asked: Asked) -> None:
         """What a listing of the whole root would have shown."""
-        folders = folders_between(self._work.root, self._files)
-        listed.spare(delta_tables(self._marks.work.operations, folders))
-        listed.claims = [f"{folder}{OWN_FOLDER}{CLAIM_NAME}" for folder in folders]
+        around = surroundings(self._marks.work.operations, self._work.root, self._files)
+        listed.spare(around.kept)
+        listed.claims = around.claims
         listed.bytes = sum(it.size or 0 for it in asked.refs_below(self._work.root))
         named = (file.size or 0 for file in self._refs())
         self._files.bytes = sum(named)

@@ -10,11 +10,15 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from headwater.producer.immediate_tasks import ImmediateTask
 from headwater.schemas.errors import FileMissing, HeadwaterError
 from headwater.streaming.files.formats.iceberg_tables import named_files, table_metadata
 from headwater.streaming.files.formats.reading import Fault, MetadataReader, Mode
 from headwater.streaming.files.kinds import FileKind, FileRef
 from headwater.streaming.files.operations import FileOperations
+
+UNOWNED_KINDS = (FileKind.DATA, FileKind.POSITION_DELETES, FileKind.EQUALITY_DELETES, FileKind.DELETION_VECTOR)
+"""Of a table with `gc.enabled=false`: engines delete its metadata alone, because the data are another table's."""
 
 
 def files_of_table(operations: FileOperations, location: str, on_fault: Callable[[Fault], None]) -> list[FileRef]:
@@ -22,6 +26,15 @@ def files_of_table(operations: FileOperations, location: str, on_fault: Callable
     files = list(operations.identify(location, mode=Mode.LENIENT, on_fault=on_fault))
     older = [file.location for file in files if file.kind is FileKind.METADATA_LOG]
     return [*_replaced_statistics(operations, older, location), *files]
+
+
+def gives_up_no_data(operations: FileOperations, task: ImmediateTask) -> bool:
+    """By its property: data of a table that a procedure such as `snapshot` has made belong to the table that it was made of."""
+    try:
+        properties = table_metadata(MetadataReader(operations.storages, Mode.STRICT), task.metadata_location).get("properties")
+    except HeadwaterError:
+        return True
+    return isinstance(properties, dict) and str(properties.get("gc.enabled", "true")).lower() == "false"
 
 
 def _replaced_statistics(operations: FileOperations, older: list[str], location: str) -> Iterator[FileRef]:

@@ -17,9 +17,11 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from headwater.persistence.clock import MICROS
+from headwater.persistence.coordination.location_reservations import LocationReservations
 from headwater.persistence.coordination.removal_intents import RemovalIntent, RemovalIntents, RemovalPhase
 from headwater.persistence.realms.realm_states import RealmStatus
 from headwater.persistence.store import Store
+from headwater.producer.content.folding import fold
 from headwater.producer.immediate_tasks import ImmediateTask, ImmediateTasks, TaskState
 from headwater.producer.pointer_names import parse_reference_pointer
 from headwater.schemas.errors import HeadwaterError, MaintenanceRefused, MaintenanceStopped, MaintenanceSuperseded
@@ -32,6 +34,7 @@ from headwater.streaming.files.kinds import FileRef, FoundFile
 from headwater.streaming.files.operations import FileOperations
 from headwater.streaming.files.purging import PurgeSpec
 from headwater.streaming.files.stats import PurgeStats
+from headwater.streaming.files.sweep.asked_files import surroundings
 from headwater.streaming.files.sweep.candidates import Judgement, Sorting
 from headwater.streaming.files.sweep.claims import Claims
 from headwater.streaming.files.sweep.condemned_files import write_condemned
@@ -39,7 +42,7 @@ from headwater.streaming.files.sweep.file_safeguards import ALL_ON as FILES_ALL_
 from headwater.streaming.files.sweep.live_files import LiveFiles
 from headwater.streaming.files.sweep.roots import Root, RootRecord, Roots, closed_inside, is_below, roots_of
 from headwater.streaming.files.sweep.store_marks import REQUEST_SECONDS, fence_patiently, file_salt, markable_realms
-from headwater.streaming.files.tasks.task_files import files_of_table
+from headwater.streaming.files.tasks.task_files import UNOWNED_KINDS, files_of_table, gives_up_no_data
 from headwater.streaming.files.tasks.task_holds import held_by_history, holders
 from headwater.streaming.reachability.id_set import IdCollector, IdSet
 from headwater.streaming.reachability.retained_identifiers import Span
@@ -62,6 +65,9 @@ class TaskSafeguards(msgspec.Struct, frozen=True, kw_only=True):
     claim: bool = True
     second_fence: bool = True
     lease: bool = True
+    surroundings: bool = True
+    reservations: bool = True
+    unowned: bool = True
 
 
 ALL_ON = TaskSafeguards()
@@ -231,6 +237,8 @@ class _MarkedRun:
         self._spans: dict[str, dict[str, Span]] = {}
         self._marked: IdSet = IdCollector().finish()
         self._intents = RemovalIntents(self._store.backend, self._store.clock, run.record.id)
+        self._kept: tuple[str, ...] = ()
+        """Folded folders below the root of one group from which nothing goes."""
 
     def run(self, due: Sequence[_Due]) -> None:
         self._mark("mark", {one.realm for one in due})
@@ -282,6 +290,7 @@ class _MarkedRun:
         if self._safeguards.claim:
             self._purge._claims.require(root, record)
             self._purge._claims.require_alone(root)
+        self._kept = self._kept_below(root)
         ready = [one for one in self._unheld(group) if self._choose(one, root)]
         if self._options.dry_run:
             for one in ready:
@@ -322,19 +331,34 @@ class _MarkedRun:
                 due.faults.append(found.reason)
 
         due.files = files_of_table(self._purge._operations, due.task.metadata_location, fault)
+        unowned = UNOWNED_KINDS if self._safeguards.unowned and gives_up_no_data(self._purge._operations, due.task) else ()
         if due.is_gone:
             is_finished = due.task.state is TaskState.DELETING and not due.task.failed
             ends = TaskState.DONE if is_finished else TaskState.METADATA_UNREADABLE
             due.files = []
             self._purge._record(due, state=ends, held_by=[], fault="" if is_finished else "the metadata file is gone")
             return False
-        due.going = {file.location for file in due.files}
+        due.going = {file.location for file in due.files if file.kind not in unowned}
         self._rescue(due, root)
+        if self._safeguards.surroundings:
+            self._look_around(due, root)
         return True
+
+    def _kept_below(self, root: Root) -> tuple[str, ...]:
+        """⚠ Folders of catalogs that take no claim, and of tables that are being staged: no state names their files yet."""
+        reserved = LocationReservations(self._store.backend, self._store.clock).all() if self._safeguards.reservations else ()
+        return (*closed_inside(self._roots, root), *(fold(f"{one.location.rstrip('/')}/") for one in reserved))
+
+    def _look_around(self, due: _Due, root: Root) -> None:
+        """⚠ Metadata can name files of tables that no catalog of this store knows: they stay."""
+        operations = self._purge._operations
+        around = surroundings(operations, root, (FoundFile(location, 1, 0) for location in due.going))
+        kept = (*around.kept, *self._purge._claims.foreign_folders(root, around.claims))
+        due.going = {location for location in due.going if not fold(location).startswith(kept)}
 
     def _rescue(self, due: _Due, root: Root) -> None:
         """⚠ File by file: what another table, branch or catalog needs is spared, and so is what lies elsewhere."""
-        protected = (*self._live.protected, *closed_inside(self._roots, root))
+        protected = (*self._live.protected, *self._kept)
         judgement = Judgement(salt=self._salt, older_than=2**62, safeguards=FILES_ALL_ON, protected=protected)
         keeps = one_by_one(lambda one: one in self._marked or self._live.is_late(one))
         sorting = Sorting(keeps, self._live.names, judgement)

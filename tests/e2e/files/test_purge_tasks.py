@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from headwater.persistence.coordination.location_reservations import LocationReservations
 from headwater.persistence.reading.pointer_log import PointerLog
 from headwater.producer.immediate_tasks import IMMEDIATE_TASKS, TaskState
 from headwater.producer.pointer_names import ReferenceType
@@ -238,22 +239,69 @@ def union(lake: SweptLake, safeguards: TaskSafeguards) -> set[str]:
     return needed
 
 
-def below_root(lake: SweptLake, safeguards: TaskSafeguards) -> set[str]:
-    """The metadata names a file of somebody else as its statistics."""
+def naming(lake: SweptLake, *theirs: Path) -> str:
+    """A table whose metadata names files of others as its statistics, dropped with PURGE."""
     location = lake.table("t").metadata_location
-    theirs = path_of(lake.root).parent / "theirs" / "a.parquet"
-    theirs.parent.mkdir()
-    theirs.write_text("not ours")
     metadata = json.loads(path_of(location).read_text())
     metadata["statistics"] = [
-        {"snapshot-id": 1, "statistics-path": f"file://{theirs}", "file-size-in-bytes": 8, "blob-metadata": []}
+        {"snapshot-id": number, "statistics-path": f"file://{one}", "file-size-in-bytes": 8, "blob-metadata": []}
+        for number, one in enumerate(theirs)
     ]
     path_of(location).write_text(json.dumps(metadata))
     lake.put("t", location)
     drop_with_purge(lake, "t", location)
     forget_history(lake)
+    return location
+
+
+def written(file: Path) -> Path:
+    file.parent.mkdir(parents=True)
+    file.write_text("not ours")
+    return file
+
+
+def below_root(lake: SweptLake, safeguards: TaskSafeguards) -> set[str]:
+    """The metadata names a file of somebody else."""
+    theirs = written(path_of(lake.root).parent / "theirs" / "a.parquet")
+    naming(lake, theirs)
     purge_tasks(lake, safeguards)
     return {f"file://{theirs}"}
+
+
+def surroundings(lake: SweptLake, safeguards: TaskSafeguards) -> set[str]:
+    """The metadata names files of a Delta table that no catalog knows, and of a store that has claimed a folder."""
+    root = path_of(lake.root)
+    theirs, delta = (written(root / name / "data" / "a.parquet") for name in ("theirs", "delta"))
+    claimed = written(root / "theirs" / "_headwater" / "root.json")
+    claimed.write_text((root / "_headwater" / "root.json").read_text().replace(lake.store.incarnation, "0" * 32))
+    written(root / "delta" / "_delta_log" / "00000000000000000000.json")
+    naming(lake, theirs, delta)
+    purge_tasks(lake, safeguards)
+    return {f"file://{one}" for one in (theirs, delta)}
+
+
+def reservations(lake: SweptLake, safeguards: TaskSafeguards) -> set[str]:
+    """The metadata names files of a table that is being staged."""
+    staged = written(path_of(lake.root) / "staged" / "data" / "a.parquet")
+    LocationReservations(lake.store.backend, lake.store.clock).reserve(lake.realm, [f"{lake.root}/staged"])
+    naming(lake, staged)
+    purge_tasks(lake, safeguards)
+    return {f"file://{staged}"}
+
+
+def unowned(lake: SweptLake, safeguards: TaskSafeguards) -> set[str]:
+    """The table was made by a procedure that leaves the data to the table that it was made of."""
+    table = lake.table("t")
+    with table.transaction() as transaction:
+        transaction.set_properties({"gc.enabled": "false"})
+    location = table.metadata_location
+    data = {file.location for file in lake.operations.identify(location) if file.kind is FileKind.DATA}
+    lake.put("t", location)
+    id = drop_with_purge(lake, "t", location)
+    forget_history(lake)
+    purge_tasks(lake, safeguards)
+    assert task_of(lake, id).state is TaskState.DONE and not path_of(location).exists()
+    return data
 
 
 def claim(lake: SweptLake, safeguards: TaskSafeguards) -> set[str]:
@@ -294,7 +342,9 @@ def lease(lake: SweptLake, safeguards: TaskSafeguards) -> set[str]:
     return needed
 
 
-SCENARIOS = {one.__name__: one for one in (history, union, below_root, claim, second_fence, lease)}
+SCENARIOS = {
+    one.__name__: one for one in (history, union, below_root, surroundings, reservations, unowned, claim, second_fence, lease)
+}
 
 
 def test_every_safeguard_of_a_purge_has_a_scenario() -> None:
