@@ -102,6 +102,7 @@ def sweep_options(settings: Settings) -> FileSweepOptions:
         batches_per_second=settings.file_batches_per_second,
         threads=settings.files_threads,
         protected=tuple(settings.files_protected.split()),
+        kept=(location_of(settings.maintenance_dir),),
     )
     check_options(options)
     return options

@@ -45,6 +45,11 @@ def fold(location: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", path).casefold())
 
 
+def is_indirect(folded: str) -> bool:
+    """⚠ With `..` it leads somewhere else than its spelling says, if the storage or an engine resolves that."""
+    return "/../" in folded
+
+
 def last_segment(location: str) -> str:
     """The folded name of the file itself, for references that lead to no known root: a mount path, a path-style URL."""
     return fold(location).rpartition("/")[2]

@@ -14,7 +14,7 @@ from typing import IO
 import msgspec
 import numpy as np
 
-from headwater.producer.content.folding import fold, storage_of
+from headwater.producer.content.folding import fold, is_indirect, storage_of
 from headwater.schemas.errors import FileMissing, MaintenanceRefused
 from headwater.streaming.files.formats.iceberg_tables import whole_manifest
 from headwater.streaming.files.formats.manifests import ManifestRef, files_of
@@ -87,7 +87,8 @@ def named_again(reader: MetadataReader, manifest: ManifestRef) -> Iterator[str]:
 
 
 def is_below_any(location: str, roots: tuple[str, ...]) -> bool:
-    return f"{storage_of(location)}{fold(location)}".startswith(roots)
+    folded = fold(location)
+    return f"{storage_of(location)}{folded}".startswith(roots) and not is_indirect(folded)
 
 
 def may_overlap(place: str, root_place: str) -> bool:

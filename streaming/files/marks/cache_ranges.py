@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 RANGES = 256
-FORMAT = 2
+FORMAT = 3
 RANGE_BYTES_MAX = 1024 * 1024 * 1024
 KEY_BYTES = 16
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from headwater.producer.content.folding import fold, storage_of
+from headwater.producer.content.folding import fold, is_indirect, storage_of
 from headwater.streaming.files.fingerprints import folded_fingerprint
 from headwater.streaming.files.formats.manifests import files_of
 
@@ -45,7 +45,7 @@ def marks_of(locations: Iterable[str], salt: bytes) -> ManifestMarks:
         folder, _, name = folded.rpartition("/")
         ids.append(folded_fingerprint(folded, salt))
         names.append(folded_fingerprint(name, salt))
-        places.add(f"{storage_of(location)}{folder}/")
+        places.add("" if is_indirect(folded) else f"{storage_of(location)}{folder}/")
     return ManifestMarks(_packed(ids), _packed(names), common_folder(places))
 
 

@@ -87,8 +87,11 @@ class Claims:
                 there = self.read(around)
             except StorageDenied:  # nothing that this store's credentials could have claimed
                 continue
-            if self._is_foreign(around, there):
-                raise foreign(around, there, self._wanted(root, self._roots.get(root).generation))
+            if not self._is_foreign(around, there):
+                continue
+            if _store_of(there) == self._store.incarnation:
+                raise _reached_twice(root, around)
+            raise foreign(around, there, self._wanted(root, self._roots.get(root).generation))
 
     def foreign_folders(self, root: Root, claims: Iterable[str]) -> list[str]:
         """Those below the root that another store has claimed, folded."""
@@ -96,9 +99,9 @@ class Claims:
         return [fold(folder.location) for folder in folders if self._is_foreign(folder, self.read(folder))]
 
     def _is_foreign(self, folder: Root, there: bytes) -> bool:
-        """An own root's claim is the one that was written last; of a catalog that is gone, one of this store."""
-        known = self._roots.get(folder).claim
-        return bool(there) and (_store_of(there) != self._store.incarnation or (bool(known) and known != there))
+        """⚠ Also a claim of this store that it never wrote at this place: a catalog reaches the folder by another name, such as
+        a mount, and metadata names its files by that."""
+        return bool(there) and (_store_of(there) != self._store.incarnation or self._roots.get(folder).claim != there)
 
     def _wanted(self, root: Root, generation: int) -> Claim:
         return Claim(store=self._store.incarnation, realm=root.realm, catalog_id=root.catalog_id, generation=generation)
@@ -120,6 +123,15 @@ def foreign(root: Root, there: bytes, wanted: Claim) -> MaintenanceRefused:
         f"{msgspec.json.encode(wanted).decode()}.",
         field="root",
         remedy="Nothing was deleted. If the other store is gone for good, run `headwater maintain files claim --force`.",
+        root=root.location,
+    )
+
+
+def _reached_twice(root: Root, around: Root) -> MaintenanceRefused:
+    return MaintenanceRefused(
+        f"{root.location} lies in {around.location}, which this store has claimed by another name, or another time.",
+        field="root",
+        remedy="Nothing was deleted. Name both roots by one storage; if the claim there is an old copy, delete it.",
         root=root.location,
     )
 

@@ -94,6 +94,8 @@ class FileSweepOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Tables whose metadata is read at a time."""
     protected: Sequence[str] = ()
     """Patterns of locations that stay."""
+    kept: Sequence[str] = ()
+    """Folders that stay: our own, such as retained sets."""
     roots: Sequence[str] = ()
     accept_missing: Sequence[str] = ()
     dry_run: bool = False
@@ -406,7 +408,8 @@ class _RootSweep:
         listed = listing.counts
         if listed.claims and self._safeguards.nested_claims:
             listed.spare(self._sweep._claims.foreign_folders(self._root, listed.claims))
-        if closed := closed_inside(self._sweep._around, self._root):
+        kept = [fold(f"{folder.rstrip('/')}/") for folder in self._options.kept]
+        if closed := [*closed_inside(self._sweep._around, self._root), *kept]:
             listed.spare(closed)
         if self._safeguards.reservations and (reserved := self._sweep.reserved()):
             listed.spare(reserved)
