@@ -15,6 +15,7 @@ from tests.support.fixtures.cli_runs import headwater
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+LINKED = [*PAGES, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs" / "engines").glob("*.md"))]
 RUN = [ROOT / "README.md", ROOT / "docs" / "merging.md", ROOT / "docs" / "observability.md"]
 """Pages whose examples need nothing but the embedded store."""
 _BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -86,10 +87,22 @@ def test_every_command_that_the_readme_shows_exists() -> None:
     assert len(shown_commands) > 10 and set(shown_commands) <= COMMANDS.keys()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", LINKED, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_to_a_file_leads_somewhere(page: Path) -> None:
     links = re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", page.read_text())
     assert not [link for link in links if not (page.parent / link).exists()]
+
+
+def headings(page: Path) -> set[str]:
+    """The anchors that GitHub gives to the headings of a page."""
+    lines = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", line.strip().lower()).replace(" ", "-") for line in lines}
+
+
+@pytest.mark.parametrize("page", LINKED, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_to_a_section_leads_to_a_heading(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text())
+    assert not [(target, anchor) for target, anchor in links if anchor not in headings(page.parent / target if target else page)]
 
 
 def test_every_page_is_listed_in_the_readme() -> None:
