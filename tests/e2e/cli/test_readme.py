@@ -102,7 +102,7 @@ def headings(page: Path) -> set[str]:
 @pytest.mark.parametrize("page", LINKED, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_to_a_section_leads_to_a_heading(page: Path) -> None:
     links = re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text())
-    assert not [(target, anchor) for target, anchor in links if anchor not in headings(page.parent / target if target else page)]
+    assert not [it for it in links if it[1] not in headings(page.parent / it[0] if it[0] else page)]
 
 
 def test_every_page_is_listed_in_the_readme() -> None:
