@@ -10,6 +10,8 @@ import random
 from collections.abc import Callable
 from typing import NamedTuple
 
+import msgspec
+
 from headwater.persistence.commit.attempt import Attempt, AttemptStats
 from headwater.persistence.commit.draft import Draft, Plan, PlannedOperation
 from headwater.persistence.log.head import Head, load_head
@@ -112,7 +114,7 @@ class BulkLoad:
         if row is None:
             raise AssertionError(f"somebody else commits to {self._pointer}")
         head = self._draft.head
-        self._draft = self._new_draft(Head(row, head.entry, head.entry_id, head.tail, head.jump_path))
+        self._draft = self._new_draft(msgspec.structs.replace(head, row=row))
 
     def _new_draft(self, head: Head) -> Draft:
         store = self._kernel.store

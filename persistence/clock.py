@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from time import time_ns
 from typing import Protocol
 
 MICROS = 1_000_000
@@ -17,7 +18,7 @@ class Clock(Protocol):
 
 class SystemClock:
     def now_micros(self) -> int:
-        return time.time_ns() // 1_000
+        return time_ns() // 1_000
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)

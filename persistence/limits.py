@@ -10,11 +10,11 @@ from headwater.schemas.errors import InvalidName, ObjectTooLarge
 
 def check_name(name: str, field: str = "name") -> str:
     """A pointer name, mutable key or realm instance that every database can keep as a key."""
-    if not name or "\0" in name or not _bytes_of(name):
+    size = _bytes_of(name)
+    if not size or "\0" in name:
         raise InvalidName(
             f"{name!r} is not a name.", field=field, remedy="Names are text of at least one character, without NUL."
         )
-    size = _bytes_of(name)
     if size > NAME_BYTES_MAX:
         raise InvalidName(
             f"{name[:40] + '…'!r} has {size} bytes.", field=field, remedy=f"Use at most {NAME_BYTES_MAX} bytes of UTF-8."

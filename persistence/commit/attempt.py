@@ -70,20 +70,21 @@ class Attempt:
             raise closed(self._realm, draft.pointer)
         created_at = max(self._clock.now_micros(), fence)
         rows = self._objects.strong_rows(draft.new_objects, created_at)
-        self._write_spilled(draft, created_at)
+        if draft.spilled:
+            self._write_spilled(draft, created_at)
         requests = [request_row(request, created_at + self._request_ids_kept_micros) for request in draft.requests]
         moved = _moved(row, draft, fence)
-        if not self._lands(draft, row, moved, [*rows, *requests]):
+        all_rows = rows + requests
+        if not self._lands(draft, row, moved, all_rows):
             self._stats.lost += 1
-            self._remove_lost(draft, [*rows, *requests])
+            self._remove_lost(draft, all_rows)
             return None
-        self._objects.written(draft.new_objects, [[encoded] for encoded in rows])
+        self._objects.written_strong(draft.new_objects, rows)
         return moved
 
     def _write_spilled(self, draft: Draft, created_at: int) -> None:
         try:
-            if draft.spilled:
-                self._objects.write_eventual(draft.spilled, created_at)
+            self._objects.write_eventual(draft.spilled, created_at)
         except OutcomeUnknown as unknown:  # nothing names these objects yet, so it is not the commit that is unknown
             raise StoreUnavailable(f"operations could not be written: {unknown.message}") from unknown
 

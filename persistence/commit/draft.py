@@ -7,7 +7,7 @@ that other one would leave.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -96,7 +96,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Of a merge; see `Entry`."""
 
 
-class Savepoint(NamedTuple):
+class Savepoint(msgspec.Struct, frozen=True):
     """How far a draft had come."""
 
     head: Head
@@ -181,7 +181,7 @@ class Draft:
         """Append the entry that the plan becomes; the draft's head moves on to it."""
         _check(plan)
         first_object = len(self.new_objects)
-        object_id, *content_ids = self._ids.take(1 + sum(op.after is not None for op in plan.operations))
+        object_id, *content_ids = self._ids.take(1 + sum([op.after is not None for op in plan.operations]))
         operations = self._with_contents(plan.operations, content_ids)
         spills = _stored_bytes("operations", operations) > OPERATIONS_BYTES_MAX
         state = self._next_state(plan, operations, spills)
@@ -228,12 +228,13 @@ class Draft:
             brought=plan.brought,
         )
         made = LogRecord(id_of(entry, object_id), entry)
-        self._store(made)
+        self._store(made, object_id)
         if spills or _stored_bytes("message", (plan.author, plan.message, plan.headers, request_id)) > TEXT_BYTES_UNCHECKED:
             # What exceeds a row is refused here, where it fails alone, and not when the whole batch is written.
             self._objects.strong_rows(self.new_objects[first_object:], 0)
         self.entries.append(made)
-        self.head = Head(self.head.row, entry, made.entry_id, state.tail, spine.starting_at(JumpLink(entry.seq, object_id)))
+        jump_path = spine.starting_at(JumpLink(entry.seq, object_id))
+        self.head = Head(self.head.row, entry, made.entry_id, object_id, state.tail, jump_path)
         return made
 
     def savepoint(self) -> Savepoint:
@@ -329,8 +330,8 @@ class Draft:
             older = self._objects.fetch_many(ENTRY, [link.object_id], missing_ok=True).get(link.object_id)
         return JumpLink(older.jump_seq, older.jump_id) if isinstance(older, Entry) else NO_LINK
 
-    def _store(self, made: LogRecord) -> None:
-        entry, object_id = made.entry, made.object_id
+    def _store(self, made: LogRecord, object_id: int) -> None:
+        entry = made.entry
         self._fresh[object_id] = entry
         if entry.operations_id:
             self.spilled.append(NewObject(SPILLED_OPERATIONS, entry.operations_id, SpilledOperations(entry.operations)))

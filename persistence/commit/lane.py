@@ -164,6 +164,15 @@ class Lane:
         self._contention = ContentionControl()
         self._linger = Linger(context.clock)
         self._prefetch = Prefetch(context.objects)
+        self._attempt = Attempt(
+            context.backend,
+            context.realm,
+            context.objects,
+            context.clock,
+            context.policy,
+            stats,
+            context.request_ids_kept_seconds,
+        )
 
     @property
     def is_idle(self) -> bool:
@@ -187,7 +196,7 @@ class Lane:
     def run(self) -> bool:
         """Work off some of what waits; whether there may be more, so that `run` must be called again."""
         for _ in range(BATCHES_IN_A_ROW_MAX):
-            self._linger.wait(lambda: len(self._waiting))
+            self._linger.wait(self._waiting.__len__)
             batch = self._take()
             if batch is None:
                 self._linger.rest()
@@ -240,7 +249,8 @@ class Lane:
                     continue
                 began = self._context.clock.now_micros()
                 draft = Draft(self.pointer, head, self._context.objects, self._context.ids, self._context.clock)
-                self._prefetch.prepare([waiting.request for waiting in batch], draft)
+                if len(batch) > 1:  # a single request reads for itself
+                    self._prefetch.prepare([waiting.request for waiting in batch], draft)
                 answers = self._apply_all(batch, draft)
                 if not draft.entries:
                     if fresh or self._is_newest(head):
@@ -248,7 +258,7 @@ class Lane:
                     head = None
                     continue
                 if head.row is None and not reserved:
-                    self._attempt().reserve(self.pointer)
+                    self._attempt.reserve(self.pointer)
                     head, reserved = None, True
                     continue
                 if head.row is not None and self._lands(batch, answers, draft, began):
@@ -353,11 +363,6 @@ class Lane:
         self.stats.replayed += 1
         return CommitOutcome(self.pointer, logged, before.seq, before.commit, replayed=True)
 
-    def _attempt(self) -> Attempt:
-        context = self._context
-        kept_seconds = context.request_ids_kept_seconds
-        return Attempt(context.backend, context.realm, context.objects, context.clock, context.policy, self.stats, kept_seconds)
-
     def _lands(
         self, batch: list[PendingRequest], answers: Sequence[CommitOutcome | Exception], draft: Draft, began: int
     ) -> bool:
@@ -367,7 +372,7 @@ class Lane:
             return False
         started = self._context.clock.now_micros()
         try:
-            row = self._attempt().run(draft)
+            row = self._attempt.run(draft)
         except OutcomeUnknown as unknown:
             self._held = None
             self._unknown(batch, answers, draft, unknown)

@@ -21,7 +21,7 @@ class RequestWithKeys(Protocol):
 
 
 class Prefetch:
-    """The prefetching of one lane. Skipped when the batch before found everything in the cache."""
+    """The prefetching of one lane. Skipped if nothing had to be read since it ran last."""
 
     def __init__(self, objects: RealmObjects) -> None:
         self._objects = objects
@@ -30,7 +30,7 @@ class Prefetch:
     def prepare(self, requests: Sequence[RequestWithKeys], draft: Draft) -> None:
         """⚠ A damaged object fails only the request that needs it, when it is planned. An unavailable store is raised here."""
         was_cold = self._objects.objects_read != self._read_before
-        if len(requests) > 1 and was_cold and self._objects.caches:
+        if was_cold and self._objects.caches:
             keys = {key for request in requests for key in request.keys_to_read}
             try:
                 draft.look_up(keys)

@@ -25,6 +25,8 @@ class Head(msgspec.Struct, frozen=True):
     row: PointerRow | None
     entry: Entry | None
     entry_id: bytes
+    object_id: int
+    """Of the entry."""
     tail: Tail
     jump_path: JumpPath
 
@@ -39,10 +41,6 @@ class Head(msgspec.Struct, frozen=True):
     @property
     def time(self) -> int:
         return 0 if self.entry is None else self.entry.time
-
-    @property
-    def object_id(self) -> int:
-        return object_id_of(self.entry_id)
 
     @property
     def levels(self) -> tuple[int, ...]:
@@ -64,17 +62,18 @@ class Head(msgspec.Struct, frozen=True):
         return NO_LINK if self.entry is None else JumpLink(self.entry.seq, self.object_id)
 
 
-NO_HEAD = Head(None, None, b"", {}, JumpPath())
+NO_HEAD = Head(None, None, b"", 0, {}, JumpPath())
 
 
 def load_head(objects: RealmObjects, row: PointerRow | None) -> Head:
     """Two reads at most: the head entry, then its tail in bulk."""
     if row is None or not row.head:
         return msgspec.structs.replace(NO_HEAD, row=row)
-    entry = objects.fetch(ENTRY, object_id_of(row.head))
+    object_id = object_id_of(row.head)
+    entry = objects.fetch(ENTRY, object_id)
     if entry.seq != row.seq:
         raise ChainBroken(f"{entry.pointer}: the head entry has seq {entry.seq}, its pointer says {row.seq}.")
-    return Head(row, entry, row.head, load_tail(objects, entry, object_id_of(row.head)), JumpPath())
+    return Head(row, entry, row.head, object_id, load_tail(objects, entry, object_id), JumpPath())
 
 
 def as_index_objects(objects: Mapping[int, msgspec.Struct]) -> dict[int, IndexObject]:

@@ -7,10 +7,11 @@ to its predecessor. The spine is the path of jumps from the head, newest first; 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+
+import msgspec
 
 
-class JumpLink(NamedTuple):
+class JumpLink(msgspec.Struct, frozen=True, gc=False):
     seq: int
     object_id: int
 

@@ -176,12 +176,12 @@ def reachable_only_as_head(entry: Entry, object_id: int) -> tuple[int, ...]:
 def objects_added(entry: Entry, object_id: int) -> tuple[int, ...]:
     """What is reachable after this entry and was not before."""
     spilled = (entry.operations_id,) if entry.operations_id else ()
-    return (object_id, *spilled, *(op.after_id for op in entry.operations if op.after_id), *entry.index_added)
+    return (object_id, *spilled, *[op.after_id for op in entry.operations if op.after_id], *entry.index_added)
 
 
 def objects_released(entry: Entry) -> tuple[int, ...]:
     """What was reachable before this entry and is no longer."""
-    return (*(op.before_id for op in entry.operations if op.before_id), *entry.index_released, *entry.entries_released)
+    return (*[op.before_id for op in entry.operations if op.before_id], *entry.index_released, *entry.entries_released)
 
 
 def id_of(entry: Entry, object_id: int) -> bytes:

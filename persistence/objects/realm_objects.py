@@ -134,21 +134,14 @@ class RealmObjects:
 
     def write_strong(self, objects: Sequence[NewObject[Any]], created_at: int) -> None:
         """Durable when it returns; each object must fit one row, else `ObjectTooLarge` before anything is written."""
-        self._write(objects, [[row] for row in self.strong_rows(objects, created_at)])
+        rows = self.strong_rows(objects, created_at)
+        if rows:
+            self.backend.write_objects(self.realm, rows)
+        self.written_strong(objects, rows)
 
     def write_eventual(self, objects: Sequence[NewObject[Any]], created_at: int) -> None:
         """Durable when it returns; big objects are cut into parts. A reader that comes in between finds them torn."""
-        self._write(objects, [codec.encode_in_parts(new.object_type, new.id, new.value, created_at) for new in objects])
-
-    def written(self, objects: Sequence[NewObject[Any]], rows: Sequence[Sequence[ObjectRow]]) -> None:
-        """Count and cache what was acknowledged; also for callers that wrote `strong_rows` by themselves."""
-        pairs = zip(objects, rows, strict=True)
-        self._cache.put_many(self.realm, [_to_keep(rows_of_new, new.value, new.entry_id) for new, rows_of_new in pairs])
-        with self._counting:
-            self.objects_written += len(objects)
-            self.bytes_written += sum(len(row.payload) for rows_of_new in rows for row in rows_of_new)
-
-    def _write(self, objects: Sequence[NewObject[Any]], rows: Sequence[Sequence[ObjectRow]]) -> None:
+        rows = [codec.encode_in_parts(new.object_type, new.id, new.value, created_at) for new in objects]
         whole = [row for rows_of_new in rows for row in rows_of_new]
         if whole:
             # Parts first: part 0 tells the number of parts, so it is written last, when the others are there.
@@ -157,17 +150,32 @@ class RealmObjects:
             if parts:
                 self.backend.write_objects(self.realm, parts)
             self.backend.write_objects(self.realm, later)
-        self.written(objects, rows)
+        self._written(objects, [(rows_of_new[0], _payload_bytes(rows_of_new)) for rows_of_new in rows])
+
+    def written_strong(self, objects: Sequence[NewObject[Any]], rows: Sequence[ObjectRow]) -> None:
+        """Count and cache what was acknowledged; also for callers that wrote `strong_rows` by themselves."""
+        self._written(objects, [(row, len(row.payload)) for row in rows])
+
+    def _written(self, objects: Sequence[NewObject[Any]], rows: Sequence[tuple[ObjectRow, int]]) -> None:
+        """Each object with its first row and the bytes of all its rows."""
+        pairs = zip(objects, rows, strict=True)
+        self._cache.put_many(self.realm, [_to_keep(row, size, new.value, new.entry_id) for new, (row, size) in pairs])
+        with self._counting:
+            self.objects_written += len(objects)
+            self.bytes_written += sum([size for _, size in rows])
 
     def _keep(self, rows: Sequence[ObjectRow], value: msgspec.Struct) -> None:
-        self._cache.put(self.realm, *_to_keep(rows, value))
+        self._cache.put(self.realm, *_to_keep(rows[0], _payload_bytes(rows), value))
 
 
-def _to_keep(rows: Sequence[ObjectRow], value: msgspec.Struct, entry_id: bytes = b"") -> tuple[int, Decoded, int]:
-    """Id, value and the bytes that it takes in memory."""
-    known: int = getattr(value, "memory_bytes", 0)  # index objects tell it: decoded they are far larger than stored
-    weight = known or DECODED_FACTOR * sum([len(row.payload) for row in rows])
-    return rows[0].id, Decoded(rows[0].type, value, entry_id), weight
+def _to_keep(row: ObjectRow, size: int, value: msgspec.Struct, entry_id: bytes = b"") -> tuple[int, Decoded, int]:
+    """Id, value and the bytes that it takes in memory. `size` is what it takes in the store."""
+    known: int = getattr(value, "memory_bytes", 0)  # of index objects: decoded they are far larger than stored
+    return row.id, Decoded(row.type, value, entry_id), known or DECODED_FACTOR * size
+
+
+def _payload_bytes(rows: Iterable[ObjectRow]) -> int:
+    return sum([len(row.payload) for row in rows])
 
 
 def _as_type(object_type: ObjectType[T], object_id: int, decoded: Decoded) -> T:

@@ -96,7 +96,10 @@ def removed_keys(operations: Iterable[Prepared]) -> set[KeyPath]:
 
 def namespaces_removed(operations: Iterable[Prepared], found: Mapping[KeyPath, HeadContent]) -> list[KeyPath]:
     """Deleted or renamed namespaces: what stays below them would have no namespace."""
-    return [key for key in removed_keys(operations) if key in found and found[key].content.type == NAMESPACE.name]
+    removed = removed_keys(operations)
+    if not removed:  # the usual commit only puts
+        return []
+    return [key for key in removed if key in found and found[key].content.type == NAMESPACE.name]
 
 
 # ── the rules ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -179,7 +182,8 @@ def _check_against_base(key: KeyPath, base: HeadContent | None, now: HeadContent
 
 def _check_own_key(operation: Prepared, facts: HeadFacts, conflicts: _Conflicts) -> None:
     """What the operation needs whatever the caller expects."""
-    key, found = operation.source, facts.found.get(operation.source)
+    key = operation.source
+    found = facts.found.get(key)
     if operation.op is Op.PUT:
         if found is None or operation.content is None:
             return

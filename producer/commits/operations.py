@@ -188,6 +188,8 @@ def _one_expectation(operation: Put | Unchanged, field: str) -> None:
 
 
 def _key(key: Sequence[str], field: str) -> KeyPath:
+    if type(key) is tuple:  # the usual case, without asking an abstract class
+        return key
     if isinstance(key, str) or not isinstance(key, Sequence):
         raise InvalidInput("a key is a list of names.", field=f"{field}.key", remedy='Send e.g. ["db", "orders"].')
     return tuple(key)

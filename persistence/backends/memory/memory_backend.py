@@ -141,8 +141,7 @@ class MemoryBackend(Backend):
         check_name(realm, "realm")
         check_objects(rows)
         with self.store.lock:
-            for row in rows:
-                self.store.objects.put(RowKey(realm, "", "", row.id), row, self.store.next_revision(), row.part)
+            self._put_objects(realm, rows)
 
     def fetch_objects(self, realm: str, ids: Sequence[int]) -> dict[int, list[ObjectRow]]:
         found: dict[int, list[ObjectRow]] = {}
@@ -153,6 +152,10 @@ class MemoryBackend(Backend):
                     found[object_id] = [parts[part].row for part in sorted(parts)]
         return found
 
+    def _put_objects(self, realm: str, rows: Sequence[ObjectRow]) -> None:
+        for row in rows:
+            self.store.objects.put(RowKey(realm, "", "", row.id), row, self.store.next_revision(), row.part)
+
     def remove_objects(self, realm: str, keys: Sequence[ObjectKey]) -> None:
         with self.store.lock:
             for object_id, part in keys:
@@ -161,13 +164,14 @@ class MemoryBackend(Backend):
                     self.store.objects.remove(key, part)
 
     def commit(self, realm: str, name: str, expected: PointerRow, row: PointerRow, objects: Sequence[ObjectRow]) -> bool:
+        check_name(realm, "realm")
         check_objects(objects)
         key = RowKey(realm, "", name)
         with self.store.lock:
             kept = self.store.pointers.get(key)
             if kept is None or (kept.version, kept.head) != (expected.version, expected.head):
                 return False
-            self.write_objects(realm, objects)
+            self._put_objects(realm, objects)
             self._put_pointer(key, row)
             return True
 

@@ -6,6 +6,8 @@ import threading
 from collections import defaultdict
 from typing import Generic, NamedTuple, TypeVar
 
+import msgspec
+
 from headwater.persistence.rows import MutableRow, ObjectRow, PointerRow
 
 R = TypeVar("R")
@@ -21,7 +23,7 @@ class RowKey(NamedTuple):
     id: int = 0
 
 
-class StoredRow(NamedTuple, Generic[R]):
+class StoredRow(msgspec.Struct, Generic[R], frozen=True, gc=False):
     row: R
     revision: int
 
