@@ -70,7 +70,7 @@ def call_context(
         "path": f"/{method}",
         "query_string": b"",
         "headers": headers,
-        "client": _address(peer),
+        "client": address_of(peer),
     }
     given = header(scope, CORRELATION_ID)
     correlation = given if given is not None and _ID.fullmatch(given) else request_id.encode()
@@ -101,7 +101,7 @@ def call_key(context: CallContext, in_message: str) -> str | None:
     return in_message or in_metadata
 
 
-def _address(peer: str) -> tuple[str, int]:
+def address_of(peer: str) -> tuple[str, int]:
     """`ipv4:127.0.0.1:50000` and `ipv6:%5B::1%5D:50000` as a host and a port."""
     host, _, port = peer.partition(":")[2].rpartition(":")
     host = host.replace("%5B", "").replace("%5D", "").strip("[]")

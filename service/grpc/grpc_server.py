@@ -12,8 +12,8 @@ from typing import Any, cast
 
 import grpc
 from google.rpc.status_pb2 import Status
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
+from grpc_health.v1 import health, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
 from headwater.schemas.errors import HeadwaterError, InvalidInput
 from headwater.schemas.rpc.services import SERVICES, RpcMethod, all_methods
@@ -22,6 +22,7 @@ from headwater.service.feed.stream_connection import SlowReader
 from headwater.service.gate.answers import seconds_to_read
 from headwater.service.grpc.call_context import CallContext, call_context, localized
 from headwater.service.grpc.grpc_errors import STATUS_DETAILS, internal_status, status_of
+from headwater.service.grpc.open_services import Health, Reflection
 from headwater.service.grpc.pipeline import Pipeline, Refused, receive_one
 from headwater.service.grpc.rpc import Rpc
 from headwater.service.grpc.rpc_table import RPCS
@@ -47,28 +48,25 @@ class GrpcServer:
         self._runtime = runtime
         self._config = runtime.service.config
         self._server: Any = None
-        self._health = health.aio.HealthServicer()
+        self._names = [service.full_name for service in SERVICES]
+        self._health = Health(self._names, self._config.stall_seconds)
 
     async def start(self) -> None:
         self._server = grpc.aio.server(options=_options(self._config))
         handlers = {method.path: self._handler(method, rpc) for method, rpc in checked_rows(RPCS).items()}
         self._server.add_generic_rpc_handlers((_Handlers(handlers),))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        names = [service.full_name for service in SERVICES]
         if self._config.grpc_reflection:
-            reflection.enable_server_reflection([*names, health.SERVICE_NAME, reflection.SERVICE_NAME], self._server)
+            shown = Reflection([*self._names, health.SERVICE_NAME, reflection.SERVICE_NAME])
+            reflection_pb2_grpc.add_ServerReflectionServicer_to_server(shown, self._server)
         _listen(self._server, self._config)
         await self._server.start()
-        for name in ("", *names):
-            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
         self._runtime.service.metrics.registry.register(self._runtime.counts)
-        self._runtime.service.stopping.call(self._begin_to_stop)
-
-    def _begin_to_stop(self) -> None:
-        self._leaving = asyncio.ensure_future(self._health.enter_graceful_shutdown())
+        self._runtime.service.stopping.call(self._health.begin_to_stop)
 
     async def stop(self, grace_seconds: float) -> None:
         """Streams have ended with their cursors by then; calls that are in flight may end."""
+        self._health.stop()
         await self._server.stop(grace_seconds)
         await asyncio.to_thread(self._runtime.directories.close)
 

@@ -21,6 +21,17 @@ from headwater.service.gate.bodies import SMALL_BODY_BYTES
 from headwater.service.gate.budgets import BODIES_OF_CALLER
 from headwater.service.grpc.runtime import ARRIVING_MAX
 from tests.support.fixtures.grpc_rig import SECONDS, GrpcRig, bearer, grpc_rig
+from tests.support.fixtures.http2_frames import (
+    DATA,
+    END_HEADERS,
+    END_STREAM,
+    HEADERS,
+    PREFACE,
+    RST_STREAM,
+    SETTINGS,
+    frame,
+    header_block,
+)
 
 SIGN_IN = "io.headwater.tenant.v1.TokenService/CreateToken"
 """Its message is the proof."""
@@ -118,46 +129,15 @@ def test_messages_of_one_caller_fill_their_share_of_the_memory_and_no_more(port:
 # ── answers that are not read ───────────────────────────────────────────────────────────────────────────────
 
 CHANGES = _method("FeedService/GetChanges")
-HEADERS, DATA, SETTINGS, RST_STREAM = 1, 0, 4, 3
-"""Types of HTTP/2 frames."""
-
-
-def _frame(type: int, flags: int, stream: int, payload: bytes) -> bytes:
-    return len(payload).to_bytes(3, "big") + bytes((type, flags)) + stream.to_bytes(4, "big") + payload
-
-
-def _literal(text: str) -> bytes:
-    """A header's name or value, not compressed (RFC 7541, 5.1 and 5.2)."""
-    raw, rest = text.encode(), len(text) - 127
-    if rest < 0:
-        return bytes((len(raw),)) + raw
-    length = bytearray((127,))
-    while rest >= 128:
-        length.append(rest % 128 + 128)
-        rest //= 128
-    return bytes((*length, rest)) + raw
 
 
 def _asked(address: tuple[str, int], method: RpcMethod, message: Message, token: str) -> socket.socket:
     """A connection that sends one call and reads nothing: gRPC's own clients always read."""
-    headers = {
-        ":method": "POST",
-        ":scheme": "http",
-        ":path": method.path,
-        ":authority": "localhost",
-        "content-type": "application/grpc",
-        "te": "trailers",
-        "authorization": f"Bearer {token}",
-    }
-    block = b"".join(b"\0" + _literal(name) + _literal(value) for name, value in headers.items())
+    block = header_block(method.path, authorization=f"Bearer {token}")
     raw = message.SerializeToString()
     connection = socket.create_connection(address, timeout=SECONDS)
-    connection.sendall(
-        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-        + _frame(SETTINGS, 0, 0, b"")
-        + _frame(HEADERS, 4, 1, block)
-        + _frame(DATA, 1, 1, b"\0" + len(raw).to_bytes(4, "big") + raw)
-    )
+    sent = frame(DATA, END_STREAM, 1, b"\0" + len(raw).to_bytes(4, "big") + raw)
+    connection.sendall(PREFACE + frame(SETTINGS, 0, 0, b"") + frame(HEADERS, END_HEADERS, 1, block) + sent)
     return connection
 
 
