@@ -8,7 +8,7 @@ A claim lives as long as its realm instance.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from hashlib import sha256
 
 import msgspec
@@ -69,6 +69,18 @@ def require_outside_of_warehouses(kernel: RealmKernel, root: str) -> None:
         )
 
 
+def claimed_roots(kernel: RealmKernel) -> frozenset[str]:
+    """The storage roots of all catalogs of all realms, each with a slash at its end."""
+    living = {kernel.realm, *_living(kernel)}
+    return frozenset(claim.root for claim in _claims(kernel) if claim.instance in living)
+
+
+def is_claimed(roots: Collection[str], location: str) -> bool:
+    """Whether it lies below one of them."""
+    place = _spelled(location)
+    return any(place.startswith(root) for root in roots)
+
+
 def _others(kernel: RealmKernel) -> Iterator[StorageClaim]:
     """Claims of other realms that are there; those of purged realms count no longer."""
     living = set(_living(kernel))
@@ -86,7 +98,8 @@ def _claims(kernel: RealmKernel) -> Iterator[StorageClaim]:
 
 
 def _claim_of(row: MutableRow) -> StorageClaim:
-    return msgspec.msgpack.decode(row.payload, type=StorageClaim)
+    claim = msgspec.msgpack.decode(row.payload, type=StorageClaim)
+    return StorageClaim(claim.instance, _spelled(claim.root))
 
 
 def _overlap(one: StorageClaim, other: StorageClaim) -> bool:
@@ -95,6 +108,6 @@ def _overlap(one: StorageClaim, other: StorageClaim) -> bool:
 
 def _spelled(root: str) -> str:
     """One spelling for one place: scheme and slashes; ends with a slash, so that `/a` is not above `/ab`."""
-    scheme, colon, path = root.partition(":")
+    scheme, colon, path = root.partition(":") if not root.startswith("/") else ("file", ":", root)
     scheme = _SCHEMES.get(scheme.lower(), scheme.lower())
     return f"{scheme}{colon}{re.sub('/+', '/', path).rstrip('/')}/"

@@ -32,6 +32,8 @@ class OwnedPath(msgspec.Struct, frozen=True):
     catalog_id: int
     branch: str
     path: KeyPath
+    roots: Sequence[str] = ()
+    """Where the files of its tables may lie."""
 
     def covers(self, key: KeyPath) -> bool:
         return key[: len(self.path)] == self.path
@@ -102,6 +104,12 @@ def owned_paths(kernel: RealmKernel, pointer: str) -> Sequence[OwnedPath]:
 def owner_of(kernel: RealmKernel, pointer: str, key: KeyPath) -> str | None:
     """The connector whose destination the key lies below, if any."""
     return next((one.connector for one in owned_paths(kernel, pointer) if one.covers(key)), None)
+
+
+def roots_at(kernel: RealmKernel, catalog_id: int, key: KeyPath) -> Sequence[str]:
+    """Where the files of a connector's table or view may lie; nowhere for any other."""
+    owners = (one for one in owned_in_realm(kernel) if one.catalog_id == catalog_id and one.covers(key))
+    return next((one.roots for one in owners), ())
 
 
 def require_unowned(kernel: RealmKernel, pointer: str, key: KeyPath) -> None:
@@ -189,4 +197,5 @@ def _read(kernel: RealmKernel) -> Sequence[OwnedPath]:
 
 def _owned(value: Value, id: str) -> OwnedPath:
     where = msgspec.convert(value["destination"], _Where)
-    return OwnedPath(str(value["name"]), id, where.catalog_id, where.branch, where.path)
+    roots = msgspec.convert(value["spec"]["roots"], tuple[str, ...])
+    return OwnedPath(str(value["name"]), id, where.catalog_id, where.branch, where.path, roots)

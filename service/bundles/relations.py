@@ -115,7 +115,7 @@ class Relations:
         return Known(None if there is None else there.version, tuple(rules), enforced)
 
     def read(self, place: Place, found: PlanInput, known: Known) -> Relation:
-        file = self._branch(found).metadata.load(found.metadata_location)
+        file = self._branch(found).files_at(found.key, found.metadata_location).load(found.metadata_location)
         made = self._table(place, found, file.table, known) if found.type == TABLE else _view(place, found, file.view)
         enrichments = {name: text for enrich in enrichers() for name, text in enrich(made).items()}
         return msgspec.structs.replace(made, enrichments=enrichments)
@@ -149,7 +149,7 @@ class Relations:
 
     def _is_enforced(self, found: PlanInput) -> bool:
         branch = self._branch(found)
-        table = branch.metadata.load(found.metadata_location).table
+        table = branch.files_at(found.key, found.metadata_location).load(found.metadata_location).table
         of_both = (self._rules, self._planned_rules)
         return all(is_enforced(self._guard, rules, branch, self._lakes, found.key, table) for rules in of_both)
 

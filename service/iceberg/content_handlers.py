@@ -176,7 +176,8 @@ def load_credentials(call: IcebergCall) -> Response:
         return json_response({"storage-credentials": table_access.delegated(call, call.table, file.table, VENDED).credentials})
     table_access.require_enforced(call, call.table, file.table)
     config = call.lakes.storage.clients if call.lakes.storage.secrets_told else {}
-    credentials = [{"prefix": call.branch.metadata.warehouse.root, "config": config}] if config else []
+    root = call.branch.files_at(call.table, file.location).warehouse.root
+    credentials = [{"prefix": root, "config": config}] if config else []
     return json_response({"storage-credentials": credentials})
 
 

@@ -50,7 +50,8 @@ def find_snapshot(
 ) -> FoundSnapshot:
     """`snapshot` is an id or `current`. Of the table as the branch has it now."""
     found = table_on(kernel, catalog, table, branch)
-    metadata = lakes.metadata_of(catalog).load(found.value["metadata_location"]).table
+    location = found.value["metadata_location"]
+    metadata = lakes.metadata_at(kernel, catalog, table, location).load(location).table
     return FoundSnapshot(*_wanted(metadata, snapshot, found.content_id, table))
 
 

@@ -22,6 +22,7 @@ from headwater.producer.content.snapshots import Snapshots
 from headwater.producer.plans.plan_rows import live_plans
 from headwater.producer.statistics.statistics_records import SetKey, StatisticsSet
 from headwater.producer.statistics.statistics_sets import StatisticsSets
+from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import Conflict, HeadwaterError, NotFound
 from headwater.service.iceberg.operations.lakes import Lakes
 
@@ -64,17 +65,18 @@ class UnlistedStatistics:
     def _listed(self, kernel: RealmKernel, catalog: Catalog, ids: Collection[str]) -> dict[str, set[int] | None]:
         """By table the snapshots that still count; None where that cannot be known."""
         listed: dict[str, set[int] | None] = {id: set() for id in ids}
-        metadata, locations = self._lakes.metadata_of(catalog), set[tuple[str, str]]()
+        locations = dict[tuple[str, str], KeyPath]()
         references = Catalogs(kernel).references(catalog)
         for reference in references.all():
             at = references.resolve(reference.name, type=reference.type).logged
             for entry in Snapshots(kernel, catalog.id).entries(at, types=[ICEBERG_TABLE.name]):
                 if entry.content_id in listed:
-                    locations.add((entry.content_id, str(entry.value["metadata_location"])))
-        for content_id, location in locations:
+                    locations[entry.content_id, str(entry.value["metadata_location"])] = entry.key
+        for (content_id, location), key in locations.items():
             known = listed[content_id]
             try:
-                found = {one["snapshot-id"] for one in metadata.load(location).table["snapshots"]}
+                metadata = self._lakes.metadata_at(kernel, catalog, key, location).load(location)
+                found = {one["snapshot-id"] for one in metadata.table["snapshots"]}
                 listed[content_id] = None if known is None else known | found
             except HeadwaterError:
                 listed[content_id] = None

@@ -115,6 +115,12 @@ def local_path(location: str) -> str:
     return _spelled(location).removeprefix("file://")
 
 
+def resolved(location: str) -> str:
+    """Behind all links, where it is a place of this machine."""
+    spelled = _spelled(location)
+    return f"file://{os.path.realpath(local_path(spelled))}" if spelled.startswith("file://") else spelled
+
+
 def _spelled(location: str) -> str:
     """`file:/x`, `file:///x` and `/x` are one place."""
     if location.startswith("file:"):

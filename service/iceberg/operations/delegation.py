@@ -88,7 +88,7 @@ class Delegation:
         branch, table = wanted.branch, wanted.table
         found = list(dict.fromkeys(places_of(table["location"], table.get("properties") or {})))
         for place in found:
-            branch.metadata.warehouse.check(place)
+            branch.files_at(wanted.key, place).warehouse.check(place)
         branch.check_places(branch.state().at, {wanted.key: found})
         if wanted.default.reference != branch.reference:
             needed = (Right.TABLE_READ, Right.TABLE_WRITE) if wanted.writes else (Right.TABLE_READ,)

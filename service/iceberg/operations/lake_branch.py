@@ -40,7 +40,9 @@ from headwater.service.iceberg.operations.content_metadata import NO_COPIES, Con
 from headwater.service.iceberg.operations.key_locks import KeyLocks
 from headwater.service.iceberg.operations.metadata_files import MetadataFile, MetadataFiles
 from headwater.service.iceberg.operations.table_locations import TableLocations, check_apart
+from headwater.service.storage.locations import is_below
 
+MetadataAt = Callable[[RealmKernel, Catalog, KeyPath, str], MetadataFiles]
 ATTEMPTS_MAX = 20
 KEYS_KNOWN_MAX = 10_000
 NAMESPACE, TABLE, VIEW = "NAMESPACE", "ICEBERG_TABLE", "ICEBERG_VIEW"
@@ -176,10 +178,12 @@ class LakeBranch:
         metadata: MetadataFiles,
         locks: KeyLocks,
         copies: CopyWriter | None = None,
+        metadata_at: MetadataAt | None = None,
     ) -> None:
         self.kernel = kernel
         self.catalog = catalog
         self.metadata = metadata
+        self._metadata_at = metadata_at
         self.reference = reference or catalog.default_branch
         self._references = References(kernel, catalog.id, catalog.default_branch)
         self._snapshots = Snapshots(kernel, catalog.id)
@@ -232,14 +236,24 @@ class LakeBranch:
         """What that entry left."""
         return LakeState(self._snapshots, logged)
 
+    def files_at(self, key: KeyPath, location: str) -> MetadataFiles:
+        """Through which a file of the table or view at the key is read: those of a connector may lie below its roots."""
+        if self._metadata_at is None or is_below(location, self.metadata.warehouse.root):
+            return self.metadata
+        return self._metadata_at(self.kernel, self.catalog, key, location)
+
     def load_metadata(self, key: KeyPath, location: str) -> MetadataFile:
         """Of the table or view that stands at the key with this location."""
-        return self.metadata.kept(location) or self._content_metadata.load(location, partial(self._content_object, key))
+        files = self.files_at(key, location)
+        if files is not self.metadata:
+            return files.load(location)
+        return files.kept(location) or self._content_metadata.load(location, partial(self._content_object, key))
 
     def load_metadata_if_there(self, key: KeyPath, location: str) -> MetadataFile:
         """⚠ Not from memory alone: for answers to readers, who need the file itself next."""
-        if self.metadata.kept(location) is not None:
-            return self.metadata.load_if_there(location)
+        files = self.files_at(key, location)
+        if files.kept(location) is not None:
+            return files.load_if_there(location)
         return self.load_metadata(key, location)
 
     def _content_object(self, key: KeyPath) -> int | None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
 import threading
+import time
 
 from headwater.persistence.store import RealmKernel
 from headwater.producer.catalogs.catalog_records import Catalog
+from headwater.producer.catalogs.storage_claims import claimed_roots, is_claimed
+from headwater.producer.commits.owned_paths import roots_at
+from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import InvalidInput
 from headwater.service.iceberg.operations.coalesced_reads import CoalescedReads
 from headwater.service.iceberg.operations.content_metadata import CopyWriter
@@ -19,7 +24,7 @@ from headwater.service.iceberg.retry_priority import WriterQueue
 from headwater.service.operations.realm_feeds import RealmFeed
 from headwater.service.planning.manifest_cache import MANIFEST_CACHE_BYTES, ManifestCache
 from headwater.service.storage.files import files_of
-from headwater.service.storage.locations import Warehouse
+from headwater.service.storage.locations import Warehouse, is_below, resolved
 from headwater.service.storage.storage_options import StorageOptions
 
 SLASH = ":"
@@ -27,6 +32,8 @@ SLASH = ":"
 
 _NAME = re.compile(r"[^@~^*]*")
 BRANCHES_KEPT_MAX = 10_000
+CLAIMS_SECONDS = 1.0
+"""For how long the storage roots of other catalogs are believed."""
 
 
 class Lakes:
@@ -53,6 +60,7 @@ class Lakes:
         self.reads = CoalescedReads()
         self.turns = WriterQueue()
         self._lock = threading.Lock()
+        self._claims: tuple[float, frozenset[str]] = (-math.inf, frozenset())
 
     def branch(self, feed: RealmFeed, prefix: str) -> LakeBranch:
         name, _, reference = prefix.partition("@")
@@ -73,7 +81,9 @@ class Lakes:
         kept = self._branches.get((kernel.realm, catalog.name, reference))
         if kept is not None and kept.catalog is catalog and kept.kernel is kernel:
             return kept
-        made = LakeBranch(kernel, catalog, spelled_out(reference), self.metadata_of(catalog), self._locks, self.copies)
+        made = LakeBranch(
+            kernel, catalog, spelled_out(reference), self.metadata_of(catalog), self._locks, self.copies, self.metadata_at
+        )
         with self._lock:
             if len(self._branches) >= BRANCHES_KEPT_MAX:
                 self._branches.clear()
@@ -81,7 +91,28 @@ class Lakes:
         return made
 
     def metadata_of(self, catalog: Catalog) -> MetadataFiles:
-        root = catalog.storage_root
+        return self._metadata_below(catalog.storage_root)
+
+    def metadata_at(self, kernel: RealmKernel, catalog: Catalog, key: KeyPath, location: str) -> MetadataFiles:
+        """Through which a file of what stands at the key is read: the catalog's own, or, where a connector's table lies
+        elsewhere, that of the connector's root. ⚠ What lies in the storage of any catalog is read through that catalog alone:
+        the source says where its tables lie."""
+        own = self.metadata_of(catalog)
+        if is_below(location, own.warehouse.root):
+            return own
+        for root in roots_at(kernel, catalog.id, key):
+            if is_below(location, root) and not self._is_claimed(kernel, location):
+                return self._metadata_below(Warehouse(root).root)
+        return own
+
+    def _is_claimed(self, kernel: RealmKernel, location: str) -> bool:
+        read_at, roots = self._claims
+        if time.monotonic() - read_at > CLAIMS_SECONDS:
+            roots = claimed_roots(kernel)
+            self._claims = (time.monotonic(), roots)
+        return any(is_claimed(roots, one) for one in (location, resolved(location)))
+
+    def _metadata_below(self, root: str) -> MetadataFiles:
         with self._lock:
             if root not in self._metadata:
                 self._metadata[root] = MetadataFiles(Warehouse(root), files_of(root, self.storage.server), self._kept)

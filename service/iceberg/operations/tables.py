@@ -45,7 +45,7 @@ class TableCreation(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 def load_table(branch: LakeBranch, key: KeyPath) -> MetadataFile:
-    return branch.metadata.load(branch.state().require_table(key).value["metadata_location"])
+    return branch.load_metadata(key, branch.state().require_table(key).value["metadata_location"])
 
 
 def table_exists(branch: LakeBranch, key: KeyPath) -> None:

@@ -46,8 +46,8 @@ def pin_of(state: LakeState) -> PinnedEntry:
 
 def planner_of(branch: LakeBranch, lakes: Lakes, one: PlanInput, request: ScanRequest) -> FilePlanner:
     """Of the snapshot that the plan pinned, by the metadata that it pinned. The branch is any of the catalog's."""
-    metadata = branch.metadata.load(one.metadata_location).table
-    warehouse = branch.metadata.warehouse
+    files = branch.files_at(one.key, one.metadata_location)
+    metadata, warehouse = files.load(one.metadata_location).table, files.warehouse
     reader = ManifestReader(warehouse, files_of(warehouse.root, lakes.storage.server), lakes.manifests)
     return FilePlanner(reader, metadata, snapshot_of(metadata, one.snapshot_id, one.key), request)
 

@@ -122,6 +122,8 @@ def test_a_merge_into_another_branch_does_not_make_up_what_a_connector_owns(real
         ("s3://theirs/lake/", True),
         ("s3a://theirs//lake/db", True),
         ("s3://theirs/", True),
+        ("/theirs/lake/", True),
+        ("file:/theirs/", True),
         ("s3://ours/lake", True),
         ("s3://ours/lake/db/", True),
         ("s3://ours/", False),
@@ -132,7 +134,9 @@ def test_a_merge_into_another_branch_does_not_make_up_what_a_connector_owns(real
 def test_a_sources_files_lie_in_no_warehouse(root: str, is_refused: bool) -> None:
     """⚠ They are read with the server's rights, and what lies in a warehouse and is not used is deleted."""
     with open_embedded("memory://", create=True) as engine:
-        engine.ensure_realm("them").create_catalog("lake", storage_root="s3://theirs/lake")
+        theirs = engine.ensure_realm("them")
+        theirs.create_catalog("lake", storage_root="s3://theirs/lake")
+        theirs.create_catalog("local", storage_root="file:///theirs/lake")
         realm = engine.ensure_realm("us")
         realm.create_catalog("lake", storage_root="s3://ours/lake")
         spec = ConnectorSpec(source="any", uri="any://", roots=(root,))
