@@ -30,7 +30,7 @@ class FileOperations:
         """`cache_folder` is where runs remember which files manifests name; without one each run reads all manifests."""
         self.storages = storages
         self._clock = clock or SystemClock()
-        self._cache_folder = cache_folder
+        self.cache_folder = cache_folder
 
     def identify(
         self,
@@ -57,9 +57,9 @@ class FileOperations:
 
     def manifest_cache(self, salt: bytes, safeguards: CacheSafeguards | None = None) -> ManifestCache | None:
         """For one run."""
-        if not self._cache_folder:
+        if not self.cache_folder:
             return None
-        return ManifestCache(self.storages, self._cache_folder, salt, self._clock, safeguards=safeguards)
+        return ManifestCache(self.storages, self.cache_folder, salt, self._clock, safeguards=safeguards)
 
     def purge(self, files: Iterable[FileRef], spec: PurgeSpec | None = None) -> PurgeStats:
         return Purge(self.storages, spec or PurgeSpec(), self._clock).run(files)

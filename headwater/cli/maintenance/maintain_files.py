@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import rich_click as click
 
+from headwater.cli.maintenance.maintain_follow_files import follow_command
 from headwater.cli.maintenance.maintain_output import (
     Amount,
     dry_run,
@@ -115,7 +116,7 @@ def verify(settings: Settings, realms: Sequence[str], json_output: bool) -> None
     Storage is listed below the catalogs' storage roots; files elsewhere are asked for one by one. Nothing is changed.
     """
     from headwater.persistence.rows import SYSTEM_REALM
-    from headwater.streaming.files.verify_files import verify_files
+    from headwater.streaming.files.watch.verify_files import verify_files
     from headwater.streaming.runs.realm_sets import instances_to_maintain
 
     operations = operations_of(settings)
@@ -375,5 +376,6 @@ def _show(found: Iterable[tuple[FileKind, int | None, str, msgspec.Struct]], lis
 
 files.add_command(purge_command)
 files.add_command(undo_command)
+files.add_command(follow_command)
 
 COMMANDS = [files]

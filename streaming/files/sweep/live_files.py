@@ -245,14 +245,14 @@ class LiveFiles:
 
 
 def in_parallel(
-    read: Callable[[ContentFiles], ContentMarks], contents: Iterator[ContentFiles], threads: int
-) -> Generator[tuple[ContentFiles, ContentMarks]]:
+    read: Callable[[ContentFiles], _Read], contents: Iterator[ContentFiles], threads: int
+) -> Generator[tuple[ContentFiles, _Read]]:
     """In their order, a few ahead: what is read and not taken yet is bounded."""
     if threads <= 1:
         yield from ((content, read(content)) for content in contents)
         return
     with ThreadPoolExecutor(threads, thread_name_prefix="mark") as pool:
-        ahead: deque[tuple[ContentFiles, Future[ContentMarks]]] = deque()
+        ahead: deque[tuple[ContentFiles, Future[_Read]]] = deque()
         try:
             for content in contents:
                 ahead.append((content, pool.submit(read, content)))
