@@ -101,9 +101,10 @@ def owned_paths(kernel: RealmKernel, pointer: str) -> Sequence[OwnedPath]:
     return () if named is None else [one for one in paths if one.catalog_id == named.catalog_id]
 
 
-def owner_of(kernel: RealmKernel, pointer: str, key: KeyPath) -> str | None:
+def owner_of(kernel: RealmKernel, catalog_id: int, key: KeyPath) -> str | None:
     """The connector whose destination the key lies below, if any."""
-    return next((one.connector for one in owned_paths(kernel, pointer) if one.covers(key)), None)
+    owners = (one.connector for one in owned_in_realm(kernel) if one.catalog_id == catalog_id and one.covers(key))
+    return next(owners, None)
 
 
 def roots_at(kernel: RealmKernel, catalog_id: int, key: KeyPath) -> Sequence[str]:
@@ -112,9 +113,9 @@ def roots_at(kernel: RealmKernel, catalog_id: int, key: KeyPath) -> Sequence[str
     return next((one.roots for one in owners), ())
 
 
-def require_unowned(kernel: RealmKernel, pointer: str, key: KeyPath) -> None:
+def require_unowned(kernel: RealmKernel, catalog_id: int, key: KeyPath) -> None:
     """Before something is handed out that writes past the commit, such as the right to write files."""
-    if owner := owner_of(kernel, pointer, key):
+    if owner := owner_of(kernel, catalog_id, key):
         raise _is_owned(key, owner)
 
 

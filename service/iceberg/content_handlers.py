@@ -78,7 +78,7 @@ def create_table(call: IcebergCall) -> Response:
     key = key_of(call.namespace, body.name)
     table_access.require_enforced_if_asked(call, key)
     if body.stage_create:
-        require_unowned(call.branch.kernel, call.branch.pointer, key)
+        require_unowned(call.branch.kernel, call.branch.catalog.id, key)
         # ⚠ Without `gc.enabled`: the client sends this back when it commits, and it would be stored.
         staged = tables.stage_table(call.branch, key, body)
         table = msgspec.json.decode(staged)
@@ -191,7 +191,7 @@ def sign(call: IcebergCall) -> Response:
         )
     writes = needs_write(request)
     if writes:
-        require_unowned(call.branch.kernel, call.branch.pointer, call.table)
+        require_unowned(call.branch.kernel, call.branch.catalog.id, call.table)
     wanted = table_access.files_of(call, call.table, tables.load_table(call.branch, call.table).table, writes=writes)
     return json_response(call.lakes.delegation.sign(wanted, request))
 

@@ -26,7 +26,7 @@ def delegated(call: IcebergCall, key: KeyPath, table: Plain, way: str | None = N
     way = way or call.delegation
     if way is None:
         return Delegated()
-    is_owned = owner_of(call.branch.kernel, call.branch.pointer, key) is not None
+    is_owned = owner_of(call.branch.kernel, call.branch.catalog.id, key) is not None
     wanted = files_of(call, key, table, writes=not is_owned and call.may(Right.TABLE_WRITE, key))
     return call.lakes.delegation.give(wanted, call.names["prefix"], way)
 

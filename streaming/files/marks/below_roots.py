@@ -9,10 +9,9 @@ from __future__ import annotations
 import struct
 import tempfile
 from collections.abc import Iterator
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 import msgspec
-import numpy as np
 
 from headwater.producer.content.folding import fold, is_indirect, storage_of
 from headwater.schemas.errors import FileMissing, MaintenanceRefused
@@ -22,6 +21,9 @@ from headwater.streaming.files.formats.reading import MetadataReader, Mode, Read
 from headwater.streaming.files.marks.content_marks import MarkedManifest
 from headwater.streaming.files.marks.manifest_marks import unpacked
 from headwater.streaming.reachability.id_set import IdSet
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _LENGTH = struct.Struct("<I")
 
@@ -48,6 +50,8 @@ class BelowRoots:
 
     def unlisted(self, root_place: str, listed: IdSet) -> Iterator[str]:
         """Locations that may lie below a root and that its listing lacks, among others that it has."""
+        import numpy as np
+
         shown = np.frombuffer(listed.packed(), np.int64)
         for record in self._records():
             if not record.ids:
@@ -97,6 +101,6 @@ def may_overlap(place: str, root_place: str) -> bool:
 
 
 def _all_among(ids: np.ndarray, shown: np.ndarray) -> bool:
-    at = np.searchsorted(shown, ids)
+    at = shown.searchsorted(ids)
     inside = at < len(shown)
     return bool(inside.all() and (shown[at] == ids).all())

@@ -10,8 +10,10 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 
-from headwater.persistence.backend import Backend
+from headwater.persistence.backend import Backend, DeleteResult
+from headwater.persistence.rows import ScannedRow
 from headwater.persistence.store import open_store
 from headwater.streaming.expire.expire import Expiry
 from headwater.streaming.expire.retention import parse_retention
@@ -35,15 +37,15 @@ def main(url: str, realm: str, moment: str) -> None:
         deletes = 0
         delete_scanned = store.backend.delete_scanned
 
-        def counted(rows: object) -> object:
+        def counted(rows: Sequence[ScannedRow], *, of: str = "") -> DeleteResult:
             nonlocal deletes
-            done = delete_scanned(rows)  # type: ignore[arg-type]
+            done = delete_scanned(rows, of=of)
             deletes += 1
             if deletes == 3 and moment == "deleting":
                 die()
             return done
 
-        store.backend.delete_scanned = counted  # type: ignore[method-assign, assignment]
+        store.backend.delete_scanned = counted  # type: ignore[method-assign]
         runs = Runs(store.backend, store.clock)
         with runs.run("sweep") as run:
             Expiry(store.kernel(realm), parse_retention("*=3n")).run()
