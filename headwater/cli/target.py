@@ -16,6 +16,7 @@ from rich.console import Console
 
 from headwater.persistence.rows import SYSTEM_REALM
 from headwater.schemas.change import KeyPath
+from headwater.schemas.errors import InvalidInput
 from headwater.settings import Settings
 from headwater.wiring.stores import opened_store, shown_url
 
@@ -171,9 +172,21 @@ def logs_of(settings: Settings, realm: str) -> Iterator[LocalLogs | RemoteLogs]:
 
 
 @contextmanager
+def the_store(settings: Settings, *, create: bool = False) -> Iterator[Store]:
+    """For commands that work on the store alone. ⚠ One that was told of a server would work on another lake than was meant."""
+    context = click.get_current_context(silent=True)
+    if context is not None and context.find_root().params.get("server"):
+        raise InvalidInput(
+            "this command works on the store itself.", field="--server", remedy="Leave it out, and name the store with --store."
+        )
+    with opened_store(settings, create=create) as store:
+        yield store
+
+
+@contextmanager
 def direct_store(settings: Settings) -> Iterator[Store]:
     """The store itself. Said at the end of what worked, so that an error stays one line."""
-    with opened_store(settings) as store:
+    with the_store(settings) as store:
         yield store
     note = f"worked on {shown_url(settings.store)} directly, past all rights; --server asks a server"
     Console(stderr=True, soft_wrap=True, highlight=False, style="dim").print(note, markup=False)

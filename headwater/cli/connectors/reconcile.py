@@ -10,10 +10,10 @@ import rich_click as click
 
 from headwater.cli.connectors.connector import JOBS
 from headwater.cli.output import as_json
+from headwater.cli.target import the_store
 from headwater.producer.connectors.connector_views import job_info
 from headwater.producer.connectors.reconcile_jobs import Job, JobState
 from headwater.settings import Settings
-from headwater.wiring.stores import opened_store
 
 EXIT_FAILED = 1
 
@@ -33,7 +33,7 @@ def command(settings: Settings, realm: str | None, only: str | None, once: bool,
     from headwater.cli.connectors.local_connectors import reconcile_options
     from headwater.service.reconciling.reconciler import Reconciler
 
-    with opened_store(settings) as store:
+    with the_store(settings) as store:
         options = reconcile_options(settings)
         if once:
             done = Reconciler(store, options, realm=realm).run_once(only)

@@ -16,6 +16,7 @@ import rich_click as click
 
 from headwater.cli.feed.publish_status import show_publish_status
 from headwater.cli.output import as_json, echo, print_json, print_table
+from headwater.cli.target import the_store
 from headwater.persistence.realms.realms import Realms
 from headwater.persistence.store import Store
 from headwater.producer.publisher.factory import make_publisher
@@ -23,7 +24,6 @@ from headwater.schemas.errors import InvalidInput, KafkaUnavailable
 from headwater.settings import Settings
 from headwater.wiring.kafka_readers import checked_client
 from headwater.wiring.publishing import publisher_options
-from headwater.wiring.stores import opened_store
 
 if TYPE_CHECKING:
     from headwater.producer.publisher.options import PublisherOptions
@@ -80,7 +80,7 @@ def command(
     """
     if apart is not None and restart is None:
         raise InvalidInput("a layout is changed with a new generation.", field="access_topic", remedy="Add --restart REALM.")
-    with opened_store(settings) as store:
+    with the_store(settings) as store:
         if show_status:
             show_publish_status(store, publisher_options(settings, bootstrap) if bootstrap else None, json_output)
         elif restart is not None:

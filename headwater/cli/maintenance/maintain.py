@@ -27,8 +27,8 @@ from headwater.cli.maintenance.maintain_output import (
     supersede,
 )
 from headwater.cli.output import as_json, confirmed, echo, print_json, print_table, yes
+from headwater.cli.target import the_store
 from headwater.settings import Settings
-from headwater.wiring.stores import opened_store
 
 if TYPE_CHECKING:
     from headwater.streaming.expire.expire import ExpiredPointer, ExpireReport
@@ -79,7 +79,7 @@ def expire(
     dry_run = dry_run or explain
     text = settings.retention if keep is None else keep
     rules = parse_retention(text)
-    with opened_store(settings) as store, progress_bar() as bar:
+    with the_store(settings) as store, progress_bar() as bar:
         instances = instances_to_maintain(store, realms)
         if not dry_run:
             confirmed(f"Expire history that no policy keeps, nor {text!r} where there is none, for good?", yes)
@@ -157,7 +157,7 @@ def purge_realms_command(
     from headwater.wiring.maintenance import doomed_files
     from headwater.wiring.sweeps import opened_purge_scan
 
-    with opened_store(settings) as store:
+    with the_store(settings) as store:
         if use_spark and store.backend.abilities.can_delete_realms:
             raise InvalidInput(f"{store.backend.name} deletes realms by itself.", field="--spark", remedy="Leave it out.")
         realms = realms_to_purge(store, names)
@@ -205,7 +205,7 @@ def runs(settings: Settings, run_id: str | None, json_output: bool) -> None:
     from headwater.schemas.errors import InvalidInput
     from headwater.streaming.runs.runs import Runs
 
-    with opened_store(settings) as store:
+    with the_store(settings) as store:
         records = Runs(store.backend, store.clock).list()
     if run_id is not None:
         found = [record for record in records if record.id == run_id]

@@ -27,10 +27,9 @@ from headwater.cli.maintenance.maintain_purge_files import limits, operations_of
 from headwater.cli.maintenance.maintain_undo_files import undo_command
 from headwater.cli.maintenance.table_contents import content_of
 from headwater.cli.output import as_json, echo, print_json, print_table
-from headwater.cli.target import in_catalog
+from headwater.cli.target import in_catalog, the_store
 from headwater.schemas.errors import InvalidInput
 from headwater.settings import Settings
-from headwater.wiring.stores import opened_store
 
 if TYPE_CHECKING:
     from headwater.streaming.files.filters import FileFilter
@@ -120,7 +119,7 @@ def verify(settings: Settings, realms: Sequence[str], json_output: bool) -> None
     from headwater.streaming.runs.realm_sets import instances_to_maintain
 
     operations = operations_of(settings)
-    with opened_store(settings) as store, progress_bar() as bar:
+    with the_store(settings) as store, progress_bar() as bar:
         instances = [instance for instance in instances_to_maintain(store, realms) if instance != SYSTEM_REALM]
         reports = [verify_files(store, instance, operations, bar.add) for instance in instances]
     if json_output:
@@ -155,7 +154,7 @@ def claim(settings: Settings, roots: Sequence[str], force: bool, yes: bool) -> N
     from headwater.streaming.files.sweep.roots import chosen, roots_of
     from headwater.streaming.runs.realm_sets import instances_to_maintain
 
-    with opened_store(settings) as store:
+    with the_store(settings) as store:
         instances = [instance for instance in instances_to_maintain(store) if instance != SYSTEM_REALM]
         claims = Claims(store, operations_of(settings).storages)
         for root in chosen(roots_of(store, instances), roots):
@@ -237,7 +236,7 @@ def sweep(
         dry_run=dry_run,
     )
     check_options(options)
-    with opened_store(settings) as store, progress_bar() as bar:
+    with the_store(settings) as store, progress_bar() as bar:
         runs = Runs(store.backend, store.clock, lease_seconds=LEASE_SECONDS, lease_key=FILES_LEASE)
         with (
             opened_file_executor(settings, on_spark=use_spark) as executor,
@@ -310,7 +309,7 @@ def tasks(
         dry_run=dry_run,
     )
     failures: list[str] = []
-    with opened_store(settings) as store, progress_bar() as bar:
+    with the_store(settings) as store, progress_bar() as bar:
         if run_them or dry_run:
             runs = Runs(store.backend, store.clock, lease_seconds=LEASE_SECONDS, lease_key=FILES_LEASE)
             with runs.run("files-purge", dry_run=dry_run, supersede=supersede) as run:

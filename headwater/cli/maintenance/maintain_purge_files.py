@@ -13,10 +13,9 @@ import rich_click as click
 from headwater.cli.maintenance.maintain_output import Amount, dry_run, failed_if, print_file_groups, progress_bar, supersede
 from headwater.cli.maintenance.table_contents import content_of
 from headwater.cli.output import as_json, print_json, print_table
-from headwater.cli.target import in_catalog
+from headwater.cli.target import in_catalog, the_store
 from headwater.schemas.errors import InvalidInput
 from headwater.settings import Settings
-from headwater.wiring.stores import opened_store
 
 if TYPE_CHECKING:
     from headwater.streaming.files.filters import FileFilter
@@ -150,7 +149,7 @@ def _purge(
     from headwater.streaming.runs.runs import Runs
 
     asked = Asked(files)
-    with opened_store(settings) as store, progress_bar() as bar:
+    with the_store(settings) as store, progress_bar() as bar:
         named = asked.roots(roots_of(store, markable_realms(store)))
         if not named:
             raise InvalidInput("no file was found.", field="--location", remedy="Look with `headwater maintain files find`.")

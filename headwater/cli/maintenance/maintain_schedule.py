@@ -8,8 +8,8 @@ import rich_click as click
 
 from headwater.cli.maintenance.maintain_output import Amount, failed_if, merged_failures
 from headwater.cli.output import as_json, echo, print_json
+from headwater.cli.target import the_store
 from headwater.settings import Settings
-from headwater.wiring.stores import opened_store
 
 LOOK_SECONDS_MAX = 60.0
 
@@ -41,7 +41,7 @@ def schedule_command(settings: Settings, every: float, once: bool, json_output: 
                 f"{report.rows_purged} rows and {report.files_purged} files purged"
             )
 
-    with opened_store(settings) as store, contextlib.suppress(KeyboardInterrupt):
+    with the_store(settings) as store, contextlib.suppress(KeyboardInterrupt):
         tools = cycle_tools(store, settings)
         if once:
             report = run_cycle(store, options, tools)

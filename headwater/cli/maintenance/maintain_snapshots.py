@@ -10,10 +10,10 @@ import rich_click as click
 
 from headwater.cli.maintenance.maintain_output import dry_run, failed_if, in_realms, progress_bar, realm_labels
 from headwater.cli.output import as_json, echo, print_json, print_table
+from headwater.cli.target import the_store
 from headwater.producer.pointer_names import ReferenceType
 from headwater.schemas.errors import InvalidInput
 from headwater.settings import Settings
-from headwater.wiring.stores import opened_store
 
 if TYPE_CHECKING:
     from headwater.persistence.store import Store
@@ -58,7 +58,7 @@ def snapshots(
     from headwater.service.iceberg.maintenance.snapshot_expiry import expire_snapshots
 
     rules = _rules(keep)
-    with opened_store(settings) as store, progress_bar() as bar:
+    with the_store(settings) as store, progress_bar() as bar:
         rows = [
             _Row(
                 realm,

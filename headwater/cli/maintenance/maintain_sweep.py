@@ -19,8 +19,8 @@ from headwater.cli.maintenance.maintain_output import (
     supersede,
 )
 from headwater.cli.output import as_json, echo, print_json, print_table
+from headwater.cli.target import the_store
 from headwater.settings import Settings
-from headwater.wiring.stores import opened_store
 
 if TYPE_CHECKING:
     from headwater.persistence.store import Store
@@ -84,7 +84,7 @@ def sweep_command(
         },
         SweepOptions,
     )
-    with opened_store(settings) as store:
+    with the_store(settings) as store:
         instances = instances_to_maintain(store, realms)
         identifiers = installed_identifiers()
         plan = SweepPlan(on_spark=use_spark, by_stream=stream, threads=threads)
@@ -129,7 +129,7 @@ def verify_command(settings: Settings, realms: Sequence[str], stream: bool, supe
     from headwater.streaming.sweep.verify import verify_realm
     from headwater.wiring.sweeps import quiet_spark, streamed_source
 
-    with opened_store(settings) as store:
+    with the_store(settings) as store:
         instances = instances_to_maintain(store, realms)
         streamed = streamed_source(settings, quiet_spark(settings)) if stream else None
         with Runs(store.backend, store.clock).run("verify", supersede=supersede) as run:
@@ -180,7 +180,7 @@ def retained_command(
     from headwater.wiring.sweeps import quiet_spark
 
     states = []
-    with opened_store(settings) as store:
+    with the_store(settings) as store:
         instances = instances_to_maintain(store, realms)
         if follow and len(instances) != 1:
             raise InvalidInput("one realm at a time can be followed.", field="--realm", remedy="Name one with --realm.")

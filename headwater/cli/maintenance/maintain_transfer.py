@@ -8,8 +8,8 @@ import rich_click as click
 
 from headwater.cli.maintenance.maintain_output import progress_bar, supersede
 from headwater.cli.output import as_json, echo, print_json, print_table
+from headwater.cli.target import the_store
 from headwater.settings import Settings
-from headwater.wiring.stores import opened_store
 
 
 @click.command("export")
@@ -30,7 +30,7 @@ def export_command(
     from headwater.streaming.reachability.retained_identifiers import installed_identifiers
     from headwater.streaming.transfer.exporting import ExportOptions, export_realm
 
-    with opened_store(settings) as store, progress_bar() as bar:
+    with the_store(settings) as store, progress_bar() as bar:
         options = ExportOptions(low_level=low_level, secrets=secrets)
         identifiers = installed_identifiers()
         report = export_realm(store, realm, Path(to), identifiers, options, supersede=supersede, on_progress=bar.add)
@@ -63,7 +63,7 @@ def import_command(
     from headwater.streaming.transfer.importing import ImportOptions, import_realm
 
     options = ImportOptions(resume=resume, active=not inactive, dry_run=dry_run)
-    with opened_store(settings) as store, progress_bar() as bar:
+    with the_store(settings) as store, progress_bar() as bar:
         report = import_realm(store, Path(file), name, installed_identifiers(), options, on_progress=bar.add)
     if json_output:
         print_json(report)

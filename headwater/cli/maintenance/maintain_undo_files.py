@@ -7,8 +7,8 @@ import rich_click as click
 from headwater.cli.maintenance.maintain_output import dry_run, failed_if, progress_bar, supersede
 from headwater.cli.maintenance.maintain_purge_files import operations_of
 from headwater.cli.output import as_json, print_json, print_table
+from headwater.cli.target import the_store
 from headwater.settings import Settings
-from headwater.wiring.stores import opened_store
 
 
 @click.command("undo")
@@ -30,7 +30,7 @@ def undo_command(settings: Settings, run_id: str, dry_run: bool, supersede: str 
     from headwater.streaming.runs.runs import Runs
 
     options = server_storage(settings.storage_options).server
-    with opened_store(settings) as store, progress_bar() as bar:
+    with the_store(settings) as store, progress_bar() as bar:
         roots = chosen(roots_of(store, markable_realms(store)), ())
         undoing = UndoRun(store, operations_of(settings), options, dry_run=dry_run, on_progress=bar.add)
         runs = Runs(store.backend, store.clock, lease_seconds=LEASE_SECONDS, lease_key=FILES_LEASE)

@@ -14,8 +14,8 @@ import rich_click as click
 
 from headwater.cli.maintenance.maintain_output import Amount, failed_if, in_realms
 from headwater.cli.output import as_json, print_json, print_table, show_done
+from headwater.cli.target import the_store
 from headwater.settings import Settings
-from headwater.wiring.stores import opened_store
 
 if TYPE_CHECKING:
     from headwater.streaming.stream.stream_app import StreamApp
@@ -90,7 +90,7 @@ def command(
     )
     client = checked_client(settings) if kafka else None
     stopping = threading.Event()
-    with opened_store(settings) as store:
+    with the_store(settings) as store:
         check_stream(settings, store, client, realms)
         starting = StreamStatus(started_at=time_text(store.clock.now_micros()))
         # ⚠ The page comes before Spark: a port that is taken is told at once, and `/livez` answers while Spark starts.

@@ -6,13 +6,14 @@ import msgspec
 import rich_click as click
 
 from headwater.cli.output import as_json, print_json, print_table
+from headwater.cli.target import the_store
 from headwater.persistence.backend import Durability, DurabilityLevel
 from headwater.persistence.coordination.incarnation import Incarnation
 from headwater.persistence.coordination.restored_store import announce_restored
 from headwater.persistence.store import Store
 from headwater.schemas.entry_ids import time_text
 from headwater.settings import Settings
-from headwater.wiring.stores import opened_store, shown_url
+from headwater.wiring.stores import shown_url
 
 MEANINGS = {
     DurabilityLevel.DURABLE: "an acknowledged commit survives a kill of the server and a power cut",
@@ -39,7 +40,7 @@ def command() -> None:
 @click.pass_obj
 def create(settings: Settings, json_output: bool) -> None:
     """Create the schema; what is there already stays as it is."""
-    with opened_store(settings, create=True) as store:
+    with the_store(settings, create=True) as store:
         _show(settings, store, json_output)
 
 
@@ -48,7 +49,7 @@ def create(settings: Settings, json_output: bool) -> None:
 @click.pass_obj
 def show(settings: Settings, json_output: bool) -> None:
     """Show backend, schema version and how durable the live server's settings are."""
-    with opened_store(settings) as store:
+    with the_store(settings) as store:
         _show(settings, store, json_output)
 
 
@@ -61,7 +62,7 @@ def restored(settings: Settings, reason: str, json_output: bool) -> None:
 
     The store gets a new incarnation and each pointer a new version. Processes that run forget within seconds what they
     remember; nothing that they had prepared is written. See docs/backup.md."""
-    with opened_store(settings) as store:
+    with the_store(settings) as store:
         done = announce_restored(store.backend, store.clock, reason)
     if json_output:
         print_json(done)
