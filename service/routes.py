@@ -16,6 +16,7 @@ from headwater.service.manage.call import ManageCall
 from headwater.service.manage.routes import MANAGE
 from headwater.service.nessie.call import NessieCall
 from headwater.service.nessie.routes import NESSIE
+from headwater.service.root.docs_page import docs_page
 from headwater.service.root.openapi import openapi_bytes
 from headwater.service.root.root_routes import ROOT
 
@@ -28,6 +29,7 @@ def route_table() -> RouteTable:
 def build_gate(service: Service) -> Gate:
     table = route_table()
     service.openapi = partial(openapi_bytes, table)
+    service.docs_page = partial(docs_page, table)
     requests: dict[str, type[Request]] = {
         FEED_API.name: FeedCall,
         MANAGE.name: ManageCall,

@@ -59,6 +59,7 @@ class Service:
         self.encoded_relations = WeighedCache[Any, Any](ENCODED_RELATIONS_BYTES)
         """What bundles have told of relations."""
         self.openapi: Callable[[], bytes] = lambda: b"{}"
+        self.docs_page: Callable[[], bytes] = lambda: b""
         """The description of all routes; set with the gate."""
 
     async def realm(self, name: str) -> RealmFeed:

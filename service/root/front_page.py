@@ -1,13 +1,15 @@
 """The page at `/`: links to the feed, its description and its state."""
 
-FRONT_PAGE = """<!doctype html>
+PAGE_STYLE = """body { font: 16px/1.5 system-ui, sans-serif; max-width: 44rem; margin: 3rem auto; padding: 0 1rem; color: #123 }
+code, pre { background: #eef3f6; border-radius: 4px; padding: .1rem .3rem }
+pre { padding: .8rem; overflow-x: auto }
+td { padding: .15rem 1rem .15rem 0; vertical-align: top }"""
+
+FRONT_PAGE = f"""<!doctype html>
 <html lang="en">
 <head><meta charset="utf-8"><title>Headwater</title>
 <style>
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 44rem; margin: 3rem auto; padding: 0 1rem; color: #123 }
-code, pre { background: #eef3f6; border-radius: 4px; padding: .1rem .3rem }
-pre { padding: .8rem; overflow-x: auto }
-td { padding: .15rem 1rem .15rem 0; vertical-align: top }
+{PAGE_STYLE}
 </style></head>
 <body>
 <h1>Headwater</h1>
@@ -21,7 +23,10 @@ the feed.</p>
 <tr><td>/feed/v1/default/subscriptions/NAME</td><td>positions kept on the server</td></tr>
 <tr><td>POST /feed/v1/default/commit</td><td>commit operations to a branch</td></tr>
 <tr><td><a href="/iceberg/v1/config?warehouse=lake">/iceberg</a></td><td>the Iceberg REST catalog</td></tr>
-<tr><td><a href="/openapi.json">/openapi.json</a></td><td>every route, parameter and answer</td></tr>
+<tr><td><a href="/api/v2/config">/api/v2</a></td><td>Nessie's REST API</td></tr>
+<tr><td><a href="/manage/v1/default/catalogs">/manage/v1/default</a></td><td>catalogs, references, identities, rights and policies</td></tr>
+<tr><td><a href="/docs">/docs</a></td><td>every route, for reading</td></tr>
+<tr><td><a href="/openapi.json">/openapi.json</a></td><td>every route, parameter and response, for programs</td></tr>
 <tr><td><a href="/readyz">/readyz</a>, <a href="/livez">/livez</a>, <a href="/metrics">/metrics</a></td><td>how it does</td></tr>
 </table>
 <pre>curl 'localhost:8181/feed/v1/default/changes?pointer=cat/1/heads/main&amp;after=earliest&amp;wait=30'</pre>

@@ -101,6 +101,7 @@ def openapi(table: RouteTable) -> dict[str, Any]:
             "version": __version__,
             "description": "The change feed of a lakehouse catalog: complete, in order, once, resumable from any commit.",
         },
+        "servers": [{"url": "/", "description": "The server that this came from."}],
         "tags": [{"name": api.name, "description": api.summary} for api in table.apis],
         "paths": paths,
         "components": {"schemas": components, "securitySchemes": _SECURITY_SCHEMES},

@@ -1,4 +1,4 @@
-"""Routes outside of the APIs: health, readiness, metrics, OpenAPI, front page."""
+"""Routes outside of the APIs: health, readiness, metrics, OpenAPI, front page, docs."""
 
 from __future__ import annotations
 
@@ -41,6 +41,10 @@ async def readyz(request: Request) -> Response:
 
 async def metrics(request: Request) -> Response:
     return Response(200, [METRICS_TEXT], await asyncio.to_thread(request.service.metrics.text))
+
+
+async def docs(request: Request) -> Response:
+    return Response(200, [HTML], await asyncio.to_thread(request.service.docs_page))
 
 
 async def openapi(request: Request) -> Response:
@@ -91,6 +95,14 @@ ROOT = Api(
             HEALTH,
             answer_media="text/plain",
             also=(401,),
+        ),
+        Route(
+            "GET",
+            "/docs",
+            "Every route, for reading in a browser.",
+            docs,
+            public("nobody: it is the same for all"),
+            answer_media="text/html",
         ),
         Route("GET", "/openapi.json", "This description.", openapi, public("nobody: it is the same for all")),
     ),

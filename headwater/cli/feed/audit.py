@@ -89,7 +89,7 @@ def verify_command(
 @pointer
 @catalog
 @branch
-@click.option("--to", "to", default="latest", show_default=True, help="A commit id, seq, time or latest.")
+@click.option("--at", "--to", "to", default="latest", show_default=True, help="A commit id, seq, time or latest.")
 @in_realm
 @as_json
 @click.pass_obj

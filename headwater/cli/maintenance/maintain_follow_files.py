@@ -9,9 +9,9 @@ import rich_click as click
 from headwater.cli.maintenance.maintain_output import Amount, failed_if, merged_failures, progress_bar
 from headwater.cli.maintenance.maintain_purge_files import operations_of
 from headwater.cli.output import as_json, echo, print_json
+from headwater.cli.target import the_store
 from headwater.schemas.errors import HeadwaterError
 from headwater.settings import Settings
-from headwater.wiring.stores import opened_store
 
 
 @click.command("follow")
@@ -36,7 +36,7 @@ def follow_command(settings: Settings, every: float, once: bool, rebuild: bool, 
         elif report.contents or once:
             echo(f"{report.contents} versions followed, {report.read} manifests and manifest lists read")
 
-    with opened_store(settings) as store, progress_bar() as bar, contextlib.suppress(KeyboardInterrupt):
+    with the_store(settings) as store, progress_bar() as bar, contextlib.suppress(KeyboardInterrupt):
         follower = FileFollower(store, operations_of(settings), threads=settings.files_threads, on_progress=bar.add)
         if rebuild:
             follower.rebuild()

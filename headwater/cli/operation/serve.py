@@ -131,6 +131,7 @@ def banner(config: ServeConfig) -> str:
         ("Nessie", f"{url}/api/v2"),
         ("management", f"{url}/manage/v1/{realm}/catalogs"),
         ("OpenAPI", f"{url}/openapi.json"),
+        ("all routes", f"{url}/docs"),
         ("metrics", f"{url}/metrics"),
     ]
     if config.grpc_port:

@@ -18,7 +18,7 @@ from headwater.service.routes import route_table
 from tests.support.fixtures.access_rig import Rig, access_rig, expired_token
 from tests.support.fixtures.access_routes import HIDDEN, Asked, all_routes, ask, seed
 
-SERVED_TO_ALL = {"/", "/livez", "/readyz", "/openapi.json"}
+SERVED_TO_ALL = {"/", "/livez", "/readyz", "/docs", "/openapi.json"}
 ASKS_IN_ITS_OWN_WAY = {"/metrics", "/manage/v1/{realm}/oauth/tokens", "/iceberg/v1/oauth/tokens"}
 
 

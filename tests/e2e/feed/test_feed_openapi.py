@@ -39,6 +39,13 @@ def test_the_description_is_what_the_server_serves(shared_feed: FeedServer) -> N
     assert served.json()["openapi"] == "3.1.0"
 
 
+def test_every_route_is_shown_to_people(shared_feed: FeedServer) -> None:
+    served = httpx.get(f"{shared_feed.url}/docs")
+    assert served.headers["content-type"] == "text/html; charset=utf-8" and "<script" not in served.text
+    for _, route in route_table().routes:
+        assert f"<code>{route.method} {route.path}</code>" in served.text
+
+
 def test_every_route_is_described_and_found() -> None:
     paths = openapi(route_table())["paths"]
     for route in FEED_API.routes:
