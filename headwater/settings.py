@@ -356,6 +356,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     files_protected: Annotated[
         str, Meta(description="Files that no sweep deletes, as patterns of locations, blank between: */raw/* *.orc")
     ] = ""
+    files_storage_options: Annotated[
+        str, Meta(description="How operations on files reach storage, in place of storage_options: an identity that may delete")
+    ] = ""
+    purge_registered: Annotated[
+        bool, Meta(description="Whether a drop with PURGE takes the files of a table that was registered by its metadata, too")
+    ] = False
     files_batch: Annotated[int, Meta(ge=1, le=1_000, description="Files that one request deletes")] = 250
     files_per_second: Annotated[float, Meta(ge=0, description="Limit of files deleted in a second; 0 for none")] = 0.0
     file_batches_per_second: Annotated[
@@ -381,6 +387,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 SECRETS = (
     "storage_options",
+    "files_storage_options",
     "storage_client_options",
     "kafka_sasl_password",
     "kafka_ssl_key_password",

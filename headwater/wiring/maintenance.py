@@ -43,25 +43,30 @@ def cycle_tools(store: Store, settings: Settings) -> CycleTools:
 def file_operations(settings: Settings) -> FileOperations:
     """Within one budget of requests and bytes."""
     from headwater.persistence.clock import SystemClock
-    from headwater.service.storage.storage_options import server_storage
     from headwater.streaming.files.operations import FileOperations
     from headwater.streaming.files.stores.metered_store import budget_of
     from headwater.streaming.files.stores.storages import Storages
 
     budget = budget_of(settings.files_requests_per_second, settings.files_bytes_per_second, SystemClock())
-    storages = Storages(server_storage(settings.storage_options).server, budget)
+    storages = Storages(file_storage(settings), budget)
     return FileOperations(storages, cache_folder=location_of(settings.maintenance_dir))
+
+
+def file_storage(settings: Settings) -> dict[str, str]:
+    """The options by which files are listed, read and deleted."""
+    from headwater.service.storage.storage_options import server_storage
+
+    return dict(server_storage(settings.files_storage_options or settings.storage_options).server)
 
 
 def spark_file_executor(settings: Settings, spark: SparkSession) -> FileExecutor:
     """On a session that is open, and stays open."""
-    from headwater.service.storage.storage_options import server_storage
     from headwater.streaming.files.spark.spark_marks import SparkFileExecutor
     from headwater.streaming.files.spark.worker_files import WorkerFiles
 
     files = WorkerFiles(
         store_url=settings.store,
-        options=dict(server_storage(settings.storage_options).server),
+        options=file_storage(settings),
         requests_per_second=settings.files_requests_per_second,
         bytes_per_second=settings.files_bytes_per_second,
         cache_folder=location_of(settings.maintenance_dir),
@@ -115,6 +120,7 @@ def task_options(settings: Settings) -> TaskPurgeOptions:
         batch_size=settings.files_batch,
         files_per_second=settings.files_per_second,
         batches_per_second=settings.file_batches_per_second,
+        registered=settings.purge_registered,
     )
 
 

@@ -274,6 +274,7 @@ def sweep(
 
 @files.command()
 @click.option("--run", "run_them", is_flag=True, help="Delete the files of those that nothing holds any more.")
+@click.option("--registered", is_flag=True, help="Also of tables that were registered; or the setting purge_registered.")
 @limits
 @dry_run
 @supersede
@@ -282,6 +283,7 @@ def sweep(
 def tasks(
     settings: Settings,
     run_them: bool,
+    registered: bool,
     batch: int | None,
     files_per_second: float | None,
     batches_per_second: float | None,
@@ -306,6 +308,7 @@ def tasks(
         batch_size=batch,
         files_per_second=files_per_second,
         batches_per_second=batches_per_second,
+        registered=registered or None,
         dry_run=dry_run,
     )
     failures: list[str] = []

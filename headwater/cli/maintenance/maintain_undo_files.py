@@ -22,14 +22,14 @@ def undo_command(settings: Settings, run_id: str, dry_run: bool, supersede: str 
 
     Exit code 1 says that files could not be brought back, and why. To the sweep, files that are back are new ones.
     """
-    from headwater.service.storage.storage_options import server_storage
     from headwater.streaming.files.sweep.file_sweep import FILES_LEASE, LEASE_SECONDS
     from headwater.streaming.files.sweep.roots import chosen, roots_of
     from headwater.streaming.files.sweep.store_marks import markable_realms
     from headwater.streaming.files.undo_run import UndoRun
     from headwater.streaming.runs.runs import Runs
+    from headwater.wiring.maintenance import file_storage
 
-    options = server_storage(settings.storage_options).server
+    options = file_storage(settings)
     with the_store(settings) as store, progress_bar() as bar:
         roots = chosen(roots_of(store, markable_realms(store)), ())
         undoing = UndoRun(store, operations_of(settings), options, dry_run=dry_run, on_progress=bar.add)

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from headwater.persistence.coordination.location_reservations import LocationReservations
+from headwater.persistence.coordination.registered_tables import RegisteredTables
 from headwater.producer.commits.operations import Delete, Put, Rename
 from headwater.producer.content.content_types import IcebergTable
 from headwater.producer.plans.snapshot_removals import snapshot_removal
@@ -87,6 +88,8 @@ def register_table(branch: LakeBranch, caller: CommitAuthor, key: KeyPath, locat
             found = state.get(key)
             headers = headers_of("register-table")
             head = branch.check_places(state.at, {key: list(places_of(file.table["location"], file.table["properties"]))})
+            kernel = branch.kernel
+            RegisteredTables(kernel.store.backend, kernel.realm, kernel.store.clock).add(file.uuid, location)
             if not overwrite or found is None or found.type != TABLE:
                 state.require_free(key, TABLE)
                 put = Put(key, table_content(file), must_not_exist=True, content_id=file.uuid)

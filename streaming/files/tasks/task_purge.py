@@ -18,6 +18,7 @@ import msgspec
 
 from headwater.persistence.clock import MICROS
 from headwater.persistence.coordination.location_reservations import LocationReservations
+from headwater.persistence.coordination.registered_tables import RegisteredTables
 from headwater.persistence.coordination.removal_intents import RemovalIntent, RemovalIntents, RemovalPhase
 from headwater.persistence.realms.realm_states import RealmStatus
 from headwater.persistence.store import Store
@@ -68,6 +69,7 @@ class TaskSafeguards(msgspec.Struct, frozen=True, kw_only=True):
     surroundings: bool = True
     reservations: bool = True
     unowned: bool = True
+    registered: bool = True
 
 
 ALL_ON = TaskSafeguards()
@@ -78,6 +80,8 @@ class TaskPurgeOptions(msgspec.Struct, frozen=True, kw_only=True):
     files_per_second: float = 0
     batches_per_second: float = 10
     wait_seconds: float = WAIT_SECONDS
+    registered: bool = False
+    """Also of tables that were registered by their metadata."""
     dry_run: bool = False
 
 
@@ -138,7 +142,7 @@ class TaskPurge:
         return self._reports
 
     def _run(self, run: Run) -> None:
-        due = [one for one in self._due() if not self._waits_for_history(one)]
+        due = [one for one in self._due() if not (self._waits_for_history(one) or self._waits_for_word(one))]
         if not self._options.dry_run:
             RemovalIntents(self._store.backend, self._clock, run.record.id).end_others()
         if due:
@@ -171,6 +175,16 @@ class TaskPurge:
         if holder:
             self._hold(due, [holder])
         return bool(holder)
+
+    def _waits_for_word(self, due: _Due) -> bool:
+        """⚠ Files of a registered table were written for somebody else."""
+        backend, id = self._store.backend, due.task.content_id
+        if self._options.registered or not self._safeguards.registered:
+            return False
+        if not RegisteredTables(backend, due.realm, self._clock).has(id):
+            return False
+        self._hold(due, ["it was registered, and its files may be another catalog's: --registered takes them"])
+        return True
 
     def _hold(self, due: _Due, by: Sequence[str]) -> None:
         """In the log only when the reason is another one."""

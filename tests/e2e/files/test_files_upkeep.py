@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
 from headwater.producer.immediate_tasks import TaskState
+from headwater.settings import Settings
 from headwater.streaming.files import upkeep
 from headwater.streaming.files.operations import FileOperations
 from headwater.streaming.files.stores.metered_store import budget_of
@@ -14,6 +17,7 @@ from headwater.streaming.files.sweep.roots import RootRecord, Roots
 from headwater.streaming.files.upkeep import FileUpkeep
 from headwater.streaming.runs.runs import Runs
 from headwater.streaming.schedule import CycleTools, ScheduleOptions, run_cycle
+from headwater.wiring.maintenance import file_storage
 from tests.support.faults.manual_clock import ManualClock
 from tests.support.fixtures.purged_lake import drop_with_purge, forget_history, task_of
 from tests.support.fixtures.swept_lake import SweptLake, swept_lake
@@ -86,3 +90,10 @@ def test_files_of_protected_patterns_stay(tmp_path: Path) -> None:
             [report] = lake.sweep(protected=["*.parquet"]).roots
         assert report.protected == 1
         assert lake.files() == {one for one in orphan if one.endswith(".parquet")}
+
+
+def test_operations_on_files_have_an_identity_of_their_own() -> None:
+    shared = Settings(storage_options="s3.access-key-id=reader s3.session-token=old")
+    own = msgspec.structs.replace(shared, files_storage_options="s3.access-key-id=deleter")
+    assert file_storage(shared) == {"s3.access-key-id": "reader", "s3.session-token": "old"}
+    assert file_storage(own) == {"s3.access-key-id": "deleter"}, "nothing of the other identity is left"

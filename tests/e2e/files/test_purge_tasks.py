@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from headwater.persistence.coordination.location_reservations import LocationReservations
+from headwater.persistence.coordination.registered_tables import RegisteredTables
 from headwater.persistence.reading.pointer_log import PointerLog
 from headwater.producer.immediate_tasks import IMMEDIATE_TASKS, TaskState
 from headwater.producer.pointer_names import ReferenceType
@@ -289,6 +290,19 @@ def reservations(lake: SweptLake, safeguards: TaskSafeguards) -> set[str]:
     return {f"file://{staged}"}
 
 
+def registered(lake: SweptLake, safeguards: TaskSafeguards) -> set[str]:
+    """The table's files were written for another catalog."""
+    location = lake.table("t").metadata_location
+    lake.put("t", location)
+    needed = lake.needed(location)
+    id = drop_with_purge(lake, "t", location)
+    kernel = lake.store.kernel(lake.realm)
+    RegisteredTables(kernel.store.backend, kernel.realm, kernel.store.clock).add(task_of(lake, id).content_id, location)
+    forget_history(lake)
+    purge_tasks(lake, safeguards)
+    return needed
+
+
 def unowned(lake: SweptLake, safeguards: TaskSafeguards) -> set[str]:
     """The table was made by a procedure that leaves the data to the table that it was made of."""
     table = lake.table("t")
@@ -343,7 +357,8 @@ def lease(lake: SweptLake, safeguards: TaskSafeguards) -> set[str]:
 
 
 SCENARIOS = {
-    one.__name__: one for one in (history, union, below_root, surroundings, reservations, unowned, claim, second_fence, lease)
+    one.__name__: one
+    for one in (history, union, below_root, surroundings, reservations, registered, unowned, claim, second_fence, lease)
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlparse
 
@@ -25,7 +25,7 @@ from headwater.service.iceberg.operations.lakes import Lakes
 from headwater.service.iceberg.operations.metadata_files import MetadataFiles
 from headwater.service.iceberg.operations.namespaces import create_namespace
 from headwater.service.iceberg.operations.purging import files_named_by
-from headwater.service.iceberg.operations.tables import TableCreation, create_table, drop_table, load_table
+from headwater.service.iceberg.operations.tables import TableCreation, create_table, drop_table, load_table, register_table
 from headwater.service.operations import task_runner
 from headwater.service.operations.task_runner import TaskRunner
 from headwater.service.storage.files import LocalFiles
@@ -96,10 +96,8 @@ def test_a_drop_with_purge_leaves_a_task_and_all_files(branch: LakeBranch, catal
     assert ImmediateTasks(branch.kernel).open() == [], "what is done is looked at again and again"
 
 
-def test_maintenance_deletes_the_files_when_history_has_expired(branch: LakeBranch) -> None:
-    location = load_table(branch, KEY).location
-    drop_table(branch, ME, KEY, purge=True)
-    runner_of(branch).run_realm(branch.kernel)
+def purging(branch: LakeBranch, **options: bool) -> Callable[[], TaskState]:
+    """A run over the tasks, below the claimed root."""
     store, operations = branch.kernel.store, FileOperations(Storages())
     claims = Claims(store, operations.storages)
     for root in roots_of(store, [branch.kernel.realm]):
@@ -108,16 +106,41 @@ def test_maintenance_deletes_the_files_when_history_has_expired(branch: LakeBran
 
     def purge() -> TaskState:
         with runs.run("files-purge") as run:
-            TaskPurge(store, operations, TaskPurgeOptions(wait_seconds=0)).run(run)
+            TaskPurge(store, operations, TaskPurgeOptions(wait_seconds=0, **options)).run(run)
         return only_task(branch).state
 
-    assert purge() is TaskState.HELD and Path(local_path(location)).exists()
+    return purge
+
+
+def expire(branch: LakeBranch) -> None:
+    store = branch.kernel.store
     with Runs(store.backend, store.clock).run("expire") as run:
         expire_realms(store, run, [branch.kernel.realm], parse_retention("cat/*=1n"))
+
+
+def test_maintenance_deletes_the_files_when_history_has_expired(branch: LakeBranch) -> None:
+    location = load_table(branch, KEY).location
+    drop_table(branch, ME, KEY, purge=True)
+    runner_of(branch).run_realm(branch.kernel)
+    purge = purging(branch)
+    assert purge() is TaskState.HELD and Path(local_path(location)).exists()
+    expire(branch)
     assert purge() is TaskState.DONE and not Path(local_path(location)).exists()
     told = [change_of(one, "default") for one in PointerLog(branch.kernel, IMMEDIATE_TASKS).forward("earliest")]
     states = [one.after["state"] for change in told for one in change.operations if one.after is not None]
     assert states[-3:] == ["HELD", "DELETING", "DONE"]
+
+
+def test_files_of_a_table_that_was_registered_wait_for_a_word(branch: LakeBranch) -> None:
+    location = load_table(branch, KEY).location
+    drop_table(branch, ME, KEY)
+    register_table(branch, ME, KEY, location, overwrite=False)
+    drop_table(branch, ME, KEY, purge=True)
+    runner_of(branch).run_realm(branch.kernel)
+    expire(branch)
+    assert purging(branch)() is TaskState.HELD and Path(local_path(location)).exists()
+    assert "--registered" in only_task(branch).held_by[0]
+    assert purging(branch, registered=True)() is TaskState.DONE and not Path(local_path(location)).exists()
 
 
 def test_the_same_request_leaves_one_task(branch: LakeBranch) -> None:
