@@ -27,10 +27,14 @@ class LogOffset(msgspec.Struct, frozen=True):
     realm: str
     """The instance."""
     pointers: dict[str, OffsetPosition]
+    begins: dict[str, OffsetPosition] | None = None
+    """Of the end of a stream's first batch: where that batch begins. Spark's checkpoint holds ends alone, and asks again for
+    the beginning when it repeats the first batch."""
 
     def as_json(self) -> dict[str, Any]:
         """As Spark keeps it: pointers sorted, so that equal offsets are equal text."""
-        return {"realm": self.realm, "pointers": {name: [at.seq, at.entry_id] for name, at in sorted(self.pointers.items())}}
+        json = {"realm": self.realm, "pointers": _positions_json(self.pointers)}
+        return json if self.begins is None else json | {"begins": _positions_json(self.begins)}
 
     def as_text(self) -> str:
         return msgspec.json.encode(self.as_json()).decode()
@@ -52,6 +56,10 @@ class LogOffset(msgspec.Struct, frozen=True):
 
     def covers(self, other: LogOffset) -> bool:
         return self.realm == other.realm and all(self.seq_of(name) >= at.seq for name, at in other.pointers.items())
+
+
+def _positions_json(positions: Mapping[str, OffsetPosition]) -> dict[str, list[Any]]:
+    return {name: [at.seq, at.entry_id] for name, at in sorted(positions.items())}
 
 
 class LogRange(msgspec.Struct, frozen=True, array_like=True):
@@ -88,7 +96,7 @@ def offset_of_text(text: str) -> LogOffset:
 def given_offset(text: str, realm: str) -> LogOffset | None:
     """An offset or a cursor token that `after` or `until` was given; None for anything else."""
     if text.startswith("{"):
-        offset = offset_of_text(text)
+        offset = msgspec.structs.replace(offset_of_text(text), begins=None)
     elif is_cursor(text):
         cursor = decode_cursor(text)
         seen = {name: OffsetPosition(at.seq, at.entry_id.hex()) for name, at in cursor.positions.items()}

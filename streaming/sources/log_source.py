@@ -9,6 +9,7 @@ import functools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
 from pyspark.sql.types import StructType
@@ -93,11 +94,17 @@ class LogReader(DataSourceReader):
 
 class LogStreamReader(DataSourceStreamReader):
     """Bounded micro-batches. ⚠ Spark tells a restarted reader its position by planning a batch, never when it asks for the
-    newest offset: so whatever was planned last is where the next batch begins."""
+    newest offset: so whatever was planned last is where the next batch begins.
+
+    ⚠ The offset where a query begins is in no checkpoint: Spark asks for it again until the first batch is done. By then `latest`
+    is a later head, and `earliest` a later floor. So the end of the first batch says where that batch begins; Spark plans it at
+    once, even if it is empty."""
 
     def __init__(self, options: LogOptions) -> None:
         self._options = options
         self._planned: LogOffset | None = None
+        self._beginning: LogOffset | None = None
+        """Where a new query begins, until its first batch is planned."""
 
     @functools.cached_property
     def _heads(self) -> LogHeads | ServerHeads:
@@ -109,28 +116,36 @@ class LogStreamReader(DataSourceStreamReader):
         return self._heads.heads() if self._options.until else None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        self._planned = self._heads.start()
+        return self._begin().as_json()
+
+    def _begin(self) -> LogOffset:
+        self._planned = self._beginning = self._heads.start()
         for name, position in self._planned.pointers.items():
             self._heads.check_not_expired(name, position.seq)
-        return self._planned.as_json()
+        return self._planned
 
     def latestOffset(self, *args: Any) -> dict[str, Any]:  # noqa: N802
         """Later versions of Spark hand over where they stand, and a limit."""
-        start = offset_of(args[0]) if args and args[0] else self._planned or self._heads.start()
+        start = offset_of(args[0]) if args and args[0] else self._planned or self._begin()
         heads = self._until or self._heads.moved_heads()
         if not self._options.has_given_end:
             self._heads.check_seen(start, heads)
-        return self._heads.bounded(start, heads, self._options.changes_per_batch).as_json()
+        end = self._heads.bounded(start, heads, self._options.changes_per_batch)
+        if start == self._beginning:
+            return msgspec.structs.replace(end, begins=start.pointers).as_json()
+        return (start if end.pointers == start.pointers else end).as_json()  # equal text: there is no news
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[LogPartition]:
         begin, stop = offset_of(start), offset_of(end)
+        if stop.begins is not None and stop != begin:
+            begin = LogOffset(stop.realm, stop.begins)
         if begin.realm != self._heads.realm:
             raise CursorReset(
                 f"the checkpoint is of realm {begin.realm}, the log of {self._heads.realm}: it was deleted and re-created.",
                 field="realm",
                 remedy="Start again with a new checkpoint.",
             )
-        self._planned = stop
+        self._planned, self._beginning = stop, None
         ranges = ranges_between(begin, stop)
         for one in ranges:
             self._heads.check_not_expired(one.pointer, one.after.seq)

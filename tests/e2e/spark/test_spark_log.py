@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -100,6 +101,20 @@ def test_a_stream_brings_every_change_once_and_continues_from_its_checkpoint_in_
     second = sink.run(store, changes_per_batch=3)
     assert sorted(first + second) == [(change.pointer, change.seq) for change in logged_changes(engine.realm().kernel)]
     assert max(len(batch) for batch in sink.batches.values()) <= 3
+
+
+def test_a_first_batch_that_is_repeated_begins_where_it_began(
+    spark: SparkSession, own: tuple[str, Headwater], tmp_path: Path
+) -> None:
+    store, engine = own
+    sink = Sink(spark, tmp_path)
+    first = sink.run(store)
+    shutil.rmtree(tmp_path / "at" / "commits")  # as if the driver had died before the batch was done
+    assert sink.run(store) == first
+    shutil.rmtree(tmp_path / "at" / "commits")
+    cut_history(engine, MAIN)
+    with pytest.raises(CursorExpired):
+        sink.run(store)
 
 
 def test_history_that_was_cut_behind_the_checkpoint_ends_the_stream(

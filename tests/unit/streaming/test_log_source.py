@@ -202,6 +202,27 @@ def test_newer_versions_of_spark_may_say_where_they_stand(tmp_path: Path, engine
     assert made.latestOffset(start, None) == end != made.latestOffset(end, None)
 
 
+def test_a_job_at_latest_that_dies_before_the_first_change_brings_it_when_it_starts_again(tmp_path: Path, engine: Headwater) -> None:
+    died = stream(tmp_path, after="latest")
+    start, end = died.initialOffset(), died.latestOffset()
+    assert end != start, "Spark writes down what is news"
+    put_tables(engine, "late")
+    again = stream(tmp_path, after="latest", poll_seconds=0.01)
+    assert again.partitions(again.initialOffset(), end) == []
+    assert drained(again, end)[0] == [[(MAIN, logged_head(engine))]]
+
+
+def test_a_first_batch_that_is_repeated_begins_where_it_began(tmp_path: Path, engine: Headwater) -> None:
+    died = stream(tmp_path, pointers=MAIN, changes_per_batch=5)
+    start, end = died.initialOffset(), died.latestOffset()
+    planned = [(share.after, share.last) for share in died.partitions(start, end)]
+    again = stream(tmp_path, pointers=MAIN)
+    assert [(share.after, share.last) for share in again.partitions(again.initialOffset(), end)] == planned
+    cut_history(engine, MAIN)
+    with pytest.raises(CursorExpired):
+        again.partitions(stream(tmp_path, pointers=MAIN).initialOffset(), end)
+
+
 @pytest.mark.parametrize("after", ["earliest", "latest", "3", "time", "commit"])
 def test_a_read_begins_behind_its_cursor(tmp_path: Path, engine: Headwater, after: str) -> None:
     of_main = [change for change in logged(engine) if change.pointer == MAIN]
