@@ -96,6 +96,11 @@ class Backend(abc.ABC):
         takes over), read from the database; empty where it cannot tell. Not a secret, and compared for equality alone."""
         return ""
 
+    def data_copy(self) -> str:
+        """The same, as this process sees it: narrower where the database has more to tell, and never stored. What `of` of the
+        writes below is compared with."""
+        return self.data_identity()
+
     @abc.abstractmethod
     def close(self) -> None: ...
 
@@ -188,9 +193,12 @@ class Backend(abc.ABC):
 
     # ── the step that commits ───────────────────────────────────────────────────────────────────────────────
 
-    def commit(self, realm: str, name: str, expected: PointerRow, row: PointerRow, objects: Sequence[ObjectRow]) -> bool:
+    def commit(
+        self, realm: str, name: str, expected: PointerRow, row: PointerRow, objects: Sequence[ObjectRow], *, of: str = ""
+    ) -> bool:
         """Write the objects and move the pointer, as `cas_pointer` does. The default takes two durable steps; a backend with
-        transactions one. Sending the identical call again is always allowed."""
+        transactions one. Sending the identical call again is always allowed. `of` is the `data_copy` that the commit was
+        planned on: `StoreRestored` if the data are another copy by now, which may lack what the commit refers to."""
         self.write_objects(realm, objects)
         return self.cas_pointer(realm, name, expected, row)
 
@@ -238,7 +246,7 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def delete_scanned(self, rows: Sequence[ScannedRow], *, of: str = "") -> DeleteResult:
-        """Delete just the scanned revisions; a row that was written again since is spared. `of` is what `data_identity` said
+        """Delete just the scanned revisions; a row that was written again since is spared. `of` is what `data_copy` said
         before the caller made sure that they may go: `StoreRestored` if the data are another copy by now, in which they may
         be needed again. ⚠ Not even the first refusal after a restore is enough: another thread may have had it."""
 

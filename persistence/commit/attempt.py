@@ -60,8 +60,9 @@ class Attempt:
         self._stats = stats
         self._request_ids_kept_micros = round(request_ids_kept_seconds * MICROS)
 
-    def run(self, draft: Draft) -> PointerRow | None:
-        """The row that was written, or None for lost. `OutcomeUnknown` when time runs out before it is clear which."""
+    def run(self, draft: Draft, of: str = "") -> PointerRow | None:
+        """The row that was written, or None for lost. `OutcomeUnknown` when time runs out before it is clear which,
+        `StoreRestored` if the data are not the copy `of` that the draft was planned on."""
         row = draft.head.row
         if row is None:
             raise ValueError("a new pointer is reserved before anything is planned for it")
@@ -75,7 +76,7 @@ class Attempt:
         requests = [request_row(request, created_at + self._request_ids_kept_micros) for request in draft.requests]
         moved = _moved(row, draft, fence)
         all_rows = rows + requests
-        if not self._lands(draft, row, moved, all_rows):
+        if not self._lands(draft, row, moved, all_rows, of):
             self._stats.lost += 1
             self._remove_lost(draft, all_rows)
             return None
@@ -114,10 +115,10 @@ class Attempt:
         except OutcomeUnknown:
             return  # whether it is there is read next
 
-    def _lands(self, draft: Draft, expected: PointerRow, moved: PointerRow, rows: Sequence[ObjectRow]) -> bool:
+    def _lands(self, draft: Draft, expected: PointerRow, moved: PointerRow, rows: Sequence[ObjectRow], of: str) -> bool:
         def cas() -> bool:
             self._stats.cas_sent += 1
-            return self._backend.commit(self._realm, draft.pointer, expected, moved, rows)
+            return self._backend.commit(self._realm, draft.pointer, expected, moved, rows, of=of)
 
         try:
             if cas():

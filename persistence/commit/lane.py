@@ -232,6 +232,7 @@ class Lane:
         while True:
             fault: StoreUnavailable | None = None
             try:
+                copy = self._context.restores.copy  # ⚠ before anything is read that the draft rests on
                 if self._forgets():
                     head = None
                 if head is None:
@@ -261,7 +262,7 @@ class Lane:
                     self._attempt.reserve(self.pointer)
                     head, reserved = None, True
                     continue
-                if head.row is not None and self._lands(batch, answers, draft, began):
+                if head.row is not None and self._lands(batch, answers, draft, copy, began):
                     return None
             except StoreUnavailable as unavailable:
                 fault = unavailable
@@ -364,7 +365,7 @@ class Lane:
         return CommitOutcome(self.pointer, logged, before.seq, before.commit, replayed=True)
 
     def _lands(
-        self, batch: list[PendingRequest], answers: Sequence[CommitOutcome | Exception], draft: Draft, began: int
+        self, batch: list[PendingRequest], answers: Sequence[CommitOutcome | Exception], draft: Draft, copy: str, began: int
     ) -> bool:
         """Whether everybody has been answered: as landed, or as unknown. ⚠ What was planned before a restore was noticed may
         rest on objects that are gone."""
@@ -372,7 +373,7 @@ class Lane:
             return False
         started = self._context.clock.now_micros()
         try:
-            row = self._attempt.run(draft)
+            row = self._attempt.run(draft, copy)
         except OutcomeUnknown as unknown:
             self._held = None
             self._unknown(batch, answers, draft, unknown)

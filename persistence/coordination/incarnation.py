@@ -84,7 +84,7 @@ def is_in_force(backend: Backend, id: str) -> bool:
 
 def replace_incarnation(backend: Backend, clock: Clock, seen: Incarnation | None, reason: str) -> Incarnation:
     """A new incarnation after the one that was seen, or the one that another process has written after it."""
-    identity = backend.data_identity()
+    identity = _identity_now(backend)
     wanted = IncarnationRecord(uuid.uuid4().hex, identity, 1 if seen is None else seen.number + 1, reason)
     for _ in range(_ATTEMPTS_MAX):
         before = backend.read_mutable(SYSTEM_REALM, INCARNATION_TYPE, _KEY)
@@ -97,6 +97,13 @@ def replace_incarnation(backend: Backend, clock: Clock, seen: Incarnation | None
         except (OutcomeUnknown, StoreRestored):  # the backend refuses the first write into other data, whatever it is
             clock.sleep(_ASK_SECONDS)
     raise OutcomeUnknown("the store's new incarnation was neither seen written nor refused.", remedy="Try again.")
+
+
+def _identity_now(backend: Backend) -> str:
+    try:
+        return backend.data_identity()
+    except StoreRestored:  # said once, of what this is called for
+        return backend.data_identity()
 
 
 def _write(backend: Backend, before: MutableRow | None, record: IncarnationRecord, clock: Clock) -> None:

@@ -25,6 +25,7 @@ from headwater.persistence.rows import PointerRow
 from headwater.schemas.errors import HeadwaterError, OutcomeUnknown, StoreRefused, StoreRestored, StoreUnavailable
 
 CHECK_SECONDS = 1.0
+_CHECK_MICROS = int(CHECK_SECONDS * MICROS)
 SETTLE_SECONDS = 2.0
 """Ids are made this long after a new incarnation began: by then all who still held a node of the old one have noticed."""
 MOVES_KEPT_MAX = 8
@@ -46,6 +47,7 @@ class RestoreWatch:
         self._clock = clock
         self._in_log = in_log
         self._incarnation: Incarnation | None = None
+        self._copy: str | None = None
         self._listeners: list[Listener] = []
         self._moves: OrderedDict[tuple[str, str], PointerRow] = OrderedDict()
         self._lock = threading.Lock()
@@ -59,8 +61,23 @@ class RestoreWatch:
             with self._checking:
                 if self._incarnation is None:
                     self._incarnation = ensure_incarnation(self._backend, self._clock)
-                    self._check_at = self._clock.now_micros() + int(CHECK_SECONDS * MICROS)
+                    self._check_at = self._clock.now_micros() + _CHECK_MICROS
         return self._incarnation
+
+    @property
+    def copy(self) -> str:
+        """Of the data that everything rests on which this process remembers: what it prepares is written into this copy alone.
+        ⚠ After a restore it is the new one only when everybody has forgotten the old."""
+        if self._copy is None:
+            with self._checking:
+                if self._copy is None and self.incarnation:
+                    self._copy = self._backend.data_copy()
+        return self._copy or ""
+
+    @property
+    def history(self) -> str:
+        """Equal while the store was not restored, as far as this process has noticed. Of all processes on one machine alike."""
+        return f"{self.copy} {self.incarnation.id}"
 
     def ids_from(self) -> int:
         """Microseconds: no node is leased before this time."""
@@ -83,20 +100,24 @@ class RestoreWatch:
                 self._moves.popitem(last=False)
 
     def check_if_due(self) -> None:
-        """Once a second. A store that does not answer is asked again the next time."""
-        if self._clock.now_micros() < self._check_at:
+        """Once a second, whatever the clock does. A store that does not answer is asked again the next time."""
+        if not self._is_due():
             return
         if not self._checking.acquire(blocking=False):
             return
         try:
-            now = self._clock.now_micros()
-            if now >= self._check_at:
-                self._check_at = now + int(CHECK_SECONDS * MICROS)
+            if self._is_due():
+                self._check_at = self._clock.now_micros() + _CHECK_MICROS
                 self.check()
         except (StoreUnavailable, StoreRefused, OutcomeUnknown):
             return
         finally:
             self._checking.release()
+
+    def _is_due(self) -> bool:
+        """⚠ A clock that was set back would put off the next look by as much."""
+        left = self._check_at - self._clock.now_micros()
+        return left <= 0 or left > _CHECK_MICROS
 
     def check(self) -> None:
         """Look now."""
@@ -144,6 +165,7 @@ class RestoreWatch:
         self._incarnation = incarnation
         if not forget:
             return
+        copy = self._copy_now()
         _log.warning("the store was restored (%s); what this process remembers of it is forgotten", incarnation.reason)
         with self._lock:
             self._moves.clear()
@@ -154,6 +176,17 @@ class RestoreWatch:
                 listener()
             except Exception:  # the others must forget too
                 _log.exception("a listener failed after a restore")
+        self._copy = copy
+
+    def _copy_now(self) -> str | None:
+        """Read before anything is forgotten: what is read behind this is of that copy, or of a later one. While the store
+        does not answer, the old one, into which nothing can be written."""
+        for _ in range(2):  # a backend may say once that the data were replaced
+            try:
+                return self._backend.data_copy()
+            except HeadwaterError as error:
+                _log.info("which copy of the data the store holds is not known yet: %s", error)
+        return self._copy
 
     def _lost_move(self) -> str | None:
         """The name of a pointer whose log lacks what this process knows of it. One that is not there was purged, or is too

@@ -105,7 +105,7 @@ def delete_of_split(backend: Backend, split: Split, realms: Collection[str], bef
 
     def delete() -> None:
         if batch:
-            copy = backend.data_identity()
+            copy = backend.data_copy()
             before_batch()
             backend.delete_scanned(batch, of=copy)
             found.deleted.update(row.realm for row in batch)

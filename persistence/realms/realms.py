@@ -199,7 +199,7 @@ class Realms:
 
     def finish_purge(self, name: str) -> tuple[Realm, PurgeCounts]:
         """Delete the data of a realm that is PURGING, and see that nothing is left."""
-        copy = self._store.backend.data_identity()
+        copy = self._store.backend.data_copy()
         found = self.begin_purge(name)
         counts = purge_rows(self._store.backend, found.realm.instance, of=copy)
         return self.end_purge(found), counts

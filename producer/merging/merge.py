@@ -33,6 +33,7 @@ from headwater.producer.merging.apply_changes import (
 )
 from headwater.producer.merging.moved_target import still_shares
 from headwater.producer.merging.shared_state import changes_since
+from headwater.producer.references.reference_moves import is_same_history
 from headwater.schemas.change import Kind
 from headwater.schemas.entry_ids import EMPTY
 from headwater.schemas.errors import HeadwaterError, MergeBaseExpired, ObjectNotFound, OutcomeUnknown, StoreUnavailable
@@ -83,6 +84,7 @@ class DeclaredMerge(msgspec.Struct, frozen=True, array_like=True):
     rules: MergeRules
     expected_head: bytes | None
     prepared: PreparedMerge | None
+    history: str
 
 
 class MergeRequest:
@@ -100,9 +102,12 @@ class MergeRequest:
         rules: MergeRules | None = None,
         expected_head: bytes | None = None,
         request_id: str | RequestKey | None = None,
+        history: str | None = None,
     ) -> None:
+        """`history` is that of the store before the source was looked up."""
         self.request_id, self.request_id_is_callers, self.fingerprint = check_request_id(request_id)
         self._kernel = kernel
+        self._history = kernel.store.restores.history if history is None else history
         self._source = source
         self._source_pointer = source_pointer
         self._meta = check_meta(meta)
@@ -123,6 +128,7 @@ class MergeRequest:
             self._rules,
             self._expected_head,
             self._prepared,
+            self._history,
         )
 
     @classmethod
@@ -134,6 +140,7 @@ class MergeRequest:
             declared.meta,
             rules=declared.rules,
             expected_head=declared.expected_head,
+            history=declared.history,
         )
         made.request_id, made.request_id_is_callers = declared.request_id, declared.request_id_is_callers
         made.fingerprint = declared.fingerprint
@@ -160,6 +167,9 @@ class MergeRequest:
         self.keys_to_read = [encode_key(change.key) for change in prepared.changes]
 
     def plan(self, draft: Draft) -> Plan | None:
+        history = self._kernel.store.restores.history
+        if not is_same_history(self._kernel, self._history, [self._source]):
+            self._history, self._prepared = history, None
         preview = self.preview(draft)
         preview.applied.raise_conflicts()
         if not preview.applied.operations or self._prepared is None:

@@ -24,6 +24,7 @@ def merge_request(
     expected_head: str | None = None,
     request_id: str | RequestKey | None = None,
 ) -> MergeRequest:
+    history = kernel.store.restores.history
     resolved = references.resolve(source, field="source")
     return MergeRequest(
         kernel,
@@ -33,6 +34,7 @@ def merge_request(
         rules=rules,
         expected_head=_head(expected_head),
         request_id=request_id,
+        history=history,
     )
 
 
@@ -46,8 +48,17 @@ def transplant_request(
     expected_head: str | None = None,
     request_id: str | RequestKey | None = None,
 ) -> TransplantRequest:
+    history = kernel.store.restores.history
     picked = [references.resolve(commit, field="commits").logged for commit in commits]
-    return TransplantRequest(kernel, picked, meta, rules=rules, expected_head=_head(expected_head), request_id=request_id)
+    return TransplantRequest(
+        kernel,
+        picked,
+        meta,
+        rules=rules,
+        expected_head=_head(expected_head),
+        request_id=request_id,
+        history=history,
+    )
 
 
 def _head(expected: str | None) -> bytes | None:

@@ -24,6 +24,7 @@ from headwater.producer.merging.apply_changes import (
     check_expected_head,
     check_namespaces,
 )
+from headwater.producer.references.reference_moves import is_same_history
 from headwater.schemas.change import COMMITTING_KINDS, KeyPath, Kind
 from headwater.schemas.errors import InvalidInput
 
@@ -40,6 +41,7 @@ class DeclaredTransplant(msgspec.Struct, frozen=True, array_like=True):
     meta: CommitMeta
     rules: MergeRules
     expected_head: bytes | None
+    history: str
 
 
 class TransplantRequest:
@@ -57,9 +59,12 @@ class TransplantRequest:
         rules: MergeRules | None = None,
         expected_head: bytes | None = None,
         request_id: str | RequestKey | None = None,
+        history: str | None = None,
     ) -> None:
+        """`history` is that of the store before the commits were looked up."""
         self.request_id, self.request_id_is_callers, self.fingerprint = check_request_id(request_id)
         self._kernel = kernel
+        self._history = kernel.store.restores.history if history is None else history
         self._commits = check_commits(commits)
         self._meta = check_meta(meta)
         self._rules = rules or MergeRules()
@@ -74,16 +79,25 @@ class TransplantRequest:
             self._meta,
             self._rules,
             self._expected_head,
+            self._history,
         )
 
     @classmethod
     def of(cls, kernel: RealmKernel, declared: DeclaredTransplant) -> Self:
-        made = cls(kernel, declared.commits, declared.meta, rules=declared.rules, expected_head=declared.expected_head)
+        made = cls(
+            kernel,
+            declared.commits,
+            declared.meta,
+            rules=declared.rules,
+            expected_head=declared.expected_head,
+            history=declared.history,
+        )
         made.request_id, made.request_id_is_callers = declared.request_id, declared.request_id_is_callers
         made.fingerprint = declared.fingerprint
         return made
 
     def plan(self, draft: Draft) -> Iterator[Plan]:
+        is_same_history(self._kernel, self._history, self._commits)
         require_branch(draft)
         check_expected_head(draft, self._expected_head)
         for commit in self._commits:

@@ -6,7 +6,7 @@ within the plan, so after the pointer's own row, and a fence that comes in betwe
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Self
 
 import msgspec
@@ -170,6 +170,17 @@ def checked_base(kernel: RealmKernel, target: LogRecord) -> BaseState | None:
     if not has_entry(kernel.walk, row, target.entry.seq, target.entry_id):
         raise lost_base(target)
     return base_state(target)
+
+
+def is_same_history(kernel: RealmKernel, history: str, targets: Iterable[LogRecord]) -> bool:
+    """Whether the store is still of the history in which the targets were looked up; if not, they are in their logs all the
+    same, or `ReferenceNotFound`. ⚠ Neither the CAS nor the copy of the data that a commit names would notice, for both are
+    read behind the restore."""
+    if kernel.store.restores.history == history:
+        return True
+    for target in targets:
+        checked_base(kernel, target)
+    return False
 
 
 def lost_base(target: LogRecord) -> ReferenceNotFound:

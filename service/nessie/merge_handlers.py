@@ -98,7 +98,8 @@ def transplant(call: NessieCall) -> Response:
     # One message for many commits would hide what each of them was: then every commit keeps its own.
     message = body.message or "" if len(commits) == 1 else ""
     meta = to_meta(MetaBody(message=message), read_headers(call.scope["headers"]), call.principal)
-    request = WatchedTransplant(view.kernel, commits, meta, rules=_checked_rules(call, body), request_id=call.request_id)
+    rules, history = _checked_rules(call, body), view.history
+    request = WatchedTransplant(view.kernel, commits, meta, rules=rules, request_id=call.request_id, history=history)
     return _answer(call, branch, run(view, branch, request, dry_run=body.tries_only), body)
 
 

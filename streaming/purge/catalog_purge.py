@@ -153,7 +153,7 @@ class CatalogPurge:
         self._before_each()
         DirectoryCheckpoints(self._kernel, catalog_id).delete()
         prefix = catalog_prefix(catalog_id)
-        copy = self._backend.data_identity()
+        copy = self._backend.data_copy()
         self._before_each()
         for split in self._backend.splits(Table.NAMES, 1):
             found = [row for row in self._backend.scan(split, realm=self._kernel.realm) if row.key.startswith(prefix)]

@@ -241,7 +241,7 @@ def purge_unlisted(
     store: Store, *, belongings: Sequence[ExternalResources] = (), before_each: Callable[[], None] = lambda: None
 ) -> list[PurgedRealm]:
     done = []
-    copy = store.backend.data_identity()  # ⚠ before the list is read: in another copy of the data it may name the instance
+    copy = store.backend.data_copy()  # ⚠ before the list is read: in another copy of the data it may name the instance
     for instance in unlisted_instances(store):
         before_each()
         name = realm_name_of(instance)

@@ -96,9 +96,9 @@ class LogStreamReader(DataSourceStreamReader):
     """Bounded micro-batches. ⚠ Spark tells a restarted reader its position by planning a batch, never when it asks for the
     newest offset: so whatever was planned last is where the next batch begins.
 
-    ⚠ The offset where a query begins is in no checkpoint: Spark asks for it again until the first batch is done. By then `latest`
-    is a later head, and `earliest` a later floor. So the end of the first batch says where that batch begins; Spark plans it at
-    once, even if it is empty."""
+    ⚠ The offset where a query begins is in no checkpoint: Spark asks for it again until the first batch is done. By then
+    `latest` is a later head, and `earliest` a later floor. So the end of the first batch says where that batch begins; Spark
+    plans it at once, even if it is empty."""
 
     def __init__(self, options: LogOptions) -> None:
         self._options = options

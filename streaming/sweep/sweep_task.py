@@ -164,7 +164,7 @@ class Removal:
         """In which copy of the data. `MaintenanceSuperseded` ends the sweep; a store that does not answer spares the batch:
         None. ⚠ The copy first: behind a restore in between the lease is not held any more."""
         try:
-            copy = self._backend.data_identity()
+            copy = self._backend.data_copy()
             self._before_delete()
         except MaintenanceRefused:
             raise

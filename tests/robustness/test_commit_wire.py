@@ -42,12 +42,14 @@ class WireBackend(FaultyBackend):
     def lose_next(self, outcome: Outcome) -> None:
         self._outcome = outcome
 
-    def commit(self, realm: str, name: str, expected: PointerRow, row: PointerRow, objects: Sequence[ObjectRow]) -> bool:
+    def commit(
+        self, realm: str, name: str, expected: PointerRow, row: PointerRow, objects: Sequence[ObjectRow], *, of: str = ""
+    ) -> bool:
         if self._outcome is not None:
             # The new head is in no request but the one that moves the pointer.
             self.faults.append(self.proxy.arm(Fault(row.head, self._outcome, settle_seconds=0.02)))
             self._outcome = None
-        return super().commit(realm, name, expected, row, objects)
+        return super().commit(realm, name, expected, row, objects, of=of)
 
 
 def proxied(url: str, proxy: TcpProxy) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,9 +10,7 @@ import pytest
 import headwater
 from headwater import Delete, IcebergTable, Put
 from headwater.embedded import Headwater
-from headwater.persistence.backend import Backend
 from headwater.persistence.realms.realms import Realms
-from headwater.persistence.rows import SYSTEM_REALM, MutableRow
 from headwater.persistence.store import Store, StoreOptions
 from headwater.schemas.errors import MaintenanceSuperseded, StoreRestored
 from headwater.streaming.expire.expire import expire_realms
@@ -27,13 +24,13 @@ from headwater.streaming.sweep.verify import verify_realm
 from tests.support.faults.faulty_backend import FaultyBackend, first, unknown
 from tests.support.faults.manual_clock import ManualClock
 from tests.support.fixtures.publisher_runs import instance_of
-from tests.support.fixtures.restorable_stores import RestorableStore, restorable_store
+from tests.support.fixtures.restorable_stores import RestorableStore, noticed_by_another_thread, restorable_store
 
 DAY = 86_400
 TABLES = [f"t{number}" for number in range(4)]
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", "sqlite moved", "postgresql", "postgresql in place"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> RestorableStore:
     return restorable_store(request, tmp_path)
 
@@ -101,24 +98,11 @@ def test_a_sweep_that_meets_a_restore_deletes_nothing_that_is_needed_again(
         assert verify_realm(fresh.store.backend, kept.instance, kept.clock, Identifiers()).holds
 
 
-def restored_and_noticed(store: RestorableStore, backend: Backend) -> Callable[[], None]:
-    """The store is restored, and another thread of the process has had the refusal that comes first."""
-
-    def act() -> None:
-        store.restore()
-        with contextlib.suppress(StoreRestored):
-            backend.read_mutable(SYSTEM_REALM, "nothing", "nothing")
-        with contextlib.suppress(StoreRestored):
-            backend.delete_mutable(SYSTEM_REALM, MutableRow(type="nothing", key="nothing", created_at=0))
-
-    return act
-
-
 def test_a_batch_that_was_allowed_before_a_restore_is_not_deleted_behind_it(store: RestorableStore, kept: Kept) -> None:
     store.back_up()
     kept.lake.tag("kept").delete()
     kept.expire_alone()
-    fault = kept.backend.arm(first("delete_scanned", restored_and_noticed(store, kept.backend.inner)))
+    fault = kept.backend.arm(first("delete_scanned", noticed_by_another_thread(store, kept.backend.inner)))
     with pytest.raises((MaintenanceSuperseded, StoreRestored)), kept.runs.run("sweep") as run:
         kept.sweep(run)
     assert fault.fired == 1
@@ -134,7 +118,7 @@ def test_a_realm_that_was_given_up_before_a_restore_is_not_deleted_behind_it(sto
     realms = Realms(Store(kept.backend, StoreOptions(), kept.clock))
     realms.deactivate("guest")
     realms.purge("guest")
-    fault = kept.backend.arm(first("delete_realms", restored_and_noticed(store, kept.backend.inner)))
+    fault = kept.backend.arm(first("delete_realms", noticed_by_another_thread(store, kept.backend.inner)))
     with pytest.raises(StoreRestored):
         realms.finish_purge("guest")
     assert fault.fired == 1

@@ -113,7 +113,10 @@ class CassandraBackend(Backend):
     def remove_objects(self, realm: str, keys: Sequence[ObjectKey]) -> None:
         self._calls.run_all(remove_calls(self._calls, realm, keys))
 
-    def commit(self, realm: str, name: str, expected: PointerRow, row: PointerRow, objects: Sequence[ObjectRow]) -> bool:
+    def commit(
+        self, realm: str, name: str, expected: PointerRow, row: PointerRow, objects: Sequence[ObjectRow], *, of: str = ""
+    ) -> bool:
+        """⚠ Cassandra cannot tell one copy of the data from another: a restore needs all processes stopped."""
         check_objects(objects)
         return self._cas(realm, name, expected, row, write_calls(self._calls, realm, objects))
 

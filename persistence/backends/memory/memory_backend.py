@@ -163,7 +163,9 @@ class MemoryBackend(Backend):
                 if part in self.store.objects.parts(key):
                     self.store.objects.remove(key, part)
 
-    def commit(self, realm: str, name: str, expected: PointerRow, row: PointerRow, objects: Sequence[ObjectRow]) -> bool:
+    def commit(
+        self, realm: str, name: str, expected: PointerRow, row: PointerRow, objects: Sequence[ObjectRow], *, of: str = ""
+    ) -> bool:
         check_name(realm, "realm")
         check_objects(objects)
         key = RowKey(realm, "", name)

@@ -119,16 +119,23 @@ class PostgresqlBackend(SqlBackend):
             found |= grouped_by_id(ObjectRow(*row) for row in rows)
         return found
 
-    def commit(self, realm: str, name: str, expected: PointerRow, row: PointerRow, objects: Sequence[ObjectRow]) -> bool:
+    def commit(
+        self, realm: str, name: str, expected: PointerRow, row: PointerRow, objects: Sequence[ObjectRow], *, of: str = ""
+    ) -> bool:
         if not objects:
             return self.cas_pointer(realm, name, expected, row)
         values = self._object_values(realm, checked_objects(realm, objects))
         pointer = self._cas_values(realm, name, expected, row)
+        table = sql.table_of(of)
         with self._connections.connection(writing=True) as connection:
-            moved = connection.execute(self._commit, (*pointer, *values), binary=True).fetchone()
-        if moved == (1,):
+            self._connections.require_data(connection, of)
+            answer = connection.execute(self._commit, (*pointer, table, table, *values), binary=True).fetchone()
+        moved, table_now = answer or (0, 0)
+        if not moved and table and table_now != table:
+            raise self._connections.restored()
+        if moved:
             self._hints.moved()
-        return moved == (1,)
+        return bool(moved)
 
     def _object_values(self, realm: str, rows: Sequence[ObjectRow]) -> Row:
         """In order of key, so that two writers of the same rows lock them in the same order; the last of equals wins."""
@@ -161,18 +168,26 @@ class PostgresqlBackend(SqlBackend):
 
     def _delete_batch(self, table: Table, rows: Sequence[ScannedRow], of: str) -> int:
         columns = zip(*sorted({revision_key(row) for row in rows}), strict=True)
-        return self._changed(self._deletes[table], tuple(list(column) for column in columns), of=of)
+        return self._deleted(self._deletes[table], tuple(list(column) for column in columns), of)
 
     def _delete_realm_batch(self, table: Table, realm: str, limit: int, of: str) -> int:
-        return self._changed(sql.delete_realm_statement(table), (realm, limit), of=of)
+        return self._deleted(sql.delete_realm_statement(table), (realm, limit), of)
+
+    def _deleted(self, text: str, parameters: Row, of: str) -> int:
+        table = sql.table_of(of)
+        with self._connections.connection(writing=True) as connection:
+            self._connections.require_data(connection, of)
+            deleted = connection.execute(text.encode(), (*parameters, table, table)).rowcount
+            if not deleted:
+                self._connections.require_data(connection, of, asking=True)
+            return deleted
 
     def _rows(self, text: str, parameters: Row) -> list[Row]:
         with self._connections.connection(writing=False) as connection:
             return connection.execute(text.encode(), parameters, binary=True).fetchall()
 
-    def _changed(self, text: str, parameters: Row, *, of: str = "") -> int:
+    def _changed(self, text: str, parameters: Row) -> int:
         with self._connections.connection(writing=True) as connection:
-            self._connections.require_data(connection, of)
             return connection.execute(text.encode(), parameters).rowcount
 
 

@@ -98,16 +98,17 @@ class PostgresqlConnections:
         self._data_identity = self._data_identity or connection.data_identity
         return connection.data_identity
 
-    def require_data(self, connection: BoundedConnection, identity: str) -> None:
+    def require_data(self, connection: BoundedConnection, identity: str, *, asking: bool = False) -> None:
         """`StoreRestored` if `identity` is that of other data than this session's, whoever has noticed. A session stays with
-        its database for as long as it lasts; a standby that it was opened to may have been promoted."""
-        if not identity or connection.data_identity == identity:
+        its database for as long as it lasts; a standby that it was opened to may have been promoted, and tables be made
+        anew."""
+        if not identity or (connection.data_identity == identity and not asking):
             return
         connection.data_identity = _read_data_identity(connection)
         if connection.data_identity != identity:
-            raise self._restored()
+            raise self.restored()
 
-    def _restored(self) -> StoreRestored:
+    def restored(self) -> StoreRestored:
         return StoreRestored(f"PostgreSQL at {self.where} holds other data than before; nothing was changed.", field="store")
 
     def connect_alone(self) -> BoundedConnection:
@@ -143,7 +144,7 @@ class PostgresqlConnections:
             connection.data_identity = _read_data_identity(connection)
             if self._is_of_old_data(connection):
                 self._data_identity = connection.data_identity
-                raise self._restored()
+                raise self.restored()
         except BaseException:
             connection.close()
             raise

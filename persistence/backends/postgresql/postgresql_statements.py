@@ -80,12 +80,25 @@ others). Empty on a standby, and where the tables are not there yet."""
 DURABILITY = "SELECT name, setting FROM pg_settings WHERE name IN ('fsync', 'synchronous_commit', 'full_page_writes')"
 
 
+# A dump that is restored into a database that stays (`pg_restore --clean`) ends no session, but makes tables anew: whatever
+# may only be written into the same data asks which table it is.
+
+_TABLE = f"coalesce(to_regclass('{pointers.name}')::oid::bigint, 0)"
+_SAME_TABLE = f"(%s::bigint = 0 OR {_TABLE} = %s::bigint)"
+
+
+def table_of(identity: str) -> int:
+    """The table's number, as the last part of DATA_IDENTITY; 0 where the server does not tell."""
+    number = identity.rpartition("/")[2]
+    return int(number) if number.isdecimal() else 0
+
+
 def commit_statement(statements: Statements) -> str:
-    """Move the pointer and, only if it was as expected, write the objects. Parameters: those of `cas_pointer`,
-    then those of WRITE_OBJECTS. The answer is the number of pointers moved."""
-    return f"""WITH moved AS ({statements.cas_pointer.sql} RETURNING 1),
+    """Move the pointer and, only if it was as expected, write the objects. Parameters: those of `cas_pointer`, twice the number
+    of the table or 0 for any, then those of WRITE_OBJECTS. The answer is how many pointers were moved, and the table."""
+    return f"""WITH moved AS ({statements.cas_pointer.sql} AND (%s::bigint = 0 OR tableoid::bigint = %s::bigint) RETURNING 1),
  written AS ({_INSERT} WHERE EXISTS (SELECT FROM moved) {_REVISED})
- SELECT count(*) FROM moved"""
+ SELECT (SELECT count(*) FROM moved), {_TABLE}"""
 
 
 def sample_statement(table: Table) -> str:
@@ -94,18 +107,20 @@ def sample_statement(table: Table) -> str:
 
 
 def delete_statement(table: Table) -> str:
-    """Parameters: one array per key column, and that of the revisions."""
+    """Parameters: one array per key column, that of the revisions, and twice the table's number or 0 for any."""
     sql_table = TABLES[table]
     columns = (*KEY_COLUMNS[table], "revision")
     integers = {"id", "part", "revision"}
     arrays = ", ".join(f"%b::{'bigint' if column in integers else 'text'}[]" for column in columns)
     same = " AND ".join(f"kept.{column} = scanned.{column}" for column in columns)
-    return f"DELETE FROM {sql_table.name} AS kept USING unnest({arrays}) AS scanned ({', '.join(columns)}) WHERE {same}"
+    return f"""DELETE FROM {sql_table.name} AS kept USING unnest({arrays}) AS scanned ({", ".join(columns)})
+ WHERE {same} AND {_SAME_TABLE}"""
 
 
 def delete_realm_statement(table: Table) -> str:
+    """Parameters: realm, limit, and twice the table's number or 0 for any."""
     name = TABLES[table].name
-    return f"DELETE FROM {name} WHERE ctid = ANY(ARRAY(SELECT ctid FROM {name} WHERE realm = %s LIMIT %s))"
+    return f"DELETE FROM {name} WHERE ctid = ANY(ARRAY(SELECT ctid FROM {name} WHERE realm = %s LIMIT %s)) AND {_SAME_TABLE}"
 
 
 def rows_of_a_block(table: Table) -> int:

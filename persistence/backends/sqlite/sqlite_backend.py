@@ -61,6 +61,10 @@ class SqliteBackend(SqlBackend):
         return Durability(level=level, settings=in_force, warnings=warnings)
 
     def data_identity(self) -> str:
+        """The cookie alone: a file may be moved, or be another inode on another host."""
+        return str(self._connections.check_read_copy().cookie)
+
+    def data_copy(self) -> str:
         return str(self._connections.check_read_copy())
 
     def close(self) -> None:
@@ -101,13 +105,16 @@ class SqliteBackend(SqlBackend):
             found |= grouped_by_id(self._fetch(realm, ids[first : first + FETCH_IDS_MAX]))
         return found
 
-    def commit(self, realm: str, name: str, expected: PointerRow, row: PointerRow, objects: Sequence[ObjectRow]) -> bool:
+    def commit(
+        self, realm: str, name: str, expected: PointerRow, row: PointerRow, objects: Sequence[ObjectRow], *, of: str = ""
+    ) -> bool:
         """The pointer first: if it has moved, nothing else is written."""
         pointer = self._cas_values(realm, name, expected, row)
         values = self._object_values(realm, objects)
         move = self._statements.cas_pointer.sql
 
         def apply(connection: sqlite3.Connection) -> bool:
+            self._connections.require_copy(of)
             if connection.execute(move, pointer).rowcount != 1:
                 return False
             self._upsert(connection, values)
@@ -188,7 +195,7 @@ class SqliteBackend(SqlBackend):
 
     def _delete(self, of: str, delete: Callable[[sqlite3.Connection], int]) -> int:
         def checked(connection: sqlite3.Connection) -> int:
-            self._connections.require_copy(connection, of)
+            self._connections.require_copy(of)
             return delete(connection)
 
         return self._commits.run(checked)

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote
 
 import msgspec
@@ -36,7 +37,15 @@ _abandoned_after_fork: list[object] = []
 """A child process must neither use nor close connections of its parent: they are kept here, untouched, forever."""
 
 
-_Copy = tuple[int, int]
+class SqliteCopy(NamedTuple):
+    """Which copy of the data it is."""
+
+    inode: int
+    cookie: int
+    """SQLite's `schema_version`, which the online backup changes in its target."""
+
+    def __str__(self) -> str:
+        return f"{self.inode}/{self.cookie}"
 
 
 class SqliteConnections:
@@ -48,8 +57,9 @@ class SqliteConnections:
         self._readers: deque[sqlite3.Connection] = deque()
         self._process = os.getpid()
         self._closed = False
-        self._read_copy: _Copy | None = None
-        self._written_copy: _Copy | None = None
+        self._read_copy: SqliteCopy | None = None
+        self._written_copy: SqliteCopy | None = None
+        self._written_copy_text = ""
 
     @contextmanager
     def reader(self) -> Iterator[sqlite3.Connection]:
@@ -97,10 +107,10 @@ class SqliteConnections:
         self._check_written_copy(self._writer)
         return self._writer
 
-    # Which copy of the data it is: the inode, and SQLite's schema cookie, which the online backup changes in its target.
+    # ── which copy of the data it is ────────────────────────────────────────────────────────────────────────
 
-    def check_read_copy(self) -> int:
-        """The cookie; `StoreRestored` if the file has been replaced since this was asked last."""
+    def check_read_copy(self) -> SqliteCopy:
+        """`StoreRestored` if the file has been replaced since this was asked last."""
         with self.reader() as connection:
             copy = self._copy_of(connection)
         if self._read_copy is not None and self._read_copy != copy:
@@ -108,7 +118,7 @@ class SqliteConnections:
             self._close_readers()  # they may have the old file open
             raise self._restored()
         self._read_copy = copy
-        return copy[1]
+        return copy
 
     def _check_written_copy(self, writer: sqlite3.Connection) -> None:
         """⚠ In every writing transaction: what was prepared for the data as they were is not written into others."""
@@ -118,17 +128,18 @@ class SqliteConnections:
             self.abandon(in_doubt=True)
             self._close_readers()
             raise self._restored()
-        self._written_copy = copy
+        if self._written_copy is None:
+            self._written_copy, self._written_copy_text = copy, str(copy)
 
-    def require_copy(self, writer: sqlite3.Connection, identity: str) -> None:
-        """In a writing transaction: `StoreRestored` if `identity` is that of other data, whoever has noticed."""
-        if identity and identity != str(self._copy_of(writer)[1]):
+    def require_copy(self, copy: str) -> None:
+        """In a writing transaction: `StoreRestored` if that is another copy of the data, whoever has noticed."""
+        if copy and copy != self._written_copy_text:
             raise self._restored()
 
-    def _copy_of(self, connection: sqlite3.Connection) -> _Copy:
+    def _copy_of(self, connection: sqlite3.Connection) -> SqliteCopy:
         try:
             inode = os.stat(self._file).st_ino  # noqa: PTH116 — once a commit: `Path.stat` costs three calls more
-            return inode, connection.execute("PRAGMA schema_version").fetchone()[0]
+            return SqliteCopy(inode, connection.execute("PRAGMA schema_version").fetchone()[0])
         except FileNotFoundError:
             raise StoreUnavailable(f"{self.path} is gone.", field="store", remedy="Put the file back.") from None
 

@@ -45,6 +45,8 @@ class CatalogView:
     def __init__(self, kernel: RealmKernel, catalog: Catalog) -> None:
         self.kernel = kernel
         self.catalog = catalog
+        self.history = kernel.store.restores.history
+        """Of the store, before anything was looked up."""
 
     @cached_property
     def references(self) -> References:

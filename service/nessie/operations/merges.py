@@ -86,7 +86,9 @@ DECLARED_REQUESTS.register(
 def merge_request(
     view: CatalogView, source: Effective, meta: CommitMeta, rules: MergeRules, request_id: str | RequestKey | None
 ) -> WatchedMerge:
-    return WatchedMerge(view.kernel, source.logged, source.pointer, meta, rules=rules, request_id=request_id)
+    return WatchedMerge(
+        view.kernel, source.logged, source.pointer, meta, rules=rules, request_id=request_id, history=view.history
+    )
 
 
 def run(view: CatalogView, branch: Effective, request: WatchedMerge | WatchedTransplant, *, dry_run: bool) -> MergeResult:

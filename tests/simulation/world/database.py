@@ -211,21 +211,21 @@ class Connection(Backend):
     def delete_pointer(self, realm: str, name: str, *args: Any, **kwargs: Any) -> bool:
         return self._move(f"delete {name}", realm, name, lambda: self._inner.delete_pointer(realm, name, *args, **kwargs))
 
-    def commit(self, realm: str, name: str, *args: Any, **kwargs: Any) -> bool:
+    def commit(self, realm: str, name: str, *args: Any, of: str = "") -> bool:
         *condition, objects = args
         if self._database.in_two_steps:
             self.write_objects(realm, objects)
-            return self.cas_pointer(realm, name, *condition, **kwargs)
+            return self.cas_pointer(realm, name, *condition)
 
         def apply() -> bool:
-            landed = self._inner.commit(realm, name, *args, **kwargs)
+            landed = self._inner.commit(realm, name, *args)
             if landed:
                 self._database.observer.objects_written(realm, objects)
             return landed
 
-        return self._move(f"commit {name} at {args[0].version}", realm, name, apply)
+        return self._move(f"commit {name} at {args[0].version}", realm, name, apply, of=of)
 
-    def _move(self, what: str, realm: str, name: str, apply: Callable[[], bool]) -> bool:
+    def _move(self, what: str, realm: str, name: str, apply: Callable[[], bool], *, of: str = "") -> bool:
         database, sent_at = self._database, self._clock.now_micros()
 
         def write() -> bool:
@@ -237,7 +237,7 @@ class Connection(Backend):
                 database.observer.pointer_written(realm, name, before, after)
             return landed
 
-        return self._write(what, write)
+        return self._write(what, write, of=of)
 
     def moves_since(self, realm: str, token: MoveToken | None) -> Moves:
         return self._read("moves", lambda: self._inner.moves_since(realm, token))

@@ -172,6 +172,9 @@ class FaultyBackend(Backend):
     def data_identity(self) -> str:
         return self.inner.data_identity()
 
+    def data_copy(self) -> str:
+        return self.inner.data_copy()
+
     def close(self) -> None:
         self.inner.close()
 
@@ -209,10 +212,12 @@ class FaultyBackend(Backend):
     def remove_objects(self, realm: str, keys: Sequence[ObjectKey]) -> None:
         self._do("remove_objects", lambda: self.inner.remove_objects(realm, keys))
 
-    def commit(self, realm: str, name: str, expected: PointerRow, row: PointerRow, objects: Sequence[ObjectRow]) -> bool:
+    def commit(
+        self, realm: str, name: str, expected: PointerRow, row: PointerRow, objects: Sequence[ObjectRow], *, of: str = ""
+    ) -> bool:
         if self.in_two_steps:
-            return super().commit(realm, name, expected, row, objects)
-        return self._do("commit", lambda: self.inner.commit(realm, name, expected, row, objects))
+            return super().commit(realm, name, expected, row, objects, of=of)
+        return self._do("commit", lambda: self.inner.commit(realm, name, expected, row, objects, of=of))
 
     def insert_mutable(self, realm: str, row: MutableRow) -> bool:
         return self._do("insert_mutable", lambda: self.inner.insert_mutable(realm, row))

@@ -51,7 +51,7 @@ class PausingBackend:
         self.paused = threading.Event()
         self.go_on = threading.Event()
 
-    def commit(self, realm: str, name: str, expected: Any, row: Any, objects: Any) -> bool:
+    def commit(self, realm: str, name: str, expected: Any, row: Any, objects: Any, *, of: str = "") -> bool:
         """In two steps, as a database without transactions does it: the pause comes between objects and pointer."""
         self._inner.write_objects(realm, objects)
         self._pause("commit", name)

@@ -202,7 +202,9 @@ def test_newer_versions_of_spark_may_say_where_they_stand(tmp_path: Path, engine
     assert made.latestOffset(start, None) == end != made.latestOffset(end, None)
 
 
-def test_a_job_at_latest_that_dies_before_the_first_change_brings_it_when_it_starts_again(tmp_path: Path, engine: Headwater) -> None:
+def test_a_job_at_latest_that_dies_before_the_first_change_brings_it_when_it_starts_again(
+    tmp_path: Path, engine: Headwater
+) -> None:
     died = stream(tmp_path, after="latest")
     start, end = died.initialOffset(), died.latestOffset()
     assert end != start, "Spark writes down what is news"
