@@ -47,7 +47,7 @@ class RestoreWatch:
         self._clock = clock
         self._in_log = in_log
         self._incarnation: Incarnation | None = None
-        self._copy: str | None = None
+        self._copy = ""
         self._listeners: list[Listener] = []
         self._moves: OrderedDict[tuple[str, str], PointerRow] = OrderedDict()
         self._lock = threading.Lock()
@@ -60,7 +60,9 @@ class RestoreWatch:
         if self._incarnation is None:
             with self._checking:
                 if self._incarnation is None:
-                    self._incarnation = ensure_incarnation(self._backend, self._clock)
+                    incarnation = ensure_incarnation(self._backend, self._clock)
+                    self._copy = self._backend.data_copy()
+                    self._incarnation = incarnation
                     self._check_at = self._clock.now_micros() + _CHECK_MICROS
         return self._incarnation
 
@@ -68,11 +70,9 @@ class RestoreWatch:
     def copy(self) -> str:
         """Of the data that everything rests on which this process remembers: what it prepares is written into this copy alone.
         ⚠ After a restore it is the new one only when everybody has forgotten the old."""
-        if self._copy is None:
-            with self._checking:
-                if self._copy is None and self.incarnation:
-                    self._copy = self._backend.data_copy()
-        return self._copy or ""
+        if self._incarnation is None:
+            _ = self.incarnation
+        return self._copy
 
     @property
     def history(self) -> str:
@@ -178,7 +178,7 @@ class RestoreWatch:
                 _log.exception("a listener failed after a restore")
         self._copy = copy
 
-    def _copy_now(self) -> str | None:
+    def _copy_now(self) -> str:
         """Read before anything is forgotten: what is read behind this is of that copy, or of a later one. While the store
         does not answer, the old one, into which nothing can be written."""
         for _ in range(2):  # a backend may say once that the data were replaced

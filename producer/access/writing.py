@@ -8,7 +8,9 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from headwater.persistence.commit.draft import Draft, Plan
 from headwater.persistence.commit.lane import CommitOutcome
+from headwater.persistence.coordination.restore_watch import RestoreWatch
 from headwater.persistence.log.committed_requests import RequestKey
 from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.records.records import Expect, Expectation, Record, RecordOperation, RecordsRequest, Unchanged
@@ -16,7 +18,7 @@ from headwater.persistence.store import RealmKernel
 from headwater.producer.commits.commit_meta import CommitMeta, check_meta, check_request_id
 from headwater.producer.json_safety import check_size, check_text
 from headwater.schemas.entry_ids import EMPTY
-from headwater.schemas.errors import HeadwaterError, InvalidInput, InvalidName, RecordNotFound
+from headwater.schemas.errors import Conflict, HeadwaterError, InvalidInput, InvalidName, RecordNotFound
 
 T = TypeVar("T")
 
@@ -38,10 +40,29 @@ class Written(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     outcome: CommitOutcome
 
 
+class RestingRecords(RecordsRequest, frozen=True, kw_only=True):
+    """Records that name rows which were written before them. ⚠ A restore in between has taken these away."""
+
+    restores: RestoreWatch
+    history: str
+    """Of the store before the first of those rows was written."""
+
+    def plan(self, draft: Draft) -> Plan | None:
+        if self.restores.history != self.history:
+            raise Conflict("the store was restored meanwhile; nothing was changed.", remedy="Send everything again.")
+        return super().plan(draft)
+
+
 def commit_records(
-    kernel: RealmKernel, pointer: str, operations: Sequence[RecordOperation], meta: WriteMeta, message: str
+    kernel: RealmKernel,
+    pointer: str,
+    operations: Sequence[RecordOperation],
+    meta: WriteMeta,
+    message: str,
+    *,
+    history: str | None = None,
 ) -> CommitOutcome:
-    """All or none, as one entry; nothing to do is not an entry."""
+    """All or none, as one entry; nothing to do is not an entry. With `history`, only if the store is still of it."""
     checked = check_meta(CommitMeta(meta.author, meta.message or message, meta.headers))
     request_id, is_callers, fingerprint = check_request_id(meta.request_id)
     request = RecordsRequest(
@@ -53,6 +74,8 @@ def commit_records(
         request_id_is_callers=is_callers,
         fingerprint=fingerprint,
     )
+    if history is not None:
+        request = RestingRecords(**msgspec.structs.asdict(request), restores=kernel.store.restores, history=history)
     return kernel.committer.commit(pointer, request)
 
 

@@ -48,6 +48,7 @@ class JournaledWrite:
     def __init__(self, kernel: RealmKernel, pointer: str, key: KeyPath) -> None:
         self._kernel = kernel
         self._backend, self._clock = kernel.store.backend, kernel.store.clock
+        self.history = kernel.store.restores.history
         self._entry = JournalEntry(pointer, key)
         self._token = secrets.token_hex(8)
         self._numbers = count()

@@ -102,7 +102,7 @@ class StatisticsWrite:
             expect: Expectation = Expect.ABSENT if record is None else Unchanged(record.object_id)
             put = PutRecord(type=STATISTICS, key=self._key.path, value=msgspec.to_builtins(stored), expect=expect)
         message = f"Publish statistics of snapshot {self._key.snapshot_id}"
-        outcome = commit_records(self._kernel, self._pointer, [put], meta, message)
+        outcome = commit_records(self._kernel, self._pointer, [put], meta, message, history=self._journal.history)
         published = head_records(self._kernel, self._pointer).get(self._key.path)
         if published is None:
             raise RecordNotFound("the statistics were deleted right after they were published.", field="snapshot")

@@ -256,6 +256,16 @@ def test_a_write_that_took_too_long_publishes_nothing(rig: Rig) -> None:
     assert rig.seq() == 0
 
 
+def test_a_write_that_the_store_was_restored_under_publishes_nothing(rig: Rig) -> None:
+    """⚠ Its chunks were written into what was lost."""
+    write = rig.sets.write(KEY, SCHEMA, PutMode.UPSERT)
+    write.add_column(column(1))
+    rig.kernel.store.restores.went_back("a test says so")
+    with pytest.raises(Conflict, match="restored"):
+        write.publish(META)
+    assert rig.seq() == 0 and rig.put(column(1)).columns_sent == 1
+
+
 def test_deleting_takes_the_chunks_along(rig: Rig) -> None:
     version = rig.put(column(1)).set.version
     rig.put(column(2))
