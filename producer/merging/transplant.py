@@ -84,14 +84,8 @@ class TransplantRequest:
 
     @classmethod
     def of(cls, kernel: RealmKernel, declared: DeclaredTransplant) -> Self:
-        made = cls(
-            kernel,
-            declared.commits,
-            declared.meta,
-            rules=declared.rules,
-            expected_head=declared.expected_head,
-            history=declared.history,
-        )
+        rules, expected_head = declared.rules, declared.expected_head
+        made = cls(kernel, declared.commits, declared.meta, rules=rules, expected_head=expected_head, history=declared.history)
         made.request_id, made.request_id_is_callers = declared.request_id, declared.request_id_is_callers
         made.fingerprint = declared.fingerprint
         return made

@@ -30,7 +30,7 @@ BACKED_UP = 12
 """Entries at least that the backup has, that are lost behind it, and that come after it."""
 
 
-@pytest.fixture(params=["sqlite", "sqlite moved", "postgresql", "postgresql in place", "standby"])
+@pytest.fixture(params=["sqlite", "postgresql", "postgresql in place", "standby"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RestorableStore]:
     """A standby that is promoted lacks what the primary committed last: a restore like the others."""
     if request.param != "standby":
