@@ -96,8 +96,8 @@ def scenarios(ours: Lanes, others: Lanes) -> Iterator[tuple[str, Callable[[], ob
 
     yield "first commit of a new pointer", lambda: ours.commit(MAIN, Write(puts={"a": {"v": 1}}))
     yield "commit", lambda: ours.commit(MAIN, Bump(writer="w"))
-    yield "64 commits that wait together", lambda: bump_all(64)
-    yield "commit with a request id of the caller's", lambda: ours.commit(MAIN, callers())
+    yield "64 commits in one batch", lambda: bump_all(64)
+    yield "commit with a request id from the caller", lambda: ours.commit(MAIN, callers())
     yield "conflict", conflict
     others.commit(MAIN, Bump(writer="others"))
     yield "commit after another process has committed", lambda: ours.commit(MAIN, Bump(writer="w"))
