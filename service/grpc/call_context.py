@@ -31,7 +31,9 @@ class CallContext(msgspec.Struct, frozen=True, kw_only=True):
     method: str
     request_id: str
     correlation_id: str
-    """The caller's, which is stored in the commit's headers, or the request id; returned in headers and trailers."""
+    """The caller's, which is stored in the commit's headers, or the request id."""
+    is_correlated: bool = False
+    """Whether it is the caller's."""
     plan_id: str
     """Context, never a credential."""
     locale: str = ENGLISH
@@ -73,11 +75,12 @@ def call_context(
         "client": address_of(peer),
     }
     given = header(scope, CORRELATION_ID)
-    correlation = given if given is not None and _ID.fullmatch(given) else request_id.encode()
+    is_correlated = given is not None and _ID.fullmatch(given) is not None
     return CallContext(
         method=method,
         request_id=request_id,
-        correlation_id=correlation.decode(),
+        correlation_id=given.decode() if given is not None and is_correlated else request_id,
+        is_correlated=is_correlated,
         plan_id=(header(scope, PLAN_ID) or b"")[:128].decode("latin-1"),
         deadline=None if seconds_left is None else time.monotonic() + seconds_left,
         principal=principal,
@@ -87,7 +90,8 @@ def call_context(
 
 
 def localized(context: CallContext, messages_dir: str) -> CallContext:
-    return msgspec.structs.replace(context, locale=language_of(context.scope, messages_dir))
+    locale = language_of(context.scope, messages_dir)
+    return context if locale == context.locale else msgspec.structs.replace(context, locale=locale)
 
 
 def call_key(context: CallContext, in_message: str) -> str | None:

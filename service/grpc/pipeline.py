@@ -11,7 +11,7 @@ import inspect
 import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Hashable
-from contextlib import aclosing, asynccontextmanager, nullcontext
+from contextlib import aclosing, nullcontext
 from typing import Any, cast
 
 from google.protobuf.message import Message
@@ -25,10 +25,11 @@ from headwater.service.auth.tokens.token_endpoint import peer_of
 from headwater.service.feed.stream_connection import SlowReader
 from headwater.service.gate.answers import SMALL_ANSWER_BYTES
 from headwater.service.gate.bodies import SMALL_BODY_BYTES, BodyReader
+from headwater.service.gate.budgets import Budgets
 from headwater.service.gate.gate import open_realm
 from headwater.service.gate.request import Request
 from headwater.service.gate.rights import authorize, authorize_body
-from headwater.service.gate.route import ELEMENTS_MAX, FORM_BYTES_MAX, MESSAGE
+from headwater.service.gate.route import ELEMENTS_MAX, FORM_BYTES_MAX, MESSAGE, Needs
 from headwater.service.grpc.call_context import CallContext, call_key, localized
 from headwater.service.grpc.grpc_errors import late_error, status_of
 from headwater.service.grpc.read_retries import read_again
@@ -69,6 +70,23 @@ class Refused(Exception):
         self.status = status
 
 
+class Admitted:
+    """A call that may run, with what it holds until it is answered."""
+
+    __slots__ = ("_budgets", "_place", "_reader", "call", "request")
+
+    def __init__(self, call: RpcCall, request: Request, reader: BodyReader, budgets: Budgets, place: Any) -> None:
+        self.call = call
+        self.request = request
+        self._reader = reader
+        self._budgets = budgets
+        self._place = place
+
+    def leave(self) -> None:
+        self._budgets.leave(self._place)
+        self._reader.close()
+
+
 class Pipeline:
     """Of one method."""
 
@@ -94,11 +112,15 @@ class Pipeline:
         with self._span(context):
             if self._rpc.public is not None:
                 return (await self._for_everybody(context, receive, self._rpc.public)).SerializeToString()
-            async with self._access(context, seen, receive) as (call, request):
-                answer = await self._idempotent(call, request)
+            admitted = await self._access(context, seen, receive)
+            try:
+                call = admitted.call
+                answer = await self._idempotent(call, admitted.request)
                 if len(answer) > SMALL_ANSWER_BYTES:
                     count(call.caller.identity, len(answer), not self._is_read)
                 return answer
+            finally:
+                admitted.leave()
 
     async def gathered(self, context: CallContext, parts: AsyncIterator[bytes]) -> bytes:
         """The one answer to a stream of the client's."""
@@ -108,12 +130,16 @@ class Pipeline:
 
     async def _traced_gathered(self, context: CallContext, seen: SeenCall, parts: AsyncIterator[bytes]) -> bytes:
         with self._span(context):
-            async with self._access(context, seen, receive_one(parts)) as (call, request):
+            admitted = await self._access(context, seen, receive_one(parts))
+            try:
+                call, request = admitted.call, admitted.request
                 if self._rpc.gather is None:
                     raise LookupError("the row takes no stream")
                 later = (await self._parsed_aside(raw) async for raw in parts)
                 found = await self._rpc.gather(call, request, idempotency_key(request.scope), later)
                 return await self._idempotent(call, request, found)
+            finally:
+                admitted.leave()
 
     # ── streams ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -124,10 +150,11 @@ class Pipeline:
         seen, status = SeenCall(), "OK"
         try:
             with self._span(context):
-                async with self._access(context, seen, receive) as (call, request):
+                admitted = await self._access(context, seen, receive)
+                try:
                     if self._rpc.serve is None:
                         raise LookupError("the row has no stream")
-                    parts = cast(AsyncGenerator[bytes, None], self._rpc.serve(call, request))
+                    parts = cast(AsyncGenerator[bytes, None], self._rpc.serve(admitted.call, admitted.request))
                     async with aclosing(parts):
                         async for part in parts:
                             try:
@@ -135,6 +162,8 @@ class Pipeline:
                             except SlowReader as slow:  # the stream itself says from where its reader may go on
                                 await parts.athrow(slow)
                                 raise
+                finally:
+                    admitted.leave()
         except HeadwaterError as error:
             status = error.grpc_status
             raise
@@ -181,38 +210,55 @@ class Pipeline:
         tracing = self._service.tracing
         return nullcontext() if tracing is None else tracing.request(context.scope, context.method, context.request_id)
 
-    @asynccontextmanager
-    async def _access(self, context: CallContext, seen: SeenCall, receive: Receive) -> AsyncIterator[tuple[RpcCall, Request]]:
+    async def _access(self, context: CallContext, seen: SeenCall, receive: Receive) -> Admitted:
         """⚠ Nothing of the message is read before it is known who calls. The right is asked for before anything is looked up,
         but for ids, which are not there for who may not list them."""
         self._refuse_if_late(context)
-        caller = seen.caller = await caller_of(self._service, context, is_system=self._rpc.is_system)
+        service = self._service
+        caller = seen.caller = await caller_of(service, context, is_system=self._rpc.is_system)
         budgets, owner = self._runtime.budgets, caller.identity
-        reader = BodyReader(budgets, MESSAGE, owner, self._service.config.grpc_message_bytes_max)
+        reader = BodyReader(budgets, MESSAGE, owner, service.config.grpc_message_bytes_max)
         try:
-            async with self._runtime.arriving(owner):
-                raw = await reader.read(context.scope, receive, None)
+            raw = await self._arrived(reader, owner, context, receive)
             call, bound = await self._bound(context, caller, raw)
             request = seen.request = make_request(call, bound, self._key(context, call.message))
             needs, budget = bound.route.needs, bound.route.budget
             if needs is None or budget is None:
                 raise LookupError(f"{bound.route.path} has no right or no budget")
-            place = budgets.enter(budget, caller)
-            try:
-                await authorize(request, needs)
-                if caller.realm == SYSTEM_REALM and not request.serves_system:
-                    raise InvalidInput(
-                        "the system realm has tenants and logs only.", field="realm", remedy="Name another realm."
-                    )
-                await open_realm(self._service, request, caller)
-                if request.refuses_unknown_parameters:
-                    _ = request.query
-                await authorize_body(request, needs)
-                yield call, request
-            finally:
-                budgets.leave(place)
-        finally:
+            admitted = Admitted(call, request, reader, budgets, budgets.enter(budget, caller))
+        except BaseException:
             reader.close()
+            raise
+        try:
+            await self._authorized(request, needs, caller)
+        except BaseException:
+            admitted.leave()
+            raise
+        return admitted
+
+    async def _authorized(self, request: Request, needs: Needs, caller: Caller) -> None:
+        await authorize(request, needs)
+        if caller.realm == SYSTEM_REALM and not request.serves_system:
+            raise InvalidInput("the system realm has tenants and logs only.", field="realm", remedy="Name another realm.")
+        feed = self._service.feeds.known(caller.realm)
+        if feed is None:
+            await open_realm(self._service, request, caller)
+        else:
+            request.feed, request.kernel = feed, feed.kernel
+        if request.refuses_unknown_parameters:
+            _ = request.query
+        if needs.body is not None or needs.check is not None:
+            await authorize_body(request, needs)
+
+    async def _arrived(self, reader: BodyReader, owner: Hashable, context: CallContext, receive: Receive) -> bytes:
+        arrivals = self._runtime.arrivals
+        waiting = arrivals.enter(owner)
+        if waiting is not None:
+            await waiting
+        try:
+            return await reader.read(context.scope, receive, None)
+        finally:
+            arrivals.leave(owner)
 
     async def _bound(self, context: CallContext, caller: Caller, raw: bytes) -> tuple[RpcCall, Bound]:
         """Off the event loop where the message is large."""
@@ -239,8 +285,7 @@ class Pipeline:
         reader = BodyReader(budgets, budget, owner, FORM_BYTES_MAX)
         place = budgets.enter(budget, None)
         try:
-            async with self._runtime.arriving(owner):
-                raw = await reader.read(context.scope, receive, None)
+            raw = await self._arrived(reader, owner, context, receive)
             return await serve(self._service, context, self._parsed(raw))
         finally:
             budgets.leave(place)

@@ -154,6 +154,16 @@ def test_the_correlation_id_returns_in_headers_and_trailers_and_is_in_the_commit
     )
 
 
+def test_a_call_without_a_correlation_id_is_told_its_request_id_in_the_trailers(port: GrpcRig) -> None:
+    _, call = _create(port, "uncorrelated")
+    told = dict(call.trailing_metadata())
+    assert told["x-correlation-id"] == told["x-request-id"] != ""
+    request = feed_pb2.GetSnapshotRequest(source=feed_pb2.FeedSource(catalog="lake"))
+    stream = port.stub("FeedService").GetSnapshot(request, metadata=[_owner(port)])
+    assert dict(stream.initial_metadata())["x-request-id"], "a stream tells it before it ends"
+    assert list(stream)
+
+
 def test_messages_are_in_the_callers_language(port: GrpcRig) -> None:
     told = {}
     for language in ("en", "de-CH, fr;q=0.5", "tlh"):
