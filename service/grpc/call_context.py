@@ -15,7 +15,7 @@ from headwater.schemas.errors import InvalidInput
 from headwater.service.errors.languages import language_of
 from headwater.service.errors.translations import ENGLISH
 from headwater.service.http.correlation import CORRELATION_ID
-from headwater.service.http.responses import Scope, header
+from headwater.service.http.responses import Scope, header, is_repeated
 
 PRINCIPAL = "x-principal-bin"
 PLAN_ID = b"x-plan-id"
@@ -98,6 +98,8 @@ def call_key(context: CallContext, in_message: str) -> str | None:
     """The key of the message or of the metadata; two different ones are refused."""
     raw = header(context.scope, IDEMPOTENCY_KEY)
     in_metadata = None if raw is None else raw.decode("latin-1")
+    if is_repeated(context.scope, IDEMPOTENCY_KEY):
+        raise InvalidInput("the metadata name it more than once.", field="idempotency.key", remedy="Send one key.")
     if in_metadata is not None and in_message and in_metadata != in_message:
         raise InvalidInput(
             "the message and the metadata name two different keys.", field="idempotency.key", remedy="Send one of them."

@@ -30,6 +30,18 @@ STATUS_BYTES_MAX = 4 * 1024
 VIOLATIONS_MAX = 20
 RETRY_SECONDS = 1.0
 STATUS_DETAILS = "grpc-status-details-bin"
+FIELDS = {
+    "If-Match": "precondition.expected_version",
+    "Idempotency-Key": "idempotency.key",
+    "wait": "wait_seconds",
+    "heartbeat": "heartbeat_seconds",
+    "page_token": "page.token",
+    "pageToken": "page.token",
+    "pageSize": "page.size",
+    "body": "message",
+    "X-Headwater-Realm": "x-headwater-realm",
+}
+"""What messages and metadata call that which an operation names after HTTP."""
 
 MC_CODES: tuple[tuple[type[HeadwaterError], str], ...] = (
     (errors.NotAuthenticated, "MC_UNAUTHENTICATED"),
@@ -143,12 +155,12 @@ def _bad_request(error: HeadwaterError) -> details.BadRequest:
     violation = details.BadRequest.FieldViolation
     if not isinstance(faults, list) or not faults:
         return details.BadRequest(
-            field_violations=[violation(field=_short(error.field or ""), description=_short(error.message))]
+            field_violations=[violation(field=_field(error.field or ""), description=_short(error.message))]
         )
     named = [fault for fault in faults[:VIOLATIONS_MAX] if isinstance(fault, dict)]
     return details.BadRequest(
         field_violations=[
-            violation(field=_short(str(one.get("name"))), description=_short(str(one.get("detail")))) for one in named
+            violation(field=_field(str(one.get("name"))), description=_short(str(one.get("detail")))) for one in named
         ]
     )
 
@@ -158,7 +170,7 @@ def _precondition_failure(error: HeadwaterError) -> details.PreconditionFailure:
     conflicts = error.facts.get("conflicts")
     if not isinstance(conflicts, list) or not conflicts:
         return details.PreconditionFailure(
-            violations=[violation(type=error.code, subject=_short(error.field or ""), description=_short(error.message))]
+            violations=[violation(type=error.code, subject=_field(error.field or ""), description=_short(error.message))]
         )
     named = [one for one in conflicts[:VIOLATIONS_MAX] if isinstance(one, dict)]
     return details.PreconditionFailure(
@@ -182,6 +194,10 @@ def _params(error: HeadwaterError) -> dict[str, str]:
         elif value is not None and not isinstance(value, dict):
             params[name] = _short(_text(value), 128)
     return params
+
+
+def _field(name: str) -> str:
+    return _short(FIELDS.get(name, name))
 
 
 def _text(value: object) -> str:

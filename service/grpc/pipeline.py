@@ -10,10 +10,11 @@ import hashlib
 import inspect
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Hashable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Hashable
 from contextlib import aclosing, nullcontext
 from typing import Any, cast
 
+import msgspec
 from google.protobuf.message import Message
 
 from headwater.persistence.records.idempotency_rows import IdempotencyRows, KeyedRequest
@@ -32,6 +33,7 @@ from headwater.service.gate.rights import authorize, authorize_body
 from headwater.service.gate.route import ELEMENTS_MAX, FORM_BYTES_MAX, MESSAGE, Needs
 from headwater.service.grpc.call_context import CallContext, call_key, localized
 from headwater.service.grpc.grpc_errors import late_error, status_of
+from headwater.service.grpc.messages.answer_sizes import meta_alone, smaller_page, too_large
 from headwater.service.grpc.read_retries import read_again
 from headwater.service.grpc.rpc import (
     Bound,
@@ -98,6 +100,7 @@ class Pipeline:
         self.method = method
         self._rpc = rpc
         self._is_audited = method.name.partition("/")[0].rpartition(".")[2] in runtime.service.config.audited
+        self._bytes_max = runtime.service.config.grpc_message_bytes_max
         self._is_read = not method.takes_stream and "idempotency" not in method.request.DESCRIPTOR.fields_by_name
 
     # ── unary ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -115,12 +118,34 @@ class Pipeline:
             admitted = await self._access(context, seen, receive)
             try:
                 call = admitted.call
-                answer = await self._idempotent(call, admitted.request)
+                running = self._idempotent(call, admitted.request)
+                has_key = self._rpc.is_keyed and idempotency_key(admitted.request.scope) is not None
+                answer = await (_to_its_end(running) if has_key else running)
+                if len(answer) > self._bytes_max:
+                    answer = await self._smaller(call, answer)
                 if len(answer) > SMALL_ANSWER_BYTES:
                     count(call.caller.identity, len(answer), not self._is_read)
                 return answer
             finally:
                 admitted.leave()
+
+    async def _smaller(self, call: RpcCall, answer: bytes) -> bytes:
+        """⚠ What clients do not take resets the call, and hides the cause. A page that is asked for again is asked for in full:
+        an id may name another key by now."""
+        if not self._is_read:
+            return meta_alone(self.method.response, answer)
+        while len(answer) > self._bytes_max:
+            message = smaller_page(call.message, len(answer), self._bytes_max)
+            if message is None:
+                raise too_large(len(answer), self._bytes_max)
+            call = msgspec.structs.replace(call, message=message)
+            bound = await self._bound_to(call)
+            request, needs = make_request(call, bound, None), bound.route.needs
+            if needs is None:
+                raise LookupError(f"{bound.route.path} has no right")
+            await self._authorized(request, needs, call.caller)
+            answer = (await self._handled(call, request)).SerializeToString()
+        return answer
 
     async def gathered(self, context: CallContext, parts: AsyncIterator[bytes]) -> bytes:
         """The one answer to a stream of the client's."""
@@ -268,10 +293,14 @@ class Pipeline:
             return call, self._rpc.bind(call)
 
         call, binding = bind() if len(raw) <= SMALL_BODY_BYTES else await asyncio.to_thread(bind)
+        return call, await self._bound_to(call, binding)
+
+    async def _bound_to(self, call: RpcCall, binding: Bound | Awaitable[Bound] | None = None) -> Bound:
+        binding = self._rpc.bind(call) if binding is None else binding
         bound: Bound = await binding if inspect.isawaitable(binding) else binding
         if bound.route not in self._rpc.routes:
             raise LookupError(f"{self.method.name} has no right for {bound.route.path}")
-        return call, bound
+        return bound
 
     async def _for_everybody(self, context: CallContext, receive: Receive, serve: Public) -> Message:
         """Nobody has proven who calls: what is asked for limits itself, by address."""
@@ -372,6 +401,19 @@ class Pipeline:
         if len(raw) > max(SMALL_BODY_BYTES, ELEMENTS_MAX):  # an element takes a byte at least
             check_message_elements(message)
         return message
+
+
+async def _to_its_end(work: Coroutine[Any, Any, bytes]) -> bytes:
+    """⚠ A call that is cancelled, or whose deadline is over, goes on until its answer is kept. Else its key would stay claimed,
+    and whoever sends it again would be told to wait until its runner counts as dead. Its budget is held as long."""
+    running = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait([running])
+        if not running.cancelled():
+            running.exception()  # is told to nobody
+        raise
 
 
 def receive_one(messages: AsyncIterator[bytes]) -> Receive:

@@ -32,7 +32,7 @@ async def _create(service: Service, context: CallContext, message: Any) -> tenan
     body, endpoint = urlencode(form).encode(), service.access.tokens
     if endpoint is None:
         return _token(dev_token(body))
-    # A token in the metadata proves nothing here: who calls is description by the message.
+    # A token in the metadata proves nothing here: the message says who calls.
     scope = {**context.scope, "headers": [one for one in context.scope["headers"] if one[0] != b"authorization"]}
     return _token(await endpoint.answer(scope, body, named_realm(scope) or service.config.default_realm))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import grpc
 import pytest
@@ -155,6 +155,37 @@ def test_bad_input_has_its_status_and_details_and_changes_nothing(port: GrpcRig,
     if bad.status is grpc.StatusCode.FAILED_PRECONDITION:
         assert detail_of(refused.value, error_details_pb2.PreconditionFailure).violations
     assert _heads(port) == before
+
+
+def test_a_key_that_comes_twice_in_the_metadata_is_refused(port: GrpcRig, owner: tuple[str, str]) -> None:
+    """As a token that comes twice is: nobody could say which of them counts."""
+    before, request = _heads(port), namespace_pb2.CreateNamespaceRequest(name=common_pb2.Name(catalog="lake", path=["twice"]))
+    with pytest.raises(grpc.RpcError) as refused:
+        keys = (("idempotency-key", "one"), ("idempotency-key", "other"))
+        port.call(method_named("NamespaceService/CreateNamespace"), request, owner, *keys)
+    assert refused.value.code() is INVALID
+    assert detail_of(refused.value, error_details_pb2.BadRequest).field_violations[0].field == "idempotency.key"
+    assert _heads(port) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "request_of", "field"),
+    [
+        ("FeedService/GetChanges", feed_pb2.GetChangesRequest(wait_seconds=-1.0), "wait_seconds"),
+        ("FeedService/Subscribe", feed_pb2.SubscribeRequest(heartbeat_seconds=-1.0), "heartbeat_seconds"),
+        ("FeedService/ListPointers", feed_pb2.ListPointersRequest(page=common_pb2.PageRequest(token="x")), "page.token"),
+    ],
+)
+def test_a_violation_names_the_field_of_the_message(
+    port: GrpcRig, owner: tuple[str, str], name: str, request_of: Any, field: str
+) -> None:
+    """Not the parameter of the HTTP sibling."""
+    if "source" in request_of.DESCRIPTOR.fields_by_name:
+        request_of.source.catalog = "lake"
+    with pytest.raises(grpc.RpcError) as refused:
+        port.call(method_named(name), request_of, owner)
+    assert refused.value.code() is INVALID
+    assert detail_of(refused.value, error_details_pb2.BadRequest).field_violations[0].field == field
 
 
 def test_a_deadline_that_is_over_changes_nothing(port: GrpcRig, owner: tuple[str, str]) -> None:

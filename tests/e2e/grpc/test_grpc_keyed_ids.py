@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -188,6 +189,38 @@ def test_a_runner_that_counted_as_dead_and_lives_has_the_same_id(
         go_on.set()
         answers = {_id(kind, second), _id(kind, first.result(SECONDS))}
     assert answers == set(_committed_ids(port)) and len(_committed_ids(port)) == 1
+
+
+def test_a_call_that_is_cancelled_in_its_commit_is_answered_at_once_when_it_is_sent_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody waits until its runner counts as dead."""
+    options, began, go_on, commit = (
+        IdempotencyOptions(wait_seconds=0.5),
+        threading.Event(),
+        threading.Event(),
+        LakeBranch._commit,
+    )
+
+    def waiting(self: LakeBranch, *given: Any) -> BranchOutcome:
+        began.set()
+        assert go_on.wait(SECONDS)
+        return commit(self, *given)
+
+    with grpc_rig(tmp_path, idempotency=options) as port:
+        port.rig.commit("alpha", ("db",)).raise_for_status()
+        monkeypatch.setattr(LakeBranch, "_commit", waiting)
+        request = table_pb2.CreateTableRequest(name=_name("t"), schema=SCHEMA, idempotency=_key("t-1"))
+        call = port.stub("TableService").CreateTable.future(request, metadata=[bearer(port.rig.token("alpha"))])
+        assert began.wait(SECONDS)
+        call.cancel()
+        deadline = time.monotonic() + SECONDS
+        while not call.done():
+            assert time.monotonic() < deadline
+        go_on.set()
+        answer = _create_table(port)
+        assert answer.meta.replayed and [_id("table", answer)] == _committed_ids(port)
+        assert (port.rig.gate.budgets.requests, port.rig.gate.budgets.body_bytes) == (0, 0)
 
 
 def _no_lock(self: Any, *keys: Any) -> Any:
