@@ -150,16 +150,24 @@ class GrpcServer:
         async with contextlib.aclosing(cast(Any, parts)):
             async for part in parts:
                 writing = asyncio.ensure_future(servicer.write(part))
-                done, _ = await asyncio.wait([writing], timeout=stall_seconds)
-                if not done:
-                    await _stalled(parts)
-                writing.result()
+                try:
+                    done, _ = await asyncio.wait([writing], timeout=stall_seconds)
+                    if not done:
+                        await _stalled(parts)
+                    writing.result()
+                finally:
+                    writing.add_done_callback(_forget)  # of a reader that is gone: nobody asks what became of it
 
 
 def _peer_names(servicer: Any) -> frozenset[str]:
     """⚠ Not `peer_identities`, which falls back to the common name. gRPC has checked the certificate by then."""
     names = servicer.auth_context().get("x509_subject_alternative_name") or ()
     return frozenset(name.decode("utf-8", "replace") for name in names)
+
+
+def _forget(written: asyncio.Future[None]) -> None:
+    if not written.cancelled():
+        written.exception()
 
 
 async def _stalled(parts: AsyncIterator[bytes]) -> None:

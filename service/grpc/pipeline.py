@@ -118,8 +118,8 @@ class Pipeline:
             admitted = await self._access(context, seen, receive)
             try:
                 call = admitted.call
-                running = self._idempotent(call, admitted.request)
                 has_key = self._rpc.is_keyed and idempotency_key(admitted.request.scope) is not None
+                running = self._idempotent(call, admitted.request)
                 answer = await (_to_its_end(running) if has_key else running)
                 if len(answer) > self._bytes_max:
                     answer = await self._smaller(call, answer)

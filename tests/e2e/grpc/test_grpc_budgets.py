@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import socket
 import threading
 import time
@@ -198,3 +200,30 @@ def _frames(connection: socket.socket) -> set[int]:
             types.add(received[3])
             received = received[9 + size :]
     return types
+
+
+def test_a_reader_that_goes_away_while_it_is_written_to_leaves_no_error_behind(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with grpc_rig(tmp_path) as port:
+        root = port.rig.token("alpha")
+        for number in range(6):
+            content = {"properties": {"much": "x" * 90_000}}
+            operations = [{"op": "put", "key": [f"n{number}"], "type": "NAMESPACE", "content": content}]
+            port.rig.ask(
+                "POST", "/feed/v1/alpha/commit", token=root, json={"catalog": "lake", "operations": operations}
+            ).raise_for_status()
+        request = feed_pb2.GetSnapshotRequest(source=feed_pb2.FeedSource(catalog="lake"))
+        host, _, number_of_port = port.url.removeprefix("grpc://").partition(":")
+        with closing(_asked((host, int(number_of_port)), _method("FeedService/GetSnapshot"), request, root)):
+            _until(lambda: port.rig.gate.budgets.requests == 1, "the stream must be open")
+            time.sleep(0.2)  # the write waits for its reader
+            assert port.rig.gate.budgets.requests == 1
+        _until(lambda: port.rig.gate.budgets.requests == 0, "the stream must end with its reader")
+        port.rig.run(_collected())
+    assert not [one for one in caplog.records if one.name == "asyncio"]
+
+
+async def _collected() -> None:
+    await asyncio.sleep(0.05)
+    gc.collect()
