@@ -20,7 +20,7 @@ import msgspec
 
 from headwater.dev.java import java_program
 from headwater.dev.kind import Report, silent
-from headwater.dev.kit_jars import ICEBERG_KIT, NESSIE_KIT
+from headwater.dev.kit_jars import HIVE, ICEBERG_KIT, NESSIE_KIT
 from headwater.dev.state import locked, made_whole
 from headwater.schemas.errors import InvalidInput, MissingDependency, ServerFailed
 
@@ -71,6 +71,7 @@ JAR_SETS = {
             (Coordinate("org.projectnessie.nessie", "nessie-quarkus", "0.99.0", "runner"),),
             transitive=False,
         ),
+        JarSet("hive", coordinates(HIVE), transitive=False),
         # Not servers either: the public kits that a catalog must pass.
         JarSet("iceberg-kit", coordinates(ICEBERG_KIT), transitive=False),
         JarSet("nessie-kit", coordinates(NESSIE_KIT), transitive=False),

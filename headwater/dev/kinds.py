@@ -9,11 +9,12 @@ from headwater.dev.postgres import Postgres
 from headwater.dev.registry import Registry
 from headwater.dev.secure.cassandra_secure import SecureCassandra
 from headwater.dev.secure.kafka_secure import SecureKafka
+from headwater.dev.sources.hive import Hive
 from headwater.dev.sources.nessie import Nessie
 from headwater.schemas.errors import InvalidInput
 
 _USUAL: tuple[ServerKind, ...] = (Kafka(), Cassandra(), Postgres(), Registry())
-_SOURCES: tuple[ServerKind, ...] = (Nessie(),)
+_SOURCES: tuple[ServerKind, ...] = (Nessie(), Hive())
 _SECURE: tuple[ServerKind, ...] = (SecureKafka(), SecureCassandra())
 
 KINDS: dict[str, ServerKind] = {kind.name: kind for kind in (*_USUAL, *_SOURCES, *_SECURE)}

@@ -1,6 +1,7 @@
-"""The Maven coordinates of two public conformance kits, resolved, so that every run has the same jars.
+"""Maven coordinates, resolved, so that every run has the same jars: of two public conformance kits and of a Hive metastore.
 
-The Iceberg REST Compatibility Kit 1.11.0 and the REST API tests of Nessie 0.76.3, with all that they need.
+The Iceberg REST Compatibility Kit 1.11.0, the REST API tests of Nessie 0.76.3, and Hive's metastore 3.1.3, with all that they
+load.
 """
 
 from __future__ import annotations
@@ -142,4 +143,49 @@ org.projectnessie.nessie:nessie-jaxrs-tests:0.76.3
 org.projectnessie.nessie:nessie-model:0.76.3
 org.projectnessie.nessie:nessie-multi-env-test-engine:0.76.3
 org.slf4j:slf4j-api:1.7.36
+"""
+
+HIVE = """
+com.fasterxml.jackson.core:jackson-annotations:2.12.0
+com.fasterxml.jackson.core:jackson-core:2.12.0
+com.fasterxml.jackson.core:jackson-databind:2.12.0
+com.google.guava:guava:19.0
+com.google.protobuf:protobuf-java:2.5.0
+com.zaxxer:HikariCP:2.6.1
+commons-cli:commons-cli:1.2
+commons-codec:commons-codec:1.4
+commons-collections:commons-collections:3.2.1
+commons-configuration:commons-configuration:1.6
+commons-dbcp:commons-dbcp:1.4
+commons-io:commons-io:2.1
+commons-lang:commons-lang:2.6
+commons-logging:commons-logging:1.1.1
+commons-pool:commons-pool:1.5.4
+io.dropwizard.metrics:metrics-core:3.1.0
+io.dropwizard.metrics:metrics-json:3.1.0
+io.dropwizard.metrics:metrics-jvm:3.1.0
+javax.servlet:servlet-api:2.5
+javax.transaction:transaction-api:1.1
+log4j:log4j:1.2.17
+org.antlr:antlr-runtime:3.5.2
+org.apache.commons:commons-lang3:3.2
+org.apache.derby:derby:10.10.2.0
+org.apache.hadoop:hadoop-annotations:2.6.0
+org.apache.hadoop:hadoop-auth:2.6.0
+org.apache.hadoop:hadoop-common:2.6.0
+org.apache.hive.hcatalog:hive-hcatalog-server-extensions:3.1.3
+org.apache.hive:hive-standalone-metastore:3.1.3
+org.apache.hive:hive-storage-api:2.7.0
+org.apache.logging.log4j:log4j-api:2.17.1
+org.apache.logging.log4j:log4j-core:2.17.1
+org.apache.thrift:libfb303:0.9.3
+org.apache.thrift:libthrift:0.9.3
+org.codehaus.jackson:jackson-core-asl:1.8.8
+org.codehaus.jackson:jackson-mapper-asl:1.8.8
+org.datanucleus:datanucleus-api-jdo:4.2.4
+org.datanucleus:datanucleus-core:4.1.17
+org.datanucleus:datanucleus-rdbms:4.1.19
+org.datanucleus:javax.jdo:3.2.0-m3
+org.htrace:htrace-core:3.0.4
+org.slf4j:slf4j-api:1.7.5
 """

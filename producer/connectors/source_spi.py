@@ -20,7 +20,7 @@ class ConnectorSpec(msgspec.Struct, frozen=True, kw_only=True):
     """What a factory needs to open a source. Nothing in it is secret."""
 
     source: str
-    """The factory's name: iceberg-rest, nessie, headwater, delta, or a plug-in's."""
+    """The factory's name: iceberg-rest, nessie, headwater, delta, hive, or a plug-in's."""
     uri: str
     properties: dict[str, str] = {}
     secret_ref: str = ""

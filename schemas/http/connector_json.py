@@ -10,7 +10,7 @@ from headwater.schemas.http.manage_json import Body, MutationMeta, Path, Propert
 class ConnectorBody(Body, frozen=True, kw_only=True):
     name: str
     source: str
-    """iceberg-rest, nessie, headwater, delta, or a plug-in's."""
+    """iceberg-rest, nessie, headwater, delta, hive, or a plug-in's."""
     uri: str
     properties: Properties = {}
     """Not secret; which there are depends on the source."""

@@ -22,6 +22,7 @@ from headwater.schemas.errors import DuplicateRegistration, FeedUnreachable, Inv
 from headwater.service.reconciling.source_secrets import check_secret_ref
 from headwater.service.reconciling.sources import feed_source, iceberg_source, nessie_source
 from headwater.service.reconciling.sources.delta_source import DeltaFactory
+from headwater.service.reconciling.sources.hive_source import HiveFactory
 from headwater.service.reconciling.sources.upstream import Upstream, bearer, is_allowed
 from headwater.service.storage.locations import Warehouse
 from headwater.service.storage.storage_roots import StorageRoots
@@ -81,6 +82,7 @@ def source_factories(options: ReconcileOptions) -> SourceFactories:
         "nessie": _HttpFactory(options, nessie_source.check_spec, nessie_source.NessieSource),
         "headwater": _HttpFactory(options, feed_source.check_spec, feed_source.FeedSource),
         "delta": DeltaFactory(options.storage, options.storage_roots),
+        "hive": HiveFactory(options.private_hosts, options.storage_roots),
     }
     for entry_point in metadata.entry_points(group=ENTRY_POINT_GROUP):
         if entry_point.name in found:

@@ -66,12 +66,12 @@ def managed_connectors(at: RealmTarget) -> Iterator[ManagedConnectors]:
 
 @click.group()
 def command() -> None:
-    """Bridge other catalogs (Iceberg REST, Nessie, another Headwater) into a branch, commit by commit."""
+    """Bridge other catalogs (Iceberg REST, Nessie, Hive, Delta, another Headwater) into a branch, commit by commit."""
 
 
 @command.command()
 @click.argument("name")
-@click.option("--source", required=True, metavar="KIND", help="iceberg-rest, nessie, headwater, delta, or a plug-in's.")
+@click.option("--source", required=True, metavar="KIND", help="iceberg-rest, nessie, headwater, delta, hive, or a plug-in's.")
 @click.option("--uri", required=True, metavar="URL", help="Where the source is.")
 @click.option(
     "--root", "roots", metavar="URL", multiple=True, required=True, help="Where its tables' files may lie; repeatable."

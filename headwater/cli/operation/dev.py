@@ -21,8 +21,8 @@ server_names = click.argument("servers", nargs=-1, type=click.Choice(list(KINDS)
 
 @click.group()
 def command() -> None:
-    """Run real servers as local processes: kafka, cassandra, postgres, registry, nessie; kafka-secure and cassandra-secure
-    ask for TLS.
+    """Run real servers as local processes: kafka, cassandra, postgres, registry, nessie, hive; kafka-secure and
+    cassandra-secure ask for TLS.
 
     Each listens on a free port of 127.0.0.1 and keeps its data in a folder of its own. Jars are fetched once.
     """

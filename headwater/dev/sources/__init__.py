@@ -1,4 +1,4 @@
 """Catalogs that connectors follow, as real servers on loopback.
 
-Read nessie.
+Read nessie, hive.
 """

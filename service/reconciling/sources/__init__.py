@@ -1,4 +1,4 @@
-"""Catalogs elsewhere, read over HTTP, and tables on object storage.
+"""Catalogs elsewhere, read over HTTP or Thrift, and tables on object storage.
 
-Read upstream, iceberg_source, nessie_source, feed_source, delta_source.
+Read upstream, iceberg_source, nessie_source, feed_source, delta_source; then thrift_calls, hive_events, hive_source.
 """

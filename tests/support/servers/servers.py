@@ -86,6 +86,12 @@ def nessie_url() -> Iterator[str]:
     yield _server_of_the_run("nessie").url
 
 
+@contextmanager
+def hive_url() -> Iterator[str]:
+    """Always a local process: tests make databases of their own."""
+    yield _server_of_the_run("hive").url
+
+
 def _server_of_the_run(name: str) -> Server:
     """Started by the first process of the run that asks for it; it ends with the run."""
     server = Server(name, run_folder() / f"shared-{name}", owner=run_owner())
@@ -102,7 +108,7 @@ def fetch_jars_meanwhile() -> None:
             fetch_jars(name, Path(load_settings().jar_cache_dir))
 
     servers = () if docker_answers() else ("cassandra", "kafka", "registry")
-    for name in (*servers, "nessie-server", "spark"):
+    for name in (*servers, "nessie-server", "hive", "spark"):
         threading.Thread(target=fetch, args=(name,), daemon=True).start()
 
 

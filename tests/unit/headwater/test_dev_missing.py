@@ -101,7 +101,7 @@ def test_an_unknown_server_or_jar_set_names_the_choice(tmp_path: Path) -> None:
         kind_named("oracle")
     with pytest.raises(
         InvalidInput,
-        match="Choose from kafka, cassandra, registry, nessie-client, nessie-server, iceberg-kit, nessie-kit, spark",
+        match="Choose from kafka, cassandra, registry, nessie-client, nessie-server, hive, iceberg-kit, nessie-kit, spark",
     ):
         fetch_jars("oracle", tmp_path)
 
