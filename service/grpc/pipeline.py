@@ -27,7 +27,7 @@ from headwater.service.feed.stream_connection import SlowReader
 from headwater.service.gate.answers import SMALL_ANSWER_BYTES
 from headwater.service.gate.bodies import SMALL_BODY_BYTES, BodyReader
 from headwater.service.gate.budgets import Budgets
-from headwater.service.gate.gate import open_realm
+from headwater.service.gate.gate import SLOW_SECONDS, open_realm
 from headwater.service.gate.request import Request
 from headwater.service.gate.rights import authorize, authorize_body
 from headwater.service.gate.route import ELEMENTS_MAX, FORM_BYTES_MAX, MESSAGE, Needs
@@ -57,6 +57,9 @@ from headwater.service.observability.logs import ACCESS
 
 REFUSED = (b"x-grpc-refused", b"true")
 """Of a kept answer that is a status, not a message."""
+
+FAILED = frozenset({"INTERNAL", "UNKNOWN", "DATA_LOSS", "UNAVAILABLE"})
+"""What leaves a line in the log in any case, as 5xx does of HTTP."""
 
 CountAnswer = Callable[[Hashable, int, bool], None]
 """Counts so many bytes of an answer for its reader until they are sent; the last says whether something was done for it."""
@@ -226,7 +229,8 @@ class Pipeline:
 
     def _count(self, context: CallContext, seen: SeenCall, status: str, seconds: float) -> None:
         self._runtime.counts.add(self.method.name, status, seconds)
-        if self._service.config.log_requests:
+        is_slow = seconds > SLOW_SECONDS and not self.method.is_stream
+        if self._service.config.log_requests or is_slow or status in FAILED:
             ACCESS.info("call", extra=_fields(context, status, seconds))
         if self._is_audited:
             audit_rpc(context, seen, status, seconds)
@@ -445,4 +449,5 @@ def _fields(context: CallContext, status: str, seconds: float) -> dict[str, obje
         "status": status,
         "seconds": round(seconds, 6),
         "correlation_id": context.correlation_id,
+        "plan_id": context.plan_id or None,
     }

@@ -22,7 +22,7 @@ ACCESS = logging.getLogger("headwater.requests")
 
 _FIELDS = (
     *("request_id", "method", "route", "path", "status", "seconds", "realm", "code", "worker", "correlation_id"),
-    *("principal", "right", "securable", "peer", "service", "names"),
+    *("principal", "right", "securable", "peer", "service", "names", "plan_id"),
 )
 _encode = msgspec.json.Encoder().encode
 

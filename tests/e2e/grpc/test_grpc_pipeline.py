@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,12 +13,14 @@ import pytest
 from google.rpc import error_details_pb2
 
 from headwater.consumers.clients.grpc_stream.grpc_transport import GrpcTransport
+from headwater.schemas.errors import StoreUnavailable
 from headwater.schemas.rpc import catalog_pb2, common_pb2, feed_pb2, namespace_pb2
 from headwater.service.grpc import grpc_server, pipeline
 from headwater.service.grpc.call_context import CallContext
 from headwater.service.grpc.grpc_metrics import GrpcCounts
 from headwater.service.grpc.pipeline import Pipeline
 from headwater.service.http.responses import header
+from headwater.service.observability.logs import ACCESS
 from tests.support.fixtures.grpc_rig import GrpcRig, bearer, detail_of, grpc_rig
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -139,6 +142,29 @@ def test_calls_are_counted_with_the_status_that_they_ended_with(port: GrpcRig, m
         with pytest.raises(grpc.RpcError):
             getattr(port.stub("CatalogService"), name)(refused, metadata=metadata)
     assert [status for _, status in counted] == ["OK", "UNAUTHENTICATED", "NOT_FOUND"]
+
+
+def test_a_call_that_fails_leaves_a_line_in_the_log_in_any_case(
+    port: GrpcRig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As over HTTP: a call that is refused leaves none, unless all are logged."""
+
+    async def fails(*_: Any, **__: Any) -> Any:
+        raise StoreUnavailable("the store is away.")
+
+    request = catalog_pb2.GetCatalogRequest(name="absent")
+    ACCESS.addHandler(caplog.handler)
+    try:
+        with caplog.at_level(logging.INFO, logger=ACCESS.name), pytest.raises(grpc.RpcError):
+            port.stub("CatalogService").GetCatalog(request, metadata=[_owner(port)])
+        assert [one for one in caplog.records if one.name == ACCESS.name] == []
+        monkeypatch.setattr(pipeline, "caller_of", fails)
+        with caplog.at_level(logging.INFO, logger=ACCESS.name), pytest.raises(grpc.RpcError):
+            port.stub("CatalogService").GetCatalog(request, metadata=[_owner(port), ("x-plan-id", "plan-1")])
+    finally:
+        ACCESS.removeHandler(caplog.handler)
+    [line] = {id(one): one.__dict__ for one in caplog.records if one.name == ACCESS.name}.values()
+    assert (line["status"], line["plan_id"]) == ("UNAVAILABLE", "plan-1")
 
 
 def test_the_correlation_id_returns_in_headers_and_trailers_and_is_in_the_commit(port: GrpcRig) -> None:

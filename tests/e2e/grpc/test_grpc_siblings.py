@@ -80,7 +80,7 @@ def test_every_call_and_every_stream_is_a_line_of_the_access_log(port: GrpcRig, 
     ACCESS.addHandler(caplog.handler)
     try:
         with caplog.at_level(logging.INFO, logger=ACCESS.name):
-            _commit(port, "logged-too", ("x-correlation-id", "in-log"))
+            _commit(port, "logged-too", ("x-correlation-id", "in-log"), ("x-plan-id", "plan-of-log"))
             stream = port.stub("FeedService").GetSnapshot(request, metadata=[owner, ("x-correlation-id", "of-stream")])
             assert list(stream)
             port.status(method, request)
@@ -88,4 +88,5 @@ def test_every_call_and_every_stream_is_a_line_of_the_access_log(port: GrpcRig, 
         ACCESS.removeHandler(caplog.handler)
     lines = {(one.__dict__["route"].rpartition("/")[2], one.__dict__["status"]) for one in caplog.records if one.msg == "call"}
     assert lines == {("Commit", "OK"), ("GetSnapshot", "OK"), ("GetSnapshot", "UNAUTHENTICATED")}
+    assert {"plan-of-log", None} == {one.__dict__["plan_id"] for one in caplog.records if one.msg == "call"}
     assert {"in-log", "of-stream"} <= {one.__dict__["correlation_id"] for one in caplog.records if one.msg == "call"}
