@@ -24,12 +24,19 @@ HERE = Path(__file__).parents[1]
 PATHS = {
     "root /livez": "/livez",
     "feed, nothing new": "/feed/v1/default/changes?pointer=cat/1/heads/main&after=latest",
+    "feed, page": "/feed/v1/default/changes?pointer=cat/1/heads/main",
     "feed, pointers": "/feed/v1/default/pointers",
+    "feed, snapshot": "/feed/v1/default/snapshot?pointer=cat/1/heads/main",
     "iceberg config": "/iceberg/v1/config?warehouse=lake",
     "iceberg namespaces": "/iceberg/v1/lake/namespaces",
     "nessie config": "/api/v2/config",
     "nessie references": "/api/v2/trees",
+    "nessie reference": "/api/v2/trees/main",
+    "nessie entries": "/api/v2/trees/main/entries",
+    "nessie history": "/api/v2/trees/main/history",
     "manage catalogs": "/manage/v1/default/catalogs",
+    "manage catalog": "/manage/v1/default/catalogs/lake",
+    "manage principals": "/manage/v1/default/principals",
 }
 START_SECONDS = 60.0
 
