@@ -16,6 +16,7 @@ from headwater.persistence.store import RealmKernel
 from headwater.producer.merging.ancestry import shared_history
 from headwater.producer.merging.apply_changes import KeyChange
 from headwater.producer.merging.changed_keys import key_changes
+from headwater.producer.merging.logged_changes import logged_changes
 from headwater.schemas.change import KeyPath
 
 UNDECIDED = Content(b"", "", {})
@@ -25,8 +26,8 @@ UNDECIDED = Content(b"", "", {})
 def changes_since(kernel: RealmKernel, bases: Sequence[LogRecord], source: LogRecord) -> list[KeyChange]:
     """Against the state that the bases make together; none is the empty state."""
     if len(bases) < 2:
-        return key_changes(kernel, bases[0] if bases else None, source)
-    since_newest = {change.key: change for change in key_changes(kernel, bases[0], source)}
+        return _changes(kernel, bases[0] if bases else None, source)
+    since_newest = {change.key: change for change in _changes(kernel, bases[0], source)}
     together = _together(kernel, bases)
     at_newest = _contents(kernel, bases[0], together.keys() - since_newest.keys())
     for key, base in together.items():
@@ -34,6 +35,11 @@ def changes_since(kernel: RealmKernel, bases: Sequence[LogRecord], source: LogRe
         since_newest[key] = KeyChange(key, base, holds)
     differing = (change for change in since_newest.values() if change.base != change.source)
     return sorted(differing, key=lambda change: encode_key(change.key))
+
+
+def _changes(kernel: RealmKernel, base: LogRecord | None, source: LogRecord) -> list[KeyChange]:
+    logged = logged_changes(kernel.walk, base, source)
+    return key_changes(kernel, base, source) if logged is None else logged
 
 
 def _together(kernel: RealmKernel, bases: Sequence[LogRecord]) -> dict[KeyPath, Content | None]:

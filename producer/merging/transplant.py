@@ -10,7 +10,7 @@ import msgspec
 from headwater.persistence.commit.draft import Draft, Plan
 from headwater.persistence.handover.declared_requests import DECLARED_REQUESTS, DeclaredRequest
 from headwater.persistence.log.committed_requests import RequestKey
-from headwater.persistence.log.log_entry import Content, LogRecord, StoredOperation, StoredSource
+from headwater.persistence.log.log_entry import LogRecord, StoredSource
 from headwater.persistence.store import RealmKernel
 from headwater.producer.commits.catalog_commit import require_branch
 from headwater.producer.commits.commit_gate import require_files_stay
@@ -18,14 +18,14 @@ from headwater.producer.commits.commit_meta import CommitMeta, check_meta, check
 from headwater.producer.commits.owned_paths import require_own_merge
 from headwater.producer.merging.apply_changes import (
     AppliedChanges,
-    KeyChange,
     MergeRules,
     apply_changes,
     check_expected_head,
     check_namespaces,
 )
+from headwater.producer.merging.logged_changes import changes_of
 from headwater.producer.references.reference_moves import is_same_history
-from headwater.schemas.change import COMMITTING_KINDS, KeyPath, Kind
+from headwater.schemas.change import COMMITTING_KINDS, Kind
 from headwater.schemas.errors import InvalidInput
 
 COMMITS_MAX = 10_000
@@ -118,7 +118,7 @@ class TransplantRequest:
 
     def _apply(self, draft: Draft, commit: LogRecord) -> AppliedChanges:
         operations = draft.walk.whole(commit).entry.operations
-        return check_namespaces(draft, apply_changes(draft, _changes_of(operations), self._rules))
+        return check_namespaces(draft, apply_changes(draft, changes_of(operations), self._rules))
 
     def _entry(self, commit: LogRecord, applied: AppliedChanges) -> Plan:
         return Plan(
@@ -148,15 +148,3 @@ def check_commits(commits: Sequence[LogRecord]) -> Sequence[LogRecord]:
                 remedy="Name entries of kind commit, merge or transplant.",
             )
     return commits
-
-
-def _changes_of(operations: Sequence[StoredOperation]) -> list[KeyChange]:
-    """One for each key, also where a commit ends one content and puts another one in its place."""
-    before: dict[KeyPath, Content] = {}
-    after: dict[KeyPath, Content] = {}
-    for op in operations:
-        if op.before is not None:
-            before[op.key if op.from_key is None else op.from_key] = Content(op.content_id, op.type, op.before)
-        if op.after is not None:
-            after[op.key] = Content(op.content_id, op.type, op.after)
-    return [KeyChange(key, before.get(key), after.get(key)) for key in dict.fromkeys((*before, *after))]
