@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from headwater.dev.kind import Report, silent
 from headwater.dev.processes import ProcessId, kill9, launch_detached, myself, read_process, stop
 from headwater.dev.server import Server
 
@@ -37,7 +38,7 @@ class Managed(Protocol):
     def pid(self) -> int | None:
         """None where it does not run."""
 
-    def launch(self, lock: int) -> None:
+    def launch(self, lock: int, report: Report = silent) -> None:
         """Started when this returns, not yet ready. `HeadwaterError` where it cannot be started."""
 
     def is_ready(self) -> bool: ...
@@ -76,8 +77,8 @@ class ManagedServer:
         process = self._server.process
         return None if process is None else process.pid
 
-    def launch(self, lock: int) -> None:
-        self._server.start(lock)
+    def launch(self, lock: int, report: Report = silent) -> None:
+        self._server.start(lock, report)
 
     def is_ready(self) -> bool:
         return self._server.kind.is_ready(self._server.record)
@@ -125,7 +126,7 @@ class ManagedCommand:
         process = self.process
         return None if process is None else process.pid
 
-    def launch(self, lock: int) -> None:
+    def launch(self, lock: int, report: Report = silent) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
         if (before := self.process) is not None:  # of a supervisor that was killed a moment ago
             kill9(before)

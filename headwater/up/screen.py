@@ -15,6 +15,8 @@ from rich.text import Text
 
 from headwater.up.supervisor import ProcessStatus, Watch
 
+QUIET_STATES = ("ready", "stopping", "stopped")
+"""In which no reason is shown."""
 STYLES = {"ready": "green", "failing": "bold red", "restarting": "bold red", "stopped": "dim"}
 REFRESHES_PER_SECOND = 4
 
@@ -41,14 +43,17 @@ class Lines:
         self._json_output = json_output
         self._quiet = quiet
         self._lock = threading.Lock()
+        self.said = ""
+        """What a screen shows for itself, where there is one."""
 
     def state(self, status: ProcessStatus) -> None:
-        reason = f"  {status.reason}" if status.reason and status.state in ("restarting", "failing") else ""
+        reason = f"  {status.reason}" if status.reason and status.state not in QUIET_STATES else ""
         self._write(StateLine(process=status), f"{status.name:<10} {status.state:<10} {status.address}{reason}", self._quiet)
 
     def ready(self, seconds: float, statuses: Sequence[ProcessStatus]) -> None:
         line = ReadyLine(seconds=round(seconds, 3), addresses={one.name: one.address for one in statuses})
-        self._write(line, f"all of it is ready after {seconds:.1f} s", self._quiet)
+        self.said = f"all of it is ready after {seconds:.1f} s"
+        self._write(line, self.said, self._quiet)
 
     def end(self) -> None:
         self._write(EndLine(), "all of it has stopped", False)
@@ -61,29 +66,39 @@ class Lines:
             sys.stdout.flush()
 
 
-def process_table(statuses: Sequence[ProcessStatus], title: str) -> Table:
+def process_table(statuses: Sequence[ProcessStatus], title: str, note: str = "") -> Table:
+    """Reasons stand below it, over the whole width: in a column they would be cut to a word, and cut the addresses."""
+    reasons = [f"{one.name}: {one.reason}" for one in statuses if one.reason and one.state not in QUIET_STATES]
     table = Table(
-        "process", "state", "address", "pid", "restarts", "why", title=title, title_justify="left", header_style="bold"
+        title=title,
+        title_justify="left",
+        header_style="bold",
+        caption=Text("\n".join([*reasons, *([note] if note else [])])),
+        caption_justify="left",
+        caption_style="",
     )
+    for name in ("process", "state", "address", "pid", "restarts"):
+        table.add_column(name, no_wrap=True)
     for one in statuses:
         state = Text(one.state, style=STYLES.get(one.state, "yellow"))
-        reason = one.reason if one.state != "ready" else ""
-        table.add_row(one.name, state, one.address, str(one.pid or ""), str(one.restarts or ""), Text(reason))
+        table.add_row(one.name, state, one.address, str(one.pid or ""), str(one.restarts or ""))
     return table
 
 
 @contextmanager
-def screen(statuses: Statuses, *, json_output: bool, title: str) -> Iterator[Lines]:
+def screen(statuses: Statuses, *, json_output: bool, title: str, note: str = "") -> Iterator[Lines]:
+    """`note` stands below everything, and what has been said last before it."""
     console = Console()
     if json_output or not console.is_terminal:
         yield Lines(json_output=json_output)
         return
+    lines = Lines(json_output=False, quiet=True)
 
     def drawn() -> Table:
-        return process_table(statuses(), title)
+        return process_table(statuses(), title, "\n".join(filter(None, [lines.said, note])))
 
     with Live(get_renderable=drawn, console=console, refresh_per_second=REFRESHES_PER_SECOND):
-        yield Lines(json_output=False, quiet=True)
+        yield lines
 
 
 __all__ = ["Lines", "Watch", "process_table", "screen"]

@@ -14,6 +14,7 @@ from typing import Literal
 
 import msgspec
 
+from headwater.dev.kind import Report
 from headwater.schemas.errors import HeadwaterError
 from headwater.up.managed import Managed, log_tail
 from headwater.up.restarts import BackOff
@@ -90,10 +91,14 @@ class _Supervised:
         self.status = ProcessStatus(name=managed.name, state="waiting", address=managed.address, log=str(managed.log_file))
 
     def run(self) -> None:
-        self._watch(self.status)
+        if self.managed.needs:
+            self._change("waiting", reason=f"it needs {', '.join(self.managed.needs)}")
+        else:
+            self._watch(self.status)
         while not all(self._is_up(name) for name in self.managed.needs):
             if self._stopping.wait(LOOK_SECONDS):
                 return
+        self._change("starting", reason="")
         while not self._stopping.is_set():
             began = time.monotonic()
             reason = self._run_once()
@@ -112,7 +117,7 @@ class _Supervised:
         """Until it ends; why."""
         self._change("starting")
         try:
-            self.managed.launch(self._lock)
+            self.managed.launch(self._lock, self._reported(self.status.reason))
         except (HeadwaterError, OSError) as error:
             return " ".join(str(error).split())
         answered_at = time.monotonic()
@@ -127,6 +132,14 @@ class _Supervised:
             elif self.status.state == "starting":
                 self._change("starting")
         return ""
+
+    def _reported(self, before: str) -> Report:
+        """What a launch says of itself while it takes long, e.g. that it fetches jars; then again why it was started."""
+
+        def report(doing: str) -> None:
+            self._change("starting", reason=before if doing in ("starting", "running") else doing)
+
+        return report
 
     def _change(self, state: State, *, restarts: int | None = None, reason: str | None = None) -> None:
         """Called when something about it has changed."""

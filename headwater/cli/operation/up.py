@@ -67,10 +67,10 @@ def command(
         system = make_system(settings, options)
         for name in (signal.SIGINT, signal.SIGTERM):
             signal.signal(name, stop)
-        _run(system, lock, stopping, json_output)
+        _run(system, place, lock, stopping, json_output)
 
 
-def _run(system: System, lock: int, stopping: threading.Event, json_output: bool) -> None:
+def _run(system: System, place: Path, lock: int, stopping: threading.Event, json_output: bool) -> None:
     watchers: list[Lines] = []
 
     def watch(status: ProcessStatus) -> None:
@@ -78,7 +78,8 @@ def _run(system: System, lock: int, stopping: threading.Event, json_output: bool
             lines.state(status)
 
     supervisor = Supervisor(system.processes, lock, watch=watch)
-    with screen(lambda: supervisor.statuses, json_output=json_output, title="headwater up (Ctrl-C stops it)") as lines:
+    title, note = "headwater up (Ctrl-C stops it)", f"data and logs are in {place}; docs/pipeline.md shows a first commit"
+    with screen(lambda: supervisor.statuses, json_output=json_output, title=title, note=note) as lines:
         watchers.append(lines)
         began = time.monotonic()
         supervisor.start()

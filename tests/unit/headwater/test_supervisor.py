@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
+from rich.console import Console
+
+from headwater.dev.kind import Report, silent
 from headwater.schemas.errors import ServerFailed
 from headwater.up.restarts import MAX_SECONDS, STEADY_SECONDS, BackOff
-from headwater.up.supervisor import ProcessStatus, Supervisor
+from headwater.up.screen import process_table
+from headwater.up.supervisor import ProcessStatus, State, Supervisor
 
 WAIT_SECONDS = 60.0
 
@@ -25,8 +31,10 @@ class Fake:
         self.answers = True
         self._done = done
 
-    def launch(self, lock: int) -> None:
+    def launch(self, lock: int, report: Report = silent) -> None:
         self.launches += 1
+        report("fetching jars")
+        report("starting")
         if self.launches <= self.refusals:
             raise ServerFailed("not now.")
         self.pid = 1_000 + self.launches
@@ -59,6 +67,7 @@ def test_processes_start_behind_those_that_they_need_and_stop_before_them() -> N
     wait_until(lambda: store.launches == 1)
     threading.Event().wait(0.6)
     assert done == ["+store"] and not supervisor.is_ready
+    assert [status.reason for status in supervisor.statuses] == ["it needs server", "it needs store", ""]
     store.answers = True
     wait_until(lambda: supervisor.is_ready)
     supervisor.stop()
@@ -79,6 +88,21 @@ def test_a_process_that_ends_or_cannot_start_is_started_again_and_says_why() -> 
     restarts = [status for status in told if status.state == "restarting"]
     assert [status.restarts for status in restarts] == [1, 2]
     assert "not now." in restarts[0].reason and "it has ended" in restarts[1].reason
+    starts = [status.reason for status in told if status.state == "starting" and status.pid is None]
+    assert starts.count("fetching jars") == 3 and starts[-1].startswith("it has ended"), "then again why it was started"
+
+
+def test_a_narrow_screen_shows_addresses_and_reasons_whole() -> None:
+    def status(name: str, state: State, **more: Any) -> ProcessStatus:
+        return ProcessStatus(name=name, state=state, address=f"http://127.0.0.1:1234{len(name)}", **more)
+
+    reason = "it has ended: Traceback of a process / whose last words / take more than a line of eighty characters"
+    statuses = [status("server", "ready", pid=12_345, reason="before"), status("publisher", "restarting", reason=reason)]
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(process_table(statuses, "headwater up", "a note"))
+    shown = " ".join(console.export_text().split())
+    assert all(one.address in shown for one in statuses) and "12345" in shown
+    assert f"publisher: {reason}" in shown and "before" not in shown and shown.endswith("a note")
 
 
 def test_waits_double_up_to_a_bound_and_begin_again_after_a_long_run() -> None:
