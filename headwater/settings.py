@@ -9,7 +9,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -413,9 +413,20 @@ def load_settings(
     try:
         return msgspec.convert(merged, Settings, strict=False)
     except msgspec.ValidationError as error:
-        raise InvalidInput(
-            f"{error}.", field="settings", remedy="`headwater settings` lists every setting with its meaning."
-        ) from error
+        raise _refused(str(error)) from error
+
+
+def _refused(reason: str) -> InvalidInput:
+    """By the name of the setting, where the reason ends with it: ``Expected `int`, got `str` - at `$.port` ``."""
+    told, _, path = reason.rpartition(" - at `$.")
+    name = path.rstrip("`")
+    if not told or name not in Settings.__struct_fields__:
+        return InvalidInput(f"{reason}.", field="settings", remedy="`headwater settings` lists every setting with its meaning.")
+    choices = get_args(get_args(get_type_hints(Settings, include_extras=True)[name])[0])
+    words = ", ".join(repr(one) for one in choices if isinstance(one, str))
+    return InvalidInput(
+        f"{told}.", field=name, remedy=f"Use one of {words}." if words else "`headwater settings` says what it means."
+    )
 
 
 def _from_file(path: str | None) -> dict[str, object]:

@@ -56,9 +56,17 @@ def test_a_flag_comes_before_a_variable_before_the_file_before_the_default(tmp_p
         {"commit_first_wait_seconds": 0},
     ],
 )
-def test_an_invalid_setting_is_refused(flags: dict[str, object]) -> None:
-    with pytest.raises(InvalidInput):
+def test_an_invalid_setting_is_refused_by_its_name(flags: dict[str, object]) -> None:
+    with pytest.raises(InvalidInput) as refused:
         load_settings(flags, {})
+    (name,) = flags
+    assert refused.value.field == ("settings" if name == "unknown" else name)
+
+
+def test_a_setting_that_takes_a_few_values_names_them() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        load_settings({"maintain_by_stream": "perhaps"}, {})
+    assert "'auto', 'always', 'never'" in refused.value.remedy
 
 
 @pytest.mark.parametrize(
