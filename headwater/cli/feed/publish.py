@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import signal
 import subprocess
@@ -24,6 +23,7 @@ from headwater.schemas.errors import InvalidInput, KafkaUnavailable
 from headwater.settings import Settings
 from headwater.wiring.kafka_readers import checked_client
 from headwater.wiring.publishing import publisher_options
+from headwater.wiring.stores import warn
 
 if TYPE_CHECKING:
     from headwater.producer.publisher.options import PublisherOptions
@@ -88,12 +88,22 @@ def command(
         else:
             for name in realms:
                 Realms(store).get(name)
-            with contextlib.suppress(KafkaUnavailable):  # brokers that are away are waited for
-                checked_client(settings, bootstrap)
-            publisher = make_publisher(store, publisher_options(settings, bootstrap), realms=realms)
-            keepers = _keepers(store, publisher_options(settings, bootstrap), realms) if tables else None
+            options = publisher_options(settings, bootstrap)
+            _check_brokers(settings, bootstrap, once)
+            publisher = make_publisher(store, options, realms=realms)
+            keepers = _keepers(store, options, realms) if tables else None
             with _others(processes - 1), _page(publisher, port):
                 _run(publisher, keepers, once, json_output)
+
+
+def _check_brokers(settings: Settings, bootstrap: str | None, once: bool) -> None:
+    """Brokers that are away are waited for, unless there is an end to wait for."""
+    try:
+        checked_client(settings, bootstrap)
+    except KafkaUnavailable as away:
+        if once:
+            raise
+        warn(f"{away} Publishing begins when one answers.")
 
 
 @contextmanager

@@ -137,6 +137,9 @@ def test_brokers_that_do_not_answer_end_publishing_once_with_an_error(url: str) 
         bootstrap = f"127.0.0.1:{taken.getsockname()[1]}"
         with open_store(url) as store, pytest.raises(KafkaUnavailable):
             Publisher(store, options(bootstrap, kafka_timeout_seconds=0.5)).publish_once(60)
+        # One line, and none of a round that did not get through: the brokers are asked before anything waits for them.
+        refused = headwater("--store", url, "publish", "--kafka", bootstrap, "--once")
+        assert f"no broker answers at {bootstrap!r}" in refused.error
 
 
 def test_publishing_needs_brokers() -> None:
