@@ -26,9 +26,9 @@ def _home(*parts: str) -> str:
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    store: Annotated[
-        str, Meta(description="Where the catalog is kept: memory://, sqlite:///path, postgresql://… or cassandra://…")
-    ] = "sqlite:///headwater.db"
+    store: Annotated[str, Meta(description="The store: memory://, sqlite:///path, postgresql://… or cassandra://…")] = (
+        "sqlite:///headwater.db"
+    )
     durability: Annotated[
         Literal["warn", "refuse"],
         Meta(description="What to do when the live server's settings could lose acknowledged commits"),
@@ -49,15 +49,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = 0.25
     commit_decide_seconds: Annotated[
         float,
-        Meta(gt=0, description="How long the store is asked, in seconds, whether a commit without an answer has landed"),
+        Meta(gt=0, description="How long the outcome of a commit without an answer is looked up, in seconds"),
     ] = 30.0
     request_id_days: Annotated[
-        float, Meta(ge=7, le=3_650, description="How long the same request id is answered as before and never committed twice")
+        float,
+        Meta(
+            ge=7, le=3_650, description="How long a request id is known, gets its first answer again and is not committed twice"
+        ),
     ] = 7.0
     poll_seconds: Annotated[
         float, Meta(gt=0, le=60, description="How soon commits of other processes are noticed, in seconds")
     ] = 0.1
-    node_lease_seconds: Annotated[int, Meta(ge=10, description="How long a node id is leased for")] = 3600
+    node_lease_seconds: Annotated[int, Meta(ge=10, description="How long a node id is leased, in seconds")] = 3600
     feed_cache_bytes: Annotated[
         int,
         Meta(
@@ -65,11 +68,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             description="Upper bound of a server's cache of encoded entries, in bytes; gRPC streams may keep as much again",
         ),
     ] = 64 * 1024 * 1024
-    request_bytes_max: Annotated[int, Meta(ge=1_024, description="The largest request body that a server takes, in bytes")] = (
-        16 * 1024 * 1024
-    )
+    request_bytes_max: Annotated[
+        int, Meta(ge=1_024, description="The largest request body that a server accepts, in bytes")
+    ] = 16 * 1024 * 1024
     storage_options: Annotated[
-        str, Meta(description="How a server reaches table metadata, blank between: s3.endpoint=http://… s3.region=eu-west-1")
+        str,
+        Meta(description="Options for reading table metadata, separated by blanks: s3.endpoint=http://… s3.region=eu-west-1"),
     ] = ""
     storage_client_options: Annotated[
         str, Meta(description="Options sent to Iceberg clients with a table, separated by blanks: s3.region=eu-west-1")
@@ -77,24 +81,22 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     storage_roots: Annotated[
         str,
         Meta(
-            description="Where catalogs that requests make may lie, blank between: s3://lake/ file:///srv/lake; "
+            description="Where requests may place catalogs, separated by blanks: s3://lake/ file:///srv/lake; "
             "empty: any object store, no local files"
         ),
     ] = ""
     storage_client_secrets: Annotated[
         bool,
-        Meta(
-            description="Whether storage_client_options may hold keys, which every client that may load a table can then read"
-        ),
+        Meta(description="Whether storage_client_options may contain keys, which every client that loads a table then gets"),
     ] = False
     storage_role: Annotated[
         str,
         Meta(description="The AWS role assumed for each table to give clients short-lived credentials; empty: none"),
     ] = ""
     storage_role_seconds: Annotated[
-        int, Meta(ge=900, le=43_200, description="How long credentials that clients are given last, in seconds")
+        int, Meta(ge=900, le=43_200, description="How long credentials for clients are valid, in seconds")
     ] = 3_600
-    storage_sts_endpoint: Annotated[str, Meta(description="Where STS is; empty: that of AWS for the region")] = ""
+    storage_sts_endpoint: Annotated[str, Meta(description="Address of STS; empty: that of AWS for the region")] = ""
     storage_remote_signing: Annotated[
         bool, Meta(description="Whether the server signs single S3 requests of clients that ask for remote signing")
     ] = False
@@ -106,15 +108,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             description="The largest compressed metadata file that a server keeps a copy of in the store, in bytes; 0: none",
         ),
     ] = 131_072
-    nessie_catalog: Annotated[str, Meta(description="The catalog that a server's /api/v2 is of")] = "lake"
+    nessie_catalog: Annotated[str, Meta(description="The catalog that a server serves under /api/v2")] = "lake"
     stream_heartbeat_seconds: Annotated[
-        float, Meta(ge=0.1, le=300, description="After how much silence a stream sends a bookmark, in seconds")
+        float, Meta(ge=0.1, le=300, description="After how many seconds of silence a stream sends a bookmark")
     ] = 15.0
     stream_stall_seconds: Annotated[
         float, Meta(ge=0.1, le=3600, description="How long a stream or a large answer waits for its reader, in seconds")
     ] = 30.0
     idempotency_hours: Annotated[
-        float, Meta(gt=0, le=24 * 30, description="How long an Idempotency-Key is answered as before, in hours")
+        float, Meta(gt=0, le=24 * 30, description="How long an Idempotency-Key gets its first answer again, in hours")
     ] = 24.0
     idempotency_running_seconds: Annotated[
         float,
@@ -123,11 +125,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     idempotency_wait_seconds: Annotated[
         float, Meta(ge=0, le=60, description="How long a second request waits for the first of its key, in seconds")
     ] = 10.0
-    idempotency_gc_seconds: Annotated[float, Meta(gt=0, description="How often expired keys are looked for, in seconds")] = 60.0
-    idempotency_gc_page: Annotated[int, Meta(ge=1, le=10_000, description="How many keys are read at once for that")] = 500
-    idempotency_gc_batch: Annotated[int, Meta(ge=1, description="The most keys that one slice of it deletes")] = 5_000
+    idempotency_gc_seconds: Annotated[float, Meta(gt=0, description="How often expired keys are deleted, in seconds")] = 60.0
+    idempotency_gc_page: Annotated[int, Meta(ge=1, le=10_000, description="How many keys such a deletion reads at once")] = 500
+    idempotency_gc_batch: Annotated[int, Meta(ge=1, description="The most keys that one slice of such a deletion deletes")] = (
+        5_000
+    )
     idempotency_gc_slice_seconds: Annotated[
-        float, Meta(gt=0, le=60, description="How long one slice of it may take, in seconds")
+        float, Meta(gt=0, le=60, description="How long one slice of such a deletion may take, in seconds")
     ] = 2.0
     plan_seconds: Annotated[
         float, Meta(ge=1, le=86_400, description="How long a plan's lease lasts if the caller does not say, in seconds")
@@ -147,36 +151,36 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = 134_217_728
     plan_inputs_max: Annotated[int, Meta(ge=1, le=1_000, description="The most tables and views of one plan")] = 1_000
     usage_seconds: Annotated[
-        float, Meta(ge=0, description="How often a server measures rows and bytes by realm and type, in seconds; 0 never")
+        float, Meta(ge=0, description="How often a server measures rows and bytes by realm and type, in seconds; 0: never")
     ] = 300.0
     messages_dir: Annotated[
         str, Meta(description="Folder with more languages for error messages, one TOML file each; none if empty")
     ] = ""
     stop_seconds: Annotated[
-        int, Meta(ge=1, le=3600, description="How long a stopping server may take to finish what it has accepted, in seconds")
+        int, Meta(ge=1, le=3600, description="How long a stopping server may take to finish accepted requests, in seconds")
     ] = 20
     log_requests: Annotated[bool, Meta(description="Whether a server logs every request, not just slow and failed ones")] = (
         False
     )
     log_file: Annotated[
         str,
-        Meta(description="File that a server's log goes to as JSON lines beside stderr; its workers share it; none if empty"),
+        Meta(description="File to which a server also writes its log as JSON lines; its workers share it; none if empty"),
     ] = ""
-    log_file_bytes: Annotated[
-        int, Meta(ge=4_096, description="The log file is rotated before it would grow beyond so many bytes")
-    ] = 64 * 1024 * 1024
+    log_file_bytes: Annotated[int, Meta(ge=4_096, description="Size at which the log file is rotated, in bytes")] = (
+        64 * 1024 * 1024
+    )
     log_files: Annotated[
         int, Meta(ge=1, le=1_000, description="How many rotated log files are kept: log_file.1, the newest, and so on")
     ] = 5
     audit_log: Annotated[
         str,
         Meta(
-            description="Services whose calls leave an audit line in the log, blank between: manage TableService, "
+            description="Services whose calls are logged for audit, separated by blanks: manage TableService, "
             "or http, grpc, all; none if empty"
         ),
     ] = ""
     traces: Annotated[
-        Literal["", "otlp", "stderr"], Meta(description="Where a server sends OpenTelemetry spans; nowhere if empty")
+        Literal["", "otlp", "stderr"], Meta(description="Where a server sends OpenTelemetry spans; empty: nowhere")
     ] = ""
     default_realm: Annotated[
         str,
@@ -188,26 +192,29 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     authorizer: Annotated[
         str, Meta(description="Who decides about rights: `records` of the realm, or an entry point of headwater.authorizers")
     ] = "records"
-    token_seconds: Annotated[int, Meta(ge=60, le=86_400, description="How long a token counts that a server gives out")] = 3_600
-    token_key_days: Annotated[int, Meta(ge=1, le=366, description="After how many days tokens are signed with a new key")] = 30
+    token_seconds: Annotated[int, Meta(ge=60, le=86_400, description="How long a server's tokens are valid, in seconds")] = (
+        3_600
+    )
+    token_key_days: Annotated[int, Meta(ge=1, le=366, description="After how many days a new key signs tokens")] = 30
     oidc_config: Annotated[
-        str, Meta(description="TOML file with the external issuers whose tokens count too; none if empty")
+        str, Meta(description="TOML file with external issuers whose tokens are accepted; none if empty")
     ] = ""
     rate_limit_per_second: Annotated[
-        float, Meta(ge=0, description="Requests a second that each worker takes of one principal; 0 for no limit")
+        float, Meta(ge=0, description="Requests per second that each worker accepts from one principal; 0: no limit")
     ] = 2_000.0
-    rate_limit_burst: Annotated[float, Meta(ge=1, description="How many of them may come at once")] = 4_000.0
+    rate_limit_burst: Annotated[float, Meta(ge=1, description="How many of these requests may come at once")] = 4_000.0
     tls_certificate: Annotated[
         str, Meta(description="PEM file with a server's certificate and its chain; plain HTTP if empty")
     ] = ""
     tls_key: Annotated[str, Meta(description="PEM file with the key of that certificate")] = ""
     tls_key_password: Annotated[str, Meta(description="Password of that key; never shown")] = ""
     allow_plaintext: Annotated[
-        bool, Meta(description="Whether a server may listen beyond this machine without TLS, e.g. behind a proxy that has it")
+        bool,
+        Meta(
+            description="Whether a server may listen on other than loopback addresses without TLS, e.g. behind a proxy with TLS"
+        ),
     ] = False
-    grpc_port: Annotated[
-        int, Meta(ge=0, le=65_535, description="Port of a server's gRPC services, e.g. 8182; none is opened if 0")
-    ] = 0
+    grpc_port: Annotated[int, Meta(ge=0, le=65_535, description="Port of a server's gRPC services, e.g. 8182; 0: none")] = 0
     grpc_message_bytes_max: Annotated[
         int, Meta(ge=65_536, le=64 * 1024 * 1024, description="The largest gRPC message, in bytes; 4 MiB is clients' default")
     ] = 4 * 1024 * 1024
@@ -216,101 +223,115 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     )
     grpc_connection_seconds: Annotated[
         int,
-        Meta(ge=1, description="After how long a gRPC connection is asked to come back, so that they spread over workers"),
+        Meta(
+            ge=1,
+            description="After how many seconds a gRPC client is told to reconnect, so that connections spread over workers",
+        ),
     ] = 600
     grpc_client_ca: Annotated[
         str,
-        Meta(description="PEM file with the certificates that gRPC clients are checked against; none are asked for if empty"),
+        Meta(description="PEM file with the CAs of gRPC clients' certificates; empty: no client certificates are required"),
     ] = ""
     grpc_trusted_peers: Annotated[
         str,
         Meta(
             description="Subject alternative names of gRPC clients that may name their principal by x-principal-bin, "
-            "blank between; they need grpc_client_ca"
+            "separated by blanks; needs grpc_client_ca"
         ),
     ] = ""
     directory_bytes: Annotated[
-        int, Meta(ge=1_048_576, description="Memory of each worker for looking names up by id, of all catalogs together")
+        int,
+        Meta(ge=1_048_576, description="Memory of each worker for looking up names by id, for all catalogs together, in bytes"),
     ] = 128 * 1024 * 1024
     server: Annotated[
-        str, Meta(description="The server that commands ask, e.g. https://catalog.example.com; the store itself if empty")
+        str,
+        Meta(description="The server that commands use, e.g. https://catalog.example.com; empty: they open the store itself"),
     ] = ""
     server_token: Annotated[
         str, Meta(description="Bearer token that commands send to that server, until it expires; never shown")
     ] = ""
     server_client_id: Annotated[
-        str, Meta(description="Client id by which commands fetch tokens from that server and renew them")
+        str, Meta(description="Client id with which commands fetch and renew tokens from that server")
     ] = ""
     server_client_secret: Annotated[str, Meta(description="The secret of that client; never shown")] = ""
     server_ca: Annotated[
         str, Meta(description="PEM file with the certificates to trust for that server; the system's if empty")
     ] = ""
     metrics_token: Annotated[
-        str, Meta(description="Bearer token that /metrics asks for; never shown. Without one it answers this machine alone")
+        str,
+        Meta(description="Bearer token that /metrics requires; never shown. Without one /metrics answers only this machine"),
     ] = ""
-    kafka_bootstrap: Annotated[str, Meta(description="Brokers to publish to, host:port,…; nothing is published if empty")] = ""
-    kafka_partitions: Annotated[int, Meta(ge=1, le=10_000, description="Partitions of a commits topic that is created")] = 4
+    kafka_bootstrap: Annotated[str, Meta(description="Kafka brokers, host:port,…; nothing is published if empty")] = ""
+    kafka_partitions: Annotated[int, Meta(ge=1, le=10_000, description="Partitions of a new commits topic")] = 4
     kafka_shards: Annotated[
         int,
-        Meta(ge=1, le=10_000, description="Partitions of a progress topic that is created: so many publishers share a realm"),
+        Meta(ge=1, le=10_000, description="Partitions of a new progress topic: the most publishers that can share a realm"),
     ] = 4
     kafka_access_topic: Annotated[
         bool,
-        Meta(description="Whether a realm that is published for the first time gets a topic of its own for access records"),
+        Meta(description="Whether a realm that is published for the first time gets a separate topic for access records"),
     ] = False
-    kafka_replication_factor: Annotated[
-        int, Meta(ge=-1, description="Replicas of topics that are created; -1 is what the brokers are set to")
-    ] = -1
+    kafka_replication_factor: Annotated[int, Meta(ge=-1, description="Replicas of new topics; -1: the brokers' default")] = -1
     kafka_retention_hours: Annotated[
-        int, Meta(ge=-1, description="How long a commits topic that is created keeps its records, in hours; -1 forever")
+        int, Meta(ge=-1, description="How long a new commits topic keeps its records, in hours; -1: forever")
     ] = 720
     kafka_batch_changes: Annotated[int, Meta(ge=1, le=100_000, description="The most Changes in one Kafka transaction")] = 5_000
     kafka_record_bytes_max: Annotated[
-        int, Meta(ge=1_000, description="A Change over so many bytes is sent to Kafka as a reference with a digest")
+        int, Meta(ge=1_000, description="Size above which a Change is sent to Kafka as a reference with a digest, in bytes")
     ] = 900_000
     kafka_dataref_base: Annotated[
-        str, Meta(description="What such references begin with, e.g. https://catalog.example.com")
+        str, Meta(description="Base address of such references, e.g. https://catalog.example.com")
     ] = ""
     kafka_registry_url: Annotated[str, Meta(description="Confluent-compatible schema registry; none if empty")] = ""
     kafka_value_format: Annotated[
-        Literal["avro", "json"], Meta(description="How Changes are written to Kafka; readers take both")
+        Literal["avro", "json"], Meta(description="Format of Changes in Kafka; readers accept both")
     ] = "avro"
     kafka_lease_seconds: Annotated[
-        float, Meta(ge=1, le=600, description="After how long without a sign of life a publisher's shards are taken over")
+        float,
+        Meta(ge=1, le=600, description="After how many seconds without a renewed lease a publisher's shards are taken over"),
     ] = 10.0
-    kafka_pin_hours: Annotated[
-        float, Meta(gt=0, description="How long history is kept for Kafka when nothing can be published, in hours")
-    ] = 168.0
+    kafka_pin_hours: Annotated[float, Meta(gt=0, description="How long unpublished history is kept for Kafka, in hours")] = (
+        168.0
+    )
     kafka_security_protocol: Annotated[
         Literal["", "plaintext", "ssl", "sasl_plaintext", "sasl_ssl"],
-        Meta(description="How every Kafka client of ours, publisher and readers, connects; plaintext if empty"),
+        Meta(description="Security protocol of every Kafka client, publisher and readers; plaintext if empty"),
     ] = ""
     kafka_sasl_mechanism: Annotated[
-        Literal["", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"], Meta(description="How it authenticates")
+        Literal["", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"],
+        Meta(description="SASL mechanism of every Kafka client"),
     ] = ""
     kafka_sasl_username: Annotated[str, Meta(description="User for SASL; client id for OAUTHBEARER")] = ""
     kafka_sasl_password: Annotated[str, Meta(description="Password for SASL; client secret for OAUTHBEARER; never shown")] = ""
-    kafka_oauth_token_url: Annotated[str, Meta(description="Where OAUTHBEARER gets tokens, by client credentials")] = ""
+    kafka_oauth_token_url: Annotated[
+        str, Meta(description="Address from which OAUTHBEARER gets tokens for client credentials")
+    ] = ""
     kafka_oauth_scope: Annotated[str, Meta(description="Scope of these tokens; none if empty")] = ""
     kafka_ssl_ca_location: Annotated[str, Meta(description="File with the certificates that brokers are checked against")] = ""
     kafka_ssl_certificate_location: Annotated[str, Meta(description="File with this client's certificate")] = ""
     kafka_ssl_key_location: Annotated[str, Meta(description="File with this client's private key")] = ""
     kafka_ssl_key_password: Annotated[str, Meta(description="Password of that key; never shown")] = ""
     kafka_client: Annotated[
-        str, Meta(description="Tuning of the publisher's client, as librdkafka spells it: name=value;name=value; no security")
+        str,
+        Meta(description="Tuning of the publisher's client, in librdkafka's names: name=value;name=value; no security"),
     ] = ""
     connector_secrets_dir: Annotated[
         str, Meta(description="Folder with the secrets of connectors, one folder for each realm; none if empty")
     ] = ""
     connector_hosts: Annotated[
-        str, Meta(description="Hosts of connectors' sources that may be on a private network, blank between: nessie.internal")
+        str,
+        Meta(description="Hosts of connectors' sources that may be on a private network, separated by blanks: nessie.internal"),
     ] = ""
     reconcile_slots: Annotated[
         int,
-        Meta(ge=0, le=64, description="Connectors that a server's worker reconciles at a time; 0: `headwater reconcile` does"),
+        Meta(
+            ge=0,
+            le=64,
+            description="Connectors that a server's worker reconciles at a time; 0: none, `headwater reconcile` does it",
+        ),
     ] = 2
     reconcile_lease_seconds: Annotated[
-        float, Meta(ge=1, le=600, description="After how long without a sign of life a connector is taken over")
+        float, Meta(ge=1, le=600, description="After how many seconds without a renewed lease a connector is taken over")
     ] = 30.0
     reconcile_job_days: Annotated[int, Meta(ge=1, le=366, description="How long reconcile jobs are listed, in days")] = 7
     dev_dir: Annotated[str, Meta(description="Folder of the local servers that `headwater dev` runs")] = msgspec.field(
@@ -323,20 +344,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         str,
         Meta(
             description="How much history expiry keeps, by pointer pattern: cat/*/heads/main=90d, *=30d+100n; "
-            "that of rights only by its name"
+            "the history of rights needs a rule with its exact name"
         ),
     ] = "*=30d"
     maintain_hours: Annotated[
-        float, Meta(ge=0, description="How often a server maintains its store in the background, in hours; 0 never does")
+        float, Meta(ge=0, description="How often a server maintains its store in the background, in hours; 0: never")
     ] = 0.0
     maintain_on_spark: Annotated[
-        bool, Meta(description="Whether maintenance on a cadence sweeps on Spark's workers, not on a thread")
+        bool, Meta(description="Whether scheduled maintenance sweeps on Spark's workers instead of a thread")
     ] = False
     maintain_by_stream: Annotated[
         Literal["auto", "always", "never"],
         Meta(
-            description="Whether maintenance on a cadence takes what must stay from the streamed set, and compacts it; "
-            "auto: where Spark can start and nothing but the log keeps objects"
+            description="Whether scheduled maintenance sweeps with the streamed retained set, and compacts it; "
+            "auto: if Spark can start and only the log keeps objects"
         ),
     ] = "auto"
     files_grace_hours: Annotated[
@@ -347,31 +368,34 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         float, Meta(ge=0, description="How much earlier another sweep must have found a file unused too, in hours")
     ] = 24.0
     files_share_max: Annotated[
-        float, Meta(gt=0, le=1, description="The largest share of a root's old files that a sweep deletes without being told")
+        float,
+        Meta(gt=0, le=1, description="The largest share of a root's old files that a sweep deletes without --expect-files"),
     ] = 0.5
-    files_filter: Annotated[
-        Literal["exact", "bloom"], Meta(description="How a sweep of files knows those in use: exact or bloom")
-    ] = "exact"
+    files_filter: Annotated[Literal["exact", "bloom"], Meta(description="Filter for the files in use: exact or bloom")] = (
+        "exact"
+    )
     files_threads: Annotated[int, Meta(ge=1, le=256, description="Tables whose metadata a sweep of files reads at a time")] = 8
     files_protected: Annotated[
-        str, Meta(description="Files that no sweep deletes, as patterns of locations, blank between: */raw/* *.orc")
+        str, Meta(description="Files that no sweep deletes, as patterns of locations, separated by blanks: */raw/* *.orc")
     ] = ""
     files_storage_options: Annotated[
-        str, Meta(description="How operations on files reach storage, in place of storage_options: an identity that may delete")
+        str,
+        Meta(description="Storage options of file operations, instead of storage_options: an identity that may delete"),
     ] = ""
     purge_registered: Annotated[
-        bool, Meta(description="Whether a drop with PURGE takes the files of a table that was registered by its metadata, too")
+        bool,
+        Meta(description="Whether a drop with PURGE also deletes the files of a table that was registered by its metadata"),
     ] = False
     files_batch: Annotated[int, Meta(ge=1, le=1_000, description="Files that one request deletes")] = 250
-    files_per_second: Annotated[float, Meta(ge=0, description="Limit of files deleted in a second; 0 for none")] = 0.0
+    files_per_second: Annotated[float, Meta(ge=0, description="Limit of files deleted per second; 0: none")] = 0.0
     file_batches_per_second: Annotated[
-        float, Meta(ge=0, description="Limit of requests that delete files in a second; 0 for none")
+        float, Meta(ge=0, description="Limit of requests per second that delete files; 0: none")
     ] = 10.0
     files_requests_per_second: Annotated[
-        float, Meta(ge=0, description="Limit of requests that list, look at or read files in a second; 0 for none")
+        float, Meta(ge=0, description="Limit of requests per second that list, look up or read files; 0: none")
     ] = 0.0
     files_bytes_per_second: Annotated[
-        float, Meta(ge=0, description="Limit of bytes of metadata read from file storage in a second; 0 for none")
+        float, Meta(ge=0, description="Limit of metadata bytes read per second from file storage; 0: none")
     ] = 0.0
     maintenance_dir: Annotated[str, Meta(description="Folder of the streamed retained sets; all executors must reach it")] = (
         msgspec.field(default_factory=lambda: _home(".local", "share", "headwater", "maintenance"))
@@ -381,7 +405,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = "local[*]"
     spark_driver_memory: Annotated[str, Meta(description="Memory of a Spark job's driver")] = "2g"
     spark_conf: Annotated[
-        str, Meta(description="More settings of Spark, blank between: spark.executor.memory=4g spark.executor.cores=2")
+        str, Meta(description="More settings of Spark, separated by blanks: spark.executor.memory=4g spark.executor.cores=2")
     ] = ""
 
 
