@@ -71,6 +71,12 @@ def plan_step(key: KeyPath, there: Held, value: Value) -> Sequence[CatalogOperat
     return [Put(key, from_value(there.type, value), expected=from_value(there.type, there.value))]
 
 
+def version_of(value: Value) -> str:
+    """Under which a polled source names what stands at the destination."""
+    history = value.get("metadata_location_history") or [""]
+    return str(value.get("metadata_location", history[0]))
+
+
 def is_same_content(there: Held, wanted: Held) -> bool:
     """⚠ A table that was dropped and re-created is another one, whatever its name. Namespaces are their names."""
     if there.type != wanted.type:

@@ -15,7 +15,15 @@ import msgspec
 
 from headwater.persistence.store import RealmKernel
 from headwater.producer.commits.operations import CatalogOperation, Delete, Rename
-from headwater.producer.connectors.bridge_plan import Held, ancestors, is_same_content, namespace_of, plan_bridge, plan_step
+from headwater.producer.connectors.bridge_plan import (
+    Held,
+    ancestors,
+    is_same_content,
+    namespace_of,
+    plan_bridge,
+    plan_step,
+    version_of,
+)
 from headwater.producer.connectors.connector_records import Connector
 from headwater.producer.connectors.destination import DestinationBranch, Seen
 from headwater.producer.connectors.log_bridge import CheckContent, KeepGoing
@@ -138,7 +146,7 @@ class PollBridge:
         """None for what cannot be read, which is counted."""
         there = self._held.get(self._destination.key(key))
         tag, version = self._tags.get(key, ("", ""))
-        seen = tag if there is not None and version == _version(there) else ""
+        seen = tag if there is not None and version == version_of(there.value) else ""
         self._tally.add(observed=1)
         try:
             found = self._source.observe(key, seen)
@@ -177,7 +185,7 @@ class PollBridge:
         there = self._held[came_from]
         operation = Rename(came_from, to, expected=there.content)
         message = f"Observed rename of {_text(came_from)} to {_text(to)}"
-        self._commit([operation], Seen(version=_version(there), time=step.time, message=message))
+        self._commit([operation], Seen(version=version_of(there.value), time=step.time, message=message))
         self._held[to] = self._held.pop(came_from)
         self._places[there.content_id] = to
         self._tally.add(renamed=1)
@@ -204,7 +212,7 @@ class PollBridge:
             self._step(at, key, found, step, gap)
             gap = ""
         settled.add(at)
-        self._tags[key] = (found.tag, _version(self._held[at]))
+        self._tags[key] = (found.tag, version_of(self._held[at].value))
 
     def _new_steps(self, there: Held | None, found: Observation) -> tuple[Sequence[Step], str]:
         """The versions to commit, oldest first, and why some are missing before the first of them."""
@@ -213,8 +221,8 @@ class PollBridge:
             gap = "" if is_first_poll or found.is_whole else "the source does not say how the table began"
             return (found.steps[-1:] if is_first_poll else found.steps), gap
         versions = [step.version for step in found.steps]
-        if _version(there) in versions:
-            return found.steps[versions.index(_version(there)) + 1 :], ""
+        if version_of(there.value) in versions:
+            return found.steps[versions.index(version_of(there.value)) + 1 :], ""
         return found.steps[-1:], "the source does not say which versions were between"
 
     def _step(self, at: KeyPath, key: KeyPath, found: Observation, step: Step, gap: str) -> None:
@@ -310,15 +318,6 @@ class PollBridge:
             raise
         except HeadwaterError as error:
             self._tally.fail(key, error.code, str(error))
-
-
-def _version(there: Held) -> str:
-    """Under which a source names what stands at the destination."""
-    value = there.value
-    if "metadata_location" in value:
-        return str(value["metadata_location"])
-    history = value.get("metadata_location_history") or [""]
-    return str(history[0])
 
 
 def _text(key: KeyPath) -> str:

@@ -127,10 +127,51 @@ class LogSource(Protocol):
     def close(self) -> None: ...
 
 
+class DeletedRows(msgspec.Struct, frozen=True, kw_only=True):
+    """A deletion vector of a data file."""
+
+    path: str
+    format: str
+    offset: int | None = None
+    size_bytes: int
+    count: int
+
+
+class ScanFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A data file that a scan reads."""
+
+    path: str
+    format: str
+    size_bytes: int
+    record_count: int = 0
+    """0 where the source does not know."""
+    partition: dict[str, str | None] = {}
+    """By column, as the source writes values."""
+    deleted: DeletedRows | None = None
+
+
+class ScanPlan(msgspec.Struct, frozen=True):
+    snapshot_id: int
+    """As the source numbers what is read."""
+    files: Iterator[ScanFile]
+    """Read while they are taken. All that may hold rows of the filter, and perhaps more."""
+
+
+@runtime_checkable
+class PlanningSource(Protocol):
+    """A source that plans scans of its tables; its factory names their content types in `planned_types`."""
+
+    def plan(self, key: KeyPath, version: str, snapshot_id: int | None, filter: bytes) -> ScanPlan:
+        """Of a version that was observed, or of a snapshot that the version still knows. The filter is an expression of the
+        Iceberg REST specification, empty for all rows. `SnapshotNotFound` if it is gone."""
+
+
 AnySource = Source | LogSource
 
 
 class SourceFactory(Protocol):
+    """One whose sources plan scans has `planned_types` too, the names of the content types that they plan."""
+
     def check_spec(self, spec: ConnectorSpec) -> None:
         """`InvalidInput` for a spec that cannot work; nothing is called."""
 

@@ -49,6 +49,8 @@ class PlanInput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """By the caller; else a view of the plan reads it."""
     reads: tuple[int, ...] = ()
     """Of a view: the numbers of the inputs that it reads."""
+    connector: str = ""
+    """The id of the connector whose source plans it; empty where this server does."""
 
 
 class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):

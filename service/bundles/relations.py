@@ -16,11 +16,12 @@ import msgspec
 from headwater.persistence.store import RealmKernel
 from headwater.producer.access.obligations import Obligation
 from headwater.producer.catalogs.catalogs import Catalogs
+from headwater.producer.content.content_types import DELTA_TABLE
 from headwater.producer.plans.plan_rows import Plan, PlanInput
 from headwater.producer.statistics.statistics_records import SetKey, StatisticsSet
 from headwater.producer.statistics.statistics_sets import StatisticsSets
 from headwater.schemas.change import KeyPath
-from headwater.schemas.errors import CatalogNotFound, ReferenceNotFound
+from headwater.schemas.errors import CatalogNotFound, ReferenceNotFound, Unsupported
 from headwater.schemas.http.statistics_json import StatisticsInfo
 from headwater.schemas.statistics import ColumnStatistics
 from headwater.service.auth.obligation_guard import ObligationGuard
@@ -98,14 +99,16 @@ class Relations:
     def find(self, place: Place) -> PlanInput | None:
         """What stands there, without its metadata's columns; None if nothing does."""
         if self._plan is not None:
-            return self._planned.get((place.catalog, place.path))
+            return _told(self._planned.get((place.catalog, place.path)))
         try:
             branch, state = self._state(place.catalog)
         except CatalogNotFound:
             return None
         there = state.get(place.path)
-        if there is None or there.type not in (TABLE, VIEW):
+        if there is None or there.type not in (TABLE, VIEW, DELTA_TABLE.name):
             return None
+        if there.type == DELTA_TABLE.name:
+            raise _untold()
         return find_input(branch, state, place.path, None)  # ⚠ whose errors are errors: the relation is there
 
     def known(self, found: PlanInput) -> Known:
@@ -166,6 +169,17 @@ class Relations:
             catalog = Catalogs(self._kernel).get(found.catalog)
             self._branches[found.catalog] = self._lakes.branch_of(self._kernel, catalog, "")
         return self._branches[found.catalog]
+
+
+def _told(found: PlanInput | None) -> PlanInput | None:
+    """⚠ What is there and cannot be told is an error: else a planner would go on with another relation of the name."""
+    if found is not None and found.type == DELTA_TABLE.name:
+        raise _untold()
+    return found
+
+
+def _untold() -> Unsupported:
+    return Unsupported("bundles tell of Iceberg tables and views alone.", field="relations", remedy="Read the Delta log.")
 
 
 def temporary_relation(name: str, schema: Plain) -> Relation:

@@ -9,6 +9,8 @@ import msgspec
 from pyiceberg.manifest import DataFile, DataFileContent
 
 from headwater.producer.access.obligations import Obligation
+from headwater.producer.connectors.source_spi import DeletedRows, ScanFile
+from headwater.producer.content.content_types import DELTA_TABLE
 from headwater.producer.plans.plan_rows import PinnedEntry, Plan, PlanInput, PlanState
 from headwater.schemas.entry_ids import time_text
 from headwater.schemas.rpc import common_pb2, planning_pb2
@@ -20,7 +22,7 @@ from headwater.service.planning.file_json import partition_json
 from headwater.service.planning.file_planner import FilePlanner, PlannedFile
 from headwater.service.planning.manifest_reader import content_range, referenced_data_file
 
-KINDS = {lake_branch.TABLE: TABLE, lake_branch.VIEW: VIEW}
+KINDS = {lake_branch.TABLE: TABLE, lake_branch.VIEW: VIEW, DELTA_TABLE.name: TABLE}
 _STATES = {
     PlanState.ACTIVE: planning_pb2.PLAN_STATE_ACTIVE,
     PlanState.EXPIRED: planning_pb2.PLAN_STATE_EXPIRED,
@@ -107,6 +109,45 @@ def file_messages(planner: FilePlanner, files: Iterator[PlannedFile]) -> Iterato
                 part, size = planning_pb2.PlanFilesResponse(), 0
     if size:
         yield part
+
+
+def source_file_messages(files: Iterator[ScanFile]) -> Iterator[planning_pb2.PlanFilesResponse]:
+    """Of a table that its connector's source plans."""
+    part, size, number = planning_pb2.PlanFilesResponse(), 0, 0
+    for one in files:
+        data = planning_pb2.PlannedFile(
+            content=planning_pb2.FILE_CONTENT_DATA,
+            path=one.path,
+            format=one.format,
+            partition=msgspec.json.encode(one.partition).decode(),
+            record_count=one.record_count,
+            size_bytes=one.size_bytes,
+        )
+        if one.deleted is not None:
+            number += 1
+            data.deletes.append(number)
+            part.files.append(_vector(number, one.path, one.deleted))
+        part.files.append(data)
+        size += data.ByteSize()
+        if size >= CHUNK_BYTES:
+            yield part
+            part, size = planning_pb2.PlanFilesResponse(), 0
+    if part.files:
+        yield part
+
+
+def _vector(number: int, of: str, rows: DeletedRows) -> planning_pb2.PlannedFile:
+    return planning_pb2.PlannedFile(
+        id=number,
+        content=planning_pb2.FILE_CONTENT_POSITION_DELETES,
+        path=rows.path,
+        format=rows.format,
+        partition="{}",
+        record_count=rows.count,
+        referenced_data_file=of,
+        content_offset=rows.offset,
+        content_bytes=rows.size_bytes,
+    )
 
 
 def _file(file: DataFile, planner: FilePlanner) -> planning_pb2.PlannedFile:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import NoReturn
 
 import msgspec
 
+from headwater.producer.content.content_types import DELTA_TABLE
 from headwater.producer.plans.plan_rows import Plan
 from headwater.producer.plans.plans import Plans
 from headwater.schemas.change import KeyPath
@@ -18,7 +19,7 @@ from headwater.service.gate.request import Request
 from headwater.service.gate.route import NO_BODY, STREAM, Needs, Route
 from headwater.service.grpc.contents.references import realm_of
 from headwater.service.grpc.messages.message_fields import catalog_name
-from headwater.service.grpc.messages.plan_messages import file_messages, plan_message
+from headwater.service.grpc.messages.plan_messages import file_messages, plan_message, source_file_messages
 from headwater.service.grpc.rpc import Bound, Rpc, RpcCall
 from headwater.service.http.responses import Response
 from headwater.service.iceberg.operations import lake_branch
@@ -27,9 +28,10 @@ from headwater.service.iceberg.plans.plan_operations import PlanOperations, Want
 from headwater.service.manage.call import ManageCall
 from headwater.service.manage.route import IN_REALM
 from headwater.service.planning.scan_filter import ScanRequest
+from headwater.service.reconciling.source_plans import SourcePlans
 
 SERVICE = "io.headwater.planning.v1.PlanningService"
-_READ = {lake_branch.TABLE: Right.TABLE_READ, lake_branch.VIEW: Right.VIEW_READ}
+_READ = {lake_branch.TABLE: Right.TABLE_READ, DELTA_TABLE.name: Right.TABLE_READ, lake_branch.VIEW: Right.VIEW_READ}
 
 
 class PlannedNames(msgspec.Struct, frozen=True):
@@ -88,7 +90,8 @@ def _bind_own(route: Route) -> Callable[[RpcCall], Bound]:
 async def _operations(call: RpcCall, request: ManageCall) -> PlanOperations:
     await realm_of(call)  # the system realm has none
     service = call.runtime.service
-    return PlanOperations(request.kernel, service.lakes, service.config.plans, service.plan_counts, request.guard)
+    sources = SourcePlans(request.kernel, service.config.reconcile)
+    return PlanOperations(request.kernel, service.lakes, service.config.plans, service.plan_counts, request.guard, sources)
 
 
 class _CallersRights:
@@ -171,13 +174,19 @@ async def _file_parts(call: RpcCall, request: ManageCall) -> AsyncIterator[bytes
     if 0 <= message.index < len(plan.inputs):
         one = plan.inputs[message.index]
         await request.access.require(call.caller, _READ[one.type], Securable(one.catalog, one.key))
-    planner = await asyncio.to_thread(operations.planner, plan, message.index, asked)
-    if planner is None:
-        return
-    parts = file_messages(planner, operations.files(planner))
+    parts = await asyncio.to_thread(_messages, operations, plan, message.index, asked)
     while (part := await asyncio.to_thread(next, parts, None)) is not None:
         await asyncio.to_thread(operations.live, message.plan_id, call.caller.owner_id)
         yield part.SerializeToString()
+
+
+def _messages(
+    operations: PlanOperations, plan: Plan, index: int, asked: ScanRequest
+) -> Iterator[planning_pb2.PlanFilesResponse]:
+    if 0 <= index < len(plan.inputs) and plan.inputs[index].connector:
+        return source_file_messages(operations.files_of_source(plan, index, asked.filter))
+    planner = operations.planner(plan, index, asked)
+    return iter(()) if planner is None else file_messages(planner, operations.files(planner))
 
 
 def _rows() -> Iterable[Rpc]:

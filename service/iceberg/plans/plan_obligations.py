@@ -14,7 +14,7 @@ from headwater.producer.plans.plan_rows import PinnedEntry, Plan, PlanInput
 from headwater.schemas.change import KeyPath
 from headwater.service.auth.obligation_guard import ObligationGuard
 from headwater.service.iceberg.metadata.shapes import Plain
-from headwater.service.iceberg.operations.lake_branch import LakeBranch
+from headwater.service.iceberg.operations.lake_branch import TABLE, LakeBranch
 from headwater.service.iceberg.operations.lakes import Lakes
 from headwater.service.storage.locations import places_of
 
@@ -35,7 +35,8 @@ def rules_of(plan: Plan, guard: ObligationGuard) -> ObligationRules:
 def require_enforced(guard: ObligationGuard, rules: ObligationRules, branch: LakeBranch, lakes: Lakes, one: PlanInput) -> None:
     """Of a table that is planned."""
     if rules.by_place:
-        table = branch.load_metadata(one.key, one.metadata_location).table
+        is_iceberg = one.type == TABLE
+        table = branch.load_metadata(one.key, one.metadata_location).table if is_iceberg else None
         require_enforced_at(guard, rules, branch, lakes, one.key, table)
 
 

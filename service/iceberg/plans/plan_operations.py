@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 import msgspec
 
 from headwater.persistence.store import RealmKernel
 from headwater.producer.access.obligations import Obligation
 from headwater.producer.catalogs.catalogs import Catalogs
+from headwater.producer.connectors.source_spi import ScanFile
 from headwater.producer.plans.plan_rows import PinnedEntry, Plan, PlanInput, PlanOptions
 from headwater.producer.plans.plans import PlanCounts, Plans
 from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import CatalogNotFound, InvalidInput, PlanNotFound, TableNotFound
 from headwater.service.auth.obligation_guard import ObligationGuard
-from headwater.service.iceberg.operations.lake_branch import TABLE, LakeBranch, shown
+from headwater.service.iceberg.operations.lake_branch import VIEW, LakeBranch, shown
 from headwater.service.iceberg.operations.lakes import Lakes
 from headwater.service.iceberg.plans.plan_obligations import pin_of_rules, require_enforced, rules_of
-from headwater.service.iceberg.plans.planned_inputs import find_input, pin_of, planner_of
+from headwater.service.iceberg.plans.planned_inputs import BySource, find_input, pin_of, planner_of
 from headwater.service.iceberg.plans.view_expansion import Expansion, PinnedBranch, Reader
 from headwater.service.planning.file_planner import FilePlanner, PlannedFile
 from headwater.service.planning.scan_filter import ScanRequest
@@ -33,13 +35,26 @@ class WantedInput(msgspec.Struct, frozen=True, kw_only=True):
     snapshot_id: int | None = None
 
 
+class Sources(BySource, Protocol):
+    """Of connectors, which plan some of the tables that they observe."""
+
+    def files(self, one: PlanInput, filter: bytes) -> Iterator[ScanFile]: ...
+
+
 class PlanOperations:
     """Of one caller in one realm instance."""
 
     def __init__(
-        self, kernel: RealmKernel, lakes: Lakes, options: PlanOptions, counts: PlanCounts, guard: ObligationGuard
+        self,
+        kernel: RealmKernel,
+        lakes: Lakes,
+        options: PlanOptions,
+        counts: PlanCounts,
+        guard: ObligationGuard,
+        sources: Sources | None = None,
     ) -> None:
         self._kernel, self._lakes, self._options, self._guard = kernel, lakes, options, guard
+        self._sources = sources
         self.plans = Plans(kernel, options, counts)
 
     def begin(self, owner: str, wanted: Sequence[WantedInput], reader: Reader, *, seconds: float | None = None) -> Plan:
@@ -49,13 +64,13 @@ class PlanOperations:
                 f"{len(wanted)} inputs.", field="inputs", remedy=f"Name 1 to {self._options.inputs_max} in one plan."
             )
         pinned = _PinnedBranches(self._kernel, self._lakes)
-        expansion = Expansion(pinned, reader, self._options.inputs_max)
+        expansion = Expansion(pinned, reader, self._options.inputs_max, self._sources)
         places = []
         for place, keys in _by_place(wanted).items():
             pinned.open(*place).state.read_ahead(keys)
         for one in wanted:
             at = pinned.open(one.catalog, one.reference)
-            found = find_input(at.branch, at.state, one.key, one.snapshot_id)
+            found = find_input(at.branch, at.state, one.key, one.snapshot_id, self._sources)
             if found.type not in reader.types(one.catalog, one.key):
                 raise TableNotFound(f"Table does not exist: {shown(one.key)}", field="inputs", remedy="Name a table or a view.")
             places.append((at, expansion.add(msgspec.structs.replace(found, pin=at.pin))))
@@ -63,24 +78,32 @@ class PlanOperations:
             expansion.expand(at, number)
         rules = self._guard.now()
         for input in expansion.inputs if rules.by_place else ():
-            if input.type == TABLE:
+            if input.type != VIEW:
                 require_enforced(self._guard, rules, pinned.branches[input.pin], self._lakes, input)
         return self.plans.begin(owner, expansion.inputs, (*pinned.pins, *pin_of_rules(rules)), seconds=seconds)
 
     def obligations(self, plan: Plan) -> list[list[Obligation]]:
         """Of each input, as they were when the plan began: the same whenever they are asked for."""
         rules = rules_of(plan, self._guard)
-        return [rules.of(one.catalog_id, one.key) if one.type == TABLE else [] for one in plan.inputs]
+        return [rules.of(one.catalog_id, one.key) if one.type != VIEW else [] for one in plan.inputs]
 
     def planner(self, plan: Plan, index: int, request: ScanRequest) -> FilePlanner | None:
         """Of one of the plan's tables; None for a table without rows. ⚠ Also masks that came since the plan began count."""
-        if not 0 <= index < len(plan.inputs) or plan.inputs[index].type != TABLE:
+        one = self._enforced(plan, index)
+        return None if one.snapshot_id is None else planner_of(self._branch(one), self._lakes, one, request)
+
+    def files_of_source(self, plan: Plan, index: int, filter: bytes) -> Iterator[ScanFile]:
+        """Of a table that its connector's source plans."""
+        one = self._enforced(plan, index)
+        return iter(()) if self._sources is None else self._sources.files(one, filter)
+
+    def _enforced(self, plan: Plan, index: int) -> PlanInput:
+        if not 0 <= index < len(plan.inputs) or plan.inputs[index].type == VIEW:
             raise InvalidInput(f"the plan has no table {index}.", field="index", remedy="Name an input that is a table.")
         one = plan.inputs[index]
-        branch = self._branch(one)
         for rules in (rules_of(plan, self._guard), self._guard.now()):
-            require_enforced(self._guard, rules, branch, self._lakes, one)
-        return None if one.snapshot_id is None else planner_of(branch, self._lakes, one, request)
+            require_enforced(self._guard, rules, self._branch(one), self._lakes, one)
+        return one
 
     def files(self, planner: FilePlanner) -> Iterator[PlannedFile]:
         return planner.files(*planner.manifests())

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
+import msgspec
+
+from headwater.producer.connectors.bridge_plan import version_of
+from headwater.producer.content.content_types import DELTA_TABLE
+from headwater.producer.content.snapshots import ContentEntry
 from headwater.producer.plans.plan_rows import PinnedEntry, PlanInput
 from headwater.schemas.change import KeyPath
-from headwater.schemas.errors import InvalidInput, SnapshotNotFound, TableNotFound
+from headwater.schemas.errors import InvalidInput, SnapshotNotFound, TableNotFound, Unsupported
 from headwater.service.iceberg.metadata.shapes import Plain
 from headwater.service.iceberg.operations.lake_branch import TABLE, VIEW, LakeBranch, LakeState, shown
 from headwater.service.iceberg.operations.lakes import Lakes
@@ -15,13 +22,31 @@ from headwater.service.storage.files import files_of
 
 _NONE = (None, -1)
 """The snapshot of a table without rows; old writers say -1."""
+DELTA = DELTA_TABLE.name
 
 
-def find_input(branch: LakeBranch, state: LakeState, key: KeyPath, snapshot_id: int | None) -> PlanInput:
+class BySource(Protocol):
+    """Of tables that a connector owns."""
+
+    def planned(self, one: PlanInput, version: str) -> PlanInput | None:
+        """As the connector's source plans it; None where this server does."""
+
+
+def find_input(
+    branch: LakeBranch, state: LakeState, key: KeyPath, snapshot_id: int | None, by_source: BySource | None = None
+) -> PlanInput:
     """The current snapshot of a table, unless another one is named; `SnapshotNotFound` if the metadata does not have it."""
     found = state.get(key)
-    if found is None or found.type not in (TABLE, VIEW):
+    if found is None or found.type not in (TABLE, VIEW, *((DELTA,) if by_source is not None else ())):
         raise TableNotFound(f"Table does not exist: {shown(key)}", field="inputs", remedy="Name a table or a view.")
+    if by_source is not None and found.type != VIEW:
+        planned = by_source.planned(_named(branch, found, snapshot_id), version_of(found.value))
+        if planned is not None:
+            return planned
+    if found.type == DELTA:
+        raise Unsupported(
+            f"{shown(key)} is a Delta table, which only a connector's source plans.", field="inputs", remedy="Leave it out."
+        )
     location = str(found.value["metadata_location"])
     if found.type == VIEW and snapshot_id is not None:
         raise InvalidInput(f"{shown(key)} is a view.", field="snapshot_id", remedy="Name snapshots of tables alone.")
@@ -29,13 +54,17 @@ def find_input(branch: LakeBranch, state: LakeState, key: KeyPath, snapshot_id: 
         metadata = branch.load_metadata(key, location).table
         wanted = metadata.get("current-snapshot-id") if snapshot_id is None else snapshot_id
         snapshot_id = None if wanted in _NONE else snapshot_of(metadata, wanted, key)["snapshot-id"]
+    return msgspec.structs.replace(_named(branch, found, snapshot_id), metadata_location=location)
+
+
+def _named(branch: LakeBranch, found: ContentEntry, snapshot_id: int | None) -> PlanInput:
     return PlanInput(
         catalog=branch.catalog.name,
         catalog_id=branch.catalog.id,
-        key=key,
+        key=found.key,
         type=found.type,
         content_id=found.content_id,
-        metadata_location=location,
+        metadata_location="",
         snapshot_id=snapshot_id,
     )
 

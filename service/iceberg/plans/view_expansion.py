@@ -11,7 +11,7 @@ from headwater.producer.plans.plan_rows import PlanInput
 from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import InvalidInput, TableNotFound
 from headwater.service.iceberg.operations.lake_branch import VIEW, LakeBranch, LakeState, shown
-from headwater.service.iceberg.plans.planned_inputs import find_input
+from headwater.service.iceberg.plans.planned_inputs import BySource, find_input
 from headwater.service.iceberg.plans.view_relations import BaseRelation, ReadByView, reads_of
 
 DEPTH_MAX = 16
@@ -48,8 +48,8 @@ class Realm(Protocol):
 class Expansion:
     """Of one plan, whose inputs it gathers."""
 
-    def __init__(self, realm: Realm, reader: Reader, inputs_max: int) -> None:
-        self._realm, self._reader, self._inputs_max = realm, reader, inputs_max
+    def __init__(self, realm: Realm, reader: Reader, inputs_max: int, by_source: BySource | None = None) -> None:
+        self._realm, self._reader, self._inputs_max, self._by_source = realm, reader, inputs_max, by_source
         self.inputs: list[PlanInput] = []
         self._numbers: dict[tuple[int, KeyPath, int | None], int] = {}
         self._heights: dict[tuple[int, KeyPath], int] = {}
@@ -104,7 +104,7 @@ class Expansion:
             there = at if name.catalog == view.catalog else self._realm.pinned(name.catalog)
             content = there.state.get(name.path)
             if content is not None and content.type in types:
-                found = find_input(there.branch, there.state, name.path, read.snapshot_id)
+                found = find_input(there.branch, there.state, name.path, read.snapshot_id, self._by_source)
                 return there, msgspec.structs.replace(found, pin=there.pin, is_named=False)
         if not readable:
             self._reader.refuse(read.names[0].catalog, read.names[0].path)

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from headwater.producer.connectors.source_spi import ConnectorSpec, Missing, Observation, Same, SourceContent, Step
+from headwater.producer.connectors.source_spi import (
+    ConnectorSpec,
+    Missing,
+    Observation,
+    Same,
+    ScanFile,
+    ScanPlan,
+    SourceContent,
+    Step,
+)
 from headwater.producer.content.content_types import DELTA_TABLE, NAMESPACE
 from headwater.schemas.change import KeyPath, Value
 from headwater.schemas.entry_ids import time_text
-from headwater.schemas.errors import InvalidInput, LocationForbidden, NamespaceNotFound, SourceUnreachable
+from headwater.schemas.errors import InvalidInput, LocationForbidden, NamespaceNotFound, SnapshotNotFound, SourceUnreachable
 from headwater.service.reconciling.source_secrets import check_secret_ref
+from headwater.service.reconciling.sources.delta_planning import planned_files
 from headwater.service.reconciling.sources.upstream import check_known
 from headwater.service.storage.storage_roots import StorageRoots, is_at_or_below
+from headwater.streaming.files.formats.delta_states import delta_state
 from headwater.streaming.files.formats.delta_versions import LOG_FOLDER, DeltaVersions, delta_versions, table_id
 from headwater.streaming.files.kinds import FoundFile
 from headwater.streaming.files.stores.storages import Storages
@@ -76,6 +87,24 @@ class DeltaSource:
         tag = f"{versions.newest} {_tag(versions.commit(versions.newest))} {id}"
         return Observation(id=id, type=DELTA_TABLE.name, steps=steps, tag=tag, is_whole=first == 0)
 
+    def plan(self, key: KeyPath, version: str, snapshot_id: int | None, filter: bytes) -> ScanPlan:
+        """A snapshot is a version of the table; one that is newer than what was observed is not known yet."""
+        root, observed = self._location(key), version_of(version)
+        number = observed if snapshot_id is None else snapshot_id
+        versions = delta_versions(self._files, root) if version == _commit_location(root, observed) else None
+        checkpoint = versions.checkpoint_of(number) if versions is not None else None
+        is_there = versions is not None and 0 <= number <= min(observed, versions.newest)
+        if versions is None or not is_there or (checkpoint is None and versions.first > 0):
+            raise SnapshotNotFound(
+                f"{'.'.join(key)[:200]} has no version {number} any more.",
+                field="snapshot_id",
+                remedy="Reconcile its connector, or plan on a newer version.",
+            )
+        return ScanPlan(number, self._planned(root, versions, number, filter))
+
+    def _planned(self, root: str, versions: DeltaVersions, number: int, filter: bytes) -> Iterator[ScanFile]:
+        yield from planned_files(root, delta_state(self._files, root, versions, number), filter)
+
     def _is_newest(self, root: str, version: int, file: str) -> bool:
         """Two short requests: the version is the file that it was, and the next one is not there."""
         there = self._files.head(_commit_location(root, version))
@@ -101,6 +130,12 @@ def _step(versions: DeltaVersions, version: int) -> Step:
         "checkpoint_location_history": [] if checkpoint is None else [*versions.checkpoints[checkpoint]],
     }
     return Step(version=file.location, value=value, time=time_text(file.modified) if file.modified else "")
+
+
+def version_of(location: str) -> int:
+    """Of a commit's file."""
+    name = location.rpartition("/")[2].removesuffix(".json")
+    return int(name) if name.isdecimal() else -1
 
 
 def _commit_location(root: str, version: int) -> str:
@@ -130,6 +165,8 @@ def _depth(spec: ConnectorSpec) -> int:
 
 class DeltaFactory:
     """Opens storage with the server's own options, so a request's address is taken only within what its operator allows."""
+
+    planned_types = frozenset({DELTA_TABLE.name})
 
     def __init__(self, storage_options: Mapping[str, str], roots: StorageRoots) -> None:
         self._storage_options = storage_options

@@ -103,8 +103,8 @@ def _named_files(root: str, referrer: str, actions: Iterator[dict[str, Any]]) ->
                 continue
             if not isinstance(file, dict) or not isinstance(file.get("path"), str):
                 raise MalformedMetadata(f"an action {name} in {referrer[:200]} names no path.", field="location")
-            yield FileRef(_resolved(root, file["path"]), FileKind.DATA, file.get("size"), referrer)
-            vector = _vector_location(root, referrer, file.get("deletionVector"))
+            yield FileRef(resolved_path(root, file["path"]), FileKind.DATA, file.get("size"), referrer)
+            vector = vector_location(root, referrer, file.get("deletionVector"))
             if vector is not None:
                 yield FileRef(vector, FileKind.DELETION_VECTOR, None, referrer)
 
@@ -121,20 +121,20 @@ def check_protocol(referrer: str, protocol: dict[str, Any] | None) -> None:
         )
 
 
-def _resolved(root: str, path: str) -> str:
+def resolved_path(root: str, path: str) -> str:
     """Paths are percent-encoded, relative to the table or absolute."""
     plain = unquote(path)
     return plain if _ABSOLUTE.match(plain) else f"{root}/{plain}"
 
 
-def _vector_location(root: str, referrer: str, vector: dict[str, Any] | None) -> str | None:
+def vector_location(root: str, referrer: str, vector: dict[str, Any] | None) -> str | None:
     if not vector:
         return None
     storage, text = vector.get("storageType"), str(vector.get("pathOrInlineDv", ""))
     if storage == "i":
         return None
     if storage == "p":
-        return _resolved(root, text)
+        return resolved_path(root, text)
     if storage != "u" or len(text) < _UUID_LETTERS:
         raise Unsupported(f"{referrer[:200]} has a deletion vector of storage type {storage!r}.", field="deletionVector")
     folder, letters = text[:-_UUID_LETTERS], text[-_UUID_LETTERS:]
