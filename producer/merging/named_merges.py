@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
+
+import msgspec
 
 from headwater.persistence.log.committed_requests import RequestKey
 from headwater.persistence.store import RealmKernel
@@ -33,7 +36,7 @@ def merge_request(
         CommitMeta(meta.author, meta.message or f"Merge {source}", meta.headers),
         rules=rules,
         expected_head=_head(expected_head),
-        request_id=request_id,
+        request_id=_keyed(request_id, "merge", source, meta, rules, expected_head),
         history=history,
     )
 
@@ -56,9 +59,24 @@ def transplant_request(
         meta,
         rules=rules,
         expected_head=_head(expected_head),
-        request_id=request_id,
+        request_id=_keyed(request_id, "transplant", commits, meta, rules, expected_head),
         history=history,
     )
+
+
+def _keyed(
+    request_id: str | RequestKey | None,
+    what: str,
+    brings: str | Sequence[str],
+    meta: CommitMeta,
+    rules: MergeRules | None,
+    expected_head: str | None,
+) -> RequestKey | None:
+    """⚠ By what was named and not by what that is now: a branch may have moved when its merge is asked for again."""
+    if request_id is None or isinstance(request_id, RequestKey):
+        return request_id
+    asked = msgspec.msgpack.encode((what, brings, meta.message, rules or MergeRules(), expected_head), order="deterministic")
+    return RequestKey(request_id, hashlib.sha256(asked).digest()[:16])
 
 
 def _head(expected: str | None) -> bytes | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from headwater.embedded import CatalogHandle, Headwater, ReferenceHandle
 from headwater.producer.commits.commit_meta import CommitMeta
 from headwater.schemas.change import KeyPath
 from headwater.schemas.entry_ids import recomputed_entry_id
-from headwater.schemas.errors import CommitConflict, InvalidInput
+from headwater.schemas.errors import CommitConflict, IdempotencyKeyReused, InvalidInput
 from tests.support.fixtures.catalog_lake import kinds_and_keys
 from tests.support.fixtures.contract_stores import fresh_url
 
@@ -223,6 +223,41 @@ def test_a_conflict_behind_a_crosswise_merge_is_still_one(lake: CatalogHandle) -
     with pytest.raises(CommitConflict) as conflict:
         lake.merge("dev")
     assert kinds_and_keys(conflict.value) == {("VALUE_DIFFERS", ("x",))}
+
+
+OTHER_REQUESTS: dict[str, Callable[[CatalogHandle], object]] = {
+    "merge of another branch": lambda lake: lake.merge("other", request_id="used"),
+    "merge by other rules": lambda lake: lake.merge("dev", rules=MergeRules(default=Behavior.DROP), request_id="used"),
+    "merge at an expected head": lambda lake: lake.merge("dev", expected_head="00" * 32, request_id="used"),
+    "transplant": lambda lake: lake.transplant(["dev"], request_id="used"),
+    "commit": lambda lake: lake.branch().commit([Put(("new",), IcebergTable("s3://new"))], request_id="used"),
+}
+
+
+@pytest.mark.parametrize("other", OTHER_REQUESTS.values(), ids=OTHER_REQUESTS)
+def test_an_id_under_which_a_merge_has_landed_is_refused_for_anything_else(
+    lake: CatalogHandle, other: Callable[[CatalogHandle], object]
+) -> None:
+    """⚠ It would be answered as done, and nothing of it done."""
+    for name in ("dev", "other"):
+        put(lake.create_branch(name), name)
+    merged = lake.merge("dev", request_id="used")
+    with pytest.raises(IdempotencyKeyReused):
+        other(lake)
+    put(lake.branch("dev"), "later")
+    again = lake.merge("dev", request_id="used")
+    assert again.replayed and again.commit_id == merged.commit_id == lake.branch().info().commit_id
+
+
+def test_an_id_under_which_something_else_has_landed_is_refused_for_a_merge_or_transplant(lake: CatalogHandle) -> None:
+    put(lake.create_branch("dev"), "dev")
+    lake.branch().commit([Put(("new",), IcebergTable("s3://new"))], request_id="used")
+    for bring in (lambda: lake.merge("dev", request_id="used"), lambda: lake.transplant(["dev"], request_id="used")):
+        with pytest.raises(IdempotencyKeyReused):
+            bring()
+    assert lake.transplant(["dev"], request_id="free").change is not None
+    with pytest.raises(IdempotencyKeyReused):
+        lake.transplant(["main"], request_id="free")
 
 
 def test_what_has_no_common_history_is_merged_from_the_empty_state(lake: CatalogHandle) -> None:
