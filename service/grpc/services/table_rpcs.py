@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
 from headwater.producer.access.writing import outcome_of
+from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import InvalidInput
 from headwater.schemas.rpc import common_pb2, table_pb2
 from headwater.service.auth.rights.rights import Right
@@ -20,7 +21,9 @@ from headwater.service.grpc.messages.message_fields import TABLE, json_object, r
 from headwater.service.grpc.rpc import Bound, Rpc, RpcCall
 from headwater.service.http.responses import Response
 from headwater.service.iceberg.content_handlers import Renaming, TableCommit
+from headwater.service.iceberg.metadata.shapes import Plain
 from headwater.service.iceberg.operations.lake_branch import as_table
+from headwater.service.iceberg.operations.table_commits import change_table
 from headwater.service.iceberg.operations.tables import TableCreation
 from headwater.service.manage.call import meta_of
 from headwater.service.reconciling.connector_operations import ConnectorOperations
@@ -119,27 +122,31 @@ async def _observed(call: RpcCall, request: RpcIcebergCall) -> table_pb2.CreateT
 async def _updated(call: RpcCall, request: RpcIcebergCall) -> table_pb2.UpdateTableResponse:
     if request.route is TABLES.rename:
         key = request.read(Renaming).destination.key
+        await request.handle()
     else:
         key = request.table
-        if "properties" in call.message.update_mask.paths:
-            await _replace_properties(call, request)
-    await request.handle()
+        await _changed(call, request, key)
     loaded = await committed_table(call, request, key)
     shown = table_pb2.UpdateTableResponse(table=table_message(call, request, loaded))
     set_outcome(shown.meta, request)
     return shown
 
 
-async def _replace_properties(call: RpcCall, request: RpcIcebergCall) -> None:
-    """The mask replaces all properties: those that are not named go."""
-    if await request.was_done():
+async def _changed(call: RpcCall, request: RpcIcebergCall, key: KeyPath) -> None:
+    """The mask replaces all properties: those that are not named go, also what another writer sets at the same moment."""
+    if "properties" not in call.message.update_mask.paths:
+        await request.handle()
         return
-    there = (await load_table(call, request, request.table)).file.table["properties"]
-    gone = [name for name in there if name not in call.message.table.properties]
-    if gone:
-        body = request.read(TableCommit)
-        more = table_commit([{"action": "remove-properties", "removals": gone}])
-        request.decoded_as(TableCommit([*body.updates, *more.updates]))
+    updates, properties = request.read(TableCommit).updates, call.message.table.properties
+
+    def choose(table: Plain) -> Sequence[msgspec.Raw]:
+        gone = [name for name in table["properties"] if name not in properties]
+        more = [{"action": "remove-properties", "removals": gone}] if gone else []
+        return [*updates, *table_commit(more).updates]
+
+    branch = await request.branch_on_loop()
+    async with request.lakes.turns.of((branch, key), request.connection):
+        await asyncio.to_thread(change_table, branch, request.author, key, choose)
 
 
 async def _deleted(call: RpcCall, request: RpcIcebergCall) -> table_pb2.DeleteTableResponse:

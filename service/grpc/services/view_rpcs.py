@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from headwater.schemas.rpc import view_pb2
@@ -15,7 +17,9 @@ from headwater.service.grpc.messages.message_fields import VIEW, json_object, se
 from headwater.service.grpc.rpc import Bound, Rpc, RpcCall
 from headwater.service.http.responses import Response
 from headwater.service.iceberg.content_handlers import Renaming, ViewCommit
-from headwater.service.iceberg.operations.views import ViewCreation
+from headwater.service.iceberg.metadata.shapes import Plain
+from headwater.service.iceberg.operations.update_headers import Updates
+from headwater.service.iceberg.operations.views import ViewCreation, change_view
 from headwater.service.iceberg.plans.view_relations import BASE_RELATIONS, BaseRelation, declared
 
 SERVICE = "io.headwater.catalog.v1.ViewService"
@@ -89,25 +93,22 @@ async def _created(call: RpcCall, request: RpcIcebergCall) -> view_pb2.CreateVie
 async def _updated(call: RpcCall, request: RpcIcebergCall) -> view_pb2.UpdateViewResponse:
     if request.route is VIEWS.rename:
         key = request.read(Renaming).destination.key
+        await request.handle()
     else:
         key = request.view
-        await _replace_properties(call, request)
-    await request.handle()
+        replacing = partial(_replacing, call.message.view.properties)
+        await asyncio.to_thread(change_view, await request.branch_on_loop(), request.author, key, replacing)
     loaded = await committed_view(call, request, key)
     shown = view_pb2.UpdateViewResponse(view=view_message(call, request, loaded))
     set_outcome(shown.meta, request)
     return shown
 
 
-async def _replace_properties(call: RpcCall, request: RpcIcebergCall) -> None:
+def _replacing(properties: Mapping[str, str], view: Plain) -> Updates:
     """The mask replaces all properties: those that are not named go."""
-    if await request.was_done():
-        return
-    there = (await load_view(call, request, request.view)).file.plain.get("properties", {})
-    gone = [name for name in there if name not in call.message.view.properties]
-    if gone:
-        body = request.read(ViewCommit)
-        request.decoded_as(ViewCommit([*body.updates, {"action": "remove-properties", "removals": gone}]))
+    updates: Updates = [{"action": "set-properties", "updates": dict(properties)}]
+    gone = [name for name in view.get("properties", {}) if name not in properties]
+    return [*updates, {"action": "remove-properties", "removals": gone}] if gone else updates
 
 
 async def _deleted(call: RpcCall, request: RpcIcebergCall) -> view_pb2.DeleteViewResponse:

@@ -77,7 +77,7 @@ def change_table(
 
         def judge(state: LakeState) -> BranchStep:
             location = str(state.require_table(key).value["metadata_location"])
-            change = table_change(branch, key, (), choose_updates(branch.metadata.load(location).table))
+            change = table_change(branch, key, (), choose_updates(branch.load_metadata(key, location).table))
             return _judge(branch, state, [change], removal)
 
         branch.change(caller, [key], judge)

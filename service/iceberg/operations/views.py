@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from headwater.producer.commits.operations import Delete, Put, Rename
 from headwater.producer.content.content_types import IcebergView
 from headwater.schemas.change import KeyPath
+from headwater.service.iceberg.metadata.shapes import Plain
 from headwater.service.iceberg.metadata.view_updates import (
     VIEW_REQUIREMENTS,
     VIEW_UPDATES,
@@ -66,13 +68,33 @@ def replace_view(
     branch: LakeBranch, caller: CommitAuthor, key: KeyPath, requirements: list[dict[str, Any]], updates: Updates
 ) -> MetadataFile:
     check_names(requirements, "type", VIEW_REQUIREMENTS)
-    check_names(updates, "action", VIEW_UPDATES)
-    _check_locations(branch, updates)
+    _check_updates(branch, updates)
 
+    def choose(view: Plain) -> Updates:
+        check_view_requirements(requirements, view)
+        return updates
+
+    return _change_view(branch, caller, key, choose)
+
+
+def change_view(
+    branch: LakeBranch, caller: CommitAuthor, key: KeyPath, choose_updates: Callable[[Plain], Updates]
+) -> MetadataFile:
+    """⚠ The updates are chosen again for every attempt, by the very metadata that the commit replaces."""
+
+    def choose(view: Plain) -> Updates:
+        updates = choose_updates(view)
+        _check_updates(branch, updates)
+        return updates
+
+    return _change_view(branch, caller, key, choose)
+
+
+def _change_view(branch: LakeBranch, caller: CommitAuthor, key: KeyPath, choose: Callable[[Plain], Updates]) -> MetadataFile:
     def judge(state: LakeState) -> BranchStep:
         found = state.require_view(key)
         base = branch.load_metadata(key, found.value["metadata_location"])
-        check_view_requirements(requirements, base.plain)
+        updates = choose(base.plain)
         metadata = updated_view(base.plain, updates)
         json = msgspec.json.encode(metadata)
         file = branch.metadata.write(json, metadata["location"], metadata.get("properties", {}), base.location)
@@ -109,7 +131,8 @@ def view_content(file: MetadataFile) -> IcebergView:
     return IcebergView(file.location, version_id=view["current-version-id"], schema_id=current["schema-id"])
 
 
-def _check_locations(branch: LakeBranch, updates: Updates) -> None:
+def _check_updates(branch: LakeBranch, updates: Updates) -> None:
+    check_names(updates, "action", VIEW_UPDATES)
     for update in updates:
         if update["action"] == "set-location":
             branch.metadata.warehouse.check(update.get("location", ""))
