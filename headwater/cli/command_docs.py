@@ -12,10 +12,10 @@ from headwater.cli.main import COMMANDS, headwater, load_command
 INTRODUCTION = """# Commands
 
 `headwater` (also `python -m headwater`) takes `--store URL`, `--config FILE` and `--set NAME=VALUE` before the command; see
-[settings.md](settings.md). An error is one line on stderr and exit code 2; exit code 1 means that a question was not
-answered with yes, or that a promise was broken (`demo`, `audit`).
+[settings.md](settings.md). An error is one line on stderr and exit code 2. Exit code 1 means that you answered a question
+with no, that a check failed (`demo`, `audit`, `verify`), or that something is left for the next run.
 
-This page is printed by `python -m headwater.cli.command_docs`, and a test compares it with the commands."""
+`python -m headwater.cli.command_docs` prints this page, and a test compares it with the commands."""
 
 
 def commands_markdown() -> str:

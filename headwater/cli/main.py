@@ -21,7 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "up": ("operation", "Run the whole system on this machine: store, Kafka, registry, server, publisher, views, stream."),
     "serve": ("operation", "Serve the feed over HTTP: changes, streams, snapshots, subscriptions, commits."),
     "publish": ("feed", "Publish every change to Kafka, once and in order."),
-    "subscribe": ("feed", "Print changes of a server, of Kafka or of the store, checked."),
+    "subscribe": ("feed", "Print verified changes of a server, of Kafka or of the store."),
     "catalog": ("catalogs", "Create, list, update and drop the catalogs of a realm."),
     "commit": ("catalogs", "Commit operations to a branch, all or none."),
     "log": ("catalogs", "Show the commits of a branch, newest first."),
@@ -38,17 +38,17 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "audit": ("feed", "Verify, replay, compare and export history."),
     "maintain": ("maintenance", "Expire history, sweep unreachable data, purge realms, archive and replay."),
     "stream": ("maintenance", "Maintain every realm of a store on Spark, in one long-running application."),
-    "executor": ("maintenance", "Run an executor of Spark on Kubernetes; Spark starts it, in pods of our image."),
+    "executor": ("maintenance", "Run a Spark executor on Kubernetes; Spark starts it."),
     "dev": ("operation", "Run real Kafka, Cassandra, PostgreSQL and schema registry on this machine."),
     "principal": ("access", "Create, list, rotate and delete the principals of a realm."),
-    "role": ("access", "Create roles, and give them to principals."),
+    "role": ("access", "Create roles, and assign them to principals."),
     "grant": ("access", "Grant rights to roles, and revoke them."),
     "policy": ("access", "Create policies, and map them to what they apply to."),
     "connector": ("connectors", "Bridge other catalogs into a branch, commit by commit."),
     "reconcile": ("connectors", "Reconcile connectors in a process of its own."),
     "realm": ("operation", "Create, initialize, open, close, purge and delete realms."),
     "token": ("access", "Fetch a token from a server, for curl and other programs."),
-    "store": ("operation", "Create a store, or show what it promises."),
+    "store": ("operation", "Create a store, show its durability, or announce a restore."),
     "settings": ("operation", "Show every setting, its value and its meaning."),
 }
 """Sub-command → its folder and its line in the list; its code is `headwater.cli.<folder>.<name>:command`."""
@@ -80,8 +80,8 @@ def load_command(name: str) -> click.Command:
 
 
 @click.group(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--store", metavar="URL", help="Where the catalog is kept, e.g. sqlite:///lake.db.")
-@click.option("--server", metavar="URL", help="Ask this server instead of opening the store, e.g. http://127.0.0.1:8181.")
+@click.option("--store", metavar="URL", help="The store, e.g. sqlite:///lake.db.")
+@click.option("--server", metavar="URL", help="Use this server instead of opening the store, e.g. http://127.0.0.1:8181.")
 @click.option("--config", metavar="FILE", help="TOML file with settings; ./headwater.toml if it exists.")
 @click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="Any other setting.")
 @click.version_option(__version__, prog_name="headwater")

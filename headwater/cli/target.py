@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-author = click.option("--author", metavar="NAME", help="Who does it; you, if left out. A server takes its caller.")
+author = click.option("--author", metavar="NAME", help="The author. Default: you. A server uses its caller.")
 message = click.option("-m", "--message", metavar="TEXT", default="", help="Why.")
 expected_head = click.option("--expected-head", metavar="COMMIT", help="Refuse unless the branch is at this commit.")
 
@@ -54,7 +54,7 @@ def at_server(function: F) -> F:
         metavar="URL",
         expose_value=False,
         callback=_setting("server"),
-        help="Ask this server, e.g. http://127.0.0.1:8181, instead of opening the store.",
+        help="Use this server, e.g. http://127.0.0.1:8181, instead of opening the store.",
     )
     ca = click.option(
         "--ca",

@@ -28,13 +28,13 @@ POLICIES = RecordTable[PolicyInfo](
     lambda one: (one.name, one.type, msgspec.json.encode(one.content).decode(), one.description),
 )
 
-content_option = click.option("--content", "content_text", metavar="JSON", default="{}", help="What it says, a JSON object.")
-target_catalog = click.option("--catalog", metavar="NAME", help="To this catalog; to the realm, if left out.")
+content_option = click.option("--content", "content_text", metavar="JSON", default="{}", help="The content, a JSON object.")
+target_catalog = click.option("--catalog", metavar="NAME", help="To this catalog. Default: to the realm.")
 
 
 @click.group()
 def command() -> None:
-    """Keep policies, and map them to the realm, a catalog, or a path of it."""
+    """Create policies, and map them to the realm, a catalog, or a path of it."""
 
 
 @command.command()
@@ -57,10 +57,10 @@ list_command(command, POLICIES, "Show the policies, in order of name.", lambda m
 @command.command()
 @click.argument("name")
 @content_option
-@click.option("--description", help="What it is for; stays, if left out.")
+@click.option("--description", help="What it is for. Default: unchanged.")
 @writes_realm
 def update(at: RealmTarget, name: str, content_text: str, description: str | None) -> None:
-    """Change what a policy says."""
+    """Change the content of a policy."""
     content = _content(content_text)
     with at.managed() as manage:
         written = manage.update_policy(name, content=content, description=description)
@@ -110,7 +110,7 @@ _mapping(
 @at_path
 @reads_realm
 def applicable(at: RealmTarget, catalog: str | None, path_text: str) -> None:
-    """Show what applies to a thing: of each type the nearest."""
+    """Show the policies that apply: the nearest of each type."""
     with at.managed() as manage:
         found = manage.applicable(catalog, key_of(path_text))
     POLICIES.show_all(found, at.json_output)

@@ -32,14 +32,14 @@ PRINCIPALS = RecordTable[PrincipalInfo](
 def command() -> None:
     """Create, list, rotate and delete the principals of a realm.
 
-    The realm `::system::` holds those who manage realms: `headwater principal bootstrap` makes the first.
+    The principals of the realm `::system::` manage realms; `headwater principal bootstrap` creates the first.
     """
 
 
 @command.command()
 @click.argument("name")
-@click.option("--role", "roles", metavar="ROLE", multiple=True, help="Give it this principal role; may be repeated.")
-@click.option("--no-secret", is_flag=True, help="Without a secret it is known by an external issuer alone.")
+@click.option("--role", "roles", metavar="ROLE", multiple=True, help="Assign this principal role to it; may be repeated.")
+@click.option("--no-secret", is_flag=True, help="Create no secret: only an external issuer can authenticate it.")
 @properties
 @writes_realm
 def create(at: RealmTarget, name: str, roles: tuple[str, ...], no_secret: bool, assignments: tuple[str, ...]) -> None:
@@ -60,9 +60,9 @@ def create(at: RealmTarget, name: str, roles: tuple[str, ...], no_secret: bool, 
 @as_json
 @click.pass_obj
 def bootstrap(settings: Settings, name: str, author: str | None, json_output: bool) -> None:
-    """Make a system administrator, who manages realms over HTTP; its secret is shown once.
+    """Create a system administrator, who manages realms over HTTP; its secret is shown once.
 
-    There is no administrator and no password until this is called. It always opens the store itself.
+    Until then there is no administrator and no password. The command always opens the store itself.
     """
     from headwater.embedded import commit_meta
     from headwater.producer.access.administrators import make_administrator
@@ -99,7 +99,7 @@ def show(at: RealmTarget, name: str) -> None:
 @properties
 @writes_realm
 def update(at: RealmTarget, name: str, assignments: tuple[str, ...]) -> None:
-    """Set the properties of a principal; those that are not named go."""
+    """Set the properties of a principal; properties that are not given are removed."""
     wanted = properties_of(assignments)
     with at.managed() as manage:
         written = manage.update_principal(name, properties=wanted)
@@ -108,10 +108,10 @@ def update(at: RealmTarget, name: str, assignments: tuple[str, ...]) -> None:
 
 @command.command()
 @click.argument("name")
-@click.option("--overlap-seconds", default=0, show_default=True, help="How long the secret before it still counts.")
+@click.option("--overlap-seconds", default=0, show_default=True, help="How long the previous secret stays valid.")
 @writes_realm
 def rotate(at: RealmTarget, name: str, overlap_seconds: int) -> None:
-    """Make a new secret, shown once; without an overlap all before it end now."""
+    """Create a new secret, shown once; without an overlap, earlier secrets end now."""
     with at.managed() as manage:
         made = manage.rotate_secret(name, overlap_seconds=overlap_seconds)
     _show_new(made, at.json_output)

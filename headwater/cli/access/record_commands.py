@@ -17,7 +17,7 @@ from headwater.settings import Settings
 T = TypeVar("T")
 Decorator = Callable[[Any], Any]
 
-of_catalog = click.option("--catalog", metavar="NAME", help="Of this catalog; of the realm, if left out.")
+of_catalog = click.option("--catalog", metavar="NAME", help="Of this catalog. Default: of the realm.")
 at_path = click.option("--path", "path_text", metavar="a.b", default="", help="At and below this path of the catalog.")
 properties = click.option("--property", "assignments", metavar="NAME=VALUE", multiple=True, help="A property; may be repeated.")
 

@@ -28,9 +28,10 @@ ROLES = RecordTable[RoleInfo]("roles", ["role", "properties"], lambda one: (one.
 
 @click.group()
 def command() -> None:
-    """Create roles, and give them to principals.
+    """Create roles, and assign them to principals.
 
-    A principal role belongs to the realm and is given to principals. A catalog role (--catalog) is given to principal roles.
+    A principal role belongs to the realm and is assigned to principals. A catalog role (--catalog) is assigned to principal
+    roles.
     """
 
 
@@ -70,7 +71,7 @@ def show(at: RealmTarget, name: str, catalog: str | None) -> None:
 delete_command(
     command,
     "role",
-    "Delete a role, with all that was granted to it.",
+    "Delete a role, with everything that was granted to it.",
     lambda manage, name, catalog: manage.delete_role(name, catalog),
     of_catalog,
 )
@@ -92,14 +93,14 @@ def _membership(verb: str, help: str, act: Callable[[ManagedRealm, str, str, str
 
 _membership(
     "assign",
-    "Give a role to a principal, or with --catalog to a principal role.",
+    "Assign a role to a principal, or with --catalog to a principal role.",
     lambda manage, role, member, catalog: manage.assign(role, member, catalog),
     "has {role}",
     "member",
 )
 _membership(
     "revoke",
-    "Take a role away again.",
+    "Revoke a role.",
     lambda manage, role, member, catalog: manage.revoke(role, member, catalog),
     "has {role} no more",
     "revoked",

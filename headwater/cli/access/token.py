@@ -18,8 +18,8 @@ from headwater.wiring.servers import server_connection
 def command(settings: Settings, realm: str, json_output: bool) -> None:
     """Fetch a token from a server, for curl and other programs.
 
-    The client's id and secret are the settings server_client_id and server_client_secret, e.g. HEADWATER_SERVER_CLIENT_ID and
-    HEADWATER_SERVER_CLIENT_SECRET. Commands that are given them need no token: they fetch and renew their own.
+    The client's id and secret are the settings server_client_id and server_client_secret, e.g. HEADWATER_SERVER_CLIENT_ID
+    and HEADWATER_SERVER_CLIENT_SECRET. Commands with these settings fetch and renew their own tokens.
 
         curl -H "Authorization: Bearer $(headwater token --server https://catalog.example.com)" …
     """

@@ -31,7 +31,7 @@ def command() -> None:
 
 @command.command()
 @click.argument("name")
-@click.option("--storage-root", default="", metavar="URI", help="Where its tables' files live.")
+@click.option("--storage-root", default="", metavar="URI", help="Location of its tables' files.")
 @writes_realm
 def create(at: RealmTarget, name: str, storage_root: str) -> None:
     """Create a catalog with its branch `main`."""
@@ -48,11 +48,11 @@ list_command(command, CATALOGS, "Show all catalogs of the realm.", lambda manage
 
 @command.command()
 @click.argument("name")
-@click.option("--storage-root", metavar="URI", help="Where its tables' files live; only while the catalog is empty.")
+@click.option("--storage-root", metavar="URI", help="Location of its tables' files; only while the catalog is empty.")
 @properties
 @writes_realm
 def update(at: RealmTarget, name: str, storage_root: str | None, assignments: tuple[str, ...]) -> None:
-    """Set properties of a catalog; those that are not named go."""
+    """Set the properties of a catalog; properties that are not given are removed."""
     wanted = properties_of(assignments) if assignments else None
     with at.managed() as manage:
         info = manage.update_catalog(name, storage_root=storage_root, properties=wanted)
@@ -65,7 +65,7 @@ def update(at: RealmTarget, name: str, storage_root: str | None, assignments: tu
 delete_command(
     command,
     "catalog",
-    "Mark a catalog as dropped: its branches take no more commits, and maintenance removes its data.",
+    "Mark a catalog as dropped: its branches accept no more commits, and maintenance removes its data.",
     lambda manage, name, require_empty, purge: manage.drop_catalog(name, require_empty=require_empty, purge=purge),
     click.option("--require-empty", is_flag=True, help="Refuse if the catalog is not empty."),
     click.option("--purge", is_flag=True, help="Do not keep its history: the next maintenance removes it."),

@@ -19,12 +19,12 @@ from headwater.settings import Settings
 @click.option("--branch", default="main", show_default=True, help="The branch to read.")
 @in_catalog
 @click.option("--after", default="earliest", show_default=True, help="A commit id, a seq, a time, earliest or latest.")
-@click.option("--follow", is_flag=True, help="Wait for more.")
-@click.option("--limit", type=click.IntRange(1), help="Stop after so many.")
+@click.option("--follow", is_flag=True, help="Wait for further changes.")
+@click.option("--limit", type=click.IntRange(1), help="Stop after this many changes.")
 @click.option("--kind", "kinds", multiple=True, type=click.Choice([str(kind) for kind in Kind]), help="Only these kinds.")
 @click.option("--op", "ops", multiple=True, type=click.Choice([str(op) for op in Op]), help="Only these operations.")
 @click.option("--type", "types", multiple=True, metavar="TYPE", help="Only these content types, e.g. ICEBERG_TABLE.")
-@click.option("--prefix", default="", metavar="KEY", help="Only keys below, e.g. db.")
+@click.option("--prefix", default="", metavar="KEY", help="Only keys below this one, e.g. db.")
 @as_json
 @click.pass_obj
 def command(
@@ -41,10 +41,10 @@ def command(
     prefix: str,
     json_output: bool,
 ) -> None:
-    """Show every change of a branch after a cursor, oldest first, once each; JSON is one Change a line.
+    """Show every change of a branch after a cursor, oldest first, once each; JSON is one Change per line.
 
-    A filter shows whole changes and never hides deletions, renames out of the prefix or moves of the branch, unless --kind or
-    --op ask for that by name.
+    A filter shows whole changes. It never hides deletions, renames out of the prefix or moves of the branch, unless
+    --kind or --op exclude them by name.
     """
     wanted = Filter(
         kinds=tuple(Kind(kind) for kind in kinds),

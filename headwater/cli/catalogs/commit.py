@@ -28,8 +28,8 @@ from headwater.settings import Settings
 @author
 @message
 @expected_head
-@click.option("--base-commit", metavar="COMMIT", help="What you have read: conflicts only where keys changed since.")
-@click.option("--request-id", metavar="ID", help="Committing the same id again answers with the first commit.")
+@click.option("--base-commit", metavar="COMMIT", help="The commit that you have read: only keys that changed since conflict.")
+@click.option("--request-id", metavar="ID", help="Committing the same id again returns the first commit.")
 @as_json
 @click.pass_obj
 def command(
@@ -51,7 +51,7 @@ def command(
 ) -> None:
     """Commit operations to a branch, all or none.
 
-    FILE holds them as JSON (- reads standard input); simple ones can be given as flags:
+    FILE contains the operations as JSON (-: standard input); simple ones can be given as flags:
 
         headwater commit --namespace db --put db.orders=s3://lake/db/orders/v1.metadata.json -m "First orders"
     """

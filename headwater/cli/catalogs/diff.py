@@ -32,7 +32,7 @@ class DiffLine(msgspec.Struct, frozen=True):
 @as_json
 @click.pass_obj
 def command(settings: Settings, before: str, after: str, realm: str, catalog: str, limit: int, json_output: bool) -> None:
-    """Show what AFTER has changed against BEFORE, key by key; both are branches, tags or commits."""
+    """Show what changed from BEFORE to AFTER, key by key; both are branches, tags or commits."""
     with catalog_of(settings, realm, catalog) as lake:
         lines = [_line(changed) for changed in islice(lake.diff(before, after), limit)]
     if json_output:

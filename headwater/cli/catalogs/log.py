@@ -19,7 +19,7 @@ from headwater.settings import Settings
 @as_json
 @click.pass_obj
 def command(settings: Settings, reference: str, realm: str, catalog: str, limit: int, json_output: bool) -> None:
-    """Show the commits of a branch, tag or commit, newest first, across the branches it came from.
+    """Show the commits of a branch, tag or commit, newest first, including those of the branches that it came from.
 
     REFERENCE is a name, name@commit, name~2, name*2026-01-31T12:00:00Z, or a commit id.
     """

@@ -14,7 +14,7 @@ from headwater.settings import Settings
 
 @click.command()
 @click.argument("source")
-@click.option("--into", default="main", show_default=True, metavar="BRANCH", help="The branch that takes the changes.")
+@click.option("--into", default="main", show_default=True, metavar="BRANCH", help="The branch that gets the changes.")
 @in_catalog
 @rules_options
 @click.option("--dry-run", is_flag=True, help="Show what would happen to each key; write nothing.")
@@ -38,7 +38,7 @@ def command(
     expected_head: str | None,
     json_output: bool,
 ) -> None:
-    """Merge what SOURCE changed since both diverged into a branch, as one commit. What is merged already adds nothing."""
+    """Merge what SOURCE changed since both diverged into a branch, as one commit. Merging again adds nothing."""
     rules = merge_rules(default, force, drop)
     with catalog_of(settings, realm, catalog) as lake:
         if dry_run:

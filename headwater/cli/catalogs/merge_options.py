@@ -20,7 +20,7 @@ def rules_options(function: F) -> F:
         default="NORMAL",
         show_default=True,
         type=click.Choice([str(one) for one in Behavior]),
-        help="For all keys.",
+        help="The rule for all keys.",
     )
     force = click.option(
         "--force", multiple=True, metavar="KEY", help="Take this key from the source, whatever the target did."

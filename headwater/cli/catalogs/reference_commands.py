@@ -36,7 +36,7 @@ def reference_group(type: ReferenceType, help: str) -> click.RichGroup:
 
     @group.command("list", help=f"Show every {noun}.")
     @in_catalog
-    @click.option("--deleted", is_flag=True, help="Those that are gone too: their logs can still be read.")
+    @click.option("--deleted", is_flag=True, help="Include deleted ones: their logs can still be read.")
     @as_json
     @click.pass_obj
     def list_references(settings: Settings, realm: str, catalog: str, deleted: bool, json_output: bool) -> None:

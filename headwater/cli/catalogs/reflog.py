@@ -20,9 +20,9 @@ from headwater.settings import Settings
 @as_json
 @click.pass_obj
 def command(settings: Settings, realm: str, catalog: str, kinds: tuple[str, ...], limit: int, json_output: bool) -> None:
-    """Show how all branches and tags of a catalog moved, deleted ones too, newest first; JSON is one Change a line.
+    """Show how all branches and tags of a catalog moved, deleted ones too, newest first; JSON is one Change per line.
 
-    `--kind create --kind assign --kind delete` shows references alone, without their commits.
+    `--kind create --kind assign --kind delete` shows only the moves of references, without their commits.
     """
     with catalog_of(settings, realm, catalog) as lake:
         moves = lake.reference_log([Kind(kind) for kind in kinds])

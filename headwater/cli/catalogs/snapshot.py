@@ -12,7 +12,7 @@ from headwater.settings import Settings
 @click.command()
 @click.argument("reference", default="main")
 @in_catalog
-@click.option("--prefix", default="", metavar="KEY", help="Only keys below, e.g. db.")
+@click.option("--prefix", default="", metavar="KEY", help="Only keys below this one, e.g. db.")
 @as_json
 @click.pass_obj
 def command(settings: Settings, reference: str, realm: str, catalog: str, prefix: str, json_output: bool) -> None:

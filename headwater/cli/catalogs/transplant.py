@@ -13,7 +13,7 @@ from headwater.settings import Settings
 
 @click.command()
 @click.argument("commits", nargs=-1, required=True)
-@click.option("--into", default="main", show_default=True, metavar="BRANCH", help="The branch that takes the commits.")
+@click.option("--into", default="main", show_default=True, metavar="BRANCH", help="The branch that gets the commits.")
 @in_catalog
 @rules_options
 @author

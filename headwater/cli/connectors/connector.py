@@ -72,19 +72,19 @@ def command() -> None:
 @command.command()
 @click.argument("name")
 @click.option("--source", required=True, metavar="KIND", help="iceberg-rest, nessie, headwater, delta, hive, or a plug-in's.")
-@click.option("--uri", required=True, metavar="URL", help="Where the source is.")
+@click.option("--uri", required=True, metavar="URL", help="Address of the source.")
 @click.option(
-    "--root", "roots", metavar="URL", multiple=True, required=True, help="Where its tables' files may lie; repeatable."
+    "--root", "roots", metavar="URL", multiple=True, required=True, help="Where its tables' files may be; may be repeated."
 )
 @click.option("--catalog", default="lake", show_default=True, help="The catalog to commit to.")
-@click.option("--branch", default="", help="Its branch; the default branch, if left out.")
+@click.option("--branch", default="", help="Its branch. Default: the catalog's default branch.")
 @click.option("--path", "path_text", metavar="a.b", default="", help="Everything below this path belongs to the connector.")
 @click.option("--secret-ref", default="", metavar="NAME", help="A file in the realm's folder of connector_secrets_dir.")
 @click.option(
-    "--every", "interval_seconds", default=30, show_default=True, metavar="SECONDS", help="How often it is looked at."
+    "--every", "interval_seconds", default=30, show_default=True, metavar="SECONDS", help="How often the source is read."
 )
 @click.option("--description", default="", help="What it is for.")
-@click.option("--paused", is_flag=True, help="Do not begin yet.")
+@click.option("--paused", is_flag=True, help="Do not start yet.")
 @properties
 @writes_realm
 def add(
@@ -157,10 +157,10 @@ def validate(at: RealmTarget, name: str) -> None:
 
 @command.command()
 @click.argument("name")
-@click.option("--full-rescan", is_flag=True, help="Compare the whole state, whatever the position is.")
+@click.option("--full-rescan", is_flag=True, help="Compare the whole state, whatever the position.")
 @writes_realm
 def reconcile(at: RealmTarget, name: str, full_rescan: bool) -> None:
-    """Ask for a reconcile job; a server or `headwater reconcile` runs it."""
+    """Queue a reconcile job; a server or `headwater reconcile` runs it."""
     with managed_connectors(at) as manage:
         job = manage.reconcile(name, full_rescan=full_rescan)
     JOBS.show(job, at.json_output)
@@ -182,7 +182,7 @@ def jobs(at: RealmTarget, name: str, cancelled: str | None) -> None:
 @click.option("--resume", is_flag=True, help="Continue instead.")
 @writes_realm
 def pause(at: RealmTarget, name: str, resume: bool) -> None:
-    """Stop reading the source, or continue with --resume. The destination stays the connector's."""
+    """Stop reading the source, or continue with --resume. The connector still owns its destination."""
     with managed_connectors(at) as manage:
         written = manage.change(name, ConnectorChange(status="ACTIVE" if resume else "PAUSED"))
     CONNECTORS.show(written, at.json_output)

@@ -19,13 +19,13 @@ EXIT_FAILED = 1
 
 
 @click.command()
-@click.option("--realm", metavar="NAME", help="Only this realm; all, if left out.")
+@click.option("--realm", metavar="NAME", help="Only this realm. Default: all realms.")
 @click.option("--connector", "only", metavar="NAME", help="Only this connector, with --once.")
 @click.option("--once", is_flag=True, help="Reconcile every active connector now, once, and end.")
 @as_json
 @click.pass_obj
 def command(settings: Settings, realm: str | None, only: str | None, once: bool, json_output: bool) -> None:
-    """Reconcile the connectors of a store until it is stopped, as a server does beside its requests.
+    """Reconcile the connectors of a store until stopped, like a server does.
 
     Several may run at once: a connector is reconciled by one process at a time. With --once the exit code is 1 if a
     connector failed as a whole.

@@ -28,12 +28,14 @@ T = TypeVar("T")
 EXIT_NOT_WHOLE = 1
 """The audit ran and found something; 2 is for an audit that could not run."""
 
-pointers = click.option("--pointer", "named", multiple=True, metavar="NAME", help="Only this one, e.g. cat/1/heads/main.")
-pointer = click.option("--pointer", metavar="NAME", help="Whose history, e.g. cat/1/heads/main; instead of a branch.")
-catalog = click.option("--catalog", metavar="NAME", help="The catalog of the branch; lake, if left out.")
-branch = click.option("--branch", metavar="NAME", help="The branch; the catalog's default branch, if left out.")
-from_file = click.option("--file", metavar="FILE", help="Of an exported file instead of the store.")
-from_kafka = click.option("--kafka", metavar="BOOTSTRAP", help="Of Kafka instead of the store; --server helps with large ones.")
+pointers = click.option("--pointer", "named", multiple=True, metavar="NAME", help="Only this pointer, e.g. cat/1/heads/main.")
+pointer = click.option("--pointer", metavar="NAME", help="The pointer, e.g. cat/1/heads/main, instead of a branch.")
+catalog = click.option("--catalog", metavar="NAME", help="The catalog of the branch. Default: lake.")
+branch = click.option("--branch", metavar="NAME", help="The branch. Default: the catalog's default branch.")
+from_file = click.option("--file", metavar="FILE", help="Verify an exported file instead of the store.")
+from_kafka = click.option(
+    "--kafka", metavar="BOOTSTRAP", help="Verify Kafka instead of the store; --server supplies large Changes."
+)
 
 
 @click.group()
@@ -60,7 +62,7 @@ def verify_command(
     realm: str,
     json_output: bool,
 ) -> None:
-    """Recompute the hash chain of every entry; a single flipped bit is found and named. Exit code 1 if there is one.
+    """Recompute the hash chain of every entry; a single flipped bit is found and reported, with exit code 1.
 
     All pointers of the realm, deleted branches and tags too, unless a pointer, a catalog or a branch is named.
 
@@ -158,7 +160,7 @@ def export(
     realm: str,
     json_output: bool,
 ) -> None:
-    """Write the history to FILE (.jsonl or .parquet); `audit verify --file FILE` proves it anywhere."""
+    """Write the history to FILE (.jsonl or .parquet); `audit verify --file FILE` verifies it anywhere."""
     with audited(settings, realm, Pointers(named, catalog, branch), all_if_none=True) as (history, chosen):
         count = write_changes(Path(file), _with_progress(_everything(history, chosen), "exported"))
     if json_output:

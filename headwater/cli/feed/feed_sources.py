@@ -60,9 +60,11 @@ def feed_reader(
 
 
 def which_pointers(function: F) -> F:
-    pointer = click.option("--pointer", "pointers", multiple=True, metavar="NAME", help="Read this one, e.g. cat/1/heads/main.")
-    catalog = click.option("--catalog", metavar="NAME", help="The catalog of the branch; lake, if left out.")
-    branch = click.option("--branch", metavar="NAME", help="The branch to read; the catalog's default branch, if left out.")
+    pointer = click.option(
+        "--pointer", "pointers", multiple=True, metavar="NAME", help="Read this pointer, e.g. cat/1/heads/main."
+    )
+    catalog = click.option("--catalog", metavar="NAME", help="The catalog of the branch. Default: lake.")
+    branch = click.option("--branch", metavar="NAME", help="The branch to read. Default: the catalog's default branch.")
     return pointer(catalog(branch(function)))
 
 

@@ -36,27 +36,27 @@ STATUS_SECONDS = 10.0
 
 @click.command()
 @click.option("--kafka", "bootstrap", metavar="BOOTSTRAP", help="Brokers, host:port,…; or the setting kafka_bootstrap.")
-@click.option("--realm", "realms", multiple=True, metavar="NAME", help="Only this realm; may be repeated. All, if left out.")
-@click.option("--once", is_flag=True, help="Publish what is in the log now, then end.")
+@click.option("--realm", "realms", multiple=True, metavar="NAME", help="Only this realm; may be repeated. Default: all realms.")
+@click.option("--once", is_flag=True, help="Publish the current log, then exit.")
 @click.option(
-    "--processes", default=1, show_default=True, type=click.IntRange(1, 64), help="How many processes share the work here."
+    "--processes", default=1, show_default=True, type=click.IntRange(1, 64), help="Number of processes that share the work."
 )
-@click.option("--tables", is_flag=True, help="Also keep the topic of the newest state of every table.")
+@click.option("--tables", is_flag=True, help="Also write the topic with the newest state of every table.")
 @click.option(
     "--status",
     "show_status",
     is_flag=True,
-    help="Show topics, lag and alarms as the store knows them, with --kafka as the brokers do; publish nothing.",
+    help="Show topics, lag and alarms from the store, or with --kafka from the brokers; publish nothing.",
 )
 @click.option(
-    "--port", type=click.IntRange(0, 65_535), help="Show the status on this port of this machine: /, /metrics, /readyz."
+    "--port", type=click.IntRange(0, 65_535), help="Serve the status on this port of this machine: /, /metrics, /readyz."
 )
-@click.option("--restart", metavar="REALM", help="Begin a new generation of a realm at its oldest entries; say so, and end.")
+@click.option("--restart", metavar="REALM", help="Begin a new generation of a realm at its oldest entries, then exit.")
 @click.option(
     "--access-topic/--one-topic",
     "apart",
     default=None,
-    help="With --restart: keep access records in a topic of their own from then on, or no longer. Unchanged, if left out.",
+    help="With --restart: from then on keep access records in a separate topic, or in the commits topic. Default: unchanged.",
 )
 @as_json
 @click.pass_obj
@@ -75,8 +75,8 @@ def command(
 ) -> None:
     """Publish every change to Kafka, each once and in order per branch, in topics that it creates for every realm.
 
-    Several of these may run at once: they share the work, and take over from one that dies. --restart is the way on after a
-    store was restored from a backup and its shards have stopped with an alarm.
+    Several publishers may run at once: they share the work and take over from one that dies. Use --restart after a store
+    was restored from a backup and its shards have stopped with an alarm.
     """
     if apart is not None and restart is None:
         raise InvalidInput("a layout is changed with a new generation.", field="access_topic", remedy="Add --restart REALM.")

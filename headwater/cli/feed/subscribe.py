@@ -32,20 +32,22 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--kafka", metavar="BOOTSTRAP", help="Of the topics that a publisher fills, e.g. 127.0.0.1:9092.")
+@click.option("--kafka", metavar="BOOTSTRAP", help="Read the topics of a publisher at these brokers, e.g. 127.0.0.1:9092.")
 @which_pointers
 @in_realm
-@click.option("--after", help="A commit id, a seq, a cursor, a time, earliest or latest; earliest, if left out.")
+@click.option("--after", help="A commit id, a seq, a cursor, a time, earliest or latest. Default: earliest.")
 @click.option("--from-commit", metavar="ID", help="Start after this commit; the same as --after, and the only way for Kafka.")
-@click.option("--follow", is_flag=True, help="Wait for more.")
-@click.option("--limit", type=click.IntRange(1), help="Stop after so many.")
-@click.option("--stream", is_flag=True, help="Of a server: over server-sent events instead of polls.")
-@click.option("--subscription", metavar="NAME", help="Of a server: continue where this name has acknowledged, and acknowledge.")
-@click.option("--group", metavar="NAME", help="Of Kafka: continue where this consumer group was, and keep its position.")
-@click.option("--access", is_flag=True, help="Of Kafka: read the topic of access records, in a realm that has one.")
-@click.option("--with-cursor", is_flag=True, help="With --json: beside each change the cursor that continues after it.")
+@click.option("--follow", is_flag=True, help="Wait for further changes.")
+@click.option("--limit", type=click.IntRange(1), help="Stop after this many changes.")
+@click.option("--stream", is_flag=True, help="With --server: use server-sent events instead of polls.")
+@click.option("--subscription", metavar="NAME", help="With --server: continue the subscription of this name, and acknowledge.")
+@click.option("--group", metavar="NAME", help="With --kafka: continue where this consumer group was, and store its position.")
+@click.option("--access", is_flag=True, help="With --kafka: read the topic of access records, if the realm has one.")
+@click.option("--with-cursor", is_flag=True, help="With --json: print with each change the cursor that continues after it.")
 @click.option(
-    "--cursor-file", metavar="FILE", help="Of a server or the store: continue where this file says, and keep the position."
+    "--cursor-file",
+    metavar="FILE",
+    help="With a server or the store: continue from the position in this file, and store the position.",
 )
 @as_json
 @click.pass_obj
@@ -68,11 +70,11 @@ def command(
     cursor_file: str | None,
     json_output: bool,
 ) -> None:
-    """Print changes of a server, of Kafka or of the store, each once, in order and checked; JSON is one Change a line.
+    """Print changes of a server, of Kafka or of the store, each once, in order and verified; JSON is one Change per line.
 
-    Without --pointer, --catalog and --branch it reads the branch `main` of the catalog `lake`; of Kafka, all pointers.
-
-    Gaps are repaired from the log, broken connections taken up again. A cursor whose history is gone ends the command.
+    Without --pointer, --catalog and --branch it reads the branch `main` of the catalog `lake`; from Kafka, all pointers.
+    Gaps are filled from the log, and broken connections are opened again. A cursor whose history is gone ends the
+    command.
     """
     _check(settings.server, kafka, after, from_commit, subscription, group, with_cursor, cursor_file)
     kept = None if cursor_file is None else CursorFile(Path(cursor_file))

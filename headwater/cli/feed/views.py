@@ -19,15 +19,16 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("--kafka", "bootstrap", metavar="BOOTSTRAP", help="Brokers, host:port,…; or the setting kafka_bootstrap.")
 @click.option("--realm", default="default", show_default=True, help="The realm.")
-@click.option("--from-store", is_flag=True, help="Ask the store for what the topic lacks, where no --server is named.")
+@click.option("--from-store", is_flag=True, help="Without --server: read what the topic lacks from the store.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option("--port", default=6066, show_default=True, type=click.IntRange(1, 65_535), help="The port to listen on.")
 @click.pass_obj
 def command(settings: Settings, bootstrap: str | None, realm: str, from_store: bool, host: str, port: int) -> None:
     """Keep live views of a realm from Kafka and serve them: /tables/?pointer=…, /activity/, /positions/.
 
-    With --server (and its token or client id) or --from-store, what the topic no longer has is asked for; without, it ends the
-    command. The views are rebuilt at each start; several of these are replicas of each other. SIGTERM ends it within seconds.
+    With --server (and its token or client id) or --from-store, records that the topic no longer has are read from there;
+    without, a missing record ends the command. The views are rebuilt at each start; several processes are replicas of
+    each other. SIGTERM ends it within seconds.
     """
     from headwater.wiring.kafka_readers import checked_client, kafka_source, registry_schemas
 

@@ -26,15 +26,15 @@ EXIT_DEAD_LETTERS = 1
 to_url = click.option("--url", required=True, metavar="URL", help="The address to call, e.g. https://example.com/hook.")
 secret_from = click.option(
     "--secret-env", default="HEADWATER_WEBHOOK_SECRET", show_default=True, metavar="NAME",
-    help="The variable that holds the secret to sign with; several, separated by commas, while it is being rotated.",
+    help="The environment variable with the signing secret; several, separated by commas, during a rotation.",
 )  # fmt: skip
 private = click.option("--allow-private", is_flag=True, help="Call private, loopback and link-local addresses too.")
-tries = click.option("--tries", default=TRIES_MAX, show_default=True, type=click.IntRange(1, 100), help="How often at most.")
+tries = click.option("--tries", default=TRIES_MAX, show_default=True, type=click.IntRange(1, 100), help="The most attempts.")
 
 
 @click.group()
 def command() -> None:
-    """Send changes to an address, signed, and again until they are taken."""
+    """Send signed changes to an address, and retry until they are accepted."""
 
 
 @command.command()
@@ -42,10 +42,10 @@ def command() -> None:
 @in_realm
 @to_url
 @secret_from
-@click.option("--cursor-file", required=True, metavar="FILE", help="Keeps the position between runs.")
-@click.option("--dead-letters", required=True, metavar="FILE", help="Where changes go that were not taken.")
-@click.option("--after", default="latest", show_default=True, help="Where the first run begins.")
-@click.option("--follow", is_flag=True, help="Wait for more.")
+@click.option("--cursor-file", required=True, metavar="FILE", help="File that stores the position between runs.")
+@click.option("--dead-letters", required=True, metavar="FILE", help="File for changes that were not accepted.")
+@click.option("--after", default="latest", show_default=True, help="Where the first run starts.")
+@click.option("--follow", is_flag=True, help="Wait for further changes.")
 @tries
 @private
 @as_json
@@ -68,9 +68,9 @@ def send(
 ) -> None:
     """Send every change to URL, in order, each at least once; the receiver recognises repeats by `webhook-id`.
 
-    Bodies are CloudEvents in JSON, signed by the Standard Webhooks specification. What is refused, or not taken after all
-    tries, goes to the dead-letter file, and the next change is sent. An address that may not be called, or does not exist,
-    ends the command with exit code 2, and the position stays.
+    Bodies are CloudEvents in JSON, signed by the Standard Webhooks specification. A change that is refused, or not
+    accepted after all attempts, goes to the dead-letter file, and the next one is sent. An address that is forbidden or
+    does not exist ends the command with exit code 2, and the position stays.
     """
     webhook = _webhook(url, secret_env, allow_private, tries)
     kept, dead = CursorFile(Path(cursor_file)), Path(dead_letters)
@@ -84,9 +84,9 @@ def send(
 
 @command.command()
 @click.argument("file")
-@click.option("--url", metavar="URL", help="Another address than the one that each change was sent to.")
+@click.option("--url", metavar="URL", help="Send to this address instead of the one that refused the change.")
 @secret_from
-@click.option("--dead-letters", metavar="FILE", help="Where changes go that are not taken again; FILE.again, if left out.")
+@click.option("--dead-letters", metavar="FILE", help="File for changes that are refused again. Default: FILE.again.")
 @tries
 @private
 @as_json
@@ -99,9 +99,9 @@ def redeliver(
     allow_private: bool,
     json_output: bool,
 ) -> None:
-    """Send what is in the dead-letter FILE again, each change to the address that did not take it. FILE stays as it is.
+    """Send the changes in the dead-letter FILE again, each to the address that refused it. FILE stays as it is.
 
-    A line that a crash has torn is named and skipped: its change was sent again when the sender was started again.
+    A line that a crash has truncated is reported and skipped: its change is sent again when the sender is restarted.
     """
     dead = Path(dead_letters or f"{file}.again")
     if not Path(file).exists() or Path(file).resolve() == dead.resolve():
@@ -123,7 +123,7 @@ def redeliver(
 
 @command.command()
 def secret() -> None:
-    """Make a secret to sign with; the receiver needs the same one."""
+    """Create a signing secret; the receiver needs the same one."""
     echo(new_secret())
 
 

@@ -11,7 +11,7 @@ from headwater.schemas.extras import needs_extra
 
 @click.command()
 def command() -> None:
-    """Run an executor of Spark on Kubernetes. Spark starts it, in pods that `headwater stream --master k8s://…` asks for."""
+    """Run a Spark executor on Kubernetes. Spark starts it in the pods of `headwater stream --master k8s://…`."""
     from pathlib import Path
 
     from headwater.dev.java import java_program

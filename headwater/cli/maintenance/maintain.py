@@ -40,15 +40,15 @@ SECONDS_END = len("2026-01-31T12:00:00")
 
 @click.group()
 def command() -> None:
-    """Expire history, sweep what nothing reaches, purge realms, and see what was done.
+    """Expire history, sweep unreachable objects, purge realms, and show what was done.
 
-    One operation works at a time in a store. Nothing that a kept state needs is ever deleted.
+    One operation runs at a time in a store. Nothing that a retained state needs is ever deleted.
     """
 
 
 @command.command()
 @in_realms
-@click.option("--keep", metavar="RULES", help="E.g. 'cat/*/heads/main=90d, *=30d+100n'; the setting `retention`, if left out.")
+@click.option("--keep", metavar="RULES", help="E.g. 'cat/*/heads/main=90d, *=30d+100n'. Default: the setting `retention`.")
 @click.option("--explain", is_flag=True, help="Show what every policy and rule keeps of each pointer, and change nothing.")
 @dry_run
 @yes
@@ -65,11 +65,10 @@ def expire(
     supersede: str | None,
     json_output: bool,
 ) -> None:
-    """Raise the floors: what is older than the rules keep leaves the feed, and is garbage for the next sweep.
+    """Raise the floors: entries older than the rules keep leave the feed and become garbage for the next sweep.
 
-    Policies of the type `retention` decide; RULES hold for pointers without one.
-
-    Nothing passes what a subscription, the publisher, a registered job or a live branch still needs.
+    Policies of the type `retention` decide; RULES apply to pointers without one. No floor passes what a subscription, the
+    publisher, a registered reader or a live branch still needs.
     """
     from headwater.streaming.expire.expire import expire_realms
     from headwater.streaming.expire.retention import parse_retention
@@ -124,10 +123,12 @@ def _decides(pointer: ExpiredPointer, number: int, source: str) -> str:
 @click.argument("names", nargs=-1)
 @click.option("--unlisted", is_flag=True, help="Also rows of realm instances that no list names any more.")
 @click.option("--catalogs", is_flag=True, help="Also dropped catalogs of all realms whose history is old enough.")
-@click.option("--catalog-age", metavar="DAYS", type=Amount(0), default=30.0, show_default=True, help="That is, days.")
+@click.option(
+    "--catalog-age", metavar="DAYS", type=Amount(0), default=30.0, show_default=True, help="Age of that history, in days."
+)
 @click.option("--keep-topics", is_flag=True, help="Leave the realms' topics in Kafka until their retention ends.")
 @click.option("--spark", "use_spark", is_flag=True, help="Scan and delete on Spark's workers (Cassandra) instead of threads.")
-@click.option("--files", is_flag=True, help="Also the files below their claimed storage roots that nobody else needs.")
+@click.option("--files", is_flag=True, help="Also the files below their claimed storage roots that nothing else needs.")
 @dry_run
 @supersede
 @as_json
@@ -147,7 +148,7 @@ def purge_realms_command(
 ) -> None:
     """Delete the data of realms that are PURGING, all or the named ones; they are PURGED when a scan finds nothing.
 
-    Their topics in Kafka and their retained sets go too; archives stay, and so do the files of tables without --files.
+    Their Kafka topics and retained sets are deleted too; archives stay, and so do the tables' files unless --files is given.
     """
     from headwater.schemas.errors import InvalidInput
     from headwater.streaming.purge.purge import purge_all
@@ -201,7 +202,7 @@ def purge_realms_command(
 @as_json
 @click.pass_obj
 def runs(settings: Settings, run_id: str | None, json_output: bool) -> None:
-    """Show the last runs, or one of them by realm and type."""
+    """Show the last runs, or one run by realm and type."""
     from headwater.schemas.errors import InvalidInput
     from headwater.streaming.runs.runs import Runs
 

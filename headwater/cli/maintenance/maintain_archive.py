@@ -22,9 +22,9 @@ at_archive = click.option("--archive", metavar="PLACE", help="Read an archive in
 @click.command("archive")
 @click.argument("place")
 @in_store_realm
-@click.option("--follow", is_flag=True, help="Continue until it is interrupted.")
+@click.option("--follow", is_flag=True, help="Continue until interrupted.")
 @click.option(
-    "--batch", "changes_per_batch", type=click.IntRange(1), default=100_000, show_default=True, help="Changes at once."
+    "--batch", "changes_per_batch", type=click.IntRange(1), default=100_000, show_default=True, help="Changes per batch."
 )
 @as_json
 @click.pass_obj
@@ -75,7 +75,7 @@ def archive_command(
 @click.command("replay")
 @at_archive
 @in_store_realm
-@click.option("--at", metavar="TIME", help="The state of all branches and tags at that time; now, if left out.")
+@click.option("--at", metavar="TIME", help="The state of all branches and tags at that time. Default: now.")
 @click.option("--commit", metavar="ID", help="The state at this commit instead.")
 @click.option("--counts", is_flag=True, help="How often each table was changed, by day and author, instead of a state.")
 @click.option("--output", metavar="PATH", help="Write all rows as Parquet to this folder.")

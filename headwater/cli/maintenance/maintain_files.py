@@ -44,7 +44,7 @@ list_files = click.option("--list", "list_files", is_flag=True, help="Print ever
 def files() -> None:
     """Show the files of tables and views on object storage, and delete those that nothing needs.
 
-    Storage is reached with the setting `storage_options`, and otherwise as the environment says.
+    Storage access is configured by the setting `storage_options`, and otherwise by the environment.
     """
 
 
@@ -91,7 +91,7 @@ def identify(
 @files.command()
 @click.argument("location")
 @click.option("--like", metavar="PATTERN", help="Only locations that match, e.g. '*.parquet'.")
-@click.option("--older-than", metavar="HOURS", type=Amount(min=0), help="Only files that were written so long ago.")
+@click.option("--older-than", metavar="HOURS", type=Amount(min=0), help="Only files that were written at least this long ago.")
 @list_files
 @as_json
 @click.pass_obj
@@ -110,9 +110,9 @@ def find(
 @as_json
 @click.pass_obj
 def verify(settings: Settings, realms: Sequence[str], json_output: bool) -> None:
-    """Check that every file which a retained state of any branch or tag needs is on storage.
+    """Check that every file that a retained state of any branch or tag needs exists.
 
-    Storage is listed below the catalogs' storage roots; files elsewhere are asked for one by one. Nothing is changed.
+    It lists the catalogs' storage roots and looks up files elsewhere one by one. It changes nothing.
     """
     from headwater.persistence.rows import SYSTEM_REALM
     from headwater.streaming.files.watch.verify_files import verify_files
@@ -147,7 +147,7 @@ in_roots = click.option(
 def claim(settings: Settings, roots: Sequence[str], force: bool, yes: bool) -> None:
     """Claim the storage roots of all catalogs for this store, so that `sweep` may delete files below them.
 
-    A claim is the object `_headwater/root.json` below the root. One store alone may have tables there.
+    A claim is the object `_headwater/root.json` below the root. Only one store may have tables there.
     """
     from headwater.persistence.rows import SYSTEM_REALM
     from headwater.streaming.files.sweep.claims import Claims
@@ -171,22 +171,25 @@ def claim(settings: Settings, roots: Sequence[str], force: bool, yes: bool) -> N
 
 @files.command()
 @in_roots
-@click.option("--grace", metavar="HOURS", type=Amount(), help="Younger files stay; or the setting files_grace_hours.")
+@click.option("--grace", metavar="HOURS", type=Amount(), help="Younger files stay. Default: the setting files_grace_hours.")
 @click.option(
     "--confirm",
     metavar="HOURS",
     type=Amount(0),
-    help="A file goes only if a run so long before found it unused too; or the setting files_confirm_hours.",
+    help="Delete a file only if a run this long before found it unused too. Default: the setting files_confirm_hours.",
 )
-@click.option("--share", type=Amount(), help="Refuse to delete more than this share; or the setting files_share_max.")
+@click.option("--share", type=Amount(), help="Refuse to delete more than this share. Default: the setting files_share_max.")
 @click.option("--expect-files", type=click.IntRange(0), metavar="N", help="Delete up to N files, whatever their share.")
 @click.option(
-    "--filter", "filter_kind", type=click.Choice(["exact", "bloom"]), help="How files in use are known; or files_filter."
+    "--filter",
+    "filter_kind",
+    type=click.Choice(["exact", "bloom"]),
+    help="Filter for the files in use. Default: the setting files_filter.",
 )
 @limits
 @click.option("--spark", "use_spark", is_flag=True, help="Mark, list and delete on Spark's workers instead of in this process.")
-@click.option("--master", metavar="URL", help="With --spark: run on this cluster; or the setting spark_master.")
-@click.option("--accept-missing", multiple=True, metavar="LOCATION", help="Give up this metadata file, which is lost.")
+@click.option("--master", metavar="URL", help="With --spark: run on this cluster. Default: the setting spark_master.")
+@click.option("--accept-missing", multiple=True, metavar="LOCATION", help="Ignore this metadata file, which is lost.")
 @dry_run
 @supersede
 @as_json
@@ -211,7 +214,7 @@ def sweep(
 ) -> None:
     """Delete files below claimed storage roots that no retained state of any realm needs.
 
-    The first run of a root only remembers what it would delete. Exit code 1 says that a root was refused or that files are
+    The first run of a root only records what it would delete. Exit code 1 means that a root was refused or that files are
     missing.
     """
     from headwater.streaming.files.sweep.file_sweep import FILES_LEASE, LEASE_SECONDS, FileSweep, check_options
@@ -273,8 +276,8 @@ def sweep(
 
 
 @files.command()
-@click.option("--run", "run_them", is_flag=True, help="Delete the files of those that nothing holds any more.")
-@click.option("--registered", is_flag=True, help="Also of tables that were registered; or the setting purge_registered.")
+@click.option("--run", "run_them", is_flag=True, help="Delete the files of tables that nothing holds any more.")
+@click.option("--registered", is_flag=True, help="Also of tables that were registered. Default: the setting purge_registered.")
 @limits
 @dry_run
 @supersede
@@ -291,9 +294,9 @@ def tasks(
     supersede: str | None,
     json_output: bool,
 ) -> None:
-    """Show the tables that were dropped with PURGE and what their files wait for; with --run, delete what may go.
+    """Show the tables that were dropped with PURGE and what their files wait for; with --run, delete those that nothing needs.
 
-    Exit code 1 says that files could not be deleted.
+    Exit code 1 means that files could not be deleted.
     """
     from headwater.persistence.realms.realm_states import RealmStatus
     from headwater.producer.immediate_tasks import ImmediateTasks

@@ -16,17 +16,17 @@ from headwater.settings import Settings
 
 @click.command("follow")
 @click.option(
-    "--every", metavar="SECONDS", type=Amount(0, min_open=True), default=10.0, show_default=True, help="Between turns."
+    "--every", metavar="SECONDS", type=Amount(0, min_open=True), default=10.0, show_default=True, help="Time between rounds."
 )
-@click.option("--once", is_flag=True, help="Up to the heads, now; then end.")
-@click.option("--rebuild", is_flag=True, help="Begin with the oldest retained states again.")
+@click.option("--once", is_flag=True, help="Read up to the current heads, then exit.")
+@click.option("--rebuild", is_flag=True, help="Start again with the oldest retained states.")
 @as_json
 @click.pass_obj
 def follow_command(settings: Settings, every: float, once: bool, rebuild: bool, json_output: bool) -> None:
-    """Expand each new version of a table as the log brings it, into the manifest cache below `maintenance_dir`.
+    """Follow the log, and read the files of each new table version into the manifest cache below `maintenance_dir`.
 
-    A sweep fences and proves as ever; it only finds its work done. Versions that cannot be read are told at once; with --once,
-    exit code 1 says so.
+    A sweep does all of its checks as usual, but finds most manifests read already. Versions that cannot be read are
+    reported at once; with --once, the exit code is then 1.
     """
     from headwater.streaming.files.watch.follow import FileFollower, FollowReport
 

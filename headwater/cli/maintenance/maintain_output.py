@@ -27,10 +27,10 @@ in_realms = click.option(
     "realms",
     multiple=True,
     metavar="NAME",
-    help="Only this realm; may be repeated. All of them if left out.",
+    help="Only this realm; may be repeated. Default: all realms.",
 )
 dry_run = click.option("--dry-run", is_flag=True, help="Change nothing; show what would be done.")
-supersede = click.option("--supersede", metavar="RUN", help="Take over from this run, which seems to live.")
+supersede = click.option("--supersede", metavar="RUN", help="Take over from this run, which seems to be alive.")
 
 
 def realm_labels(instances: Iterable[str]) -> dict[str, str]:
@@ -48,6 +48,10 @@ class Amount(click.FloatRange):
         if not math.isfinite(amount):
             self.fail(f"{amount} is not an amount.", param, ctx)
         return amount
+
+    def _describe_range(self) -> str:
+        """For --help, where click shows a missing bound as `x<=None`."""
+        return "" if self.min is None and self.max is None else super()._describe_range()
 
 
 class Bar:

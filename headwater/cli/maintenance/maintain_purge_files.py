@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     from headwater.streaming.files.sweep.file_sweep import FileSweepOptions, FileSweepReport
 
 _LIMITS = (
-    click.option("--batch", type=click.IntRange(1, 1_000), help="Files of one request; or the setting files_batch."),
-    click.option("--files-per-second", type=Amount(0), help="Limit of files deleted; or the setting files_per_second."),
+    click.option("--batch", type=click.IntRange(1, 1_000), help="Files per request. Default: the setting files_batch."),
+    click.option("--files-per-second", type=Amount(0), help="Limit of deleted files. Default: the setting files_per_second."),
     click.option(
-        "--batches-per-second", type=Amount(0), help="Limit of requests that delete; or the setting file_batches_per_second."
+        "--batches-per-second",
+        type=Amount(0),
+        help="Limit of requests that delete. Default: the setting file_batches_per_second.",
     ),
 )
 _Options = TypeVar("_Options", bound=msgspec.Struct)
@@ -52,19 +54,26 @@ def operations_of(settings: Settings) -> FileOperations:
 
 
 @click.command("purge")
-@click.option("--table", metavar="KEY", help="The files of this table or view as it is at --reference.")
+@click.option("--table", metavar="KEY", help="The files of this table or view at --reference.")
 @in_catalog
 @click.option("--reference", default="main", show_default=True, help="With --table: a branch, tag or commit.")
 @click.option("--metadata", metavar="LOCATION", help="The files of the table version with this metadata file.")
 @click.option(
-    "--from", "list_file", metavar="FILE", type=click.Path(allow_dash=True), help="Locations, one a line; - is stdin."
+    "--from",
+    "list_file",
+    metavar="FILE",
+    type=click.Path(allow_dash=True),
+    help="File with locations, one per line; -: standard input.",
 )
 @click.option("--location", metavar="FOLDER", help="All files below this folder.")
 @click.option("--like", metavar="PATTERN", help="Only locations that match, e.g. '*.parquet'.")
 @click.option(
-    "--older-than", metavar="HOURS", type=Amount(min=0), help="With --location: only older files; or files_grace_hours."
+    "--older-than",
+    metavar="HOURS",
+    type=Amount(min=0),
+    help="With --location: only older files. Default: the setting files_grace_hours.",
 )
-@click.option("--lenient", is_flag=True, help="With --table or --metadata: go on after files that cannot be read.")
+@click.option("--lenient", is_flag=True, help="With --table or --metadata: continue after files that cannot be read.")
 @limits
 @dry_run
 @supersede
@@ -91,8 +100,8 @@ def purge_command(
 ) -> None:
     """Delete files that no retained state of any realm needs: those of a table, of a list, or below a folder.
 
-    They must lie below a claimed storage root. What is in use is spared and counted. Exit code 1 says that a file could not be
-    deleted.
+    They must be below a claimed storage root. Files in use are kept and counted. Exit code 1 means that a file could not
+    be deleted.
     """
     from headwater.persistence.clock import SystemClock
     from headwater.streaming.files.filters import matching, modified_before

@@ -15,16 +15,15 @@ LOOK_SECONDS_MAX = 60.0
 
 
 @click.command("schedule")
-@click.option("--every", metavar="HOURS", type=Amount(0, min_open=True), default=6.0, show_default=True, help="Cadence.")
-@click.option("--once", is_flag=True, help="One cycle, now, whenever the next one is due.")
+@click.option("--every", metavar="HOURS", type=Amount(0, min_open=True), default=6.0, show_default=True, help="Interval.")
+@click.option("--once", is_flag=True, help="Run one cycle now, whenever the next one is due.")
 @as_json
 @click.pass_obj
 def schedule_command(settings: Settings, every: float, once: bool, json_output: bool) -> None:
-    """Expire, purge and sweep all realms and the files of tables in the background, on a cadence, until it is interrupted.
+    """Expire, purge and sweep all realms and the files of tables on a schedule, until interrupted.
 
-    Files are looked at every 24 hours, and only below storage roots that `maintain files claim` has claimed.
-
-    Of several processes, servers with --maintain and `headwater stream` among them, one has the turn of each step.
+    Files are swept every 24 hours, and only below storage roots that `maintain files claim` has claimed. Several
+    processes, including servers with --maintain and `headwater stream`, share the turns: one of them runs each step.
     """
     from headwater.schemas.errors import HeadwaterError
     from headwater.streaming.schedule import COME_BACK_SECONDS, CycleReport, StepTurns, run_cycle

@@ -37,7 +37,9 @@ class _Row(msgspec.Struct, frozen=True):
 @in_realms
 @click.option("--catalog", "catalogs", multiple=True, metavar="NAME", help="Only this catalog; may be repeated.")
 @click.option("--branch", "branches", multiple=True, metavar="NAME", help="Only this branch; may be repeated. All by default.")
-@click.option("--keep", metavar="RULES", help="E.g. 'shop.*=30d+10n, *=5d+1n', before what tables and their branches say.")
+@click.option(
+    "--keep", metavar="RULES", help="E.g. 'shop.*=30d+10n, *=5d+1n'; overrides the settings of tables and their branches."
+)
 @dry_run
 @as_json
 @click.pass_obj
@@ -52,8 +54,8 @@ def snapshots(
 ) -> None:
     """Expire snapshots of Iceberg tables: a commit for each table, in the feed like any other. No file is deleted.
 
-    Without --keep, the settings of each table and of its own branches count (`history.expire.max-snapshot-age-ms` …), and
-    otherwise 5 days and at least one snapshot. Tables with `gc.enabled=false` are left alone.
+    Without --keep, the settings of each table and of its own branches apply (`history.expire.max-snapshot-age-ms` …), and
+    otherwise 5 days and at least one snapshot. Tables with `gc.enabled=false` are skipped.
     """
     from headwater.service.iceberg.maintenance.snapshot_expiry import expire_snapshots
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from headwater.persistence.store import Store
     from headwater.streaming.runs.runs import CountsByRealm
 
-by_stream = click.option("--stream", is_flag=True, help="Read what must stay from the streamed set instead of walking.")
+by_stream = click.option("--stream", is_flag=True, help="Use the streamed retained set instead of a walk.")
 on_spark = click.option(
     "--spark", "use_spark", is_flag=True, help="Mark, scan and delete on Spark's workers instead of threads."
 )
@@ -35,13 +35,20 @@ on_spark = click.option(
 @click.command("sweep")
 @in_realms
 @click.option("--grace", metavar="SECONDS", type=Amount(), default=10_800.0, show_default=True, help="Younger objects stay.")
-@click.option("--filter", "filter_kind", type=click.Choice(["exact", "bloom"]), default="exact", show_default=True, help="How.")
+@click.option(
+    "--filter",
+    "filter_kind",
+    type=click.Choice(["exact", "bloom"]),
+    default="exact",
+    show_default=True,
+    help="Filter for the retained ids.",
+)
 @by_stream
 @on_spark
-@click.option("--splits", type=click.IntRange(1, 100_000), default=16, show_default=True, help="Shares of the table.")
-@click.option("--threads", type=click.IntRange(1, 256), default=4, show_default=True, help="Without --spark.")
-@click.option("--rows-per-second", type=Amount(0), default=0.0, help="Limit of rows scanned; none if left out.")
-@click.option("--deletes-per-second", type=Amount(0), default=0.0, help="Limit of rows deleted; none if left out.")
+@click.option("--splits", type=click.IntRange(1, 100_000), default=16, show_default=True, help="Number of parts of the table.")
+@click.option("--threads", type=click.IntRange(1, 256), default=4, show_default=True, help="Number of threads without --spark.")
+@click.option("--rows-per-second", type=Amount(0), default=0.0, help="Limit of scanned rows. Default: none.")
+@click.option("--deletes-per-second", type=Amount(0), default=0.0, help="Limit of deleted rows. Default: none.")
 @dry_run
 @supersede
 @as_json
@@ -61,9 +68,9 @@ def sweep_command(
     supersede: str | None,
     json_output: bool,
 ) -> None:
-    """Delete what no kept state reaches and is older than the grace.
+    """Delete objects that no retained state reaches and that are older than the grace.
 
-    A realm that fails is left as it is while the others continue; exit code 1 says that something is left for the next run.
+    A realm that fails stays as it is, and the others continue; exit code 1 means that something is left for the next run.
     """
     from headwater.schemas.entry_ids import time_text
     from headwater.streaming.reachability.retained_identifiers import installed_identifiers
@@ -117,12 +124,12 @@ def sweep_command(
 
 @click.command("verify")
 @in_realms
-@click.option("--stream", is_flag=True, help="Also compare the streamed set with what walking finds.")
+@click.option("--stream", is_flag=True, help="Also compare the streamed set with the walk.")
 @supersede
 @as_json
 @click.pass_obj
 def verify_command(settings: Settings, realms: Sequence[str], stream: bool, supersede: str | None, json_output: bool) -> None:
-    """Walk all that must stay and see that it is there; with --stream, compare the streamed set with it, object by object."""
+    """Walk everything that must stay and check that it exists; with --stream, also compare the streamed set."""
     from headwater.streaming.reachability.retained_identifiers import installed_identifiers
     from headwater.streaming.runs.realm_sets import instances_to_maintain
     from headwater.streaming.runs.runs import Runs
@@ -160,20 +167,20 @@ def _what_is_wrong(report: Any) -> str:
 
 @click.command("retained")
 @in_realms
-@click.option("--follow", is_flag=True, help="Continue until it is interrupted.")
-@click.option("--reseed", is_flag=True, help="Discard the set and seed it again by walking.")
-@click.option("--batch", type=click.IntRange(1), default=100_000, show_default=True, help="Changes at once.")
+@click.option("--follow", is_flag=True, help="Continue until interrupted.")
+@click.option("--reseed", is_flag=True, help="Discard the set and seed it again by a walk.")
+@click.option("--batch", type=click.IntRange(1), default=100_000, show_default=True, help="Changes per batch.")
 @click.option("--kafka", is_flag=True, help="Read the realms' topics (setting kafka_bootstrap), not the store's log.")
 @as_json
 @click.pass_obj
 def retained_command(
     settings: Settings, realms: Sequence[str], follow: bool, reseed: bool, batch: int, kafka: bool, json_output: bool
 ) -> None:
-    """Update the set of what must stay from the log, on Spark, each change exactly once.
+    """Update the retained sets from the log, on Spark, each change exactly once.
 
     With --kafka the set of ::system::, which is never published, is still read from the store's log.
 
-    It holds history back until it has read it, for a week at most; overtaken or damaged, it is seeded again by walking.
+    A set holds unread history back for a week at most; if it is overtaken or damaged, it is seeded again by a walk.
     """
     from headwater.schemas.errors import InvalidInput
     from headwater.streaming.runs.realm_sets import instances_to_maintain

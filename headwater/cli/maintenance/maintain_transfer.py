@@ -14,7 +14,7 @@ from headwater.settings import Settings
 
 @click.command("export")
 @click.argument("realm")
-@click.option("--to", "to", metavar="PATH", required=True, help="A new file, or a folder to put one into.")
+@click.option("--to", "to", metavar="PATH", required=True, help="A new file, or a folder in which to create one.")
 @click.option("--low-level", is_flag=True, help="All rows of the realm as they are, garbage and mutable rows too.")
 @click.option("--secrets", is_flag=True, help="Also the hashes of principals' secrets; --low-level has them in any case.")
 @supersede
@@ -25,7 +25,8 @@ def export_command(
 ) -> None:
     """Write a realm to a file, as of one moment, while commits continue.
 
-    The file appears under its name when it is whole. It holds all that the pointers reach, from their floors to their heads.
+    The file gets its name when it is complete. It contains everything that the pointers reach, from their floors to their
+    heads.
     """
     from headwater.streaming.reachability.retained_identifiers import installed_identifiers
     from headwater.streaming.transfer.exporting import ExportOptions, export_realm
@@ -45,19 +46,19 @@ def export_command(
 
 @click.command("import")
 @click.argument("file")
-@click.option("--as", "name", metavar="REALM", required=True, help="The name of the realm to make.")
-@click.option("--resume", is_flag=True, help="Continue with a realm that an interrupted import has left LOADING.")
+@click.option("--as", "name", metavar="REALM", required=True, help="The name of the new realm.")
+@click.option("--resume", is_flag=True, help="Continue an interrupted import, which has left the realm LOADING.")
 @click.option("--inactive", is_flag=True, help="Leave it INACTIVE: `headwater realm activate` opens it.")
-@click.option("--dry-run", is_flag=True, help="Make nothing; check the file from its first byte to its last.")
+@click.option("--dry-run", is_flag=True, help="Create nothing; check the whole file.")
 @as_json
 @click.pass_obj
 def import_command(
     settings: Settings, file: str, name: str, resume: bool, inactive: bool, dry_run: bool, json_output: bool
 ) -> None:
-    """Make a realm of an exported file, with an instance of its own.
+    """Create a realm from an exported file, with a new instance.
 
-    It is LOADING until every row was read back and compared, every hash computed again, and every state walked. Then it is
-    ACTIVE. Entry ids and commit ids are those of the realm that was exported.
+    It is LOADING until every row was read back and compared, every hash computed again, and every state walked; then it
+    is ACTIVE. Entry ids and commit ids are those of the exported realm.
     """
     from headwater.streaming.reachability.retained_identifiers import installed_identifiers
     from headwater.streaming.transfer.importing import ImportOptions, import_realm

@@ -18,9 +18,9 @@ from headwater.settings import Settings
 @as_json
 @click.pass_obj
 def undo_command(settings: Settings, run_id: str, dry_run: bool, supersede: str | None, json_output: bool) -> None:
-    """Bring back the files that RUN, a sweep or purge of the last 30 days, has deleted: in versioned buckets of S3.
+    """Restore the files that RUN, a sweep or purge of the last 30 days, has deleted from versioned S3 buckets.
 
-    Exit code 1 says that files could not be brought back, and why. To the sweep, files that are back are new ones.
+    Exit code 1 means that files could not be restored; the report says why. The next sweep treats restored files as new ones.
     """
     from headwater.streaming.files.sweep.file_sweep import FILES_LEASE, LEASE_SECONDS
     from headwater.streaming.files.sweep.roots import chosen, roots_of

@@ -27,21 +27,46 @@ HOUR_SECONDS = 3_600
 @click.command()
 @in_realms
 @click.option("--kafka", is_flag=True, help="Read published realms from their topics (setting kafka_bootstrap), not the log.")
-@click.option("--every", metavar="SECONDS", type=Amount(0), default=10.0, show_default=True, help="Between rounds over realms.")
-@click.option("--expire-every", metavar="HOURS", type=Amount(0, min_open=True), default=6.0, show_default=True, help="Expiry.")
-@click.option("--purge-every", metavar="HOURS", type=Amount(0, min_open=True), default=6.0, show_default=True, help="Purges.")
-@click.option("--sweep-every", metavar="HOURS", type=Amount(0, min_open=True), default=6.0, show_default=True, help="Sweeps.")
-@click.option("--files-every", metavar="HOURS", type=Amount(0, min_open=True), default=24.0, show_default=True, help="Files.")
+@click.option(
+    "--every", metavar="SECONDS", type=Amount(0), default=10.0, show_default=True, help="Time between rounds over realms."
+)
+@click.option(
+    "--expire-every",
+    metavar="HOURS",
+    type=Amount(0, min_open=True),
+    default=6.0,
+    show_default=True,
+    help="Time between expiries.",
+)
+@click.option(
+    "--purge-every", metavar="HOURS", type=Amount(0, min_open=True), default=6.0, show_default=True, help="Time between purges."
+)
+@click.option(
+    "--sweep-every", metavar="HOURS", type=Amount(0, min_open=True), default=6.0, show_default=True, help="Time between sweeps."
+)
+@click.option(
+    "--files-every",
+    metavar="HOURS",
+    type=Amount(0, min_open=True),
+    default=24.0,
+    show_default=True,
+    help="Time between sweeps of files.",
+)
 @click.option("--archive", metavar="FOLDER", default="", help="Also archive every realm below this folder.")
 @click.option(
-    "--archive-every", metavar="HOURS", type=Amount(0, min_open=True), default=1.0, show_default=True, help="Archives."
+    "--archive-every",
+    metavar="HOURS",
+    type=Amount(0, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="Time between archive runs.",
 )
-@click.option("--batch", type=click.IntRange(1), default=100_000, show_default=True, help="The most Changes at once.")
+@click.option("--batch", type=click.IntRange(1), default=100_000, show_default=True, help="The most Changes per batch.")
 @click.option("--parallel", type=click.IntRange(1, 64), default=2, show_default=True, help="Realms that are updated at once.")
-@click.option("--once", is_flag=True, help="One round and every task, now; then end.")
-@click.option("--master", metavar="URL", help="Run on this Spark cluster; or the setting spark_master.")
+@click.option("--once", is_flag=True, help="Run one round and every task now, then exit.")
+@click.option("--master", metavar="URL", help="Run on this Spark cluster. Default: the setting spark_master.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address of the status page.")
-@click.option("--port", default=6067, show_default=True, type=click.IntRange(0, 65_535), help="Its port.")
+@click.option("--port", default=6067, show_default=True, type=click.IntRange(0, 65_535), help="The port of the status page.")
 @as_json
 @click.pass_obj
 def command(
@@ -63,10 +88,11 @@ def command(
     port: int,
     json_output: bool,
 ) -> None:
-    """Keep the retained sets of all realms current, and expire, purge, sweep (tables' files too) and archive on cadences.
+    """Keep the retained sets of all realms current, and expire, purge, sweep (also tables' files) and archive on schedules.
 
-    One Spark session serves all realms. New realms are picked up, one that fails does not stop the others, and a process that
-    was killed continues where it was. SIGTERM ends it after the batch under way. The page shows lag by realm: / and /metrics.
+    One Spark session serves all realms. New realms are picked up, a realm that fails does not stop the others, and after
+    a kill the next process continues. SIGTERM ends it after the current batch. The status page shows lag by realm: / and
+    /metrics.
     """
     from headwater.schemas.entry_ids import time_text
     from headwater.streaming.stream.stream_status import StreamStatus

@@ -37,10 +37,10 @@ OBJECTS = {
 @click.command()
 @click.option("--keep", metavar="DIR", help="Keep the store and the writers' journals in this folder.")
 @click.option("--writers", default=4, show_default=True, type=click.IntRange(2, len(NAMES)), help="Processes that commit.")
-@click.option("--steps", default=24, show_default=True, type=click.IntRange(8, 100), help="What each of them does.")
+@click.option("--steps", default=24, show_default=True, type=click.IntRange(8, 100), help="Commits of each process.")
 @click.option("--pipeline", is_flag=True, help="Show the whole system instead: commits through Kafka and Spark to the purge.")
 @click.option("--commits", default=10, show_default=True, type=click.IntRange(1, 1_000), help="Commits of --pipeline.")
-@click.option("--no-spark", is_flag=True, help="Find by walking what must stay, even where Java is there.")
+@click.option("--no-spark", is_flag=True, help="Find what must stay by a walk, even if Java is installed.")
 @as_json
 @click.pass_obj
 def command(
@@ -53,15 +53,15 @@ def command(
     no_spark: bool,
     json_output: bool,
 ) -> None:
-    """Show it: several processes commit, a follower sees every change, one writer is killed -9, nothing is lost.
+    """Show that nothing is lost: several processes commit, a follower sees every change, one writer is killed with -9.
 
-    Then the history of a quarter is streamed, expired and swept. It runs on fresh SQLite stores of its own, needs no server and
-    takes less than a minute. At the end, every acknowledged commit is looked up in the log, and what is kept is compared with
-    what was there before. Exit code 1 if a promise was broken.
+    Then a quarter's history is streamed, expired and swept. The demo uses new SQLite stores, needs no server and takes
+    less than a minute. At the end, every acknowledged commit is looked up in the log, and every retained state is
+    compared with what it was before. Exit code 1 if a promise was broken.
 
-    --pipeline starts what `headwater up` starts, in a folder of its own, and shows when each commit arrives at a poller, an SSE
-    reader, a Kafka group, a live view and the retained set, and the purge that follows. It needs Java and takes
-    a minute or two.
+    --pipeline starts the system of `headwater up` in a temporary folder, and shows when each commit arrives at a poller,
+    an SSE reader, a Kafka group, a live view and the retained set, and the purge that follows. It needs Java and takes a
+    minute or two.
     """
     console = Console(highlight=False, soft_wrap=True, quiet=json_output)
 

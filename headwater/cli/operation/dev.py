@@ -24,7 +24,7 @@ def command() -> None:
     """Run real servers as local processes: kafka, cassandra, postgres, registry, nessie, hive; kafka-secure and
     cassandra-secure ask for TLS.
 
-    Each listens on a free port of 127.0.0.1 and keeps its data in a folder of its own. Jars are fetched once.
+    Each listens on a free port of 127.0.0.1 and has its own data folder. Jars are fetched once.
     """
 
 
@@ -33,7 +33,7 @@ def command() -> None:
 @as_json
 @click.pass_obj
 def up(settings: Settings, servers: tuple[str, ...], json_output: bool) -> None:
-    """Start servers, the four usual ones unless some are named; those that run already are left alone."""
+    """Start the named servers, or the four usual ones; running servers are left alone."""
     names = servers or USUAL
     try:
         with live_reports(names) as report_for:
@@ -59,7 +59,7 @@ def status(settings: Settings, json_output: bool) -> None:
 @as_json
 @click.pass_obj
 def down(settings: Settings, servers: tuple[str, ...], delete: bool, json_output: bool) -> None:
-    """Stop servers, all of them unless some are named; their data stay."""
+    """Stop the named servers, or all of them; their data stay."""
     _show(fleet.down(servers, Path(settings.dev_dir), delete=delete), json_output)
 
 

@@ -35,7 +35,7 @@ def command() -> None:
 
     CREATED → INITIALIZING → ACTIVE ⇄ INACTIVE → PURGING → PURGED → deleted. Only an ACTIVE realm serves users.
 
-    A server asks for the credentials of a system administrator: `headwater principal bootstrap` makes the first.
+    A server requires the credentials of a system administrator; `headwater principal bootstrap` creates the first.
     """
 
 
@@ -84,7 +84,7 @@ def list_realms(settings: Settings, json_output: bool) -> None:
 @as_json
 @click.pass_obj
 def show(settings: Settings, name: str, json_output: bool) -> None:
-    """Show one realm, and of the store its pointers too."""
+    """Show one realm; without --server, also its pointers."""
     if settings.server:
         with managed_realms(settings) as realms:
             found = realms.realm(name)
@@ -106,15 +106,15 @@ def show(settings: Settings, name: str, json_output: bool) -> None:
 @command.command()
 @click.argument("name", required=False)
 @click.option("--after", default="earliest", show_default=True, help="A commit id, a seq, a time, earliest or latest.")
-@click.option("--follow", is_flag=True, help="Wait for more.")
-@click.option("--limit", type=click.IntRange(1), help="Stop after so many.")
+@click.option("--follow", is_flag=True, help="Wait for further changes.")
+@click.option("--limit", type=click.IntRange(1), help="Stop after this many changes.")
 @at_server
 @as_json
 @click.pass_obj
 def log(settings: Settings, name: str | None, after: str, follow: bool, limit: int | None, json_output: bool) -> None:
-    """Show who created, opened, closed, purged and deleted realms, oldest first; of one realm, if NAME is given.
+    """Show who created, opened, closed, purged and deleted realms, oldest first; with NAME, only of that realm.
 
-    It is the pointer `realms` of `::system::`, whose other logs `headwater subscribe --realm ::system::` reads.
+    This is the pointer `realms` of `::system::`; `headwater subscribe --realm ::system::` reads its other logs.
     """
     wanted = Filter(prefix=(name,) if name else ())
     with logs_of(settings, SYSTEM_REALM) as logs:
@@ -144,13 +144,13 @@ _move(
 
 @command.command()
 @realm_name
-@click.option("--finish", is_flag=True, help="Delete the data now, instead of leaving that to maintenance; on a store alone.")
+@click.option("--finish", is_flag=True, help="Delete the data now instead of leaving it to maintenance; not with --server.")
 @yes
 @at_server
 @as_json
 @click.pass_obj
 def purge(settings: Settings, name: str, finish: bool, yes: bool, json_output: bool) -> None:
-    """Purge an INACTIVE realm: its data is deleted for good."""
+    """Purge an INACTIVE realm: its data are deleted permanently."""
     if finish and settings.server:
         raise InvalidInput("a server leaves that to maintenance.", field="--finish", remedy="Leave out --finish or --server.")
     confirmed(f"Purge realm {name!r} with all its data?", yes)

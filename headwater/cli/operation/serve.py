@@ -20,28 +20,33 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--store", "store_url", metavar="URL", help="Where the catalog is kept, e.g. sqlite:///lake.db.")
+@click.option("--store", "store_url", metavar="URL", help="The store, e.g. sqlite:///lake.db.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option("--port", default=8181, show_default=True, type=click.IntRange(1, 65535), help="The port to listen on.")
-@click.option("--workers", default=1, show_default=True, type=click.IntRange(1, 64), help="Processes that serve, on one store.")
+@click.option(
+    "--workers", default=1, show_default=True, type=click.IntRange(1, 64), help="Number of processes that serve the store."
+)
 @click.option(
     "--dev",
     is_flag=True,
-    help="For development: creates the store, realm 'default' and catalog 'lake' if they are missing, asks for no token, and "
-    "serves this machine alone.",
+    help="For development: creates the store, realm 'default' and catalog 'lake' if they are missing, requires "
+    "no token, and serves only this machine.",
 )
-@click.option("--kafka", "bootstrap", metavar="BOOTSTRAP", help="Publish to these brokers too, as `headwater publish` does.")
+@click.option("--kafka", "bootstrap", metavar="BOOTSTRAP", help="Also publish to these brokers, like `headwater publish`.")
 @click.option(
     "--maintain",
     "maintain_hours",
     metavar="HOURS",
     type=Amount(0),
-    help="Expire, purge and sweep that often too, as `headwater maintain schedule` does; the setting, if left out.",
+    help="Also expire, purge and sweep this often, like `headwater maintain schedule`. Default: the setting.",
 )
 @click.option("--tls-certificate", metavar="FILE", help="Serve over TLS with this certificate and its chain (PEM).")
 @click.option("--tls-key", metavar="FILE", help="The key of that certificate (PEM).")
 @click.option(
-    "--allow-plaintext", is_flag=True, default=None, help="Listen beyond this machine without TLS, behind a proxy that has it."
+    "--allow-plaintext",
+    is_flag=True,
+    default=None,
+    help="Listen on other than loopback addresses without TLS, behind a proxy with TLS.",
 )
 @click.option("--seed", is_flag=True, help="Fill the default realm's catalog 'lake' with demo data, once.")
 @click.pass_obj

@@ -20,8 +20,8 @@ from headwater.wiring.stores import shown_url
 def command(settings: Settings, markdown: bool, json_output: bool) -> None:
     """Show every setting, its value and its meaning.
 
-    A value comes from the first that has it: a flag (--store, --set NAME=VALUE), a HEADWATER_* variable, the TOML file, the
-    default.
+    A value comes from the first source that has it: a flag (--store, --set NAME=VALUE), a HEADWATER_* variable, the TOML
+    file, the default.
     """
     if markdown:
         echo(settings_markdown())

@@ -32,14 +32,14 @@ class StoreReport(msgspec.Struct, frozen=True, kw_only=True):
 
 @click.group()
 def command() -> None:
-    """Create a store, show what it promises, or announce that it was restored."""
+    """Create a store, show its durability, or announce that it was restored."""
 
 
 @command.command()
 @as_json
 @click.pass_obj
 def create(settings: Settings, json_output: bool) -> None:
-    """Create the schema; what is there already stays as it is."""
+    """Create the schema; an existing one stays as it is."""
     with the_store(settings, create=True) as store:
         _show(settings, store, json_output)
 
@@ -48,7 +48,7 @@ def create(settings: Settings, json_output: bool) -> None:
 @as_json
 @click.pass_obj
 def show(settings: Settings, json_output: bool) -> None:
-    """Show backend, schema version and how durable the live server's settings are."""
+    """Show backend, schema version and the durability of the live server's settings."""
     with the_store(settings) as store:
         _show(settings, store, json_output)
 
@@ -58,10 +58,10 @@ def show(settings: Settings, json_output: bool) -> None:
 @as_json
 @click.pass_obj
 def restored(settings: Settings, reason: str, json_output: bool) -> None:
-    """Announce that the data came from a backup, after it was restored.
+    """Announce that the store was restored from a backup.
 
-    The store gets a new incarnation and each pointer a new version. Processes that run forget within seconds what they
-    remember; nothing that they had prepared is written. See docs/backup.md."""
+    The store gets a new incarnation and each pointer a new version. Running processes discard their caches within
+    seconds, and nothing that they had prepared is written. See docs/backup.md."""
     with the_store(settings) as store:
         done = announce_restored(store.backend, store.clock, reason)
     if json_output:

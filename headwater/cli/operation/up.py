@@ -23,21 +23,19 @@ LOOK_SECONDS = 0.1
 
 
 @click.command()
+@click.option("--dir", "folder", metavar="DIR", help="Folder for everything. Default: next to the folder of `headwater dev`.")
 @click.option(
-    "--dir", "folder", metavar="DIR", help="Where everything is kept; beside the folder of `headwater dev` if left out."
+    "--database", type=click.Choice(get_args(Database)), default="sqlite", show_default=True, help="The database of the store."
 )
 @click.option(
-    "--database", type=click.Choice(get_args(Database)), default="sqlite", show_default=True, help="What the store is kept in."
+    "--port", default=8181, show_default=True, type=click.IntRange(0, 65_535), help="Port of the server; 0: a free one."
 )
 @click.option(
-    "--port", default=8181, show_default=True, type=click.IntRange(0, 65_535), help="The server's; 0 takes a free one."
-)
-@click.option(
-    "--every", metavar="SECONDS", type=Amount(0), default=1.0, show_default=True, help="Between rounds of the stream."
+    "--every", metavar="SECONDS", type=Amount(0), default=1.0, show_default=True, help="Time between rounds of the stream."
 )
 @click.option(
     "--maintain-every", metavar="HOURS", type=Amount(0, min_open=True), default=6.0, show_default=True,
-    help="Between expiries, purges and sweeps.",
+    help="Time between expiries, purges and sweeps.",
 )  # fmt: skip
 @as_json
 @click.pass_obj
@@ -52,9 +50,9 @@ def command(
 ) -> None:
     """Run the whole system here: store, Kafka, registry, server, publisher, live views and the stream on Spark.
 
-    Processes that end are started again. Ctrl-C or SIGTERM stops all of them in good order; data stay in the folder. It is for
-    development: the server asks for no token, and everything listens on this machine alone. --json prints a line for each
-    change, and one with the event `ready` when all of it is ready for the first time.
+    Processes that end are restarted. Ctrl-C or SIGTERM stops all of them in order; the data stay in the folder. It is for
+    development: the server requires no token, and everything listens only on this machine. --json prints a line for each
+    change, and one with the event `ready` when everything is ready for the first time.
     """
     stopping = threading.Event()
 
