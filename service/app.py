@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING
 
 from headwater.persistence.commit.observer import Observer
 from headwater.persistence.handover.handover import Handover
-from headwater.persistence.store import Store, open_store
+from headwater.persistence.realms.realm_states import RealmStatus
+from headwater.persistence.realms.realms import Realms
+from headwater.persistence.store import RealmKernel, Store, open_store
 from headwater.producer.publisher.factory import start_publisher
 from headwater.schemas.extras import needs_extra
 from headwater.service.auth.housekeeping import AccessCollector, AccessHousekeeping
@@ -30,6 +32,8 @@ from headwater.service.feed.service import Service
 from headwater.service.feed.stream import OpenStreams
 from headwater.service.gate.gate import Gate
 from headwater.service.http.responses import Message, Receive, Scope, Send
+from headwater.service.iceberg.operations.lakes import Lakes
+from headwater.service.iceberg.operations.purging import files_named_by
 from headwater.service.observability.engine_metrics import CommitCounts, EngineCollector
 from headwater.service.observability.logs import set_up_logs
 from headwater.service.observability.maintenance_metrics import MaintenanceCollector
@@ -37,10 +41,11 @@ from headwater.service.observability.metrics import WorkerMetrics
 from headwater.service.observability.publisher_metrics import KafkaLagCollector, PublisherCollector
 from headwater.service.observability.tracing import Tracing
 from headwater.service.operations.realm_feeds import RealmFeeds
+from headwater.service.operations.task_runner import TaskRunner
 from headwater.service.reconciling.reconciler import Reconciler
 from headwater.service.routes import build_gate
 from headwater.service.seeding import seed
-from headwater.service.task_startup import start_tasks
+from headwater.service.storage.storage_options import StorageOptions
 from headwater.service.usage.collector import UsageCollector
 from headwater.streaming.files.reach_files import condemned_files_of
 
@@ -109,6 +114,18 @@ class App:
         await asyncio.to_thread(close_service, service, store)
         _log.info("stopped", extra={"worker": os.getpid()})
         await send(_done("shutdown"))
+
+
+def start_tasks(store: Store, storage: StorageOptions) -> TaskRunner:
+    """For all ACTIVE realms."""
+    realms = Realms(store)
+
+    def kernels() -> list[RealmKernel]:
+        return [store.kernel(realm.instance) for realm in realms.all() if realm.status is RealmStatus.ACTIVE]
+
+    runner = TaskRunner(kernels, files_named_by(Lakes(storage)))
+    runner.start()
+    return runner
 
 
 def start_reconciler(store: Store, config: ServeConfig) -> Reconciler | None:

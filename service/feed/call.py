@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from headwater.producer.commits.operations import CatalogOperation
+from headwater.producer.commits.operations import CatalogOperation, Rename, Unchanged
 from headwater.producer.commits.operations_json import operations_from_json
+from headwater.schemas.change import KeyPath
 from headwater.schemas.http.feed_json import CommitBody
-from headwater.service.auth.commit_rights import rights_of
 from headwater.service.auth.feed_view import Viewer
 from headwater.service.auth.rights.rights import Right, Securable
 from headwater.service.gate.request import Request
@@ -46,5 +47,15 @@ async def require_commit(call: FeedCall) -> None:
     caller, catalog = call.caller, call.read(CommitBody).catalog
     if caller.development or await call.access.allows(caller, Right.CATALOG_WRITE, Securable(catalog)):
         return
-    for right, key in sorted(set(rights_of(call.operations)) or {(Right.COMMIT_WRITE, ())}):
+    for right, key in sorted(set(_rights_of(call.operations)) or {(Right.COMMIT_WRITE, ())}):
         await call.access.require(caller, right, Securable(catalog, key))
+
+
+def _rights_of(operations: Sequence[CatalogOperation]) -> Iterator[tuple[Right, KeyPath]]:
+    for operation in operations:
+        if isinstance(operation, Unchanged):
+            yield Right.FEED_READ, tuple(operation.key)
+            continue
+        yield Right.COMMIT_WRITE, tuple(operation.key)
+        if isinstance(operation, Rename):
+            yield Right.COMMIT_WRITE, tuple(operation.from_key)

@@ -15,7 +15,6 @@ from headwater.service.auth.access import Access
 from headwater.service.auth.caller import Caller
 from headwater.service.auth.obligation_guard import ObligationGuard
 from headwater.service.gate.answers import SMALL_ANSWER_BYTES, send_in_pieces
-from headwater.service.http.bodies import decode_body
 from headwater.service.http.correlation import with_correlation
 from headwater.service.http.parameters import parse_query
 from headwater.service.http.preconditions import expected_version
@@ -174,3 +173,16 @@ def _decoder(type: type[T]) -> msgspec.json.Decoder[T]:
     if found is None:
         found = _decoders[type] = msgspec.json.Decoder(type)
     return found
+
+
+def decode_body(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
+    """The fault names the path in the body, as `$.operations[0]`."""
+    try:
+        return decoder.decode(body)
+    except msgspec.ValidationError as error:
+        what, _, where = str(error).partition(" - at `")
+        raise InvalidInput(
+            f"{what}.", field=where.rstrip("`") or "body", remedy="`/openapi.json` describes the body."
+        ) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInput(f"the body is not JSON: {error}.", field="body", remedy="Send a JSON object.") from None

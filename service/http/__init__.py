@@ -1,4 +1,4 @@
-"""What all HTTP APIs share: request bodies, parameters, responses and checks of headers.
+"""What all HTTP APIs share: parameters, responses and checks of headers.
 
-Read responses, bodies, parameters; then preconditions, correlation, origins, loopback, realm_header, started, hang_up.
+Read responses, parameters; then preconditions, correlation, origins, loopback, realm_header, started, hang_up.
 """

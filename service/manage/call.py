@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -17,7 +18,7 @@ from headwater.producer.catalogs.catalogs import Catalogs
 from headwater.schemas.change import KeyPath
 from headwater.schemas.entry_ids import time_text
 from headwater.schemas.errors import NotFound, RouteNotFound
-from headwater.schemas.http.manage_json import MutationMeta
+from headwater.schemas.http.manage_json import Gone, MutationMeta
 from headwater.service.gate.request import Request
 from headwater.service.http.correlation import correlation_headers
 from headwater.service.http.responses import Response, json_response
@@ -32,6 +33,14 @@ IN_SYSTEM = (
     "/manage/v1/{realm}/oauth",
 )
 """What the system realm has; it has neither catalogs nor policies."""
+
+
+class Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+N = TypeVar("N", bound=Named)
 
 
 class ManageCall(Request):
@@ -65,16 +74,23 @@ class ManageCall(Request):
         request_id = None if self.run is None else self.run.request
         return WriteMeta(self.caller.name, headers=correlation_headers(self.scope), request_id=request_id)
 
-    def gone(self, pointer: str, act: Callable[[], CommitOutcome]) -> CommitOutcome:
+    def gone(self, pointer: str, act: Callable[[], CommitOutcome]) -> Response:
         """⚠ What an earlier run of this request has deleted is not there any more: then the log says that it was this one."""
         try:
-            return act()
+            outcome = act()
         except NotFound:
             run = self.run
             logged = find_request(self.kernel, pointer, run.request) if run is not None and run.again else None
             if logged is None:
                 raise
-            return outcome_of(pointer, logged, replayed=True)
+            outcome = outcome_of(pointer, logged, replayed=True)
+        return json_response(Gone(meta=meta_of(outcome)))
+
+    def page(self, list: Callable[..., Sequence[N]]) -> tuple[Sequence[N], str | None]:
+        """What follows the token in order of name, and the token of what follows that."""
+        limit: int = self.query["limit"]
+        found = list(after=self.query["token"] or "", limit=limit)
+        return found, found[-1].name if len(found) == limit else None
 
 
 def meta_of(outcome: CommitOutcome, version: str | None = None) -> MutationMeta:

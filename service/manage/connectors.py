@@ -30,9 +30,7 @@ def _operations(call: ManageCall) -> ConnectorOperations:
 
 
 def list_connectors(call: ManageCall) -> Response:
-    limit: int = call.query["limit"]
-    found = _operations(call).list(after=call.query["token"] or "", limit=limit)
-    next_token = found[-1].name if len(found) == limit else None
+    found, next_token = call.page(_operations(call).list)
     return json_response(ConnectorsPage(connectors=[connector_info(one) for one in found], next_token=next_token))
 
 
@@ -57,8 +55,7 @@ def update_connector(call: ManageCall) -> Response:
 
 def remove_connector(call: ManageCall) -> Response:
     name = call.names["connector"]
-    outcome = call.gone(CONNECTORS, lambda: _operations(call).remove(name, call.version, call.meta))
-    return json_response(Gone(meta=meta_of(outcome)))
+    return call.gone(CONNECTORS, lambda: _operations(call).remove(name, call.version, call.meta))
 
 
 def validate_connector(call: ManageCall) -> Response:

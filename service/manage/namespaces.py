@@ -66,8 +66,7 @@ def create_namespace(call: ManageCall) -> Response:
 
 def delete_namespace(call: ManageCall) -> Response:
     key = call.path("namespace")
-    outcome = call.gone(_pointer(call), lambda: _outcome(call, _delete(call, key)))
-    return json_response(Gone(meta=meta_of(outcome)))
+    return call.gone(_pointer(call), lambda: _outcome(call, _delete(call, key)))
 
 
 def _delete(call: ManageCall, key: KeyPath) -> CommitResult:

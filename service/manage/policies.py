@@ -28,9 +28,7 @@ from headwater.service.manage.route import IN_REALM, Over
 
 
 def list_policies(call: ManageCall) -> Response:
-    limit: int = call.query["limit"]
-    found = Policies(call.kernel).list(after=call.query["token"] or "", limit=limit)
-    next_token = found[-1].name if len(found) == limit else None
+    found, next_token = call.page(Policies(call.kernel).list)
     return json_response(PoliciesPage(policies=[policy_info(one) for one in found], next_token=next_token))
 
 
@@ -61,11 +59,10 @@ def update_policy(call: ManageCall) -> Response:
 
 def delete_policy(call: ManageCall) -> Response:
     name, detach_all = call.names["policy"], call.query["detach_all"] == "true"
-    outcome = call.gone(
+    return call.gone(
         POLICIES_POINTER,
         lambda: Policies(call.kernel).delete(name, version=call.version, detach_all=detach_all, meta=call.meta),
     )
-    return json_response(Gone(meta=meta_of(outcome)))
 
 
 # ── mappings ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -86,8 +83,7 @@ def attach(call: ManageCall) -> Response:
 
 def detach(call: ManageCall) -> Response:
     name, target = call.names["policy"], _target(call)
-    outcome = call.gone(POLICIES_POINTER, lambda: Policies(call.kernel).detach(name, target, meta=call.meta))
-    return json_response(Gone(meta=meta_of(outcome)))
+    return call.gone(POLICIES_POINTER, lambda: Policies(call.kernel).detach(name, target, meta=call.meta))
 
 
 def applicable(call: ManageCall) -> Response:

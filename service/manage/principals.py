@@ -26,9 +26,7 @@ from headwater.service.manage.route import IN_REALM, Over
 
 
 def list_principals(call: ManageCall) -> Response:
-    limit: int = call.query["limit"]
-    found = Principals(call.kernel).list(after=call.query["token"] or "", limit=limit)
-    next_token = found[-1].name if len(found) == limit else None
+    found, next_token = call.page(Principals(call.kernel).list)
     return json_response(PrincipalsPage(principals=[principal_info(one) for one in found], next_token=next_token))
 
 
@@ -56,8 +54,7 @@ def update_principal(call: ManageCall) -> Response:
 
 def delete_principal(call: ManageCall) -> Response:
     name = call.names["principal"]
-    outcome = call.gone(PRINCIPALS_POINTER, lambda: Principals(call.kernel).delete(name, version=call.version, meta=call.meta))
-    return json_response(Gone(meta=meta_of(outcome)))
+    return call.gone(PRINCIPALS_POINTER, lambda: Principals(call.kernel).delete(name, version=call.version, meta=call.meta))
 
 
 def rotate_secret(call: ManageCall) -> Response:

@@ -31,10 +31,8 @@ from headwater.service.manage.route import REALMS, Over
 
 
 def list_realms(call: ManageCall) -> Response:
-    limit: int = call.query["limit"]
-    found = _realms(call).list(after=call.query["token"] or "", limit=limit)
-    page = RealmsPage(realms=[realm_info(one) for one in found], next_token=found[-1].name if len(found) == limit else None)
-    return json_response(page)
+    found, next_token = call.page(_realms(call).list)
+    return json_response(RealmsPage(realms=[realm_info(one) for one in found], next_token=next_token))
 
 
 def get_realm(call: ManageCall) -> Response:

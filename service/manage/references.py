@@ -86,7 +86,7 @@ def delete_reference(call: ManageCall) -> Response:
         )
         return done.outcome(pointer)
 
-    return json_response(Gone(meta=meta_of(call.gone(pointer, delete))))
+    return call.gone(pointer, delete)
 
 
 def _written(call: ManageCall, name: str, type: ReferenceType, done: CommitResult, status: int = 200) -> Response:

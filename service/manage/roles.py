@@ -32,11 +32,8 @@ from headwater.service.manage.route import IN_CATALOG, IN_REALM, Over
 
 
 def list_roles(call: ManageCall) -> Response:
-    limit: int = call.query["limit"]
-    found = _roles(call).list(after=call.query["token"] or "", limit=limit)
-    return json_response(
-        RolesPage(roles=[role_info(one) for one in found], next_token=found[-1].name if len(found) == limit else None)
-    )
+    found, next_token = call.page(_roles(call).list)
+    return json_response(RolesPage(roles=[role_info(one) for one in found], next_token=next_token))
 
 
 def get_role(call: ManageCall) -> Response:
@@ -61,9 +58,9 @@ def update_role(call: ManageCall) -> Response:
 def delete_role(call: ManageCall) -> Response:
     """⚠ First the role, which ends all that was granted to it; the grants themselves are removed after."""
     name = call.names["role"]
-    outcome = call.gone(_roles_pointer(call), lambda: _roles(call).delete(name, version=call.version, meta=call.meta))
+    gone = call.gone(_roles_pointer(call), lambda: _roles(call).delete(name, version=call.version, meta=call.meta))
     forget_grants(_grants(call), name, call.meta)
-    return json_response(Gone(meta=meta_of(outcome)))
+    return gone
 
 
 # ── members ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -84,8 +81,7 @@ def assign(call: ManageCall) -> Response:
 
 def revoke_member(call: ManageCall) -> Response:
     member, role = call.names["member"], call.names["role"]
-    outcome = call.gone(_roles_pointer(call), lambda: _roles(call).revoke(member, role, meta=call.meta))
-    return json_response(Gone(meta=meta_of(outcome)))
+    return call.gone(_roles_pointer(call), lambda: _roles(call).revoke(member, role, meta=call.meta))
 
 
 # ── grants ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -104,8 +100,7 @@ def grant(call: ManageCall) -> Response:
 
 def revoke_grant(call: ManageCall) -> Response:
     role, right, path = call.names["role"], right_of(call.names["right"]), call.path()
-    outcome = call.gone(_grants_pointer(call), lambda: _grants(call).revoke(role, right, path, meta=call.meta))
-    return json_response(Gone(meta=meta_of(outcome)))
+    return call.gone(_grants_pointer(call), lambda: _grants(call).revoke(role, right, path, meta=call.meta))
 
 
 # ── of a realm, or of the catalog that the path names ───────────────────────────────────────────────────────

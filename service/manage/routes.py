@@ -6,7 +6,6 @@ from headwater.service.gate.problem_shape import PROBLEMS
 from headwater.service.gate.route import READING, Api, Route
 from headwater.service.gate.token_route import token_route
 from headwater.service.manage import (
-    audit,
     catalogs,
     connectors,
     merges,
@@ -15,8 +14,8 @@ from headwater.service.manage import (
     principals,
     realms,
     references,
+    reports,
     roles,
-    usage,
 )
 from headwater.service.manage.route import IN_REALM
 from headwater.service.manage.tables import statistics
@@ -45,7 +44,6 @@ MANAGE = Api(
         *policies.ROUTES,
         *connectors.ROUTES,
         *statistics.ROUTES,
-        *audit.ROUTES,
-        *usage.ROUTES,
+        *reports.ROUTES,
     ),
 )

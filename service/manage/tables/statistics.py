@@ -47,8 +47,7 @@ def put_statistics(call: ManageCall) -> Response:
 
 def delete_statistics(call: ManageCall) -> Response:
     operations = operations_of(call)
-    outcome = call.gone(operations.sets.pointer, lambda: operations.delete(ref_of(call), version=call.version, meta=call.meta))
-    return json_response(Gone(meta=meta_of(outcome)))
+    return call.gone(operations.sets.pointer, lambda: operations.delete(ref_of(call), version=call.version, meta=call.meta))
 
 
 def operations_of(call: ManageCall) -> StatisticsOperations:

@@ -1,15 +1,16 @@
-"""Lists what was denied in a realm, newest first."""
+"""What a realm reports of itself: what was denied, newest first; its rows and bytes, as the last background scan found them."""
 
 from __future__ import annotations
 
 from headwater.schemas.entry_ids import micros_of, time_text
-from headwater.schemas.http.manage_json import DenialInfo, DenialsPage
+from headwater.schemas.http.manage_json import DenialInfo, DenialsPage, RealmUsage
 from headwater.service.auth.rights.rights import Right
 from headwater.service.gate.route import Route
 from headwater.service.http.responses import Response, json_response
 from headwater.service.manage import parameters
 from headwater.service.manage.call import ManageCall
 from headwater.service.manage.route import IN_REALM, Over
+from headwater.service.usage.usage_records import read_usage
 
 
 def list_denials(call: ManageCall) -> Response:
@@ -33,6 +34,10 @@ def list_denials(call: ManageCall) -> Response:
     return json_response(DenialsPage(denials=denials, next_token=denials[-1].time if len(denials) == limit else None))
 
 
+def realm_usage(call: ManageCall) -> Response:
+    return json_response(read_usage(call.kernel))
+
+
 ROUTES = (
     Route(
         "GET",
@@ -42,5 +47,13 @@ ROUTES = (
         Over.REALM.needs(Right.ACCESS_MANAGE),
         parameters=parameters.PAGE,
         answer=DenialsPage,
+    ),
+    Route(
+        "GET",
+        f"{IN_REALM}/usage",
+        "Rows and bytes of the realm, by type.",
+        realm_usage,
+        Over.REALM.needs(Right.METRICS_READ),
+        answer=RealmUsage,
     ),
 )
