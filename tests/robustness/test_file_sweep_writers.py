@@ -18,6 +18,7 @@ from pyiceberg.table import StaticTable
 
 from headwater.schemas.errors import FilesCondemned, RemovalUnderWay
 from tests.support.fixtures.iceberg_files import ROWS, memory_catalog
+from tests.support.fixtures.purged_lake import drop_with_purge, forget_history, purge_tasks
 from tests.support.fixtures.swept_lake import SweptLake, swept_lake
 from tests.support.servers.moto_server import BUCKET, MotoServer, moto_server
 
@@ -72,6 +73,25 @@ class Writer(threading.Thread):
             self.refused += 1  # a sweep was faster than the commit
 
 
+class DroppingWriter(Writer):
+    """Drops every second table with PURGE. The others share a snapshot with one that was dropped."""
+
+    def write_table(self, catalog: InMemoryCatalog, name: str) -> None:
+        table = catalog.create_table(f"db.{name}", ROWS.schema)
+        table.append(ROWS)
+        before = table.metadata_location
+        table.append(ROWS)
+        try:
+            self.lake.put(f"{name}kept", before)
+            self.lake.put(name, table.metadata_location)
+            drop_with_purge(self.lake, name, table.metadata_location)
+        except (FilesCondemned, RemovalUnderWay):
+            self.refused += 1  # a sweep was faster than the first commit
+            return
+        self.acknowledged.append((before, ROWS.num_rows))
+        self.has_committed.set()
+
+
 def check_whole(lake: SweptLake, acknowledged: list[tuple[str, int]]) -> None:
     files = lake.files()
     for location, rows in acknowledged:
@@ -104,3 +124,22 @@ def test_no_acknowledged_state_loses_a_file_while_sweeps_run_beside_writers(
         acknowledged = [one for writer in writers for one in writer.acknowledged]
         assert acknowledged and purged >= len(garbage) and not garbage & lake.files()
         check_whole(lake, acknowledged)
+
+
+def test_purges_of_dropped_tables_beside_their_writer_spare_what_others_share(tmp_path: Path) -> None:
+    with swept_lake(tmp_path) as lake:
+        stop = threading.Event()
+        writer = DroppingWriter(lake, "t", {}, stop)
+        writer.start()
+        assert writer.has_committed.wait(WAIT_SECONDS)
+        purged = 0
+        for _ in range(SWEEPS // 2):
+            forget_history(lake)
+            purged += sum(report.task.purged for report in purge_tasks(lake))
+            [report] = lake.sweep().roots
+            assert not report.damage and not report.refusal, report
+        stop.set()
+        writer.join(WAIT_SECONDS)
+        assert writer.fault is None and not writer.is_alive(), writer.fault
+        assert purged and writer.acknowledged
+        check_whole(lake, writer.acknowledged)
