@@ -35,7 +35,8 @@ def fold(location: str) -> str:
     """Without scheme and authority, percent-decoded, with single slashes, in one normal form and one case."""
     path = _AUTHORITY.sub("", location, count=1)
     if path.isascii() and "%" not in path:  # nearly all of them: nothing to decode or to normalize
-        return _SLASHES.sub("/", "/" + path).lower()
+        is_plain = path.startswith("/") and "//" not in path and "/." not in path
+        return path.lower() if is_plain else _SLASHES.sub("/", "/" + path).lower()
     for _ in range(DECODINGS_MAX):
         decoded = unquote(path, errors="surrogateescape")
         if decoded == path:

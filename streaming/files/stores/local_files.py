@@ -6,6 +6,7 @@ was opened, so a folder that is swapped for a link meanwhile cannot lead out.
 
 from __future__ import annotations
 
+import itertools
 import os
 import secrets
 import stat
@@ -96,14 +97,14 @@ class LocalFiles:
 
     def delete(self, locations: Sequence[str]) -> Deleted:
         gone = 0
-        for location in locations:
+        for folder, group in itertools.groupby(locations, lambda one: one.rpartition("/")[0]):
+            inner = list(group)
             try:
-                with _folder_of(location) as (folder, name):
-                    os.unlink(name, dir_fd=folder)
+                gone += _delete_in(inner)
             except _GONE:
-                gone += 1
+                gone += len(inner)
             except OSError as error:
-                raise StoreUnavailable(f"{location[:200]} cannot be deleted: {error.strerror}.") from error
+                raise StoreUnavailable(f"files of {folder[:200]} cannot be deleted: {error.strerror}.") from error
         return Deleted(len(locations) - gone, gone)
 
 
@@ -122,6 +123,18 @@ def missing(location: str) -> FileMissing:
 
 def too_large(location: str, bytes_max: int) -> RequestTooLarge:
     return RequestTooLarge(f"{location[:200]} has more than {bytes_max} bytes.", field="location")
+
+
+def _delete_in(locations: Sequence[str]) -> int:
+    """Of one folder, which is opened once. How many were gone before."""
+    gone = 0
+    with _folder_of(locations[0]) as (folder, _):
+        for location in locations:
+            try:
+                os.unlink(local_path(location).rpartition("/")[2], dir_fd=folder)
+            except _GONE:
+                gone += 1
+    return gone
 
 
 @contextmanager

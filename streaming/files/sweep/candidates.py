@@ -212,7 +212,7 @@ def kept_folder_of(location: str) -> str:
     for log in (DELTA_LOG, HUDI_LOG):
         if log in location:
             return fold(location.partition(log)[0] + "/")
-    archive = _ARCHIVE_MANIFEST.fullmatch(location)
+    archive = _ARCHIVE_MANIFEST.fullmatch(location) if "/manifests/" in location else None
     return fold(archive[1]) if archive is not None else ""
 
 
