@@ -175,7 +175,7 @@ ROUTES = (
     Route(
         "GET",
         f"{_SUBSCRIPTION}/changes",
-        "What is behind a subscription's positions; reading it moves nothing.",
+        "Changes after a subscription's positions; reading them moves nothing.",
         feed_handlers.subscription_changes,
         SUBSCRIBED,
         parameters=parameters.SUBSCRIPTION_CHANGES,

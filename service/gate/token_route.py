@@ -40,9 +40,9 @@ def token_route(path: str) -> Route:
     return Route(
         "POST",
         path,
-        "Give a token out for a client's id and secret, or for a token that still counts.",
+        "Issue a token for a client's id and secret, or for a valid token.",
         give_token,
-        public("a client's id and secret, or a token that still counts"),
+        public("a client's id and secret, or a valid token"),
         FORM,
         form=_FORM,
         also=(408, 413),

@@ -172,7 +172,7 @@ ROUTES = (
     Route(
         "DELETE",
         f"{_POLICY}/mappings",
-        "Take a mapping of a policy away.",
+        "Remove a mapping of a policy.",
         detach,
         Over.REALM.needs(Right.POLICY_MANAGE),
         parameters=parameters.TARGET,
@@ -181,7 +181,7 @@ ROUTES = (
     Route(
         "GET",
         f"{IN_REALM}/applicable-policies",
-        "What applies to a thing: of each type the nearest.",
+        "The policies that apply: the nearest of each type.",
         applicable,
         Over.REALM.needs(Right.POLICY_READ),
         parameters=parameters.TARGET,

@@ -130,7 +130,7 @@ ROUTES = (
     Route(
         "POST",
         f"{_PRINCIPAL}/rotate",
-        "A new secret, shown once; the one before counts for an overlap.",
+        "Create a new secret, shown once; the previous one stays valid for an overlap.",
         rotate_secret,
         Over.REALM.needs(Right.ACCESS_MANAGE),
         BODY,
@@ -141,7 +141,7 @@ ROUTES = (
     Route(
         "POST",
         f"{_PRINCIPAL}/reset",
-        "A new secret, shown once; all before it end now.",
+        "Create a new secret, shown once; all earlier ones end now.",
         reset_secret,
         Over.REALM.needs(Right.ACCESS_MANAGE),
         answer=PrincipalWritten,

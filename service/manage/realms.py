@@ -145,7 +145,7 @@ ROUTES = (
     Route(
         "POST",
         REALMS,
-        "Create a realm, and open it unless that is not wished.",
+        "Create a realm, and open it by default.",
         create_realm,
         Over.SYSTEM.needs(Right.SYSTEM_MANAGE),
         BODY,
@@ -158,7 +158,7 @@ ROUTES = (
     Route(
         "DELETE",
         f"{REALMS}/{{realm}}",
-        "Take a PURGED or CREATED realm from the list.",
+        "Delete a PURGED or CREATED realm.",
         delete_realm,
         Over.SYSTEM.needs(Right.SYSTEM_MANAGE),
         status=204,
@@ -191,7 +191,7 @@ ROUTES = (
     Route(
         "POST",
         f"{REALMS}/{{realm}}/purge",
-        "Give up an INACTIVE realm: maintenance deletes its data.",
+        "Purge an INACTIVE realm: maintenance deletes its data.",
         purge_realm,
         Over.SYSTEM.needs(Right.SYSTEM_MANAGE),
         answer=RealmMoved,

@@ -42,7 +42,7 @@ ROUTES = (
     Route(
         "GET",
         f"{IN_REALM}/denials",
-        "What was denied, newest first.",
+        "Denied requests, newest first.",
         list_denials,
         Over.REALM.needs(Right.ACCESS_MANAGE),
         parameters=parameters.PAGE,

@@ -167,7 +167,7 @@ def _routes_of(base: str, what: str, right: Right, over: Over, member: str) -> t
             answer=RoleWritten,
         ),
         Route("DELETE", one, f"Delete a {what}, with its members and grants.", delete_role, over.needs(right), answer=Gone),
-        Route("GET", f"{one}/members", f"Who has a {what}.", list_members, over.needs(right), answer=AssignmentsPage),
+        Route("GET", f"{one}/members", f"The members of a {what}.", list_members, over.needs(right), answer=AssignmentsPage),
         Route(
             "PUT",
             f"{one}/members/{{member}}",
@@ -179,7 +179,7 @@ def _routes_of(base: str, what: str, right: Right, over: Over, member: str) -> t
         Route(
             "DELETE",
             f"{one}/members/{{member}}",
-            f"Take a {what} from a {member}.",
+            f"Revoke a {what} from a {member}.",
             revoke_member,
             over.needs(right),
             answer=Gone,
