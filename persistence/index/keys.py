@@ -61,12 +61,13 @@ def subtree_bounds(path: Sequence[str]) -> tuple[bytes, bytes]:
     return key, key + _AFTER_SEPARATOR
 
 
-def children_bounds(path: Sequence[str]) -> tuple[bytes, bytes]:
-    """[lower, upper) of everything below a path, without the key itself; below the empty path lies everything."""
-    if not path:
-        return START, END
-    key = encode_key(path)
-    return key + _SEPARATOR, key + _AFTER_SEPARATOR
+def children_bounds(path: Sequence[str], beginning: str = "") -> tuple[bytes, bytes]:
+    """[lower, upper) of everything below a path, without the key itself; below the empty path lies everything. With a
+    beginning, of those alone whose next name has it, and of what lies below them."""
+    lower = encode_key(path) + _SEPARATOR if path else START
+    if beginning:
+        return lower + beginning.encode(), lower + beginning.encode() + END
+    return lower, lower[:-1] + _AFTER_SEPARATOR if path else END
 
 
 def just_after(key: bytes) -> bytes:

@@ -75,19 +75,21 @@ class Snapshots:
         at: LogRecord,
         *,
         prefix: Sequence[str] = (),
+        name_prefix: str = "",
         types: Sequence[str] | None = None,
         children_only: bool = False,
         token: str | None = None,
         limit: int = 1_000,
     ) -> SnapshotPage:
-        """Keys below the prefix, without the prefix itself; `children_only` leaves out what lies deeper."""
+        """Keys below the prefix, without the prefix itself; `children_only` leaves out what lies deeper, `name_prefix` those
+        whose name just below the prefix begins otherwise."""
         check_limit(limit, PAGE_KEYS_MAX)
         after = b""
         if token is not None:
             at, after = self._at(token)
         with _Whole(at):
             state = State(self._kernel, at)
-            found, last = _take(state, tuple(prefix), after, limit, types, children_only)
+            found, last = _take(state, tuple(prefix), name_prefix, after, limit, types, children_only)
             return SnapshotPage(
                 entries=_entries(state, found),
                 next_token=None if last is None else make_token(SnapshotPosition(at.entry_id, last)),
@@ -134,10 +136,16 @@ class _Whole:
 
 
 def _take(
-    state: State, prefix: KeyPath, after: bytes, limit: int, types: Sequence[str] | None, children_only: bool
+    state: State,
+    prefix: KeyPath,
+    name_prefix: str,
+    after: bytes,
+    limit: int,
+    types: Sequence[str] | None,
+    children_only: bool,
 ) -> tuple[list[tuple[bytes, IndexValue]], bytes | None]:
     """The keys of a page, and the last one that was looked at if more may come."""
-    lower, upper = children_bounds(prefix)
+    lower, upper = children_bounds(prefix, name_prefix)
     lower = max(lower, just_after(after)) if after else lower
     wanted = None if types is None else _tags(types)
     found: list[tuple[bytes, IndexValue]] = []

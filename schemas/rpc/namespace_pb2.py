@@ -26,7 +26,7 @@ from google.protobuf import field_mask_pb2 as google_dot_protobuf_dot_field__mas
 from headwater.schemas.rpc import common_pb2 as io_dot_headwater_dot_common_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'io/headwater/catalog/v1/namespace.proto\x12\x17io.headwater.catalog.v1\x1a google/protobuf/field_mask.proto\x1a#io/headwater/common/v1/common.proto\"\xeb\x01\n\tNamespace\x12\x37\n\x0bresource_id\x18\x01 \x01(\x0b\x32\".io.headwater.common.v1.ResourceId\x12*\n\x04name\x18\x02 \x01(\x0b\x32\x1c.io.headwater.common.v1.Name\x12\x46\n\nproperties\x18\x03 \x03(\x0b\x32\x32.io.headwater.catalog.v1.Namespace.PropertiesEntry\x1a\x31\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x8f\x01\n\x15ListNamespacesRequest\x12\x0f\n\x07\x63\x61talog\x18\x01 \x01(\t\x12\x11\n\treference\x18\x02 \x01(\t\x12\x0c\n\x04path\x18\x03 \x03(\t\x12\x11\n\trecursive\x18\x04 \x01(\x08\x12\x31\n\x04page\x18\x05 \x01(\x0b\x32#.io.headwater.common.v1.PageRequest\"\x84\x01\n\x16ListNamespacesResponse\x12\x36\n\nnamespaces\x18\x01 \x03(\x0b\x32\".io.headwater.catalog.v1.Namespace\x12\x32\n\x04page\x18\x02 \x01(\x0b\x32$.io.headwater.common.v1.PageResponse\"_\n\x13GetNamespaceRequest\x12\x35\n\tnamespace\x18\x01 \x01(\x0b\x32\".io.headwater.common.v1.ContentRef\x12\x11\n\treference\x18\x02 \x01(\t\"M\n\x14GetNamespaceResponse\x12\x35\n\tnamespace\x18\x01 \x01(\x0b\x32\".io.headwater.catalog.v1.Namespace\"\x99\x02\n\x16\x43reateNamespaceRequest\x12\x38\n\x0bidempotency\x18\x01 \x01(\x0b\x32#.io.headwater.common.v1.Idempotency\x12*\n\x04name\x18\x02 \x01(\x0b\x32\x1c.io.headwater.common.v1.Name\x12\x11\n\treference\x18\x03 \x01(\t\x12S\n\nproperties\x18\x04 \x03(\x0b\x32?.io.headwater.catalog.v1.CreateNamespaceRequest.PropertiesEntry\x1a\x31\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x84\x01\n\x17\x43reateNamespaceResponse\x12\x35\n\tnamespace\x18\x01 \x01(\x0b\x32\".io.headwater.catalog.v1.Namespace\x12\x32\n\x04meta\x18\x02 \x01(\x0b\x32$.io.headwater.common.v1.MutationMeta\"\xbd\x02\n\x16UpdateNamespaceRequest\x12\x38\n\x0bidempotency\x18\x01 \x01(\x0b\x32#.io.headwater.common.v1.Idempotency\x12\x32\n\x06target\x18\x02 \x01(\x0b\x32\".io.headwater.common.v1.ContentRef\x12\x11\n\treference\x18\x03 \x01(\t\x12\x35\n\tnamespace\x18\x04 \x01(\x0b\x32\".io.headwater.catalog.v1.Namespace\x12/\n\x0bupdate_mask\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\x12:\n\x0cprecondition\x18\x06 \x01(\x0b\x32$.io.headwater.common.v1.Precondition\"\x84\x01\n\x17UpdateNamespaceResponse\x12\x35\n\tnamespace\x18\x01 \x01(\x0b\x32\".io.headwater.catalog.v1.Namespace\x12\x32\n\x04meta\x18\x02 \x01(\x0b\x32$.io.headwater.common.v1.MutationMeta\"\x86\x02\n\x16\x44\x65leteNamespaceRequest\x12\x38\n\x0bidempotency\x18\x01 \x01(\x0b\x32#.io.headwater.common.v1.Idempotency\x12\x35\n\tnamespace\x18\x02 \x01(\x0b\x32\".io.headwater.common.v1.ContentRef\x12\x11\n\treference\x18\x03 \x01(\t\x12\x1a\n\rrequire_empty\x18\x04 \x01(\x08H\x00\x88\x01\x01\x12:\n\x0cprecondition\x18\x05 \x01(\x0b\x32$.io.headwater.common.v1.PreconditionB\x10\n\x0e_require_empty\"M\n\x17\x44\x65leteNamespaceResponse\x12\x32\n\x04meta\x18\x01 \x01(\x0b\x32$.io.headwater.common.v1.MutationMeta2\xd4\x04\n\x10NamespaceService\x12q\n\x0eListNamespaces\x12..io.headwater.catalog.v1.ListNamespacesRequest\x1a/.io.headwater.catalog.v1.ListNamespacesResponse\x12k\n\x0cGetNamespace\x12,.io.headwater.catalog.v1.GetNamespaceRequest\x1a-.io.headwater.catalog.v1.GetNamespaceResponse\x12t\n\x0f\x43reateNamespace\x12/.io.headwater.catalog.v1.CreateNamespaceRequest\x1a\x30.io.headwater.catalog.v1.CreateNamespaceResponse\x12t\n\x0fUpdateNamespace\x12/.io.headwater.catalog.v1.UpdateNamespaceRequest\x1a\x30.io.headwater.catalog.v1.UpdateNamespaceResponse\x12t\n\x0f\x44\x65leteNamespace\x12/.io.headwater.catalog.v1.DeleteNamespaceRequest\x1a\x30.io.headwater.catalog.v1.DeleteNamespaceResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'io/headwater/catalog/v1/namespace.proto\x12\x17io.headwater.catalog.v1\x1a google/protobuf/field_mask.proto\x1a#io/headwater/common/v1/common.proto\"\xeb\x01\n\tNamespace\x12\x37\n\x0bresource_id\x18\x01 \x01(\x0b\x32\".io.headwater.common.v1.ResourceId\x12*\n\x04name\x18\x02 \x01(\x0b\x32\x1c.io.headwater.common.v1.Name\x12\x46\n\nproperties\x18\x03 \x03(\x0b\x32\x32.io.headwater.catalog.v1.Namespace.PropertiesEntry\x1a\x31\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xa4\x01\n\x15ListNamespacesRequest\x12\x0f\n\x07\x63\x61talog\x18\x01 \x01(\t\x12\x11\n\treference\x18\x02 \x01(\t\x12\x0c\n\x04path\x18\x03 \x03(\t\x12\x11\n\trecursive\x18\x04 \x01(\x08\x12\x31\n\x04page\x18\x05 \x01(\x0b\x32#.io.headwater.common.v1.PageRequest\x12\x13\n\x0bname_prefix\x18\x06 \x01(\t\"\x84\x01\n\x16ListNamespacesResponse\x12\x36\n\nnamespaces\x18\x01 \x03(\x0b\x32\".io.headwater.catalog.v1.Namespace\x12\x32\n\x04page\x18\x02 \x01(\x0b\x32$.io.headwater.common.v1.PageResponse\"_\n\x13GetNamespaceRequest\x12\x35\n\tnamespace\x18\x01 \x01(\x0b\x32\".io.headwater.common.v1.ContentRef\x12\x11\n\treference\x18\x02 \x01(\t\"M\n\x14GetNamespaceResponse\x12\x35\n\tnamespace\x18\x01 \x01(\x0b\x32\".io.headwater.catalog.v1.Namespace\"\x99\x02\n\x16\x43reateNamespaceRequest\x12\x38\n\x0bidempotency\x18\x01 \x01(\x0b\x32#.io.headwater.common.v1.Idempotency\x12*\n\x04name\x18\x02 \x01(\x0b\x32\x1c.io.headwater.common.v1.Name\x12\x11\n\treference\x18\x03 \x01(\t\x12S\n\nproperties\x18\x04 \x03(\x0b\x32?.io.headwater.catalog.v1.CreateNamespaceRequest.PropertiesEntry\x1a\x31\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x84\x01\n\x17\x43reateNamespaceResponse\x12\x35\n\tnamespace\x18\x01 \x01(\x0b\x32\".io.headwater.catalog.v1.Namespace\x12\x32\n\x04meta\x18\x02 \x01(\x0b\x32$.io.headwater.common.v1.MutationMeta\"\xbd\x02\n\x16UpdateNamespaceRequest\x12\x38\n\x0bidempotency\x18\x01 \x01(\x0b\x32#.io.headwater.common.v1.Idempotency\x12\x32\n\x06target\x18\x02 \x01(\x0b\x32\".io.headwater.common.v1.ContentRef\x12\x11\n\treference\x18\x03 \x01(\t\x12\x35\n\tnamespace\x18\x04 \x01(\x0b\x32\".io.headwater.catalog.v1.Namespace\x12/\n\x0bupdate_mask\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\x12:\n\x0cprecondition\x18\x06 \x01(\x0b\x32$.io.headwater.common.v1.Precondition\"\x84\x01\n\x17UpdateNamespaceResponse\x12\x35\n\tnamespace\x18\x01 \x01(\x0b\x32\".io.headwater.catalog.v1.Namespace\x12\x32\n\x04meta\x18\x02 \x01(\x0b\x32$.io.headwater.common.v1.MutationMeta\"\x86\x02\n\x16\x44\x65leteNamespaceRequest\x12\x38\n\x0bidempotency\x18\x01 \x01(\x0b\x32#.io.headwater.common.v1.Idempotency\x12\x35\n\tnamespace\x18\x02 \x01(\x0b\x32\".io.headwater.common.v1.ContentRef\x12\x11\n\treference\x18\x03 \x01(\t\x12\x1a\n\rrequire_empty\x18\x04 \x01(\x08H\x00\x88\x01\x01\x12:\n\x0cprecondition\x18\x05 \x01(\x0b\x32$.io.headwater.common.v1.PreconditionB\x10\n\x0e_require_empty\"M\n\x17\x44\x65leteNamespaceResponse\x12\x32\n\x04meta\x18\x01 \x01(\x0b\x32$.io.headwater.common.v1.MutationMeta2\xd4\x04\n\x10NamespaceService\x12q\n\x0eListNamespaces\x12..io.headwater.catalog.v1.ListNamespacesRequest\x1a/.io.headwater.catalog.v1.ListNamespacesResponse\x12k\n\x0cGetNamespace\x12,.io.headwater.catalog.v1.GetNamespaceRequest\x1a-.io.headwater.catalog.v1.GetNamespaceResponse\x12t\n\x0f\x43reateNamespace\x12/.io.headwater.catalog.v1.CreateNamespaceRequest\x1a\x30.io.headwater.catalog.v1.CreateNamespaceResponse\x12t\n\x0fUpdateNamespace\x12/.io.headwater.catalog.v1.UpdateNamespaceRequest\x1a\x30.io.headwater.catalog.v1.UpdateNamespaceResponse\x12t\n\x0f\x44\x65leteNamespace\x12/.io.headwater.catalog.v1.DeleteNamespaceRequest\x1a\x30.io.headwater.catalog.v1.DeleteNamespaceResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -42,27 +42,27 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_NAMESPACE_PROPERTIESENTRY']._serialized_start=326
   _globals['_NAMESPACE_PROPERTIESENTRY']._serialized_end=375
   _globals['_LISTNAMESPACESREQUEST']._serialized_start=378
-  _globals['_LISTNAMESPACESREQUEST']._serialized_end=521
-  _globals['_LISTNAMESPACESRESPONSE']._serialized_start=524
-  _globals['_LISTNAMESPACESRESPONSE']._serialized_end=656
-  _globals['_GETNAMESPACEREQUEST']._serialized_start=658
-  _globals['_GETNAMESPACEREQUEST']._serialized_end=753
-  _globals['_GETNAMESPACERESPONSE']._serialized_start=755
-  _globals['_GETNAMESPACERESPONSE']._serialized_end=832
-  _globals['_CREATENAMESPACEREQUEST']._serialized_start=835
-  _globals['_CREATENAMESPACEREQUEST']._serialized_end=1116
+  _globals['_LISTNAMESPACESREQUEST']._serialized_end=542
+  _globals['_LISTNAMESPACESRESPONSE']._serialized_start=545
+  _globals['_LISTNAMESPACESRESPONSE']._serialized_end=677
+  _globals['_GETNAMESPACEREQUEST']._serialized_start=679
+  _globals['_GETNAMESPACEREQUEST']._serialized_end=774
+  _globals['_GETNAMESPACERESPONSE']._serialized_start=776
+  _globals['_GETNAMESPACERESPONSE']._serialized_end=853
+  _globals['_CREATENAMESPACEREQUEST']._serialized_start=856
+  _globals['_CREATENAMESPACEREQUEST']._serialized_end=1137
   _globals['_CREATENAMESPACEREQUEST_PROPERTIESENTRY']._serialized_start=326
   _globals['_CREATENAMESPACEREQUEST_PROPERTIESENTRY']._serialized_end=375
-  _globals['_CREATENAMESPACERESPONSE']._serialized_start=1119
-  _globals['_CREATENAMESPACERESPONSE']._serialized_end=1251
-  _globals['_UPDATENAMESPACEREQUEST']._serialized_start=1254
-  _globals['_UPDATENAMESPACEREQUEST']._serialized_end=1571
-  _globals['_UPDATENAMESPACERESPONSE']._serialized_start=1574
-  _globals['_UPDATENAMESPACERESPONSE']._serialized_end=1706
-  _globals['_DELETENAMESPACEREQUEST']._serialized_start=1709
-  _globals['_DELETENAMESPACEREQUEST']._serialized_end=1971
-  _globals['_DELETENAMESPACERESPONSE']._serialized_start=1973
-  _globals['_DELETENAMESPACERESPONSE']._serialized_end=2050
-  _globals['_NAMESPACESERVICE']._serialized_start=2053
-  _globals['_NAMESPACESERVICE']._serialized_end=2649
+  _globals['_CREATENAMESPACERESPONSE']._serialized_start=1140
+  _globals['_CREATENAMESPACERESPONSE']._serialized_end=1272
+  _globals['_UPDATENAMESPACEREQUEST']._serialized_start=1275
+  _globals['_UPDATENAMESPACEREQUEST']._serialized_end=1592
+  _globals['_UPDATENAMESPACERESPONSE']._serialized_start=1595
+  _globals['_UPDATENAMESPACERESPONSE']._serialized_end=1727
+  _globals['_DELETENAMESPACEREQUEST']._serialized_start=1730
+  _globals['_DELETENAMESPACEREQUEST']._serialized_end=1992
+  _globals['_DELETENAMESPACERESPONSE']._serialized_start=1994
+  _globals['_DELETENAMESPACERESPONSE']._serialized_end=2071
+  _globals['_NAMESPACESERVICE']._serialized_start=2074
+  _globals['_NAMESPACESERVICE']._serialized_end=2670
 # @@protoc_insertion_point(module_scope)

@@ -26,18 +26,20 @@ class Namespace(_message.Message):
     def __init__(self, resource_id: _Optional[_Union[_common_pb2.ResourceId, _Mapping]] = ..., name: _Optional[_Union[_common_pb2.Name, _Mapping]] = ..., properties: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class ListNamespacesRequest(_message.Message):
-    __slots__ = ("catalog", "reference", "path", "recursive", "page")
+    __slots__ = ("catalog", "reference", "path", "recursive", "page", "name_prefix")
     CATALOG_FIELD_NUMBER: _ClassVar[int]
     REFERENCE_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
     RECURSIVE_FIELD_NUMBER: _ClassVar[int]
     PAGE_FIELD_NUMBER: _ClassVar[int]
+    NAME_PREFIX_FIELD_NUMBER: _ClassVar[int]
     catalog: str
     reference: str
     path: _containers.RepeatedScalarFieldContainer[str]
     recursive: bool
     page: _common_pb2.PageRequest
-    def __init__(self, catalog: _Optional[str] = ..., reference: _Optional[str] = ..., path: _Optional[_Iterable[str]] = ..., recursive: _Optional[bool] = ..., page: _Optional[_Union[_common_pb2.PageRequest, _Mapping]] = ...) -> None: ...
+    name_prefix: str
+    def __init__(self, catalog: _Optional[str] = ..., reference: _Optional[str] = ..., path: _Optional[_Iterable[str]] = ..., recursive: _Optional[bool] = ..., page: _Optional[_Union[_common_pb2.PageRequest, _Mapping]] = ..., name_prefix: _Optional[str] = ...) -> None: ...
 
 class ListNamespacesResponse(_message.Message):
     __slots__ = ("namespaces", "page")

@@ -34,6 +34,7 @@ def list_namespaces(call: ManageCall) -> Response:
     page = Snapshots(call.kernel, call.catalog.id).page(
         _at(call),
         prefix=parent,
+        name_prefix=call.query["name_prefix"] or "",
         types=[NAMESPACE],
         children_only=call.query["recursive"] != "true",
         token=call.query["token"],

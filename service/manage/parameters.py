@@ -22,6 +22,7 @@ NAMESPACES = (
     _BRANCH,
     Parameter(name="parent", description="List below this path; levels separated by %1F."),
     _flag("recursive", "false", "All below, not just the next level."),
+    Parameter(name="name_prefix", description="Only those whose name, at the next level, begins with this."),
     _TOKEN,
     _LIMIT,
 )

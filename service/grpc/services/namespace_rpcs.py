@@ -60,6 +60,8 @@ def _list(call: RpcCall) -> Bound:
         query["token"] = token
     if message.path:
         query["parent"] = joined(message.path, "path")
+    if message.name_prefix:
+        query["name_prefix"] = message.name_prefix
     return Bound(route=_LIST, names={"catalog": catalog_name(message.catalog, "catalog")}, query=query)
 
 

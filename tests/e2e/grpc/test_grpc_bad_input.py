@@ -254,6 +254,32 @@ def test_namespaces_are_listed_level_by_level_or_all_below(port: GrpcRig, owner:
     assert found[True] == [["tree", "a"], ["tree", "a", "deep"], ["tree", "b"]]
 
 
+def test_namespaces_are_listed_by_the_beginning_of_their_names(port: GrpcRig, owner: tuple[str, str]) -> None:
+    keys = [("shelf",), *(("shelf", name) for name in ("ab", "abc", "b", "éa", "éb")), ("shelf", "abc", "b")]
+    port.rig.commit("alpha", *keys).raise_for_status()
+    method, found = method_named("NamespaceService/ListNamespaces"), {}
+    for beginning, recursive in (("ab", False), ("ab", True), ("é", False), ("x", False)):
+        request = namespace_pb2.ListNamespacesRequest(
+            catalog="lake", path=["shelf"], name_prefix=beginning, recursive=recursive, page=common_pb2.PageRequest(size=1)
+        )
+        paths: list[list[str]] = []
+        while not paths or request.page.token:
+            answer = port.call(method, request, owner)
+            paths += [list(one.name.path[1:]) for one in answer.namespaces]
+            request.page.token = answer.page.next_token
+            if not answer.namespaces:
+                break
+        found[beginning, recursive] = paths
+    assert found == {
+        ("ab", False): [["ab"], ["abc"]],
+        ("ab", True): [["ab"], ["abc"], ["abc", "b"]],
+        ("é", False): [["éa"], ["éb"]],
+        ("x", False): [],
+    }
+    whole = namespace_pb2.ListNamespacesRequest(catalog="lake", name_prefix="she")
+    assert [list(one.name.path) for one in port.call(method, whole, owner).namespaces] == [["shelf"]]
+
+
 def test_what_the_table_refuses_is_taken_when_it_is_right(port: GrpcRig, owner: tuple[str, str]) -> None:
     """Else the table would prove nothing."""
     request = table_pb2.CreateTableRequest(name=common_pb2.Name(catalog="lake", path=["db", "right"]), schema=SCHEMA)

@@ -40,6 +40,20 @@ def test_bounds_hold_exactly_the_subtree(parent: tuple[str, ...], path: tuple[st
 
 
 @settings(deadline=None)
+@given(any_path, any_path, st.integers(min_value=1, max_value=4))
+def test_bounds_with_a_beginning_hold_the_names_that_have_it_and_what_is_below(
+    parent: tuple[str, ...], candidate: tuple[str, ...], length: int
+) -> None:
+    for below in (candidate, (*parent, *candidate)[:20]):
+        for beginning in (candidate[0][:length], candidate[0], "z"):
+            for path in (parent, ()):
+                lower, upper = children_bounds(path, beginning)
+                is_below = len(below) > len(path) and below[: len(path)] == path
+                has_it = is_below and below[len(path)].startswith(beginning)
+                assert (lower <= encode_key(below) < upper) == has_it
+
+
+@settings(deadline=None)
 @given(any_path, any_path)
 def test_nothing_lies_between_a_key_and_just_after_it(one: tuple[str, ...], other: tuple[str, ...]) -> None:
     key = encode_key(other)
