@@ -10,6 +10,11 @@ MICROS = 1_000_000
 """Microseconds in a second."""
 
 
+def now_millis() -> int:
+    """For metadata, whose times are in milliseconds."""
+    return time_ns() // 1_000_000
+
+
 class Clock(Protocol):
     def now_micros(self) -> int: ...
 

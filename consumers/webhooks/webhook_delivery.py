@@ -20,6 +20,7 @@ from headwater.consumers.webhooks.cloud_event import CONTENT_TYPE, CloudEvent, c
 from headwater.consumers.webhooks.dead_letters import DeadLetter, bury
 from headwater.consumers.webhooks.webhook_addresses import CheckedUrl, Resolve, checked_url, resolve
 from headwater.consumers.webhooks.webhook_signing import check_secret, signed_headers
+from headwater.persistence.clock import MICROS
 from headwater.schemas.change import Change
 from headwater.schemas.entry_ids import time_text
 from headwater.schemas.errors import AddressForbidden, Fact, FeedUnreachable, HeadwaterError, InvalidInput
@@ -131,7 +132,7 @@ class WebhookSender:
         self.last_error = f"{error.code}: {error}"
         letter = DeadLetter(
             url=self._webhook.url,
-            time=time_text(int(self._clock() * 1_000_000)),
+            time=time_text(int(self._clock() * MICROS)),
             attempts=attempts,
             error=self.last_error,
             event=event,

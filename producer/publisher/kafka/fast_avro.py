@@ -11,6 +11,7 @@ import functools
 
 import msgspec
 
+from headwater.persistence.clock import MICROS
 from headwater.persistence.log.log_entry import (
     LogRecord,
     StoredOperation,
@@ -138,10 +139,10 @@ def _long(number: int) -> bytes:
 
 
 def _time(micros: int) -> str:
-    second, fraction = divmod(micros, 1_000_000)
+    second, fraction = divmod(micros, MICROS)
     return f"{_second(second)}.{fraction:06d}Z"
 
 
 @functools.lru_cache(maxsize=1_024)
 def _second(second: int) -> str:
-    return time_text(second * 1_000_000)[:19]
+    return time_text(second * MICROS)[:19]

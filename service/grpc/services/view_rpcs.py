@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from headwater.persistence.clock import now_millis
 from headwater.schemas.rpc import view_pb2
 from headwater.service.grpc.contents.content_routes import ContentRoutes
 from headwater.service.grpc.contents.iceberg_request import RpcIcebergCall
@@ -31,7 +31,7 @@ def _create(call: RpcCall) -> Bound:
     names, name = VIEWS.new_names(call)
     version: dict[str, Any] = {
         "version-id": 1,
-        "timestamp-ms": time.time_ns() // 1_000_000,
+        "timestamp-ms": now_millis(),
         "schema-id": 0,
         "summary": _summary(message.base_relations),
         "representations": [{"type": "sql", "sql": one.sql, "dialect": one.dialect} for one in message.representations],

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyiceberg.schema import Schema
 
+from headwater.persistence.clock import now_millis
 from headwater.schemas.errors import InvalidInput, MalformedMetadata, RequirementFailed
 from headwater.service.iceberg.metadata.table_requests import UPDATES_MAX
 from headwater.service.iceberg.metadata.view_shape import checked_view, well_formed
@@ -51,7 +51,7 @@ def _kept_versions(properties: Mapping[str, str]) -> int:
 def new_view(view_uuid: str, location: str, schema: Plain, version: Plain, properties: Mapping[str, str]) -> Plain:
     _check_properties(properties)
     first = {**version, "version-id": 1, "schema-id": FIRST_SCHEMA_ID}
-    first.setdefault("timestamp-ms", _now_ms())
+    first.setdefault("timestamp-ms", now_millis())
     first.setdefault("summary", {})
     return checked_view(
         {
@@ -150,7 +150,7 @@ class _Building:
             if self._last_schema is None:
                 raise ValueError("-1 means the last schema added, but none was added")
             version["schema-id"] = self._last_schema
-        version.setdefault("timestamp-ms", _now_ms())
+        version.setdefault("timestamp-ms", now_millis())
         for there in self._view["versions"]:
             if _meaning(there) == _meaning(version):
                 self._ids[given["version-id"]] = self._last_version = there["version-id"]
@@ -166,12 +166,8 @@ class _Building:
             raise ValueError("-1 means the last version added, but none was added")
         if meant != self._view["current-version-id"]:
             self._view["current-version-id"] = meant
-            self._view["version-log"].append({"timestamp-ms": _now_ms(), "version-id": meant})
+            self._view["version-log"].append({"timestamp-ms": now_millis(), "version-id": meant})
 
 
 def _meaning(version: Plain) -> Plain:
     return {name: value for name, value in version.items() if name not in ("version-id", "timestamp-ms")}
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import msgspec
 
+from headwater.persistence.clock import now_millis
 from headwater.producer.commits.operations import CatalogOperation, Put, Unchanged
 from headwater.producer.content.content_types import IcebergTable
 from headwater.producer.plans.snapshot_removals import SnapshotRemoval, snapshot_removal
@@ -31,7 +32,7 @@ from headwater.service.iceberg.metadata.table_requests import (
 from headwater.service.iceberg.metadata.table_snapshots import removed_snapshots
 from headwater.service.iceberg.operations.lake_branch import TABLE, BranchStep, CommitAuthor, LakeBranch, LakeState, shown
 from headwater.service.iceberg.operations.metadata_files import MetadataFile
-from headwater.service.iceberg.operations.tables import metadata_file_response, now_ms, table_content
+from headwater.service.iceberg.operations.tables import metadata_file_response, table_content
 from headwater.service.iceberg.operations.update_headers import headers_of
 from headwater.service.storage.locations import Warehouse, places_of
 
@@ -149,11 +150,11 @@ def _made(branch: LakeBranch, state: LakeState, change: TableChange) -> tuple[Me
         if found is not None and found.type == TABLE:
             raise RequirementFailed(f"Requirement failed: table already exists: {shown(change.key)}", field="assert-create")
         state.require_free(change.key, TABLE)
-        return None, updated(None, None, _with_location(branch, change), now_ms()), None
+        return None, updated(None, None, _with_location(branch, change), now_millis()), None
     before = msgspec.convert(state.require_table(change.key).value, IcebergTable)
     base = branch.load_metadata(change.key, before.metadata_location)
     check_requirements(change.requirements, base.table)
-    return base, updated(base.table, base.location, change.updates, now_ms()), before
+    return base, updated(base.table, base.location, change.updates, now_millis()), before
 
 
 def _new_places(base: MetadataFile | None, metadata: Plain) -> list[str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from typing import Any
 
 import msgspec
 
+from headwater.persistence.clock import now_millis
 from headwater.persistence.coordination.location_reservations import LocationReservations
 from headwater.persistence.coordination.registered_tables import RegisteredTables
 from headwater.producer.commits.operations import Delete, Put, Rename
@@ -155,10 +155,6 @@ def metadata_file_response(branch: LakeBranch, done: BranchOutcome) -> MetadataF
     return branch.metadata.load((after or {}).get("metadata_location", ""))
 
 
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 def _chosen_places(wanted: TableCreation) -> list[str]:
     """Where the client wants files, not where the server puts them by itself."""
     location = [wanted.location] if wanted.location else []
@@ -170,5 +166,5 @@ def _new_metadata(branch: LakeBranch, key: KeyPath, wanted: TableCreation) -> Pl
     warehouse.check_properties(wanted.properties)
     location = warehouse.new_location(key) if not wanted.location else warehouse.check(wanted.location)
     return new_table(
-        str(uuid.uuid4()), location, wanted.schema, wanted.partition_spec, wanted.write_order, wanted.properties, now_ms()
+        str(uuid.uuid4()), location, wanted.schema, wanted.partition_spec, wanted.write_order, wanted.properties, now_millis()
     )

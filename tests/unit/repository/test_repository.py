@@ -113,3 +113,10 @@ def test_requirements_are_pinned_by_hash_and_name_no_host() -> None:
     pins = re.findall(r"^[A-Za-z0-9_.\[\]-]+==", text, re.MULTILINE)
     assert len(pins) > 50
     assert text.count("--hash=sha256:") >= len(pins)
+
+
+def test_commands_open_stores_through_their_target_alone() -> None:
+    """It refuses a server that was named to a command on the store."""
+    target = ROOT / "headwater" / "cli" / "target.py"
+    commands = [path for path in MODULES if path.is_relative_to(target.parent) and path != target]
+    assert [path.name for path in commands if re.search(r"\b(opened_store|open_store)\b", path.read_text())] == []
