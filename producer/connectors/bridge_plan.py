@@ -26,7 +26,8 @@ class Held(msgspec.Struct, frozen=True):
 
 class BridgePlan(msgspec.Struct, frozen=True, kw_only=True):
     first: Sequence[CatalogOperation]
-    """Deletes what stands where another content of the same name follows: they are two contents, so it takes two commits."""
+    """Deletes what stands where another content of the same name follows: they are two contents, so it takes two commits.
+    ⚠ On condition of just that content: a process that slept before its commit finds its successor's there."""
     then: Sequence[CatalogOperation]
     renamed: int
     dropped: int
@@ -59,7 +60,7 @@ def plan_bridge(held: Mapping[KeyPath, Held], wanted: Mapping[KeyPath, Held], go
             renamed += 1
             continue
         if there is not None:
-            first.append(Delete(key))
+            first.append(Delete(key, expected=there.content, expected_content_id=there.content_id))
         then.append(Put(key, content.content, content_id=content.content_id or None))
     then.extend(Put(key, Namespace()) for key in sorted(needed) if key not in wanted and key not in held)
     then.extend(Delete(key) for key in sorted(going))

@@ -25,6 +25,7 @@ from pyiceberg.manifest import (
 )
 
 from headwater.schemas.errors import HeadwaterError, MalformedMetadata
+from headwater.service.planning.avro_blocks import unpacked
 from headwater.service.planning.manifest_cache import ManifestCache, kept_manifest, key_of
 from headwater.service.storage.files import Files
 from headwater.service.storage.locations import Warehouse
@@ -88,7 +89,7 @@ class _WarehouseIO(FileIO):
         self._warehouse, self._files = warehouse, files
 
     def new_input(self, location: str) -> InputFile:
-        return _Read(location, self._files.read(self._warehouse.check(location, "manifest")))
+        return _Read(location, unpacked(location, self._files.read(self._warehouse.check(location, "manifest"))))
 
     def new_output(self, location: str) -> OutputFile:
         raise NotImplementedError("plans only read")

@@ -12,9 +12,11 @@ from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import InvalidInput, TableNotFound
 from headwater.service.iceberg.operations.lake_branch import VIEW, LakeBranch, LakeState, shown
 from headwater.service.iceberg.plans.planned_inputs import BySource, find_input
-from headwater.service.iceberg.plans.view_relations import BaseRelation, ReadByView, reads_of
+from headwater.service.iceberg.plans.view_relations import BaseRelation, ReadByView, reads_of, sql_size
 
 DEPTH_MAX = 16
+SQL_CHARACTERS_MAX = 512 * 1024
+"""Of all views of a plan."""
 _OPEN = -1
 """In place of a height: the view is being expanded."""
 
@@ -52,6 +54,7 @@ class Expansion:
         self._realm, self._reader, self._inputs_max, self._by_source = realm, reader, inputs_max, by_source
         self.inputs: list[PlanInput] = []
         self._numbers: dict[tuple[int, KeyPath, int | None], int] = {}
+        self._sql_left = SQL_CHARACTERS_MAX
         self._heights: dict[tuple[int, KeyPath], int] = {}
         """How many views lie below a view that was expanded, itself among them."""
 
@@ -81,6 +84,7 @@ class Expansion:
         if known is None:
             self._heights[place] = _OPEN
             view = at.branch.load_metadata(one.key, one.metadata_location).view
+            self._take_sql(sql_size(view))
             reads: list[int] = []
             for read in reads_of(view, one.catalog, self._realm.has_catalog):
                 there, found = self._find(at, one, read)
@@ -96,6 +100,15 @@ class Expansion:
         if len(above) + height > DEPTH_MAX:
             raise InvalidInput(f"views are nested deeper than {DEPTH_MAX}.", field="inputs", remedy="Nest them less deeply.")
         return height
+
+    def _take_sql(self, size: int) -> None:
+        self._sql_left -= size
+        if self._sql_left < 0:
+            raise InvalidInput(
+                f"the plan's views have more than {SQL_CHARACTERS_MAX} characters of SQL.",
+                field="inputs",
+                remedy="Divide the plan, or declare the views' base relations.",
+            )
 
     def _find(self, at: PinnedBranch, view: PlanInput, read: ReadByView) -> tuple[PinnedBranch, PlanInput]:
         """⚠ Rights are asked before anything is looked up."""

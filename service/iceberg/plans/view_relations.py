@@ -47,6 +47,14 @@ def reads_of(view: Plain, catalog: str, is_catalog: Callable[[str], bool]) -> li
     return list(dict.fromkeys(found))
 
 
+def sql_size(view: Plain) -> int:
+    """The characters of SQL that may have to be parsed to tell what the view reads."""
+    version = next(one for one in view["versions"] if one["version-id"] == view["current-version-id"])
+    if (version.get("summary") or {}).get(BASE_RELATIONS) is not None:
+        return 0
+    return sum(len(str(one.get("sql", ""))) for one in version["representations"])
+
+
 def read_declared(text: str) -> list[BaseRelation]:
     try:
         found = msgspec.json.decode(text, type=list[BaseRelation])

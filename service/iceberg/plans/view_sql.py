@@ -11,7 +11,8 @@ from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import Unsupported
 from headwater.schemas.extras import needs_extra
 
-SQL_BYTES_MAX = 256 * 1024
+SQL_BYTES_MAX = 64 * 1024
+"""⚠ A kilobyte takes up to 10 ms of CPU to parse."""
 RELATIONS_MAX = 1_000
 
 

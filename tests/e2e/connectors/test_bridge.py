@@ -139,7 +139,8 @@ def test_bad_connectors_are_refused_and_nothing_is_written(server: FeedServer, t
     url = f"{server.url}/api/v2"
     root = ("--root", "file:///srv/lake/")
     refused = [
-        ("hive", (*base, "hive", "--uri", url, *root)),
+        ("glue", (*base, "glue", "--uri", url, *root)),
+        ("metastore", (*base, "hive", "--uri", url, *root)),
         ("colour", (*base, "nessie", "--uri", url, *root, "--property", "colour=red")),
         ("ADDRESS_FORBIDDEN", (*base, "nessie", "--uri", "http://10.0.0.1/api/v2", *root)),
         ("LOCATION_FORBIDDEN", (*base, "nessie", "--uri", url, "--root", "file:///etc/")),

@@ -121,6 +121,16 @@ def test_views_that_cannot_be_expanded_are_refused_and_no_plan_is_left(port: Grp
     assert refused(port, names[3], names[16]) is INVALID, "also where a part of them is known already"
 
 
+def test_views_with_more_sql_than_can_be_parsed_quickly_are_refused(port: GrpcRig) -> None:
+    """⚠ Parsing holds the interpreter: some kilobytes of joins or unions cost what a thousand queries do."""
+    table_with_snapshots(port, "measured")
+    one = "select * from measured where 'x' = '" + "x" * 64_000 + "'"
+    assert refused(port, view(port, "too_long", one + "x" * 2_000)) is grpc.StatusCode.UNIMPLEMENTED
+    names = [view(port, f"long_{number}", one) for number in range(9)]
+    assert len(begin(port, *names[:8]).inputs) == 9
+    assert refused(port, *names) is INVALID
+
+
 def test_a_view_gives_no_right_to_what_it_reads(port: GrpcRig) -> None:
     table_with_snapshots(port, "private")
     seen, blind = view(port, "window", "select * from private"), view(port, "no_window", "select * from absent_one")

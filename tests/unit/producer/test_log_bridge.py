@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,7 +25,7 @@ from headwater.producer.connectors.source_spi import (
     SourceState,
 )
 from headwater.schemas.change import KeyPath, Op
-from headwater.schemas.errors import CursorReset, LocationForbidden
+from headwater.schemas.errors import CommitConflict, CursorReset, LocationForbidden
 from tests.support.fixtures.catalog_lake import embedded_url, open_lake
 
 META = WriteMeta("tests")
@@ -258,3 +259,44 @@ def test_nothing_new_writes_nothing(kernel: RealmKernel, connector: Connector) -
     bridge(kernel, connector, source)
     assert DestinationBranch(kernel, connector).log.head().newest.entry_id == before
     assert kernel.store.backend.read_mutable(kernel.realm, "connector-position", connector.id) == row
+
+
+@pytest.mark.parametrize("at", range(8))
+def test_a_process_that_slept_before_its_commit_undoes_nothing_of_its_successor(
+    kernel: RealmKernel, connector: Connector, at: int
+) -> None:
+    """⚠ It was paused behind its last look at the lease, and its commit comes after all of its successor's."""
+    source = history()
+    source.commit(put("b", 4, id="a third b"))  # two commits here: a delete, then a put
+    destination, tally, numbers = DestinationBranch(kernel, connector), Tally(), itertools.count()
+    commit, slept = destination.commit, list[int]()
+
+    def late(*arguments: object) -> None:
+        if next(numbers) == at:
+            slept.append(at)
+            bridge(kernel, connector, source)
+            with contextlib.suppress(CommitConflict):
+                commit(*arguments)  # type: ignore[arg-type]
+            raise Crash  # the lease is lost
+
+    def either(*arguments: object) -> None:
+        late(*arguments)
+        commit(*arguments)  # type: ignore[arg-type]
+
+    destination.commit = either  # type: ignore[method-assign, assignment]
+    first = LogBridge(
+        kernel,
+        connector,
+        source,
+        SourcePosition(kernel, connector.id),
+        tally,
+        check_content=check_roots,
+        keep_going=lambda: None,
+        destination=destination,
+    )
+    with pytest.raises(Crash):
+        first.run()
+    assert slept == [at]
+    assert tables(kernel, connector) == {key: one.value["metadata_location"] for key, one in source.contents.items()}
+    seen = [version for version, _ in itertools.groupby(versions(kernel, connector))]
+    assert seen == [one.version for one in source.commits]
