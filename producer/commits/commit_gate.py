@@ -55,8 +55,8 @@ def _check(
             raise RemovalUnderWay("this process has no access to file storage.")
         condemned = kernel.store.reach_files().first_condemned([*near, *beside], operation.type, after, operation.before)
     except HeadwaterError as error:
-        if near:
-            raise _not_known(operation, near[0], error) from error
+        if near or (error.retriable and kernel.store.reach_files is not None):  # ⚠ what is away for a moment is no answer
+            raise _not_known(operation, [*near, *beside][0], error) from error
     if condemned is not None:
         raise FilesCondemned(
             f"'{'.'.join(operation.key)}' needs {condemned[:500]}, which is about to be deleted: no retained state used it.",

@@ -24,6 +24,7 @@ from headwater.schemas.errors import (
     HeadwaterError,
     MaintenanceRefused,
     MaintenanceSuperseded,
+    RemovalUnderWay,
     StorageDenied,
     StoreUnavailable,
 )
@@ -255,6 +256,38 @@ def test_two_catalogs_with_one_root_have_one_claim_and_both_keep_their_tables(tm
         lake.table("orphan")
         [report] = lake.sweep_twice().roots
         assert not report.refusal and lake.files() == lake.needed(mine) | lake.needed(theirs)
+
+
+def test_a_table_elsewhere_that_cannot_be_read_for_a_moment_is_not_committed_beside_a_removal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It lies below no root, and its metadata names files that are about to go."""
+    with swept_lake(tmp_path) as lake:
+        orphan = lake.table("orphan").metadata_location
+        copied = tmp_path / "elsewhere" / "t.metadata.json"
+        copied.parent.mkdir()
+        shutil.copy(path_of(orphan), copied)
+        other = lake.new_realm("second", "")
+        lake.sweep()
+        refused: list[str] = []
+        reading = Storages.read
+
+        def read(self: Storages, location: str, bytes_max: int) -> bytes:
+            if location == f"file://{copied}":
+                raise StoreUnavailable("timeout", remedy="Try again.")
+            return reading(self, location, bytes_max)
+
+        def commit(step: str) -> None:
+            if step == "delete":
+                for kind, fault in ((FilesCondemned, reading), (RemovalUnderWay, read)):
+                    monkeypatch.setattr(Storages, "read", fault)
+                    with pytest.raises(kind) as error:
+                        lake.put("t", f"file://{copied}", realm=other)
+                    refused.append(error.value.code)
+                monkeypatch.undo()
+
+        lake.sweep(at=commit)
+        assert refused == ["FILES_CONDEMNED", "REMOVAL_UNDER_WAY"]
 
 
 # ── clocks ──────────────────────────────────────────────────────────────────────────────────────────────────────
