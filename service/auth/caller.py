@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
 
 DEV_PRINCIPAL = "dev"
 """Who acts under `--dev` unless the request says otherwise."""
+ISSUERS_KEPT_MAX = 256
 
 
 class Identity(NamedTuple):
@@ -46,13 +49,19 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def owner_id(self) -> str:
-        """Owner of Idempotency-Keys and subscriptions. ⚠ A name may hold `:`, which separates it from the key, and may be
-        used again by another principal: the id of the principal's record distinguishes them."""
+        """Owner of Idempotency-Keys, subscriptions and plans. ⚠ A name may hold `:`, which separates it from the key, and another
+        principal may use it later: the id of the principal's record distinguishes them, or else who signed for the name."""
         if self.development:
             return self.name
         name = self.name.replace("%", "%25").replace(":", "%3A").replace("#", "%23")
-        return f"{name}#{self.principal_id}" if self.principal_id else name
+        return f"{name}#{self.principal_id or _issuer_id(self.issuer)}"
 
 
 def development_caller(realm: str, instance: str) -> Caller:
     return Caller(name=DEV_PRINCIPAL, realm=realm, instance=instance, development=True)
+
+
+@lru_cache(maxsize=ISSUERS_KEPT_MAX)
+def _issuer_id(issuer: str) -> str:
+    """No id of a record looks like that."""
+    return f"issuer-{hashlib.sha256(issuer.encode()).hexdigest()[:16]}"

@@ -69,7 +69,7 @@ class RateLimits:
     def take(self, caller: Caller) -> None:
         if self._buckets is None:
             return
-        wait_seconds = self._buckets.take((caller.instance, caller.name))
+        wait_seconds = self._buckets.take(caller.identity)
         if wait_seconds:
             self.refused += 1
             raise too_many("this principal sends more requests than it may.", wait_seconds)

@@ -90,6 +90,16 @@ def test_who_waits_as_long_as_it_was_told_is_served() -> None:
     assert limits.refused == 1
 
 
+def test_the_same_name_from_two_issuers_is_two_callers() -> None:
+    """Neither takes the other's rate, nor owns what the other has kept."""
+    limits = RateLimits(0.5, 1, Seconds())
+    one, other = (Caller(name="corp:ann", realm="r", instance="r#1", issuer=f"https://{idp}.example") for idp in ("a", "b"))
+    limits.take(one)
+    limits.take(other)
+    assert one.owner_id != other.owner_id
+    assert {one.owner_id.count(":"), one.owner_id.count("#")} == {0, 1}
+
+
 def test_of_wrong_secrets_that_come_at_once_only_as_many_are_compared_as_one_client_may_try(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
