@@ -53,11 +53,11 @@ ObjectKey: TypeAlias = tuple[int, int]
 """Id and part of an object row."""
 
 MoveToken: TypeAlias = tuple[Any, ...]
-"""What a backend knows of a realm's moves; it means something to the backend that gave it alone, and is never stored."""
+"""A backend's position in a realm's moves. Opaque to everything but the backend that returned it, and never stored."""
 
 
 class Moves(msgspec.Struct, frozen=True):
-    """The pointers that may have moved, and what to ask with next."""
+    """The pointers that may have moved, and the token for the next call."""
 
     token: MoveToken
     versions: dict[str, int | None] = {}
@@ -76,7 +76,7 @@ class Backend(abc.ABC):
     name: str
     abilities: Abilities
     schema_version: int = 1
-    """What `create_schema` writes and `check_schema` expects."""
+    """The version that `create_schema` writes and `check_schema` expects."""
 
     # ── life ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -116,7 +116,7 @@ class Backend(abc.ABC):
         that was sent before this call can no longer be applied."""
 
     def read_pointers(self, realm: str, names: Sequence[str]) -> dict[str, PointerRow]:
-        """Many rows at once, each as strong as `read_pointer`; names that are not there are left out."""
+        """Many rows at once, each read as strongly as by `read_pointer`; names without a row are left out."""
         found = ((name, self.read_pointer(realm, name)) for name in names)
         return {name: row for name, row in found if row is not None}
 
@@ -150,7 +150,7 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def list_names(self, realm: str, *, prefix: str = "", after: str = "", limit: int = 1_000) -> list[str]:
-        """Names in code point order, those beginning with `prefix` and behind `after`."""
+        """Names in code point order that begin with `prefix` and sort after `after`."""
 
     def name_pages(self, realm: str, *, prefix: str = "", after: str = "", page: int = NAMES_PER_PAGE) -> Iterator[list[str]]:
         """All names with the prefix, in order."""
@@ -187,7 +187,7 @@ class Backend(abc.ABC):
         acknowledged before the call."""
 
     def remove_objects(self, realm: str, keys: Sequence[ObjectKey]) -> None:
-        """Rows that nothing names and nothing ever will, such as those of a lost attempt. Only saves room until the next sweep,
+        """Delete rows that nothing will ever refer to, such as those of a lost attempt. Only saves space until the next sweep,
         which a backend may leave it to: that is the default."""
         del realm, keys
 
@@ -223,7 +223,7 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def list_mutable(self, realm: str, type: str, *, after: str = "", limit: int = 1_000) -> list[MutableRow]:
-        """Rows of one type in code point order of key, behind `after`. May return fewer than `limit` only at the end."""
+        """Rows of one type in code point order of key, after `after`. May return fewer than `limit` only at the end."""
 
     def all_mutable(self, realm: str, type: str, *, after: str = "", page: int = ROWS_PER_PAGE) -> Iterator[MutableRow]:
         """All rows of one type, in order of key."""
@@ -238,11 +238,11 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def splits(self, table: Table, count: int) -> list[Split]:
-        """Cut the table into about `count` disjoint shares that cover all of it, also rows written later."""
+        """Cut the table into about `count` disjoint shares that cover all of it, including rows written later."""
 
     @abc.abstractmethod
     def scan(self, split: Split, *, realm: str | None = None) -> Iterator[ScannedRow]:
-        """Every row that is there throughout the scan exactly once, in bounded memory, without holding off writers."""
+        """Every row that exists throughout the scan, exactly once, in bounded memory and without blocking writers."""
 
     @abc.abstractmethod
     def delete_scanned(self, rows: Sequence[ScannedRow], *, of: str = "") -> DeleteResult:

@@ -45,7 +45,7 @@ class StoreOptions(msgspec.Struct, frozen=True, kw_only=True):
     request_ids_kept_seconds: float = KEPT_SECONDS
     """How long a request id that a caller supplied is found, after restarts and from other processes too."""
     poll_seconds: float = 0.1
-    """How soon commits of other processes are noticed."""
+    """How soon commits of other processes are noticed, at the latest."""
 
 
 class WeakDurability(UserWarning):
@@ -53,7 +53,7 @@ class WeakDurability(UserWarning):
 
 
 class RealmKernel:
-    """What everything above works with in one realm instance."""
+    """Access to one realm instance for all layers above: its objects, log and committer."""
 
     def __init__(self, store: Store, realm: str) -> None:
         self.store = store
@@ -95,7 +95,7 @@ class RealmKernel:
 
     @property
     def realm_name(self) -> str:
-        """What people call the realm: its instance is the name and a creation id."""
+        """The realm's name; its instance is the name and a creation id."""
         return realm_name_of(self.realm)
 
     def on_moved(self, listener: Callable[[str, Draft], None]) -> None:
@@ -148,7 +148,7 @@ class Store:
             observer.opened(self)
 
     def kernel(self, realm: str) -> RealmKernel:
-        """The kernel of a realm *instance*; whether it is active is the caller's question."""
+        """The kernel of a realm *instance*. It does not check whether the realm is active."""
         with self._lock:
             if realm not in self._kernels:
                 self._kernels[realm] = self._connected(RealmKernel(self, realm))
@@ -169,7 +169,7 @@ class Store:
 
     @property
     def kernels(self) -> list[RealmKernel]:
-        """Of the realms that were worked with so far."""
+        """The kernels of the realms used so far."""
         with self._lock:
             return list(self._kernels.values())
 
@@ -182,7 +182,7 @@ class Store:
         return ObservedCommitter(context, self._observers)
 
     def reading(self, realm: str) -> Reading:
-        """What surrounds the reads of a realm instance."""
+        """The context manager around each read of a realm instance."""
         return observed(realm, self._observers)
 
     @property
@@ -197,7 +197,7 @@ class Store:
         return self.kernel(SYSTEM_REALM)
 
     def take(self, count: int) -> list[int]:
-        """New object ids. The node is leased with the first of them: who only reads takes none."""
+        """New object ids. The node is leased with the first of them: a process that only reads leases none."""
         self.restores.check_if_due()
         ids = self._ids
         if ids is None:
@@ -210,7 +210,7 @@ class Store:
                 ids = self._ids
         try:
             return ids.take(count)
-        except NodeLeaseLost:  # it ran out while nobody asked for ids, and another has the node by now
+        except NodeLeaseLost:  # the lease ran out while no ids were needed, and another process has the node by now
             return ids.take(count)
 
     def _in_log(self, realm: str, row: PointerRow, known: PointerRow) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 Value: TypeAlias = dict[str, Any]
-"""A content's value: JSON without surprises. What its fields mean is the content type's business."""
+"""A content's value: plain JSON. The content type defines what its fields mean."""
 
 KeyPath: TypeAlias = tuple[str, ...]
 
@@ -30,7 +30,7 @@ class OpenStrEnum(StrEnum):
 
 
 class Kind(OpenStrEnum):
-    """What moved the head."""
+    """What kind of commit or reference operation moved the head."""
 
     COMMIT = "commit"
     MERGE = "merge"
@@ -61,7 +61,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     before: Value | None = None
     after: Value | None = None
     from_key: KeyPath | None = None
-    """Where a rename came from."""
+    """The key before a rename."""
 
 
 class Base(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,7 +25,7 @@ from headwater.schemas.filters import NO_FILTER, Filter
 PREFIX = "hwc1_"
 SEQ_DIGITS_MAX = 19
 _DATE = re.compile(r"[0-9]{4}-?[0-9]{2}")
-"""What begins like this is a time, and refused as one if it is none."""
+"""Text that begins like this is parsed as a time, and refused if it is not one."""
 POINTERS_MAX = 100
 _CHECK_BYTES = 6
 
@@ -99,7 +99,7 @@ def decode_cursor(text: str, *, field: str = "after") -> Cursor:
 
 
 def parse_after(after: str | int | After, *, field: str = "after") -> After:
-    """What a reader says it has seen. What is parsed already is given back."""
+    """What a reader says it has seen. A value that is parsed already is returned unchanged."""
     if not isinstance(after, str | int) or isinstance(after, Edge):
         return after
     text = str(after)

@@ -73,7 +73,7 @@ def object_id_of(entry_id: bytes) -> int:
 
 
 def recomputed_entry_id(change: Change, previous_entry_id: str) -> str:
-    """What the Change's entry id must be behind that predecessor (empty before the first entry): how auditors check.
+    """The entry id that the Change must have after that predecessor (empty for the first entry), for auditors.
 
     Text that means the same but is not what was written (another case, another notation of the time) is `ChainBroken`.
     """

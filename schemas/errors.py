@@ -85,7 +85,7 @@ HeadwaterError
 ├── CommitRetriesExhausted    503  retriable: others kept winning, or the store kept failing; nothing was changed
 ├── RemovalUnderWay           503  retriable: files are being deleted, and it is not known whether the commit needs them
 ├── LaneFull                  503  retriable: too many commits wait for this pointer already
-├── OutcomeUnknown            503  the store may or may not have applied the write; ask, never assume
+├── OutcomeUnknown            503  the store may or may not have applied the write; read to find out
 │   └── CommitOutcomeUnknown          carries the entry id to ask for
 ├── Corruption                500  our own data contradict themselves: stop loudly
 │   ├── ChecksumMismatch
@@ -141,7 +141,7 @@ class HeadwaterError(Exception):
         self.facts: dict[str, Fact] = facts
 
     def __str__(self) -> str:
-        """One line for people: what is wrong, where, and what to do about it."""
+        """One line for a person: what is wrong, where, and what to do about it."""
         where = f"{self.field}: " if self.field else ""
         what_to_do = f" {self.remedy}" if self.remedy else ""
         return f"{where}{self.message}{what_to_do}"
@@ -484,7 +484,7 @@ class RealmNotActive(Conflict):
 
 
 class FeedUnreachable(HeadwaterError):
-    """Of a client: nothing is known to be lost; `facts["retry_after_seconds"]` where the server said when to come back."""
+    """Raised by clients. Nothing is known to be lost; `facts["retry_after_seconds"]` if the server said when to come back."""
 
     code = "FEED_UNREACHABLE"
     retriable = True

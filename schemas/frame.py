@@ -8,7 +8,7 @@ from headwater.schemas.change import Change
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True):
-    """A page, an SSE event, a batch of Kafka records: everything of one pointer that is behind `from_seq`, up to `to_seq`, less
+    """A page, an SSE event, a batch of Kafka records: everything of one pointer after `from_seq`, up to `to_seq`, except
     what a filter hides. Without Changes it is a bookmark."""
 
     pointer: str

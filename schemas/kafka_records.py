@@ -72,7 +72,7 @@ class FeedRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Of a baseline: the generation that holds the entries up to `seq`; 0 where the generation starts over."""
     change: Change | None = None
     dataref: str = ""
-    """Where a Change is that was too large for Kafka; `digest` is that of its Avro."""
+    """Where to find a Change that was too large for Kafka; `digest` is the digest of its Avro."""
     digest: str = ""
 
     @property
@@ -110,22 +110,22 @@ class GenerationEnd(msgspec.Struct, frozen=True, kw_only=True):
     commits: str = ""
     """Id of the commits topic that the next generation was to begin in."""
     access: str = ""
-    """The same of the access topic; empty where it was to have none."""
+    """The same for the access topic; empty if it was to have none."""
     commits_partitions: int = 0
     progress_partitions: int = 0
     access_partitions: int = 0
-    """Among how many partitions of its topics the next generation deals pointers; 0 where the record does not say."""
+    """Over how many partitions of its topics the next generation spreads pointers; 0 if the record does not say."""
 
 
 def sequence_text(seq: int) -> bytes:
-    """CloudEvents wants an order of text: always as many digits."""
+    """CloudEvents compares sequences as text, so they have a fixed number of digits."""
     return b"%020d" % seq
 
 
 def decode_record(
     headers: Iterable[tuple[str, bytes]] | None, value: bytes | None, schema_by_id: SchemaById | None = None
 ) -> FeedRecord:
-    """`ChainBroken` for what no publisher writes."""
+    """`ChainBroken` for a record that no publisher writes."""
     found = dict(headers or ())
     try:
         type, id = found["ce_type"].decode(), found["ce_id"].decode()
@@ -158,11 +158,11 @@ def decode_change(value: bytes, schema_by_id: SchemaById | None = None) -> Chang
         return from_avro(value[5:], schema)
     if value.startswith(JSON_MAGIC):
         return change_of_json(value)
-    raise ChainBroken(f"a Change is in no frame that is known: it begins with {value[:10].hex()}.")
+    raise ChainBroken(f"a Change has an unknown framing: it begins with {value[:10].hex()}.")
 
 
 def change_of_json(value: bytes) -> Change:
-    """What this version does not know is left out."""
+    """Fields that this version does not know are dropped."""
     try:
         return _change_of_json(value)
     except msgspec.DecodeError as error:

@@ -47,7 +47,7 @@ def as_seen(change: Change, may_see: MaySee) -> Change | None:
 
 
 def _operation_as_seen(operation: Operation, may_see: MaySee) -> Operation | None:
-    """A rename across the border is what it looks like from the side that is seen."""
+    """A rename into or out of what the reader may see appears as a put or a delete."""
     sees_key = may_see(operation.key)
     if operation.from_key is None:
         return operation if sees_key else None

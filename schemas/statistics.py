@@ -15,7 +15,7 @@ class PutMode(StrEnum):
     IF_ABSENT = "if-absent"
     """A row that is there stays as it is."""
     REPLACE = "replace"
-    """Of the kinds that are sent (totals, columns, files) nothing else remains."""
+    """Everything else of the kinds that are sent (totals, columns, files) is removed."""
 
 
 class TableStatistics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):

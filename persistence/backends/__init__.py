@@ -23,7 +23,7 @@ def open_backend(url: str) -> Backend:
     scheme, separator, _ = url.partition("://")
     known = known_backends()
     if scheme not in known or not separator:
-        # The rest of the URL is not repeated: it may hold a password.
+        # The rest of the URL is left out: it may hold a password.
         raise InvalidStoreUrl(
             f"no backend is installed for {scheme}://." if separator else "the store URL has no scheme.",
             field="store",

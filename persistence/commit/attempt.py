@@ -29,18 +29,18 @@ _log = logging.getLogger(__name__)
 
 
 class AttemptStats(msgspec.Struct):
-    """What tests and metrics count."""
+    """Counters for tests and metrics."""
 
     cas_sent: int = 0
     cas_resent: int = 0
     unknown: int = 0
     lost: int = 0
     rows_removed: int = 0
-    """Of lost attempts, at once."""
+    """Rows of lost attempts that were removed at once."""
 
 
 class Attempt:
-    """One draft on its way into the store."""
+    """Writes drafts of one realm to the store."""
 
     def __init__(
         self,
@@ -107,13 +107,13 @@ class Attempt:
     def reserve(self, pointer: str) -> None:
         """Make a row for a new name, unless another one was faster. ⚠ Only a row that exists can be fenced: so what the
         first commit rests on is read after this."""
-        if read_realm_fence(self._backend, self._realm).is_closed:  # proves nothing, but spares a purged realm new rows
+        if read_realm_fence(self._backend, self._realm).is_closed:  # proves nothing, but keeps new rows out of purged realms
             raise closed(self._realm, pointer)
         self._backend.add_name(self._realm, pointer)
         try:
             self._backend.reserve_pointer(self._realm, pointer, PointerRow(created_at=self._clock.now_micros()))
         except OutcomeUnknown:
-            return  # whether it is there is read next
+            return  # the caller reads next whether the row exists
 
     def _lands(self, draft: Draft, expected: PointerRow, moved: PointerRow, rows: Sequence[ObjectRow], of: str) -> bool:
         def cas() -> bool:
@@ -154,7 +154,7 @@ class Attempt:
             pause_seconds = min(2 * pause_seconds, self._policy.delay_seconds_max)
 
     def _is_ours(self, row: PointerRow, draft: Draft) -> bool:
-        """Whether the entry at our first seq is ours, however many others came on top."""
+        """Whether the entry at our first seq is ours, however many others follow it."""
         first = draft.entries[0]
         if row.seq < first.entry.seq:
             return False

@@ -17,10 +17,10 @@ from headwater.schemas.errors import StoreUnavailable
 
 LANES_AT_ONCE = 16
 LANES_KEPT_MAX = 1_000
-"""Lanes that rest are forgotten above this, the longest unused first; a forgotten one starts cold."""
+"""Above this, idle lanes are dropped, least recently used first; a lane that is created again starts cold."""
 
 HandOver: TypeAlias = Callable[[str, CommitRequest, Reply[CommitOutcome]], bool]
-"""Whether another process has taken the request for a pointer over; it is then answered, whatever becomes of that process."""
+"""Returns whether another process took over the request for a pointer. It is then answered even if that process dies."""
 
 
 class Committer:
@@ -38,7 +38,7 @@ class Committer:
         self._mailboxes = Mailboxes()
 
     def submit(self, pointer: str, request: CommitRequest) -> Future[CommitOutcome]:
-        """The answer to come. Requests for one pointer are applied in the order in which they are submitted."""
+        """A future of the outcome. Requests for one pointer are applied in the order in which they are submitted."""
         reply: FutureReply[CommitOutcome] = FutureReply()
         self._submit(pointer, request, reply)
         return reply.future
@@ -61,7 +61,7 @@ class Committer:
     def submit_here(
         self, pointer: str, request: CommitRequest, reply: Reply[CommitOutcome], handed_over: HandedOver | None = None
     ) -> None:
-        """To the lane of this process. `handed_over` is given where another process may land the request, or have landed it."""
+        """Submit to the lane of this process. `handed_over` is set if another process may land, or has landed, the request."""
         with self._lock:
             if self._closed:
                 raise StoreUnavailable("the store has been closed; nothing was changed.")
@@ -72,7 +72,7 @@ class Committer:
 
     @property
     def is_busy(self) -> bool:
-        """Whether anything is being committed here now. For those who can wait."""
+        """Whether anything is being committed here now, for background work that can wait."""
         return self._busy_lanes > 0
 
     def close(self) -> None:
@@ -82,7 +82,7 @@ class Committer:
         self._threads.shutdown(wait=True)
 
     def _run(self, lane: Lane) -> None:
-        """Some batches of a lane; what is left goes behind the other lanes that wait for a thread."""
+        """Run some batches of a lane; the rest queues behind the other lanes that wait for a thread."""
         while lane.run():
             with self._lock:
                 if not self._closed:  # a pool that shuts down takes nothing new: then this thread continues

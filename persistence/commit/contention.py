@@ -16,7 +16,7 @@ MET_TURN_ROUND_TRIPS = 4
 TURN_MIN, TURN_MAX = 4, 80
 """A lane that has met no others continues for this many pauses, doubled each time: stepping back costs 1 % in the long run."""
 MET_PAUSES = 40
-"""For so many pauses after the last meeting others are expected again."""
+"""Other processes are expected for this many pauses after the lane last met one."""
 
 
 class ContentionControl:

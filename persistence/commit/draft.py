@@ -39,11 +39,11 @@ from headwater.schemas.entry_ids import EMPTY
 from headwater.schemas.errors import InvalidInput
 
 TAIL_ENTRIES_MAX = 24
-"""Entries of the tail before it is merged into the index: more make reads of state slower, fewer make writes dearer."""
+"""Entries of the tail before it is merged into the index: more make reads of state slower, fewer make writes more expensive."""
 TAIL_OPERATIONS_MAX = 256
 TAG_MAX = 255
 OPERATIONS_BYTES_MAX = 200_000
-"""Operations over this go into an object of their own, for an entry must fit one row."""
+"""Operations larger than this go into an object of their own, because an entry must fit one row."""
 
 TEXT_BYTES_UNCHECKED = 50_000
 """Author, message and headers up to this fit a row together with the operations that are not put apart."""
@@ -78,11 +78,11 @@ class BaseState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     levels: tuple[int, ...]
     tail_ids: tuple[int, ...]
     only_as_head: tuple[int, ...]
-    """What is reachable at the base beside its state: the new pointer does not take it over."""
+    """Objects reachable at the base that are not part of its state: the new pointer does not take them over."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a request wants of the head that it was shown."""
+    """What a request wants to append to the head that it was planned on."""
 
     kind: Kind
     author: str
@@ -97,7 +97,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Savepoint(msgspec.Struct, frozen=True):
-    """How far a draft had come."""
+    """A point that a draft can be rolled back to."""
 
     head: Head
     entries: int
@@ -106,7 +106,7 @@ class Savepoint(msgspec.Struct, frozen=True):
 
 
 class _State(msgspec.Struct, frozen=True, gc=False):
-    """The index behind an entry, and what changed in it."""
+    """The index after an entry, and what changed in it."""
 
     tail: Tail
     levels: tuple[int, ...]
@@ -121,11 +121,11 @@ class Draft:
         self.head = head
         self.entries: list[LogRecord] = []
         self.requests: list[CommittedRequest] = []
-        """Those that callers may send again."""
+        """Requests that callers may send again."""
         self.new_objects: list[NewObject[Any]] = []
-        """What fits one row each and is written in the step that commits."""
+        """Objects that fit one row each and are written in the step that commits."""
         self.spilled: list[NewObject[Any]] = []
-        """What may need several rows and is written before that step."""
+        """Objects that may need several rows and are written before that step."""
         self._objects = objects
         self._ids = ids
         self._clock = clock
@@ -165,7 +165,7 @@ class Draft:
         return fresh | self._objects.fetch_many(CONTENT, (id for id in ids if id not in fresh))
 
     def look_up(self, keys: Iterable[bytes]) -> None:
-        """Have the cache know what the keys hold, by a bulk read of stripes and one of contents."""
+        """Load what the keys hold into the cache, by one bulk read of stripes and one of contents."""
         found = self.index.get_many(keys)
         stored = [value.object_id for value in found.values() if value.object_id not in self._fresh]
         self._objects.fetch_many(CONTENT, stored, missing_ok=True)
@@ -198,7 +198,7 @@ class Draft:
             previous=self.head.entry_id,
             commit=_commit_named_by(plan),
             parent=b"",
-            head_before=self._head_before_unless_told(),
+            head_before=self._head_before_unless_implied(),
             time=time,
             author=plan.author,
             message=plan.message,
@@ -277,7 +277,7 @@ class Draft:
         return _State({}, flushed.root.levels, True, tuple(id for id, _ in flushed.added), tuple(flushed.released))
 
     def _base_tail(self, base: BaseState | None) -> Tail:
-        """The base may have been appended by this very draft."""
+        """The base may be an entry of this draft."""
         ids = base.tail_ids if base else ()
         found = self._fresh | self._objects.fetch_many(ENTRY, [id for id in ids if id not in self._fresh])
         return tail_of(entry for id in ids if isinstance(entry := found[id], Entry))
@@ -317,8 +317,8 @@ class Draft:
             return last.seq, self.head.object_id, last.time
         return last.merge_seq, last.merge_id, last.merge_time
 
-    def _head_before_unless_told(self) -> bytes:
-        """Derived from the predecessor's id if the predecessor is itself the commit."""
+    def _head_before_unless_implied(self) -> bytes:
+        """Empty if the predecessor is itself the commit: readers derive it from the predecessor's id."""
         return b"" if self.head.commit == (self.head.entry_id or EMPTY) else self.head.commit
 
     def _jump_of(self, link: JumpLink) -> JumpLink:
@@ -344,7 +344,7 @@ class Draft:
 
 
 def _check(plan: Plan) -> None:
-    """Refuse what would only come to light when the tail is merged into the index, long after it was acknowledged."""
+    """Refuse errors that would otherwise only show when the tail is merged into the index, long after the commit."""
     if plan.operations and plan.kind not in COMMITTING_KINDS:
         raise InvalidInput(f"a {plan.kind} has operations.", field="operations", remedy="Commit them afterwards.")
     if plan.base is not None and plan.kind not in (Kind.CREATE, Kind.ASSIGN):
@@ -360,7 +360,7 @@ def _check(plan: Plan) -> None:
     emptied = [op.from_key or op.key for op in plan.operations if op.op is not Op.PUT]
     for keys in (filled, emptied):
         if len(set(keys)) != len(keys):
-            raise InvalidInput("a key stands twice in one commit.", field="operations", remedy="Keep the last of them.")
+            raise InvalidInput("a key occurs twice in one commit.", field="operations", remedy="Keep the last of them.")
 
 
 def _stored_bytes(field: str, value: object) -> int:

@@ -5,7 +5,7 @@ after that one, in whichever process. So a lane that is about to plan the reques
 and the CAS on that head decides the rest: it fails if another process lands something later.
 ⚠ A log in which the position is not found was restored from a backup, or has expired: then the outcome is unknown.
 
-An id that a caller brought along may be in the log for another request of that caller, so it is looked up by its row as always
+A caller's own request id may be in the log for another request of that caller, so it is looked up by its row as always
 (request_search); the row has the token of the hand-over, which shows whether it is this request or an earlier one.
 """
 
@@ -41,14 +41,14 @@ class HandedOver(NamedTuple):
 
 
 class OwnEntries:
-    """From which entry on a lane has made all others itself: among those is nothing of another process."""
+    """The entry after which all others are this lane's own: none of them belongs to another process."""
 
     def __init__(self) -> None:
         self._first = 0
         self._known = False
 
     def begin(self, head: Head) -> None:
-        """The head that others have left."""
+        """Start at a head that other processes left."""
         self._first, self._known = head.seq, True
 
     def cover(self, after: LogPosition, head: Head) -> bool:

@@ -3,7 +3,7 @@
 A lane takes everything that waits, applies request after request to the head that it holds in memory, writes the new objects
 in one batch and moves the pointer once. A request that the head refuses fails alone.
 ⚠ A negative answer is given only against a head that this batch's CAS confirmed or that was read strongly after the request
-came. ⚠ A request whose id its caller brought along is looked for before it is planned. ⚠ So is one that another process may
+came. ⚠ A request whose id was supplied by its caller is looked up before it is planned. ⚠ So is one that another process may
 have landed, because it was handed over.
 """
 
@@ -53,7 +53,7 @@ from headwater.schemas.errors import (
 BATCH_REQUESTS_MAX = 256
 WAITING_REQUESTS_MAX = 10_000
 BATCHES_IN_A_ROW_MAX = 8
-"""Then another lane may have the thread: lanes that never rest must not keep the others from theirs."""
+"""After this many batches another lane gets the thread, so that busy lanes do not starve the others."""
 
 _log = logging.getLogger(__name__)
 
@@ -180,7 +180,7 @@ class Lane:
             return not self._running
 
     def submit(self, request: CommitRequest, reply: Reply[CommitOutcome], handed_over: HandedOver | None = None) -> bool:
-        """Whether the lane must be started: the caller then has `run` called on some thread."""
+        """Returns whether the lane must be started: the caller then has `run` called on some thread."""
         if not request.request_id:
             raise InvalidInput("a commit has no request id.", field="request_id", remedy="Leave it out, or give it a name.")
         waiting = PendingRequest(request, reply, self._context.clock.now_micros(), handed_over)
@@ -194,7 +194,7 @@ class Lane:
         return must_start
 
     def run(self) -> bool:
-        """Work off some of what waits; whether there may be more, so that `run` must be called again."""
+        """Commit some of the waiting requests; returns whether there may be more, so that `run` must be called again."""
         for _ in range(BATCHES_IN_A_ROW_MAX):
             self._linger.wait(self._waiting.__len__)
             batch = self._take()
@@ -204,7 +204,7 @@ class Lane:
             try:
                 if batch:
                     self._commit(batch)
-            except BaseException as error:  # whatever it is, every caller gets an answer and the lane continues
+            except BaseException as error:  # whatever fails, every caller gets an answer and the lane continues
                 self._held = None
                 for waiting in batch:
                     if not waiting.reply.is_given():
@@ -250,7 +250,7 @@ class Lane:
                     continue
                 began = self._context.clock.now_micros()
                 draft = Draft(self.pointer, head, self._context.objects, self._context.ids, self._context.clock)
-                if len(batch) > 1:  # a single request reads for itself
+                if len(batch) > 1:  # a single request reads its own keys
                     self._prefetch.prepare([waiting.request for waiting in batch], draft)
                 answers = self._apply_all(batch, draft)
                 if not draft.entries:
@@ -393,7 +393,7 @@ class Lane:
     # ── the head ────────────────────────────────────────────────────────────────────────────────────────────
 
     def _read_head(self) -> Head:
-        """Strongly."""
+        """Read the head strongly."""
         head = self._load_head()
         if not self._goes_on(head):
             self._context.restores.went_back(f"{self.pointer} lacks entry {self._stored_seq}, which had landed")
@@ -446,7 +446,7 @@ class Lane:
         try:
             if self._context.moved is not None:
                 self._context.moved(self.pointer, draft)
-        except Exception:  # what has landed is answered as landed, whatever a listener makes of it
+        except Exception:  # a commit that landed is answered as landed, even if a listener fails
             _log.exception("a listener of %s failed", self.pointer)
         self._answer(batch, answers)
 

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from headwater.persistence.clock import MICROS, Clock
 
 SHARE_MAX = 0.5
-"""Of the time that the last batch took in the store."""
+"""How long to wait at most, as a share of the time that the last batch took in the store."""
 OWN_WORK_MAX = 1
-"""Times what the store took: a lane that works longer than that on a batch continues at once."""
+"""As a multiple of the store's time: a lane that works longer than that on a batch continues at once."""
 LOOKS = 8
 """How often to check for new callers within that time. The wait ends at the first check that finds none."""
 
@@ -30,7 +30,7 @@ class Linger:
         self._micros = 0
 
     def landed(self, callers: int, own_micros: int, store_micros: int) -> None:
-        """So many callers are there, answered or waiting; the lane and then the store took so long for a batch."""
+        """A batch landed: the number of callers, answered or waiting, and the time that the lane and then the store took."""
         self._expected = callers if own_micros <= OWN_WORK_MAX * store_micros else 0
         self._micros = max(0, store_micros)  # a clock that was set back must not make the wait negative
 

@@ -17,7 +17,7 @@ from headwater.schemas.errors import HeadwaterError
 
 
 class ObservedCommitter(Committer):
-    """Wraps the committer only if there are observers: without them nothing is paid."""
+    """Used only if there are observers: observability costs nothing when disabled."""
 
     def __init__(self, context: LaneContext, observers: Sequence[Observer]) -> None:
         self._observers = observers

@@ -21,10 +21,10 @@ class Observer(Protocol):
     def opened(self, store: Store) -> None: ...
 
     def submitted(self, realm: str, pointer: str, request: CommitRequest) -> Answered:
-        """What leaves is called once, when the request has its answer."""
+        """Returns a callback that is called once, when the request has its answer."""
 
     def landed(self, realm: str, pointer: str, entries: int) -> None:
-        """One batch of so many entries, behind one CAS."""
+        """One batch of that many entries has landed by one CAS."""
 
 
 def outcome_of(future: Future[CommitOutcome]) -> str:

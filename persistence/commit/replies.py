@@ -29,7 +29,7 @@ class Reply(Protocol[T_contra]):
 
 
 class FutureReply(Generic[T]):
-    """For callers that want to hold on to a future, with callbacks and time limits."""
+    """For callers that need a future, with callbacks and timeouts."""
 
     __slots__ = ("future",)
 
@@ -50,7 +50,7 @@ class FutureReply(Generic[T]):
 
 
 class ThreadReply(Generic[T]):
-    """For one thread that does nothing else but wait: one lock."""
+    """For a thread that only waits: one lock."""
 
     __slots__ = ("_answer", "_given")
 
@@ -76,12 +76,12 @@ class ThreadReply(Generic[T]):
             try:
                 raise answer
             finally:
-                self._answer = answer = None  # the traceback knows this frame: together they would be a cycle
+                self._answer = answer = None  # the traceback refers to this frame: together they would be a reference cycle
         return cast(T, answer)
 
 
 class LoopReply(Generic[T]):
-    """For a coroutine; what is given goes by its loop's mailbox."""
+    """For a coroutine; the answer is delivered through its loop's mailbox."""
 
     __slots__ = ("_mailbox", "_was_given", "future")
 
@@ -118,7 +118,7 @@ class Mailbox:
                 self._posted.clear()
 
     def _deliver(self) -> None:
-        # ⚠ First the mark, then the letters: what is posted from now on wakes the loop again, so that none is left lying.
+        # ⚠ Reset the flag before emptying the queue: what is posted from now on wakes the loop again, so that nothing is left.
         self._is_woken = False
         while self._posted:
             future, answer = self._posted.popleft()

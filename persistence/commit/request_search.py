@@ -19,14 +19,14 @@ REMEMBERED_REQUESTS_MAX = 1_000
 
 
 class RequestSearch:
-    """Of one lane."""
+    """The search of one lane."""
 
     def __init__(self, objects: RealmObjects, pointer: str) -> None:
         self._objects = objects
         self._pointer = pointer
         self._remembered: OrderedDict[str, CommittedRequest] = OrderedDict()
         self._found: dict[str, CommittedRequest] = {}
-        """Of the requests that were looked up last. ⚠ Apart from what is remembered, which forgets, also within a batch."""
+        """Results for the requests looked up last. ⚠ Kept apart from `_remembered`, which may drop some within a batch."""
         self._undecided: dict[str, CommittedRequest] = {}
 
     def look_up(self, request_ids: Sequence[str], head: Head) -> None:
@@ -84,7 +84,7 @@ class RequestSearch:
 
 
 def check_same(committed: CommittedRequest, fingerprint: bytes) -> None:
-    """⚠ An id that came before with another request must not be answered as if this one had been committed."""
+    """⚠ An id that was used for another request must not be answered as if this one had been committed."""
     if committed.fingerprint and fingerprint and committed.fingerprint != fingerprint:
         raise IdempotencyKeyReused(
             "the same key came before with another request.",

@@ -19,7 +19,7 @@ from headwater.schemas.errors import OutcomeUnknown, StoreUnavailable
 
 WRITE_TRIES_MAX = 20
 SEND_TRIES_MAX = 3
-"""How often an open outcome is looked up and sent again while a caller waits."""
+"""How often an undecided write is looked up and sent again while a caller waits."""
 PATIENT_TRIES_MAX = 20
 """For work that cannot continue without the answer."""
 PAUSE_SECONDS_MAX = 0.1
@@ -101,7 +101,7 @@ def _resolve(
     what: str,
     tries_max: int,
 ) -> bool:
-    """After a first attempt. `look` says whether it landed, or None while that is open."""
+    """Decide a write after its first attempt. `look` says whether it landed, or None while that is open."""
     for attempt in range(1, tries_max + 1):
         try:
             decided = look()

@@ -28,7 +28,7 @@ SNAPSHOT_CLAIM = "snapshot-claim"
 """Key: the content id of the table; numbers: the snapshots that it may lose."""
 CLAIM_SECONDS = 3_600
 SKEW_SECONDS = 600
-"""⚠ Those who pin heed a claim this much longer, because their clock may be ahead."""
+"""⚠ Pinning processes respect a claim this much longer, because their clock may be ahead."""
 _LIVE_MAX = 100
 
 
@@ -60,7 +60,7 @@ class ClaimedRemovals:
         self._change(type, key, lambda others: (*others, mine))
 
     def release(self, type: str, key: str) -> None:
-        """⚠ Only of what was not removed after all, or what those who pin see to be gone by itself, as they see a floor."""
+        """⚠ Withdraw only claims on what was not removed, or on what pinning processes can see to be gone, such as a floor."""
         row = self._backend.read_mutable(self._realm, type, key)
         others = [one for one in _live(row, self._clock.now_micros()) if one.token != self._token]
         if row is not None and not others and delete_row(self._backend, self._realm, row, self._clock):

@@ -57,7 +57,7 @@ def read_incarnation(backend: Backend) -> Incarnation | None:
 
 
 def ensure_incarnation(backend: Backend, clock: Clock) -> Incarnation:
-    """The one in force: the first of a new store, and a new one where the data are another copy than the row says. A store
+    """The current incarnation: the first of a new store, or a new one if the data are another copy than the row says. A store
     that this process may only read keeps what it has."""
     there = read_incarnation(backend)
     identity = backend.data_identity()
@@ -94,7 +94,7 @@ def replace_incarnation(backend: Backend, clock: Clock, seen: Incarnation | None
                 return there
         try:
             _write(backend, before, wanted, clock)
-        except (OutcomeUnknown, StoreRestored):  # the backend refuses the first write into other data, whatever it is
+        except (OutcomeUnknown, StoreRestored):  # the backend refuses the first write into other data, whichever write it is
             clock.sleep(_ASK_SECONDS)
     raise OutcomeUnknown("the store's new incarnation was neither seen written nor refused.", remedy="Try again.")
 

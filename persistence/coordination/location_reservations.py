@@ -21,7 +21,7 @@ from headwater.schemas.errors import OutcomeUnknown
 RESERVATION_TYPE = "staged-location"
 RESERVED_SECONDS = 7 * 24 * 3_600
 SKEW_SECONDS = 25 * 3_600
-"""⚠ Read so much longer: the clock of who has reserved may be a day behind."""
+"""⚠ Reservations are respected this much longer: the clock of the process that reserved may be a day behind."""
 
 
 class LocationReservation(msgspec.Struct, frozen=True, array_like=True):
@@ -43,7 +43,7 @@ class LocationReservations:
         self._clock = clock
 
     def reserve(self, realm: str, locations: Iterable[str]) -> None:
-        """Or renew it. Files may be written there once this returns."""
+        """Reserve the location, or renew the reservation. Files may be written there once this returns."""
         until = self._clock.now_micros() + RESERVED_SECONDS * MICROS
         for location in locations:
             payload = msgspec.msgpack.encode(LocationReservation(realm, location, until))

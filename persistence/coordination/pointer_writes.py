@@ -17,7 +17,7 @@ from headwater.persistence.rows import PointerRow
 from headwater.schemas.errors import CommitRetriesExhausted, OutcomeUnknown
 
 ROWS_AT_ONCE = 200
-"""Few, so that most of them are still the newest when they are written."""
+"""A small number, so that most rows are still the newest when they are written."""
 ROW_ATTEMPTS_MAX = 10_000
 """Against a lane that commits without a pause each attempt has a fair chance, so this many never run out."""
 

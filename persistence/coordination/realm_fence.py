@@ -49,7 +49,7 @@ def read_realm_fence(backend: Backend, realm: str) -> RealmFence:
 
 
 def list_realm_fences(backend: Backend, limit: int = 1_000) -> list[RealmFence]:
-    """The first so many, of realms that are gone too."""
+    """At most `limit` fences, including those of realms that are gone."""
     return [_fence_of(row) for row in backend.list_mutable(SYSTEM_REALM, FENCE_TYPE, limit=limit)]
 
 

@@ -28,7 +28,7 @@ INTENT_TYPE = "removal-intent"
 INTENT_SECONDS = 3_600
 """How long an intent lasts after it was last renewed: far longer than any single deletion."""
 SKEW_SECONDS = 25 * 3_600
-"""⚠ Commits heed an intent this much longer: their clock may be a day ahead of the remover's, or the remover's a day behind."""
+"""⚠ Commits respect an intent this much longer: their clock may be a day ahead, or the remover's a day behind."""
 INTENTS_MAX = 500
 _KEY = "store"
 
@@ -40,13 +40,13 @@ class RemovalPhase(enum.StrEnum):
 
 
 class RemovalIntent(msgspec.Struct, frozen=True, array_like=True):
-    """Of one storage root, or of one table. Append new fields, never move one."""
+    """An intent for one storage root or one table. Append new fields, never move one."""
 
     id: str
     holder: str
     """The run that wrote it."""
     root: str
-    """Files below it may go. Ends with a slash."""
+    """Files below it may be deleted. Ends with a slash."""
     realm: str
     """The realm instance …"""
     catalog_id: int
@@ -107,7 +107,7 @@ class RemovalIntents:
         self.put(msgspec.structs.replace(intent, is_done=True))
 
     def end_others(self) -> None:
-        """⚠ Only under the lease of all removals: whoever wrote the others has lost it, and deletes nothing more."""
+        """⚠ Only under the lease of all removals: the writers of the other intents have lost it, and delete nothing more."""
         until = self._clock.now_micros() + INTENT_SECONDS * MICROS
 
         def ended(one: RemovalIntent) -> RemovalIntent:
@@ -149,7 +149,7 @@ class RemovalIntents:
 
 
 class IntentWatch:
-    """Which removals a commit has to heed. One per open store. Thread-safe."""
+    """Which removals a commit must respect. One per open store. Thread-safe."""
 
     def __init__(self, backend: Backend, clock: Clock) -> None:
         self._backend = backend

@@ -38,11 +38,11 @@ _log = logging.getLogger(__name__)
 
 
 class RestoreWatch:
-    """Of one open store. Thread-safe."""
+    """The watch of one open store. Thread-safe."""
 
     def __init__(self, backend: Backend, clock: Clock, in_log: InLog) -> None:
         self.epoch = 0
-        """One more with each restore that this process noticed: what was prepared in an earlier epoch is not written."""
+        """Incremented with each restore that this process notices: what was prepared in an earlier epoch is not written."""
         self._backend = backend
         self._clock = clock
         self._in_log = in_log
@@ -80,7 +80,7 @@ class RestoreWatch:
         return f"{self.copy} {self.incarnation.id}"
 
     def ids_from(self) -> int:
-        """Microseconds: no node is leased before this time."""
+        """The time in microseconds before which no node is leased."""
         known = self.incarnation
         return known.since + int(SETTLE_SECONDS * MICROS) if known.number > 1 else 0
 
@@ -120,7 +120,7 @@ class RestoreWatch:
         return left <= 0 or left > _CHECK_MICROS
 
     def check(self) -> None:
-        """Look now."""
+        """Check now."""
         try:
             self._look()
         except StoreRestored:

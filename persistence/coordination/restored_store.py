@@ -15,7 +15,7 @@ from headwater.persistence.rows import Table
 from headwater.schemas.errors import CommitRetriesExhausted, OutcomeUnknown
 
 VERSION_STEP = 2**32
-"""Further than any history that was lost can have counted."""
+"""More than any lost history can have advanced a version."""
 ROW_ATTEMPTS_MAX = 10_000
 _ASK_SECONDS = 0.02
 
@@ -27,7 +27,7 @@ class RestoredStore(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def announce_restored(backend: Backend, clock: Clock, reason: str) -> RestoredStore:
-    """May be repeated at any time: it costs those who run what they keep in memory, and nothing else."""
+    """May be repeated at any time: it only makes running processes drop what they keep in memory."""
     incarnation = replace_incarnation(backend, clock, read_incarnation(backend), reason)
     moved = 0
     for split in backend.splits(Table.POINTERS, 1):

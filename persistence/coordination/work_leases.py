@@ -66,7 +66,7 @@ class LeaseClaim(msgspec.Struct, frozen=True, array_like=True):
     the lease, too, and what was unreachable may be reachable in it."""
 
     def is_held(self, backend: Backend) -> bool:
-        """By the store. A lease that expired and that no other process took is still ours."""
+        """Asks the store. A lease that expired and that no other process took is still ours."""
         if record_of(backend.read_mutable(self.realm, self.type, self.key)).holder != self.holder:
             return False
         return not self.incarnation or is_in_force(backend, self.incarnation)
@@ -104,8 +104,8 @@ class WorkLeases:
         return self.look(key).until - self._clock.now_micros() >= seconds * MICROS
 
     def take(self, key: str, holder: str, seen: SeenLease, *, incarnation: str = "") -> HeldLease | None:
-        """Over what was seen; None if another process was faster. The caller decides whether a held lease may be taken. With an
-        incarnation the lease is lost when the store is restored."""
+        """Write over the row that was read; None if another process was faster. The caller decides whether a held lease may be
+        taken. With an incarnation the lease is lost when the store is restored."""
         row = self.row(key, LeaseRecord(holder, record_of(seen.row).memo), seen.row)
         return HeldLease(self, key, holder, row, incarnation) if self.put(seen.row, row) else None
 
@@ -149,7 +149,7 @@ class HeldLease:
         return record_of(self._row).memo
 
     def is_lost(self) -> bool:
-        """Answered by the store. ⚠ To be called before anything is deleted or written."""
+        """Asks the store. ⚠ Call it before anything is deleted or written."""
         if not self._lost.is_set() and not self.claim.is_held(self._leases.backend):
             self._lost.set()
         return self._lost.is_set()
@@ -187,7 +187,7 @@ class HeldLease:
         while not self._ended.wait(self._leases.seconds / 3):
             try:
                 self.renew()
-            except HeadwaterError:  # the store is away: the lease runs out by itself
+            except HeadwaterError:  # the store is unreachable: the lease runs out by itself
                 continue
             if self._lost.is_set():
                 return

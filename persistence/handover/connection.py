@@ -40,7 +40,7 @@ class Connection:
             self._outbox.append(message)
 
     def flush_soon(self) -> None:
-        """At once from a thread; from an event loop when it has run what is ready, so that requests that come together are
+        """Flush at once from a thread; on an event loop after the ready callbacks have run, so that requests of one burst are
         sent together."""
         try:
             loop = asyncio.get_running_loop()
@@ -52,7 +52,7 @@ class Connection:
             loop.call_soon(self.flush)
 
     def flush(self) -> None:
-        # ⚠ First the mark, then the messages: what is posted from now on is flushed again, so that none is left lying.
+        # ⚠ Reset the flag before the queue is emptied: what is posted from now on is flushed again, so that nothing is left.
         self._will_flush = False
         if not self._outbox and not self._unsent:
             return
@@ -76,7 +76,7 @@ class Connection:
             del self._unsent[:sent]
 
     def receive(self) -> list[Message]:
-        """What has come. `ConnectionError` when the other end is gone, `ValueError` when it makes no sense."""
+        """The messages received. `ConnectionError` when the other end is gone, `ValueError` when they cannot be decoded."""
         try:
             data = self.socket.recv(RECEIVE_BYTES)
         except (BlockingIOError, InterruptedError):

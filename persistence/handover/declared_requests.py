@@ -44,7 +44,7 @@ class DeclaredRequests:
         self._by_name: dict[str, tuple[DeclaredRequest[Any, Any], msgspec.msgpack.Decoder[Any]]] = {}
 
     def register(self, type: type[R], declared: DeclaredRequest[R, Any]) -> None:
-        """⚠ Of this very type: a subclass may see or remember more than its base declares."""
+        """⚠ For exactly this type: a subclass may see or remember more than its base declares."""
         if type in self._by_type or declared.name in self._by_name:
             raise DuplicateRegistration(f"{declared.name!r} is declared twice.", field="name")
         self._by_type[type] = self._by_name[declared.name] = (declared, msgspec.msgpack.Decoder(declared.declaration))

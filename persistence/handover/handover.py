@@ -113,7 +113,7 @@ class Handover:
         return position if time.monotonic() - since < POSITION_SECONDS_MAX else None
 
     def _holder(self, realm: str, pointer: str) -> Peer | None:
-        """None for this worker. Workers may disagree for a moment, which costs a lost race and nothing else."""
+        """The worker that commits to the pointer; None for this one. Workers may disagree briefly: it costs a lost race."""
         key = (realm, pointer)
         try:
             return self._holders[key]
@@ -175,7 +175,7 @@ class Handover:
                 peer.is_live = False
                 self._holders.clear()
             case _:
-                raise ValueError(f"{type(message).__name__} comes from the wrong side")
+                raise ValueError(f"{type(message).__name__} is not expected from this side of the connection")
 
     def _commit_here(self, offered: Offered, *, may_have_landed: bool) -> None:
         reply = ReturnedReply(offered.reply)
@@ -274,7 +274,7 @@ class Handover:
                     case Ping():
                         connection.post(Pong())
                     case _:
-                        raise ValueError(f"{type(message).__name__} comes from the wrong side")
+                        raise ValueError(f"{type(message).__name__} is not expected from this side of the connection")
             connection.flush()
         except (OSError, ValueError) as lost:
             _say_why(lost)

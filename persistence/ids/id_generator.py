@@ -74,7 +74,7 @@ class IdGenerator:
         with self._lock:
             first = self._next
             if first + count <= IDS_PER_MS and self._clock.now_micros() // 1_000 - EPOCH_MS == self._ms:
-                self._next = first + count  # as of the newest id, whose lease was looked at in this very millisecond
+                self._next = first + count  # the lease was checked for the newest id, in the same millisecond
                 return list(range(self._base + first, self._base + first + count))
         ids: list[int] = []
         waited_seconds, waited_at_ms = 0.0, self._ms
@@ -185,7 +185,7 @@ class IdGenerator:
         self._leases.release(renewed, self._ms + 1)  # closed in the meantime
 
     def _wait(self, waited_seconds: float) -> float:
-        """Until the clock is behind the last id; a clock that stands still is not waited for without end."""
+        """Wait until the clock has passed the last id; the wait for a clock that stands still is bounded."""
         if waited_seconds > 2 * CLOCK_BACK_MS_MAX / 1_000:
             raise IdGenerationStopped("the clock stands still.", remedy="Set the clock right.", waited_seconds=waited_seconds)
         behind_micros = (self._ms + 1 + EPOCH_MS) * 1_000 - self._clock.now_micros()

@@ -32,7 +32,7 @@ _ROUNDS_MAX = 8
 """How often all nodes are listed again when others keep winning the free ones."""
 
 _NEARLY_MICROS = 2_000
-"""A lease that ends this soon is waited for, so that closing and reopening at once does not fail for want of a node."""
+"""A lease that ends this soon is waited for, so that closing and reopening at once does not fail for lack of a node."""
 
 
 class NodeLease(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,7 +132,7 @@ class NodeLeases:
     def _try(self, node: int, row: MutableRow | None, holder: str) -> NodeLease | None:
         if not self._is_free(row):
             return None
-        # Behind the bound of the last lessee, by whatever clock it was set.
+        # After the bound of the last lessee, whichever clock set it.
         starts_ms = max(self._now_ms(), _ms_after(row.expires_at) if row else 0)
         ends_ms = min(starts_ms + self.lease_ms, TIME_MS_MAX + 1)
         payload = msgspec.msgpack.encode(_Record(holder, starts_ms, self._host, os.getpid()))

@@ -51,7 +51,7 @@ def id_time_micros(object_id: int) -> int:
 
 
 def parse_id(text: str) -> int:
-    """An id as people write it: decimal."""
+    """Parses an id in decimal."""
     if not (text.isascii() and text.isdecimal()) or len(text) > len(str(ID_MAX)):
         shown = text if len(text) <= 40 else text[:40] + "…"
         raise IdOutOfRange(f"{shown!r} is not an object id.", field="id", remedy=f"Ids are decimal, 1 to {ID_MAX}.")

@@ -24,7 +24,7 @@ def diff(
     before: Index, after: Index, lower: bytes = START, upper: bytes = END, *, keys_at_once: int = _KEYS_AT_ONCE
 ) -> Iterator[Difference]:
     """(key, value before, value after) in [lower, upper). Resume with lower=just_after(key). A caller that wants a page says
-    how many keys it has: no more than that are looked up before the first of them leaves."""
+    how many keys it has: no more than that are looked up before the first of them is yielded."""
     if upper <= lower:
         return
     own_before, own_after = _own_levels(before, after), _own_levels(after, before)

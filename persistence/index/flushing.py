@@ -107,7 +107,7 @@ def _cheapest_window(level: Level, below: Level, weight_max: int) -> tuple[int, 
 
 
 def _capacity(geometry: Geometry, levels: list[Level], at: int) -> int:
-    """A level that the data no longer need has none, and so empties into the last one."""
+    """The capacity of a level; 0 for one that the data no longer need, which then empties into the last level."""
     return 0 if at == len(levels) - 2 and _has_needless_level(geometry, levels) else geometry.capacity(at)
 
 
@@ -120,7 +120,7 @@ def _has_needless_level(geometry: Geometry, levels: list[Level]) -> bool:
 
 
 def _fit_level_count(geometry: Geometry, levels: list[Level]) -> None:
-    """Levels come and go just above the last one; no element moves for it."""
+    """Levels are added and removed just above the last one; no element moves for it."""
     while geometry.wants_new_level(len(levels) - 1, levels[-1].weight):
         levels.insert(-1, EMPTY)
     while len(levels) > 1 and not levels[-2].weight and _has_needless_level(geometry, levels):

@@ -33,7 +33,7 @@ def encode_key(path: Sequence[str]) -> bytes:
         return _encode_checked(path)
     if len(key) > ELEMENT_BYTES_MAX or isinstance(path, str) or key.count(_SEPARATOR) != len(path) - 1:
         return _encode_checked(path)
-    # Short, and with a NUL at each seam and nowhere else: nothing but an empty element can still be wrong.
+    # Short, and with a NUL between elements and nowhere else: only an empty element can still be wrong.
     if not all(path) or not 1 <= len(path) <= ELEMENTS_MAX:
         return _encode_checked(path)
     return key

@@ -97,7 +97,7 @@ def _unusable(object_id: int, found: object) -> HeadwaterError:
 
 
 def find(stripe: Stripe, key: bytes) -> bytes | None:
-    """The packed value, `DELETED` included; None when the stripe does not say anything of the key."""
+    """The packed value, possibly `DELETED`; None if the stripe does not hold the key."""
     keys = stripe.keys
     at = bisect_left(keys, key)
     return stripe.values[at] if at < len(keys) and keys[at] == key else None

@@ -95,7 +95,7 @@ def _meeting(level: Level, run_keys: list[bytes]) -> Iterator[tuple[int, int, li
 
 
 def _combine(bench: Workbench, refs: list[StripeRef]) -> list[StripeRef]:
-    """A new stripe that came out too light is joined with its lighter neighbour."""
+    """A new stripe that is too light is joined with its lighter neighbour."""
     at = 0
     while at < len(refs) and len(refs) > 1:
         if refs[at].id > 0 or refs[at].weight >= bench.geometry.stripe_weight_min:

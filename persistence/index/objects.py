@@ -19,7 +19,7 @@ from headwater.schemas.errors import IdOutOfRange
 T = TypeVar("T")
 
 DELETED = bytes(columns.VALUE_BYTES)
-"""A tombstone: hides the key in all levels below, and vanishes in the last."""
+"""A tombstone: hides the key in all levels below, and is dropped in the last."""
 
 _VALUE = struct.Struct(">QB")
 _DECODED_BYTES_PER_ELEMENT = 150
@@ -40,7 +40,7 @@ class IndexRoot(msgspec.Struct, frozen=True, array_like=True):
 
 
 class StripeRef(NamedTuple):
-    """How a level knows one of its stripes."""
+    """A level's reference to one of its stripes."""
 
     first: bytes
     id: int

@@ -139,7 +139,7 @@ def _stripes_of(levels: list[Level], keys: list[bytes]) -> set[int]:
 
 
 def _search(level: Level, keys: list[bytes], stripes: dict[int, Stripe], found: dict[bytes, IndexValue]) -> list[bytes]:
-    """Adds what the level knows to `found`; the keys of which it knows nothing leave."""
+    """Adds the keys that the level holds to `found`; returns the others."""
     unknown: list[bytes] = []
     for key in keys:
         if level.stripe is not None:

@@ -18,7 +18,7 @@ from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, Objec
 from headwater.persistence.rows import ObjectRow
 
 KEPT_SECONDS = 7 * 86_400.0
-"""How long a request id is found at the least."""
+"""How long a request id is found, at least."""
 
 _LOWEST_ID = 2**62
 """Ids of other objects are lower: their time reaches this in the year 2059."""
@@ -37,12 +37,12 @@ class CommittedRequest(msgspec.Struct, frozen=True, array_like=True, gc=False):
     pointer: str
     request_id: str
     fingerprint: bytes
-    """Of all that the request asked for; empty if its caller said nothing of it."""
+    """A digest of the whole request; empty if its caller gave none."""
     entry_id: bytes
     seq: int
     commit: bytes
     token: bytes = b""
-    """Of the hand-over to another worker, if there was one: distinguishes this request from another one with the same id."""
+    """The token of the hand-over to another worker, if any: distinguishes this request from another with the same id."""
     is_unproven: bool = False
     """It came from a store where a lost attempt leaves its row behind: once its entry is gone, the row proves nothing."""
 

@@ -20,7 +20,7 @@ Tail = dict[bytes, IndexValue | None]
 
 
 class Head(msgspec.Struct, frozen=True):
-    """The newest state of a pointer that is known here. `row` is None while there is no such pointer."""
+    """The newest state of a pointer that this process knows. `row` is None while there is no such pointer."""
 
     row: PointerRow | None
     entry: Entry | None
@@ -77,7 +77,7 @@ def load_head(objects: RealmObjects, row: PointerRow | None) -> Head:
 
 
 def as_index_objects(objects: Mapping[int, msgspec.Struct]) -> dict[int, IndexObject]:
-    """What an entry's levels lead to can be nothing else."""
+    """Those of the objects that belong to an index, as the objects that an entry's levels name always do."""
     return {id: found for id, found in objects.items() if isinstance(found, IndexObject)}
 
 

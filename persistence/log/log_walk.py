@@ -1,6 +1,6 @@
 """Walks a pointer's log backwards: by number in O(log n) reads, by time, or a whole range in bulk.
 
-The walk trusts nothing that it gives away with its id: the hash of an entry is computed before its id is told, once for as
+An entry is verified before it is returned with its id: its hash is computed first, once for as
 long as the entry is cached. Entries on the way are known by their numbers alone.
 """
 
@@ -28,7 +28,7 @@ def has_entry(walk: LogWalk, row: PointerRow, seq: int, entry_id: bytes) -> bool
 
 
 class _Step(NamedTuple):
-    """An entry on the way: neither its hash nor operations that are stored apart have been looked at."""
+    """An entry passed on the way: neither its hash nor operations that are stored apart have been read."""
 
     object_id: int
     entry: Entry

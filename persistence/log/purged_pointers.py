@@ -31,13 +31,13 @@ OBJECT_TYPES.register(ObjectType(PURGED_TYPE, PurgedPointer, Life.MUTABLE))
 
 
 def record_purge(backend: Backend, realm: str, pointer: str, row: PointerRow, clock: Clock) -> None:
-    """⚠ Before the pointer's row is deleted, so that nobody finds neither."""
+    """⚠ Call it before the pointer's row is deleted, so that a reader always finds one of the two."""
     payload = msgspec.msgpack.encode(PurgedPointer(row.seq, row.head, clock.now_micros()))
     if not change_row(backend, realm, PURGED_TYPE, pointer, lambda _: payload, clock):
         raise Conflict(f"another process keeps purging {pointer!r}.", field="pointer", remedy="Run one of them.")
 
 
 def purged_pointer(backend: Backend, realm: str, pointer: str) -> PurgedPointer | None:
-    """To be asked where the pointer has no row: one that was re-created lives."""
+    """Call it only if the pointer has no row: a pointer that was re-created has one."""
     row = backend.read_mutable(realm, PURGED_TYPE, pointer)
     return None if row is None else msgspec.msgpack.decode(row.payload, type=PurgedPointer)

@@ -46,7 +46,7 @@ def encode(object_type: ObjectType[T], id: int, value: T, created_at: int) -> Ob
 
 
 def encode_in_parts(object_type: ObjectType[T], id: int, value: T, created_at: int) -> list[ObjectRow]:
-    """As many rows as it takes: what eventual writes use. Part 0 comes last, so that it never stands alone."""
+    """As many rows as it takes: what eventual writes use. Part 0 comes last, so that it is never there without the others."""
     payload = _payload(object_type, id, value)
     if len(payload) <= ROW_BYTES_MAX:
         return [ObjectRow(id, object_type.name, created_at, payload)]

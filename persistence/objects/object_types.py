@@ -30,25 +30,25 @@ class Life(enum.Enum):
     OWNED = "owned"
     """Lives and is swept with the object that names it."""
     ATTACHED = "attached"
-    """Has the id of the object that it belongs to, negated, and is swept with it: nothing else need name it."""
+    """Has the negated id of the object that it belongs to, and is swept with it: nothing else has to name it."""
     TIMED = "timed"
-    """Kept until the time that it has as `created_at`, whatever reaches it; swept afterwards."""
+    """Kept until the time in its `created_at`, reachable or not; swept afterwards."""
     MUTABLE = "mutable"
     """Has its own expiry; sweeps never touch it."""
 
 
 def attached_id(owner_id: int) -> int:
-    """Of what is attached to an object."""
+    """The id of the object that is attached to this one."""
     return -owner_id
 
 
 def owner_id(object_id: int) -> int:
-    """Whose place in the retained set decides about a row: its own, or that of the object that it is attached to."""
+    """The id whose place in the retained set decides about a row: its own, or that of the object it is attached to."""
     return abs(object_id)
 
 
 class ObjectType(Generic[T]):
-    """What one kind of object is called, looks like and how long it lives."""
+    """The name, struct and life of one kind of object."""
 
     def __init__(self, name: str, struct: type[T], life: Life, *, owner: str = "") -> None:
         """`owner` is the type that an attached one belongs to."""
@@ -95,7 +95,7 @@ class ObjectTypes:
         return self._by_name.get(name)
 
     def timed(self) -> frozenset[str]:
-        """Types whose rows go by their time alone."""
+        """Types whose rows are swept by their time alone."""
         return frozenset(name for name, known in self._by_name.items() if known.life is Life.TIMED)
 
     def attached(self) -> dict[str, str]:

@@ -23,13 +23,13 @@ DECODED_FACTOR = 3
 
 
 class NewObject(msgspec.Struct, Generic[T], frozen=True, gc=False):
-    """What a write takes: the value, under which id, as which type."""
+    """An object to write: the value, its id and its type."""
 
     object_type: ObjectType[T]
     id: int
     value: T
     entry_id: bytes = b""
-    """Of a log entry: what its hash has been computed to be."""
+    """The id of a log entry whose hash is computed already."""
 
 
 class Decoded(msgspec.Struct, gc=False):
@@ -39,11 +39,11 @@ class Decoded(msgspec.Struct, gc=False):
     type: str
     value: msgspec.Struct
     entry_id: bytes = b""
-    """Of a log entry whose hash was computed once: objects never change, so it is not computed again."""
+    """The id of a log entry whose hash was computed: objects never change, so it is computed once."""
 
 
 class RealmObjects:
-    """The objects of one realm instance. Thread-safe; counts what it really asked of the backend."""
+    """The objects of one realm instance. Thread-safe; counts the objects and bytes that go to and from the backend."""
 
     def __init__(
         self, backend: Backend, realm: str, cache: ObjectCache[Decoded] | None = None, types: ObjectTypes = OBJECT_TYPES
@@ -60,7 +60,7 @@ class RealmObjects:
 
     @property
     def caches(self) -> bool:
-        """Whether what was read once may be there the next time."""
+        """Whether objects that were read are kept."""
         return self._cache.bytes_max > 0
 
     # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -73,7 +73,7 @@ class RealmObjects:
         return self._read(object_type, [object_id], missing_ok=False)[object_id]
 
     def entry_id_known(self, object_id: int) -> bytes:
-        """What the hash of a cached log entry is known to be; empty if it is not."""
+        """The verified id of a cached log entry; empty if it is not known."""
         cached = self._cache.peek(self.realm, object_id)
         return b"" if cached is None else cached.entry_id
 

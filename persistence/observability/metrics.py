@@ -26,7 +26,7 @@ COUNTED: dict[str, tuple[str, Callable[[LaneStats], int]]] = {
     "headwater_batches": ("Batches committed, one CAS each.", lambda stats: stats.batches),
     "headwater_commit_retries": ("Attempts that were repeated.", lambda stats: stats.retries),
     "headwater_cas_sent": ("Compare-and-swaps sent to the store.", lambda stats: stats.cas_sent),
-    "headwater_cas_resent": ("Of them, identical ones sent again to find out.", lambda stats: stats.cas_resent),
+    "headwater_cas_resent": ("Compare-and-swaps sent again to resolve an unknown outcome.", lambda stats: stats.cas_resent),
     "headwater_cas_lost": ("Attempts that another process won.", lambda stats: stats.lost),
     "headwater_cas_unknown": ("Compare-and-swaps without an answer.", lambda stats: stats.unknown),
 }
@@ -34,7 +34,7 @@ COUNTED: dict[str, tuple[str, Callable[[LaneStats], int]]] = {
 
 
 class Metrics:
-    """An observer. One may watch several stores; it registers itself with the given or the default registry."""
+    """An observer of one or more stores; it registers itself with the given or the default registry."""
 
     def __init__(
         self, registry: CollectorRegistry = REGISTRY, *, clock_seconds: Callable[[], float] = time.perf_counter
@@ -43,7 +43,7 @@ class Metrics:
         self._stores: list[Store] = []
         labels = ["realm", "kind"]
         self._requests = Counter(
-            "headwater_commit_requests", "Requests by what became of them.", [*labels, "outcome"], registry=registry
+            "headwater_commit_requests", "Requests by outcome.", [*labels, "outcome"], registry=registry
         )
         self._conflicts = Counter("headwater_commit_conflicts", "Requests that the head refused.", labels, registry=registry)
         self._seconds = Histogram(

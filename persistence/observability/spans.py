@@ -43,7 +43,7 @@ class Spans:
 
     @contextmanager
     def reading(self, realm: str, read: str) -> Iterator[Found]:
-        """Only inside of a caller's span: what polls in the background would make traces without end."""
+        """Only inside a caller's span: background polling would otherwise create endless traces."""
         if not trace.get_current_span().get_span_context().is_valid:
             yield _ignore
             return

@@ -44,7 +44,7 @@ class HeadWatch:
         self._closing = threading.Event()
         self._moved = MovedPointers(kernel)
         self._being_read: Counter[str] = Counter()
-        """⚠ A move that comes while a head is read, and before it is known, must be learned as well."""
+        """⚠ A move that arrives while a head is being read must not be missed."""
         self._polled_at = 0.0
         self._thread: threading.Thread | None = None
         self._nudged = threading.Event()
@@ -74,7 +74,7 @@ class HeadWatch:
         return head
 
     def head_or_end(self, pointer: str) -> LogHead:
-        """The head, or where the log of a purged pointer ended: a reader that is there reads on, and nothing follows."""
+        """The head, or where the log of a purged pointer ended: a reader at that position reads on, and nothing follows."""
         ended = self.known_end(pointer)
         if ended is not None:
             return ended
@@ -159,7 +159,7 @@ class HeadWatch:
             self._learn(pointer, row, newest, self._restores.epoch)
 
     def _learn(self, pointer: str, row: PointerRow, newest: LogRecord, epoch: int) -> None:
-        """Unless it was read before the store was restored."""
+        """Remember the head, unless it was read before the store was restored."""
         with self._lock:
             known = self._heads.get(pointer)
             if epoch != self._restores.epoch or (known is not None and known.row.version >= row.version):
@@ -217,7 +217,7 @@ class HeadWatch:
                 self._poll()
             except StoreUnavailable:  # known heads grow stale, and are read strongly until it is over
                 continue
-            except HeadwaterError:  # one bad pointer must not end the watch of all: heads count as old until it is mended
+            except HeadwaterError:  # one bad pointer must not end the watch of all: heads count as stale until it is repaired
                 _log.exception("looking for moved pointers failed")
                 continue
             self._polled_at = began

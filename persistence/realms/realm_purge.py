@@ -30,7 +30,7 @@ class PurgeCounts(msgspec.Struct, frozen=True, kw_only=True):
     rounds: int
     """In which rows were deleted, and at least 1."""
     deleted: int | None
-    """Rows; None where the database deletes in bulk and does not say."""
+    """Rows deleted; None where the database deletes in bulk and does not report a number."""
 
 
 class ScanFound(NamedTuple):
@@ -41,7 +41,7 @@ class ScanFound(NamedTuple):
 
 
 DeleteByScan = Callable[[Backend, Collection[str], Callable[[], None]], ScanFound]
-"""Of a backend all rows of some realms, by one scan; the last is asked before each batch."""
+"""Deletes all rows of some realms from a backend by one scan; the last argument is called before each batch."""
 
 
 def purge_rows(backend: Backend, realm: str, *, of: str = "") -> PurgeCounts:

@@ -37,7 +37,7 @@ REALMS_POINTER = "realms"
 REALM = RecordType("REALM", 1)
 NAME_CHARACTERS_MAX = 100
 RESERVED_NAMES = frozenset({"realms"})
-"""What stands where a realm's name does in the paths of the management API."""
+"""Words that the management API's paths have in the place of a realm's name."""
 
 _NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{NAME_CHARACTERS_MAX}}}")
 
@@ -85,7 +85,7 @@ class RealmRecords:
         """What the last write through this object has left in the log."""
 
     def read(self, name: str) -> RealmRead:
-        """Strongly; `RealmNotFound` where there is none."""
+        """Read strongly; `RealmNotFound` if there is none."""
         record = head_records(self._store.system, REALMS_POINTER).get((check_realm_name(name),))
         if record is None:
             raise _not_found(name)

@@ -35,7 +35,7 @@ class InitializedRealm(msgspec.Struct, frozen=True, kw_only=True):
     principal: str
     client_id: str
     client_secret: str
-    """Shown this once; the store has only a hash of it."""
+    """Shown only once; the store has only a hash of it."""
 
 
 class RealmPointer(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +69,7 @@ class Realms:
 
     @property
     def last_entry(self) -> LogRecord | None:
-        """Of the last move through this object."""
+        """The log entry of the last move through this object."""
         return self._records.last_entry
 
     # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -78,7 +78,7 @@ class Realms:
         return self._records.read(name).realm
 
     def list(self, *, after: str = "", limit: int = 1_000) -> list[Realm]:
-        """A page in order of name, behind `after`."""
+        """A page in order of name, after `after`."""
         return self._records.page(after, limit)
 
     def all(self) -> Iterator[Realm]:
@@ -95,7 +95,7 @@ class Realms:
         return RealmReport(realm=realm, pointers=pointers)
 
     def require_active(self, name: str) -> RealmKernel:
-        """What user work goes through."""
+        """The realm for user requests: it must be ACTIVE."""
         realm = self.get(name)
         if realm.status is not RealmStatus.ACTIVE:
             raise RealmNotActive(
@@ -146,7 +146,7 @@ class Realms:
         return self._filled(found, active=active)
 
     def abandon_loading(self, taken: RealmRead) -> None:
-        """Neither its rows nor its name are left. ⚠ Only what was taken: one that another has taken over since is not ours."""
+        """Delete its rows and its name. ⚠ Only of the realm that was `taken`: another process may have taken it over since."""
         purging = self._records.move(taken, RealmStatus.PURGING).realm
         self._close(purging)
         self.finish_purge(purging.name)
@@ -212,7 +212,7 @@ class Realms:
         return found
 
     def end_purge(self, found: RealmRead) -> Realm:
-        """⚠ Only when a scan has found no row of it."""
+        """⚠ Call it only after a scan has found no row of the realm."""
         return self._records.move(found, RealmStatus.PURGED).realm
 
     def delete(self, name: str) -> None:
@@ -248,7 +248,7 @@ class Realms:
         fence_pointers(self._store.backend, held, self._store.clock)
 
     def _close(self, realm: Realm) -> None:
-        """Another process is moving the realm."""
+        """The error that another process is moving the realm."""
         backend, clock = self._store.backend, self._store.clock
         for _ in range(FENCE_TRIES_MAX):
             held = take_realm_fence(backend, read_realm_fence(backend, realm.instance), FENCE_CLOSED, clock)

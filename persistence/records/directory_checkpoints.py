@@ -25,10 +25,10 @@ DIRECTORY_TYPE = "directory"
 PART_TYPE = "directory-part"
 LEASE_TYPE = "directory-lease"
 DIRECTORY_TYPES = frozenset({DIRECTORY_TYPE, PART_TYPE, LEASE_TYPE})
-"""Made again where they are missing: exports leave them out."""
+"""Rebuilt if they are missing: exports leave them out."""
 FORMAT = 1
 LOGS_BYTES_MAX = 200_000
-"""Of the logs that a head names: it is one row. Those beyond are walked again."""
+"""How many logs a head names at most, because it is one row. Further ones are walked again."""
 _LOG_BYTES = 100
 _DIGEST_BYTES = 16
 _PARTS_PER_PAGE = 16
@@ -61,7 +61,7 @@ class DirectoryHead(msgspec.Struct, frozen=True, array_like=True):
     base: tuple[PartRef, ...]
     """Sorted by id, also across parts."""
     later: tuple[PartRef, ...]
-    """What came to be known since, each part sorted by itself."""
+    """Entries added since, each part sorted by itself."""
     left: int
     """Keys that no longer have their id, as far as logs were followed."""
     logs: tuple[FollowedLog, ...]
@@ -91,7 +91,7 @@ OBJECT_TYPES.register(ObjectType(LEASE_TYPE, LeaseRecord, Life.MUTABLE))
 
 
 class DirectoryCheckpoints:
-    """Of one catalog."""
+    """The checkpoint of one catalog."""
 
     def __init__(self, kernel: RealmKernel, catalog_id: int) -> None:
         self._realm = kernel.realm
@@ -133,7 +133,7 @@ class DirectoryCheckpoints:
         return True
 
     def delete(self) -> None:
-        """All of it, of a catalog that is purged."""
+        """Delete the whole checkpoint, for a catalog that is purged."""
         for type in (DIRECTORY_TYPE, LEASE_TYPE):
             row = self._backend.read_mutable(self._realm, type, self._key)
             if row is not None:
@@ -153,7 +153,7 @@ class DirectoryCheckpoints:
 
 
 def bounded_logs(logs: Sequence[FollowedLog]) -> tuple[FollowedLog, ...]:
-    """As many as fit, the first of them first."""
+    """As many as fit, from the first on."""
     kept, size = [], 0
     for one in logs:
         size += len(one.pointer.encode()) + _LOG_BYTES

@@ -35,13 +35,13 @@ class KeyedRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def row_key(self) -> str:
-        """Of one caller's key: callers do not meet, and the key itself is not to be read from the store."""
+        """The row key for one caller's key: callers never share one, and the key itself cannot be read from the store."""
         digest = hashlib.sha256(f"{len(self.principal)}:{self.principal}:{self.key}".encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
 
     @property
     def commit_fingerprint(self) -> bytes:
-        """What the commits of the request keep: the API, the method, the path and the body, in few bytes."""
+        """A short digest of the API, the method, the path and the body, which the commits of the request keep."""
         return hashlib.sha256(self.route.encode() + b"\0" + self.fingerprint).digest()[:16]
 
 
@@ -49,7 +49,7 @@ class StoredResponse(msgspec.Struct, frozen=True, array_like=True):
     status: int
     headers: list[tuple[bytes, bytes]]
     body: bytes | None
-    """None where it was too large."""
+    """None if it was too large."""
 
 
 class RequestRecord(msgspec.Struct, frozen=True, array_like=True):
@@ -77,7 +77,7 @@ class Claim(msgspec.Struct, frozen=True):
 
 class ClaimResult(enum.Enum):
     RUN = "run"
-    """It is ours, for the first time or after another one has died."""
+    """The claim is ours, for the first time or after its previous holder died."""
     WAIT = "wait"
     DONE = "done"
     OTHER = "other"
@@ -85,7 +85,7 @@ class ClaimResult(enum.Enum):
 
 
 class IdempotencyRows:
-    """Of one realm instance. Every call reads what is there now."""
+    """The rows of one realm instance. Every call reads the current row."""
 
     def __init__(self, kernel: RealmKernel) -> None:
         self._realm = kernel.realm
@@ -109,7 +109,7 @@ class IdempotencyRows:
                     return ClaimResult.RUN, made
                 continue
             if found.record.owner == owner and found.record.answer is None:
-                return ClaimResult.RUN, found  # ⚠ a driver that sent our write twice told us of the second alone
+                return ClaimResult.RUN, found  # ⚠ a driver that sent our write twice reported only the second
             verdict = _claim_result(found, asked, now)
             if verdict is not ClaimResult.RUN:
                 return verdict, found
@@ -126,12 +126,12 @@ class IdempotencyRows:
         return self._write(claim.row, _with(_next(claim.row), record)) is not None
 
     def let_go(self, claim: Claim) -> bool:
-        """Nothing final came of it: the next one with the key runs it, under the same request id."""
+        """Release the claim without a final answer: the next request with the key runs it, under the same request id."""
         record = msgspec.structs.replace(claim.record, running_until=0)
         return self._write(claim.row, _with(_next(claim.row), record)) is not None
 
     def delete_expired(self, *, after: str, page: int, batch_max: int) -> tuple[int, str]:
-        """One page behind `after`; how many went, and where the next page begins: empty at the end."""
+        """Delete ended rows of one page after `after`; returns how many, and where the next page begins: empty at the end."""
         rows = self._backend.list_mutable(self._realm, IDEMPOTENCY_TYPE, after=after, limit=page)
         now, deleted = self._clock.now_micros(), 0
         for row in rows:
@@ -180,7 +180,7 @@ def _taken_over(
 
 
 def made_up(asked: KeyedRequest) -> Claim:
-    """For a caller who kept losing races for the row: another process is working on it."""
+    """For a caller that kept losing races for the row: another process is working on it."""
     record = RequestRecord(asked.principal, asked.route, asked.fingerprint, "", 0, "")
     return Claim(MutableRow(type=IDEMPOTENCY_TYPE, key=asked.row_key, created_at=0), record)
 

@@ -19,9 +19,9 @@ from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, Objec
 from headwater.schemas.errors import ChecksumMismatch
 
 COPY_BYTES_MAX = 300_000
-"""Of a compressed copy, whatever is set: it is one row."""
+"""The largest compressed copy, whatever is configured: it is one row."""
 FILE_BYTES_MAX = 32 * 1024 * 1024
-"""Of a file that is copied at all: what is read back is bounded."""
+"""The largest file that is copied, which bounds what is read back."""
 _LEVEL = 6
 
 
@@ -62,7 +62,7 @@ class MetadataCopies:
         return _unpacked(copy.packed, content_object)
 
     def write(self, files: Mapping[int, SourceFile]) -> None:
-        """By the object ids of their contents. Those that stay too large are left out."""
+        """By the object ids of their contents. Copies that are too large even when compressed are left out."""
         now = self._clock.now_micros()
         rows = []
         for content_object, file in files.items():
@@ -76,7 +76,7 @@ class MetadataCopies:
             self._backend.write_objects(self._realm, rows)
 
     def remove(self, content_objects: Iterable[int]) -> None:
-        """Of contents that were replaced. Another branch that still has one of them reads the file once more."""
+        """Remove the copies of contents that were replaced. A branch that still has one of them reads the file again."""
         self._backend.remove_objects(self._realm, [(attached_id(content_object), 0) for content_object in content_objects])
 
 

@@ -30,7 +30,7 @@ ROLE_ASSIGNMENT = RecordType("ROLE_ASSIGNMENT", 2)
 GRANTS_POINTER = "grants"
 GRANT = RecordType("GRANT", 1)
 ADMIN_ROLE = "realm-admin"
-"""What the first principal is assigned to; it is granted `ADMIN_RIGHT` over the realm."""
+"""The role of the first principal; it is granted `ADMIN_RIGHT` over the realm."""
 ADMIN_RIGHT = "realm.manage"
 
 SECRET_TYPE = "principal-secret"  # noqa: S105 - the name of a row type
@@ -94,7 +94,7 @@ def new_secret(client_id: str, principal: str, created_at: int, cost: ScryptCost
 
 
 def secret_reference(secret_id: str, created_at: int, expires_at: int = 0) -> Value:
-    """How a principal's record names a secret that counts until then (microseconds; 0 has no end)."""
+    """How a principal's record names a secret that is valid until then (microseconds; 0 means for ever)."""
     return {"id": secret_id, "created_at": created_at, "expires_at": expires_at}
 
 
@@ -103,7 +103,7 @@ def secret_key(client_id: str, secret_id: str) -> str:
 
 
 def keep_secret(kernel: RealmKernel, row: MutableRow) -> None:
-    """⚠ Before the record that names it is committed: a record never names what is not there."""
+    """⚠ Call it before the record that names the secret is committed: a record never names a secret that is not there."""
     if not cas_row(kernel.store.backend, kernel.realm, None, row, kernel.store.clock, has_token=True):
         raise Corruption("a new secret could not be kept.", remedy="Repeat the call.")
 

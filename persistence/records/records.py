@@ -31,7 +31,7 @@ from headwater.schemas.errors import (
 )
 
 VALUE_BYTES_MAX = 300_000
-"""Of one record's encoded value: with its type and id it must fit a row."""
+"""The largest encoded value of a record: with its type and id it must fit a row."""
 PAGE_RECORDS_MAX = 1_000
 
 
@@ -48,7 +48,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     value: Value
     content_id: bytes
     object_id: int
-    """Another one with every write of the record."""
+    """Changes with every write of the record."""
 
 
 # ── what a write expects ────────────────────────────────────────────────────────────────────────────────────
@@ -67,7 +67,7 @@ class Unchanged(msgspec.Struct, frozen=True, tag=True):
 
 
 class ValueIs(msgspec.Struct, frozen=True, tag=True):
-    """The record has this value, no matter who wrote it."""
+    """The record has this value, whoever wrote it."""
 
     value: Value
 
@@ -81,7 +81,7 @@ class PutRecord(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="
     value: Value
     expect: Expectation = Expect.ANYTHING
     content_id: bytes = msgspec.field(default_factory=lambda: uuid.uuid4().bytes)
-    """For a record that is new; the same in every attempt."""
+    """The content id of a new record; the same in every attempt."""
 
 
 class DeleteRecord(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="operation"):
@@ -210,7 +210,7 @@ class RecordState:
 
     @property
     def seq(self) -> int:
-        """Of the entry; 0 while the pointer has none."""
+        """The seq of the entry; 0 while the pointer has none."""
         return 0 if self._state is None else self._state.logged.entry.seq
 
     def get(self, key: KeyPath) -> Record | None:

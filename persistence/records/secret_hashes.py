@@ -28,7 +28,7 @@ class ScryptCost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def hash_secret(secret: str, cost: ScryptCost, entropy: Entropy) -> str:
-    """`scrypt$n,r,p$salt$hash`: everything that checking needs, so that costs can grow with the years."""
+    """`scrypt$n,r,p$salt$hash`: everything that a check needs, so that the cost parameters can be raised later."""
     salt = entropy(SALT_BYTES)
     return f"scrypt${cost.n},{cost.r},{cost.p}${_text(salt)}${_text(_scrypt(secret, salt, cost))}"
 

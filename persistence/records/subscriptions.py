@@ -62,7 +62,7 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pin(msgspec.Struct, frozen=True, kw_only=True):
-    """History of `pointer` behind `seq` is kept for `holder` until then (microseconds)."""
+    """History of `pointer` after `seq` is kept for `holder` until then (microseconds)."""
 
     pointer: str
     seq: int
@@ -88,7 +88,7 @@ class Subscriptions:
         return found
 
     def list(self, *, after: str = "", limit: int = PAGE_SUBSCRIPTIONS_MAX) -> list[Subscription]:
-        """In order of name, behind `after`."""
+        """In order of name, after `after`."""
         return [_of(row) for row in self._backend.list_mutable(self._kernel.realm, SUBSCRIPTION_TYPE, after=after, limit=limit)]
 
     def create(self, name: str, record: SubscriptionRecord) -> Subscription:
@@ -130,7 +130,7 @@ def moved(name: str, now: Subscription | None) -> SubscriptionMoved:
 
 
 def subscription_pins(kernel: RealmKernel, now: int) -> Iterator[Pin]:
-    """What subscriptions hold back at that time; those whose maximum age has passed hold nothing."""
+    """The pins of subscriptions at that time; those whose maximum age has passed pin nothing."""
     after = ""
     while page := Subscriptions(kernel).list(after=after):
         after = page[-1].name

@@ -22,14 +22,14 @@ Convert = Callable[[Any], Any]
 
 
 def to_avro(change: Change) -> bytes:
-    """The bare datum; framing (registry, single-object) is the transport's."""
+    """The bare datum: the transport adds the framing (registry, single-object)."""
     buffer = io.BytesIO()
     fastavro.schemaless_writer(buffer, _PARSED, avro_record(change))
     return buffer.getvalue()
 
 
 def from_avro(datum: bytes, writer_schema: dict[str, Any] | None = None) -> Change:
-    """What this version does not know is left out; what the writer did not know has its default."""
+    """Fields that this version does not know are dropped; fields that the writer did not know get their defaults."""
     writer = _PARSED if writer_schema is None else fastavro.parse_schema(writer_schema)
     decoded = fastavro.schemaless_reader(io.BytesIO(datum), writer, _PARSED)
     return msgspec.convert(_raise_change(decoded), Change)
@@ -42,7 +42,7 @@ def avro_record(change: Change) -> dict[str, Any]:
 
 
 def _converter(info: inspect.Type, *, lower: bool) -> Convert | None:
-    """How a value of that type becomes what Avro writes, or the way back; None for as it is."""
+    """Converts a value of that type to what Avro writes, or back; None if it is written as it is."""
     plain, nullable = without_null(info)
     convert: Convert | None = None
     match plain:

@@ -17,7 +17,7 @@ Schema = str | dict[str, Any] | list[Any]
 
 
 def avro_schema(struct: type[msgspec.Struct]) -> dict[str, Any]:
-    """The record of a struct; nested structs are spelled out where they are first used."""
+    """The record of a struct; nested structs are defined where they are first used."""
     return _record(inspect.type_info(struct), set())
 
 
@@ -27,12 +27,12 @@ def is_json_text(info: inspect.Type) -> bool:
 
 
 def without_null(info: inspect.Type) -> tuple[inspect.Type, bool]:
-    """The type beside None, and whether None is allowed."""
+    """The type without None, and whether None is allowed."""
     if not isinstance(info, inspect.UnionType):
         return info, False
     others = [one for one in info.types if not isinstance(one, inspect.NoneType)]
     if len(others) != 1:
-        raise TypeError(f"the contract has no unions but with null: {info}")
+        raise TypeError(f"the contract has no unions except with null: {info}")
     return others[0], info.includes_none
 
 

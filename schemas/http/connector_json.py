@@ -13,7 +13,7 @@ class ConnectorBody(Body, frozen=True, kw_only=True):
     """iceberg-rest, nessie, headwater, delta, hive, or a plug-in's."""
     uri: str
     properties: Properties = {}
-    """Not secret; which there are depends on the source."""
+    """Options of the source. They are not secret."""
     secret_ref: str = ""
     """Names a file in the realm's folder of the server's `connector_secrets_dir`."""
     roots: list[str]
@@ -29,7 +29,7 @@ class ConnectorBody(Body, frozen=True, kw_only=True):
 
 
 class ConnectorChange(Body, frozen=True, kw_only=True):
-    """What is left out stays."""
+    """Fields that are left out stay as they are."""
 
     status: str | None = None
     """ACTIVE or PAUSED."""
@@ -71,7 +71,7 @@ class ConnectorValid(msgspec.Struct, frozen=True, kw_only=True):
     connector: str
     source: str
     has_log: bool
-    """Whether it is followed commit by commit; else it is polled."""
+    """Whether the source is followed commit by commit; otherwise it is polled."""
 
 
 class JobBody(Body, frozen=True, kw_only=True):
@@ -98,7 +98,7 @@ class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
     failures: list[JobFailure]
     """The first 100."""
     error: str
-    """Why it failed as a whole."""
+    """Why the whole run failed."""
 
 
 class JobsPage(msgspec.Struct, frozen=True, kw_only=True):

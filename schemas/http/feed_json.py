@@ -16,7 +16,7 @@ from headwater.schemas.change import Change, KeyPath, Kind, Op, Value
 
 
 class Range(msgspec.Struct, frozen=True):
-    """All of (from, to] was looked at; a reader that stands at `from` stands at `to` afterwards."""
+    """The page covers all of (from, to]: a reader at `from` is at `to` afterwards."""
 
     from_: int = msgspec.field(name="from")
     to: int
@@ -129,7 +129,7 @@ class PointersPage(msgspec.Struct, frozen=True, kw_only=True):
     pointers: list[PointerInfo]
     next_token: str | None = None
     realm_instance: str = ""
-    """As cursors name the realm: another one was made under its name if this changes."""
+    """The realm as cursors name it. If this changes, the realm was deleted and created again under the same name."""
 
 
 class ReferenceLogAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -148,7 +148,7 @@ class SnapshotEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StatePage(msgspec.Struct, frozen=True, kw_only=True):
-    """Keys of the state at one entry, in key order. Following after `cursor` leaves no seam."""
+    """Keys of the state at one entry, in key order. Reading the feed after `cursor` continues without a gap."""
 
     pointer: str
     at: Head
@@ -168,7 +168,7 @@ class CommitBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     expected_head: str | None = None
     """Refuse unless the branch is at this commit."""
     base_commit: str | None = None
-    """What the caller has read: refuse if keys of this commit have changed since."""
+    """The commit that the caller has read: refuse if keys of this request have changed since."""
 
 
 class CommitAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -239,7 +239,7 @@ class Rewind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class SubscriptionPage(msgspec.Struct, frozen=True, kw_only=True):
-    """What is behind the positions. Posting `acknowledge` back moves them behind this page."""
+    """The Changes after the positions. Posting `acknowledge` back moves the positions to the end of this page."""
 
     changes: tuple[Change, ...]
     ranges: dict[str, Range]

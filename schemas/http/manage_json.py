@@ -16,17 +16,17 @@ class MutationMeta(msgspec.Struct, frozen=True, kw_only=True):
 
     pointer: str
     seq: int
-    """Of its entry; of the head where there was nothing to do."""
+    """The seq of its entry, or of the head if there was nothing to do."""
     entry_id: str
     version: str | None = None
-    """Of the record afterwards; None for one that is gone."""
+    """The record's version afterwards; None if the record was deleted."""
     etag: str | None = None
     """The same as a header value: send it as If-Match."""
     time: str | None = None
     changed: bool
-    """False where it was so already."""
+    """False if the record was in that state already."""
     replayed: bool
-    """The same Idempotency-Key had done it before."""
+    """An earlier request with the same Idempotency-Key did it."""
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -56,7 +56,7 @@ class RealmInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SecretShown(msgspec.Struct, frozen=True, kw_only=True):
-    """⚠ Shown once: the store has only a hash of it. An answer that is given again has no secret: reset it then."""
+    """⚠ Shown once: the store has only a hash of it. A repeated answer has no secret: reset the secret then."""
 
     principal: str
     client_id: str
@@ -91,7 +91,7 @@ class CatalogBody(Body, frozen=True, kw_only=True):
 
 
 class CatalogChange(Body, frozen=True, kw_only=True):
-    """What is left out stays."""
+    """Fields that are left out stay as they are."""
 
     storage_root: str | None = None
     properties: Properties | None = None
@@ -196,7 +196,7 @@ class PropertiesBody(Body, frozen=True, kw_only=True):
 
 class RotationBody(Body, frozen=True, kw_only=True):
     overlap_seconds: Annotated[int, Meta(ge=0, le=30 * 24 * 3_600)] = 0
-    """How long the secret before it still counts."""
+    """How long the previous secret stays valid."""
 
 
 class SecretDates(msgspec.Struct, frozen=True, kw_only=True):
@@ -209,7 +209,7 @@ class PrincipalInfo(msgspec.Struct, frozen=True, kw_only=True):
     client_id: str
     properties: Properties
     secrets: list[SecretDates]
-    """Which count; what they are is not known here."""
+    """The dates of the valid secrets; the secrets themselves are not stored."""
     created: str
     version: str
 
@@ -232,7 +232,7 @@ class EffectiveInfo(msgspec.Struct, frozen=True, kw_only=True):
     roles: list[str]
     realm: list[str]
     catalogs: dict[str, dict[str, list[Path]]]
-    """By catalog and right: the paths at which it holds; an empty path is the whole catalog."""
+    """By catalog and right: the paths at which the right is held; an empty path is the whole catalog."""
 
 
 class RoleBody(Body, frozen=True, kw_only=True):
@@ -342,7 +342,7 @@ class ApplicablePolicy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ApplicablePolicies(msgspec.Struct, frozen=True, kw_only=True):
-    """Of each type the nearest."""
+    """The nearest policy of each type."""
 
     policies: list[ApplicablePolicy]
 
@@ -354,7 +354,7 @@ class DenialInfo(msgspec.Struct, frozen=True, kw_only=True):
     catalog: str | None
     path: Path
     count: int
-    """Equal ones that came together."""
+    """How many equal ones came together."""
     unwritten: int
 
 
@@ -373,13 +373,13 @@ class TypeUsage(msgspec.Struct, frozen=True, kw_only=True):
     type: str
     rows: int
     bytes: int
-    """Of payloads, estimated from a sample."""
+    """Bytes of payloads, estimated from a sample."""
 
 
 class RealmUsage(msgspec.Struct, frozen=True, kw_only=True):
     realm: str
     measured: str | None
-    """When the scan that it rests on ended; None before the first."""
+    """When the scan behind these numbers ended; None before the first scan."""
     rows: int
     bytes: int
     types: list[TypeUsage]

@@ -46,7 +46,7 @@ class KeyRuleBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     expected: ContentInfo | UnsetType | None = UNSET
     """What the target must hold for this rule to be right; null is absent."""
     resolved: ContentInfo | UnsetType | None = UNSET
-    """What the target shall hold, in place of the source's content."""
+    """The content that the target gets instead of the source's."""
 
 
 class IntoBranch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -56,7 +56,7 @@ class IntoBranch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Taken only where no token is asked for; else the author is the caller."""
     message: str = ""
     default: str = "NORMAL"
-    """The rule for all keys that have none of their own: NORMAL, FORCE or DROP."""
+    """The rule for all other keys: NORMAL, FORCE or DROP."""
     keys: Annotated[list[KeyRuleBody], Meta(max_length=KEYS_MAX)] = []
     expected_head: str | None = None
     """Refuse unless the branch is at this commit."""

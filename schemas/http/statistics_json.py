@@ -9,7 +9,7 @@ from headwater.schemas.statistics import ColumnStatistics, FileStatistics, PutMo
 
 
 class StatisticsBody(Body, frozen=True, kw_only=True):
-    """All of it is published, or nothing."""
+    """Published as a whole or not at all."""
 
     mode: PutMode = PutMode.UPSERT
     table: TableStatistics | None = None
@@ -21,7 +21,7 @@ class StatisticsInfo(msgspec.Struct, frozen=True, kw_only=True):
     table_id: str
     snapshot_id: int
     source: str
-    """`published`, or `snapshot-summary` for totals that nobody published."""
+    """`published`, or `snapshot-summary` for totals that were read from the snapshot's summary."""
     table: TableStatistics | None = None
     columns: int = 0
     """How many columns have statistics."""

@@ -38,7 +38,7 @@ class Call(NamedTuple):
 class Page(NamedTuple):
     rows: list[Row]
     next: bytes | None
-    """Where the following page begins; None at the end."""
+    """Where the next page begins; None at the end."""
 
 
 class Calls:
@@ -65,7 +65,7 @@ class Calls:
         return Call(bound, RequestKind.READ, SERIAL if serially else PLAIN)
 
     def write(self, cql: str, values: Sequence[Any]) -> Call:
-        """Of an immutable row."""
+        """Write or delete an immutable row."""
         return Call(self.bind(cql, values), RequestKind.IDEMPOTENT_WRITE)
 
     def lwt(self, cql: str, values: Sequence[Any]) -> bool:

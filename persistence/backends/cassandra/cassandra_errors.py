@@ -45,7 +45,7 @@ _TRANSIENT = (DriverException, ErrorMessage, ConnectionException, NoHostAvailabl
 class RequestKind(enum.Enum):
     READ = "read"
     IDEMPOTENT_WRITE = "write"
-    """Of immutable rows: sent again it does the same, so a lost answer is no more than a reason to send it again."""
+    """A write of immutable rows: it is idempotent, so a lost answer is only a reason to send it again."""
     LWT = "conditional write"
 
 
@@ -60,7 +60,7 @@ def fault_of(error: Exception, kind: RequestKind, where: str, *, attempted: bool
     if kind is RequestKind.LWT and not _surely_not_applied(error, attempted):
         return OutcomeUnknown(
             f"{where} did not say whether the conditional write was applied: {_line(error)}",
-            remedy="Read the row and decide; never send another write instead.",
+            remedy="Read the row to decide; never send another write instead.",
             cause=type(error).__name__,
         )
     if isinstance(error, _TRANSIENT):

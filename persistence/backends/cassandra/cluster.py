@@ -34,7 +34,7 @@ CONNECT_TIMEOUT_SECONDS = 5.0
 RECONNECT_SECONDS = (0.2, 5.0)
 
 TIMESTAMPS = MonotonicTimestampGenerator()
-"""Of the whole process, so that of two writes in it the later has the larger writetime, whichever backend sends it."""
+"""One for the whole process: of two writes, the later has the larger writetime, whichever backend sends it."""
 
 
 def connect(options: CassandraOptions) -> tuple[Cluster, Session]:

@@ -46,7 +46,7 @@ def weaknesses(settings: dict[str, str]) -> list[str]:
 
 
 def _node_settings(calls: Calls) -> dict[str, str]:
-    """Each node that we talk to answers for itself; where they differ, all values are named."""
+    """Each connected node reports its own settings; where they differ, all values are named."""
     values: dict[str, set[str]] = {}
     for host in calls.session.get_pool_state():
         for name, value in _ask(calls, host, _READ_SETTINGS):

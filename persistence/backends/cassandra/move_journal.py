@@ -1,4 +1,4 @@
-"""Pointers about to be written are announced; others find what moved in the announcements, without reading every pointer.
+"""Announces pointers before they are written, so that other processes find moves without reading every pointer.
 
 Cassandra has no order of writes that a reader could ask for, so each process keeps a journal of its own in each realm: rows
 (number → pointer), acknowledged at QUORUM before the LWT is sent. An announcement is *open* until every LWT under it has had
@@ -151,7 +151,7 @@ class MoveJournal:
         while not self._closing.wait(KEEP_SECONDS / 2):
             try:
                 self.close_unused()
-            except HeadwaterError:  # what stays open costs readers a look, and is closed when the store is back
+            except HeadwaterError:  # one that stays open costs readers one read; it is closed when the store is back
                 continue
             with self._lock:
                 if not any(journal.open for journal in self._realms.values()):

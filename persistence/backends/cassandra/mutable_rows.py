@@ -85,7 +85,7 @@ def remove_names_of_deleted(calls: Calls, realm: str, type: str, keys: Sequence[
 
 
 def remove_stale_names(calls: Calls, realm: str, type: str, names: Sequence[Name]) -> None:
-    """Of names whose rows seem to be gone, those that are old and whose rows are gone for sure."""
+    """Of names whose rows seem to be gone, those that are old and whose rows are certainly gone."""
     old = [name for name in names if name.written_at < calls.clock.now_micros() - NAME_GRACE_MICROS]
     alive = _read_many(calls, realm, type, [name.key for name in old], serially=True)
     gone = [name for name in old if name.key not in alive]

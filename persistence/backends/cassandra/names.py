@@ -41,11 +41,11 @@ def list_names(calls: Calls, realm: str, *, prefix: str, after: str, limit: int)
 
 
 def end_of_prefix(prefix: str) -> str | None:
-    """The least text behind everything that begins with `prefix`; None if nothing is behind it."""
+    """The least text that sorts after everything that begins with `prefix`; None if there is none."""
     for at in range(len(prefix) - 1, -1, -1):
         point = ord(prefix[at])
         if point < 0x10FFFF:
-            following = 0xE000 if point == 0xD7FF else point + 1  # surrogates are no text
+            following = 0xE000 if point == 0xD7FF else point + 1  # skip surrogates, which UTF-8 cannot encode
             return prefix[:at] + chr(following)
     return None
 

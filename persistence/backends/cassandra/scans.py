@@ -100,7 +100,7 @@ def _delete_mutable(calls: Calls, row: ScannedRow) -> bool:
 
 
 def _delete_immutable(calls: Calls, table: Table, rows: Sequence[ScannedRow]) -> int:
-    """Read before and after, so that only what was there and is gone counts: the delete itself never says what it met."""
+    """Reads before and after, to count only rows that existed and are gone: Cassandra's DELETE reports nothing."""
     revisions_of = _object_revisions if table is Table.OBJECTS else _name_revisions
     before = revisions_of(calls, rows)
     unchanged = [row for row in rows if before.get(_place(row)) == row.revision]

@@ -114,7 +114,7 @@ def table_identity(calls: Calls) -> str:
 
 
 def _read(calls: Calls) -> Row | None:
-    # Asked first: the driver writes an error to the log, with traceback, for a statement on a table that is not there.
+    # Checked first: the driver logs an error with a traceback for a statement on a table that does not exist.
     if calls.first_row(calls.read(_IS_THERE, (calls.options.keyspace,))) is None:
         return None
     return calls.first_row(calls.read(_READ, ()))

@@ -32,7 +32,7 @@ class TlsFiles(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CassandraOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a URL asks for. The password is in here and nowhere in what `where` says."""
+    """What a URL asks for. The password is a field, and never part of `where`."""
 
     hosts: list[tuple[str, int]]
     keyspace: str

@@ -68,7 +68,7 @@ class MemoryBackend(Backend):
         return Durability(level=DurabilityLevel.VOLATILE, settings={}, warnings=[warning])
 
     def close(self) -> None:
-        """Nothing to close: a fresh store goes with its backend, a named one stays for the others."""
+        """Nothing to close: a fresh store is freed with its backend, a named one stays for other users."""
 
     # ── pointers ────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -67,7 +67,7 @@ class MemoryStore:
         self.objects: RowTable[ObjectRow] = RowTable()
         self.mutable_rows: RowTable[MutableRow] = RowTable()
         self.names: RowTable[int] = RowTable()
-        """With the time when each was added."""
+        """Each with the time when it was added."""
         self.sorted_names: defaultdict[str, list[str]] = defaultdict(list)
         self.sorted_keys: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
         self.moved: defaultdict[str, dict[str, int]] = defaultdict(dict)

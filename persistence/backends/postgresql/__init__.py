@@ -17,7 +17,7 @@ FORM = "Write postgresql://user:password@host:5432/database, with special charac
 
 
 def open_postgresql(url: str) -> Backend:
-    """What libpq understands in a URL is passed on; the fields of `PostgresqlOptions` may stand there too."""
+    """Parameters that libpq understands are passed on; the URL may also set the fields of `PostgresqlOptions`."""
     with needs_extra("a PostgreSQL store", "postgres"):
         from psycopg import ProgrammingError
         from psycopg.conninfo import conninfo_to_dict

@@ -31,9 +31,9 @@ STALE_READS_MAX = 8
 
 class PostgresqlOptions(msgspec.Struct, frozen=True, kw_only=True):
     pool_size: int = 16
-    """Connections of this process at most."""
+    """How many connections this process opens at most."""
     pool_timeout_seconds: float = 10.0
-    """How long a call waits for one of them."""
+    """How long a call waits for a free connection."""
     connect_timeout_seconds: int = 10
     lock_timeout_seconds: float = 10.0
     statement_timeout_seconds: float = 30.0
@@ -46,7 +46,7 @@ class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
 
     answer_timeout_seconds: float | None = None
     data_identity: str = ""
-    """Of the data that it was opened to."""
+    """Identity of the data that the connection was opened to."""
 
     def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
         return super().wait(gen, interval, self.answer_timeout_seconds if timeout is None else timeout)
@@ -112,7 +112,7 @@ class PostgresqlConnections:
         return StoreRestored(f"PostgreSQL at {self.where} holds other data than before; nothing was changed.", field="store")
 
     def connect_alone(self) -> BoundedConnection:
-        """Outside the pool, for who keeps a connection for itself; the caller closes it."""
+        """A connection outside the pool, for a caller that keeps it; the caller closes it."""
         return self._connect()
 
     def close(self) -> None:

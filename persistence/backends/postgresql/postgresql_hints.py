@@ -15,7 +15,7 @@ import psycopg
 
 CHANNEL = b"headwater_moved"
 COALESCE_SECONDS = 0.01
-"""At most one hint in this time, however many commits land."""
+"""At most one hint is sent in this time, however many commits land."""
 RECONNECT_SECONDS = 1.0
 
 Wake = Callable[[], None]

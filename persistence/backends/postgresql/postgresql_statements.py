@@ -124,5 +124,5 @@ def delete_realm_statement(table: Table) -> str:
 
 
 def rows_of_a_block(table: Table) -> int:
-    """A low guess, so that a sample rather has too many rows than too few."""
+    """A low guess: a sample should have too many rows rather than too few."""
     return {objects: 3, pointers: 20, mutable_rows: 4, names: 60}[TABLES[table]]

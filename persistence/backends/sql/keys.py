@@ -48,7 +48,7 @@ def scanned_row(table: Table, row: Key) -> ScannedRow:
 
 
 def revision_key(row: ScannedRow) -> Key:
-    """Key columns and revision: what identifies just the write that was scanned."""
+    """Key columns and revision: they identify exactly the write that was scanned."""
     match row.table:
         case Table.OBJECTS:
             return (row.realm, row.id, row.part, row.revision)

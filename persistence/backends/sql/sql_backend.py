@@ -51,7 +51,7 @@ class SqlBackend(Backend):
 
     @abc.abstractmethod
     def _read_decided(self, realm: str, name: str) -> list[Row]:
-        """`read_pointer` behind all writes that the database has begun."""
+        """`read_pointer` after all writes that the database has begun."""
 
     @abc.abstractmethod
     def _sample_keys(self, table: Table, count: int) -> list[Key]:

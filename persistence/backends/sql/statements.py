@@ -40,7 +40,7 @@ class Statement(msgspec.Struct, frozen=True):
 
 
 class Statements:
-    """Every statement that both databases run in the same words."""
+    """Every statement that both databases share."""
 
     def __init__(self, dialect: Dialect, *, first_move: str, next_move: str) -> None:
         """`first_move` and `next_move` are the SQL of the move number of a pointer that is inserted or updated."""

@@ -86,7 +86,7 @@ class GroupCommit:
                 job.done = True
 
     def _error(self, error: BaseException, committing: bool) -> BaseException:
-        """One of its own for each caller: a traceback must not be shared between threads."""
+        """A separate error for each caller: a traceback must not be shared between threads."""
         if isinstance(error, Exception):
             return self._writer.error(error, committing=committing)
         if committing:

@@ -18,7 +18,7 @@ _COUNTER = "headwater_moves"
 _NEWEST = f"SELECT number FROM {_COUNTER} WHERE realm = {pointers.name}.realm"
 
 FIRST_MOVE = "0"
-"""The trigger replaces it."""
+"""A placeholder: the trigger replaces it."""
 NEXT_MOVE = f"CASE WHEN move > ({_NEWEST}) - {GRAIN} THEN move ELSE ({_NEWEST}) + 1 END"
 
 MOVES_DDL = (
