@@ -41,7 +41,7 @@ SETTLED_KEY: KeyPath = ("settled",)
 
 class TaskState(StrEnum):
     INTENDED = "INTENDED"
-    """The drop was asked for; whether it was committed is not recorded yet."""
+    """The drop was requested; whether it was committed is not recorded yet."""
     DROPPED = "DROPPED"
     """The drop is in the log."""
     HELD = "HELD"
@@ -54,13 +54,13 @@ class TaskState(StrEnum):
     METADATA_UNREADABLE = "METADATA_UNREADABLE"
     """The metadata is gone or damaged: it does not show what belongs to the table."""
     WAITING_FOR_FILE_DELETION = "WAITING_FOR_FILE_DELETION"
-    """What older versions wrote for HELD."""
+    """The name that older versions wrote for HELD."""
 
 
 OPEN = (TaskState.INTENDED, TaskState.DROPPED)
-"""What the runner of a worker continues with."""
+"""States that a worker's runner continues."""
 HELD = (TaskState.HELD, TaskState.DELETING)
-"""What maintenance continues with."""
+"""States that maintenance continues."""
 
 
 class ImmediateTask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -105,7 +105,7 @@ def task_id(pointer: str, key: KeyPath, request_id: str) -> str:
 
 
 class ImmediateTasks:
-    """Of one realm."""
+    """The tasks of one realm."""
 
     def __init__(self, kernel: RealmKernel) -> None:
         self._kernel = kernel

@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class Background:
-    """Of one worker."""
+    """One per worker."""
 
     def __init__(self, store: Store, config: ServeConfig, lakes: Lakes | None = None) -> None:
         """Without lakes nothing is done that needs metadata of tables."""

@@ -126,7 +126,7 @@ def publish_statistics(branch: LakeBranch, lakes: Lakes, key: KeyPath, meta: Wri
 
 
 def add_paused_connector(branch: LakeBranch, folder: Path, meta: WriteMeta) -> None:
-    """Of a folder with one Delta table. `headwater connector pause partner --resume` begins to follow it."""
+    """Add a paused connector to a folder with one Delta table; `headwater connector pause partner --resume` starts it."""
     log = folder / "sales" / "leads" / "_delta_log"
     log.mkdir(parents=True, exist_ok=True)
     (log / f"{0:020d}.json").write_text("\n".join(json.dumps(action) for action in _delta_table()))

@@ -11,7 +11,7 @@ from headwater.schemas.http.manage_json import Gone
 
 
 class RemoteConnectors(Resources):
-    """Of one realm."""
+    """The connectors of one realm."""
 
     def connectors(self) -> Sequence[ConnectorInfo]:
         return [one for page in self._pages(self._path("connectors"), json.ConnectorsPage) for one in page.connectors]

@@ -42,9 +42,7 @@ class Metrics:
         self._clock_seconds = clock_seconds
         self._stores: list[Store] = []
         labels = ["realm", "kind"]
-        self._requests = Counter(
-            "headwater_commit_requests", "Requests by outcome.", [*labels, "outcome"], registry=registry
-        )
+        self._requests = Counter("headwater_commit_requests", "Requests by outcome.", [*labels, "outcome"], registry=registry)
         self._conflicts = Counter("headwater_commit_conflicts", "Requests that the head refused.", labels, registry=registry)
         self._seconds = Histogram(
             "headwater_commit_seconds", "From request to answer.", labels, buckets=SECONDS_BUCKETS, registry=registry

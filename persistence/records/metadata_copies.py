@@ -42,7 +42,7 @@ class SourceFile(msgspec.Struct, frozen=True):
 
 
 class MetadataCopies:
-    """Of one realm instance and storage root. Thread-safe."""
+    """One per realm instance and storage root. Thread-safe."""
 
     def __init__(self, backend: Backend, realm: str, root: str, clock: Clock, bytes_max: int) -> None:
         self._backend = backend

@@ -14,7 +14,7 @@ SYSTEM_ROLE = "system-admin"
 
 
 def make_administrator(system: RealmKernel, name: str, meta: WriteMeta) -> WithSecret:
-    """The role comes first: a principal without any right would be left behind by a crash in between."""
+    """The role is created first: a crash in between would otherwise leave a principal without any right."""
     roles = principal_roles(system)
     try:
         roles.create(SYSTEM_ROLE, meta=meta)

@@ -1,7 +1,7 @@
 """Computes what a principal may do from the pointers that hold roles and grants.
 
 ⚠ A role counts only through ids: the assignment must name the principal and the role that are there now, the grant the role
-that is there now. What is left over from something deleted counts for nothing.
+that is there now. Records left over from a deleted principal or role grant nothing.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class Grants:
         return Written(value=Grant(role=role, right=right, path=path, role_id=role_id), outcome=outcome)
 
     def revoke(self, role: str, right: Right, path: KeyPath = (), *, meta: WriteMeta) -> CommitOutcome:
-        """Just this grant; what another one implies stays."""
+        """Revokes exactly this grant; rights that another grant implies stay."""
         self._check(right, path)
         key = _key(check_name(role, "role"), right, path)
         if self._state().get(key) is None:
@@ -67,7 +67,7 @@ class Grants:
         return (grant_of(record) for record in self._state().all((check_name(role, "role"),)))
 
     def list(self, *, after: Grant | None = None, limit: int = PAGE_RECORDS_MAX) -> list[Grant]:
-        """In order of role, right and path, behind `after`."""
+        """In order of role, right and path, after `after`."""
         key = None if after is None else _key(after.role, after.right, after.path)
         return [grant_of(record) for record in self._state().page(after=key, limit=limit)]
 

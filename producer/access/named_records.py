@@ -41,7 +41,7 @@ class NamedRecords:
         return record
 
     def page(self, after: str = "", limit: int = PAGE_RECORDS_MAX) -> Sequence[Record]:
-        """In order of name, behind `after`."""
+        """In order of name, after `after`."""
         return self.state().page(self._below, after=self.key(after) if after else None, limit=limit)
 
     def commit(self, operations: Sequence[RecordOperation], meta: WriteMeta, message: str) -> CommitOutcome:
@@ -49,5 +49,5 @@ class NamedRecords:
 
 
 def unchanged(record: Record, version: str | None) -> Expectation:
-    """The record with the version that the caller has read, or as it was read here."""
+    """Expects the version that the caller has read, or else the one that was read here."""
     return expected_version(version if version is not None else version_of(record))

@@ -29,7 +29,7 @@ class RowFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 def check_obligation(type: str, content: Value) -> None:
-    """`InvalidInput` unless an engine can enforce it. ⚠ What older versions accepted still counts as an obligation."""
+    """`InvalidInput` unless an engine can enforce it. ⚠ Policies that older versions accepted remain obligations."""
     try:
         if type == ROW_FILTER:
             msgspec.convert(content, RowFilter)

@@ -1,7 +1,7 @@
 """Policies, and what they are mapped to: a realm, a catalog, or a key of it.
 
 What a policy's content means is its type's business (how a table is compacted, how long snapshots are kept …): here it is kept,
-versioned by the log, and found by what it is mapped to. The nearest mapping of a type wins over those above it. Those of the
+versioned by the log, and found by what it is mapped to. The nearest mapping of a type wins over those above it. Policies of
 type `retention` are checked when they are written, and decide how far expiry goes; those of the types `column-mask` and
 `row-filter` are checked too, and become the obligations of plans.
 """
@@ -80,7 +80,7 @@ class Policies:
         return policy_of(self._records.read(name))
 
     def list(self, *, after: str = "", limit: int = PAGE_RECORDS_MAX) -> Sequence[Policy]:
-        """In order of name, behind `after`."""
+        """In order of name, after `after`."""
         return [policy_of(record) for record in self._records.page(after, limit)]
 
     def create(
@@ -147,7 +147,7 @@ class Policies:
         return [one for one in found if name is None or one.policy == name]
 
     def mappings_of_type(self, type: str) -> Sequence[tuple[Policy, PolicyMapping]]:
-        """Of policies that are there; a mapping of one that was deleted and re-created under its name counts no more."""
+        """Mappings of existing policies. A mapping does not survive its policy's deletion, even if the name is used again."""
         state = self._records.state()
         policies = {one.name: one for one in map(policy_of, state.all(POLICIES)) if one.type == type}
         mappings = map(mapping_of, state.all(MAPPINGS))
@@ -155,7 +155,7 @@ class Policies:
         return [(policy, one) for policy, one in found if policy is not None and policy.id == one.policy_id]
 
     def applicable(self, target: Target) -> Sequence[tuple[Policy, PolicyMapping]]:
-        """What applies to a thing: of each type the nearest, from the thing itself up to the realm."""
+        """The policies that apply to a thing: the nearest of each type, from the thing itself up to the realm."""
         state = self._records.state()
         nearest: dict[str, tuple[Policy, PolicyMapping]] = {}
         for place in upwards(target):

@@ -65,7 +65,7 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     properties: dict[str, str] = {}
     created_at: int
     id: str = ""
-    """Of the record: one that is deleted and re-created under its name has another one."""
+    """The id of the record: a principal that is deleted and re-created under its name has another one."""
     version: str = ""
 
 
@@ -101,7 +101,7 @@ class Principals:
         return None if record is None else principal_of(record)
 
     def list(self, *, after: str = "", limit: int = PAGE_MAX) -> list[Principal]:
-        """In order of name, behind `after`."""
+        """In order of name, after `after`."""
         return [principal_of(record) for record in self._records.page(after, limit)]
 
     # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -109,7 +109,7 @@ class Principals:
     def create(
         self, name: str, *, properties: dict[str, str] | None = None, with_secret: bool = True, meta: WriteMeta
     ) -> WithSecret:
-        """⚠ Asked for again under the same request id, the first secret is void and a new one is shown: of the first nobody
+        """⚠ When repeated under the same request id, the first secret becomes invalid and a new one is shown, because nobody
         knows whether its answer arrived. One without a secret is known by an external issuer alone."""
         check_name(name, "principal")
         now = self._now()
@@ -194,7 +194,7 @@ class Principals:
         before = self._now() - older_than_seconds * MICROS
         all_rows = self._kernel.store.backend.all_mutable(self._kernel.realm, SECRET_TYPE)
         rows = [row for row in all_rows if row.created_at < before]
-        state = self._records.state()  # behind the rows: what was old then and is not named now is named by nobody
+        state = self._records.state()  # read after the rows: a row that was old then and is not named now is named by no record
         named = {
             secret_key(one.client_id, secret.id)
             for one in (principal_of(record) for record in state.all())
@@ -232,7 +232,7 @@ def _put(name: str, value: Value, expect: Expectation) -> PutRecord:
 
 
 def _overlapping(principal: Principal, now: int, overlap_seconds: int) -> Sequence[Value]:
-    """What still counts beside a new secret: the newest old one, for the overlap and no longer than it would have."""
+    """The secret that stays valid beside a new one: the newest old one, for the overlap and no longer than before."""
     live = [one for one in principal.secrets if not 0 < one.expires_at <= now]
     if not live or not overlap_seconds:
         return []

@@ -132,7 +132,7 @@ REALM_ONLY = frozenset(
 
 
 class Securable(msgspec.Struct, frozen=True):
-    """What a right is over: a realm (no catalog), a catalog (no key), or what is at and below a key."""
+    """The scope of a right: a realm (no catalog), a catalog (no key), or everything at and below a key."""
 
     catalog: str | None = None
     key: KeyPath = ()

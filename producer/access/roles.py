@@ -62,7 +62,7 @@ class _Kind(NamedTuple):
     assignment: RecordType
     what: str
     member: str
-    """What its members are called in records."""
+    """How its members are named in records."""
     role_field: str
 
 
@@ -84,7 +84,7 @@ class Roles:
         return role_of(self._records.read(name))
 
     def list(self, *, after: str = "", limit: int = PAGE_RECORDS_MAX) -> list[Role]:
-        """In order of name, behind `after`."""
+        """In order of name, after `after`."""
         return [role_of(record) for record in self._records.page(after, limit)]
 
     def of_member(self, member: str) -> Sequence[Assignment]:
@@ -92,7 +92,7 @@ class Roles:
         return [self._assignment(record) for record in self._records.state().page((*ASSIGNMENTS, member))]
 
     def members(self, role: str) -> Sequence[Assignment]:
-        """Who has the role. Looks at all assignments of the pointer."""
+        """The principals that have the role. Reads all assignments of the pointer."""
         self._records.read(role)
         return [one for record in self._records.state().all(ASSIGNMENTS) if (one := self._assignment(record)).role == role]
 

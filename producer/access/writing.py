@@ -27,7 +27,7 @@ _NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.:@+/-]{0,126}[A-Za-z0-9_])?")
 
 
 class WriteMeta(msgspec.Struct, frozen=True):
-    """Who writes and why, and under which key the write happens once however often it is asked for."""
+    """Who writes and why, and the key under which the write happens once, however often the request is sent."""
 
     author: str
     message: str = ""
@@ -80,19 +80,19 @@ def commit_records(
 
 
 def outcome_of(pointer: str, logged: LogRecord | None, *, replayed: bool) -> CommitOutcome:
-    """Of a commit whose entry was looked for by its request id."""
+    """The result of a commit whose entry was looked up by its request id."""
     if logged is None:
         return CommitOutcome(pointer, None, 0, EMPTY, replayed)
     return CommitOutcome(pointer, logged, logged.entry.seq, logged.commit, replayed)
 
 
 def version_of(record: Record) -> str:
-    """Another one with every write of the record."""
+    """Changes with every write of the record."""
     return f"{record.object_id:x}"
 
 
 def expected_version(version: str | None) -> Expectation:
-    """The record as it was read with that version; without one, whatever is there."""
+    """Expects the record at that version; without a version, expects only that it exists."""
     if version is None:
         return Expect.PRESENT
     try:

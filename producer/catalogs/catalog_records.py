@@ -45,7 +45,7 @@ class Catalog(msgspec.Struct, frozen=True, kw_only=True):
     default_branch: str = "main"
     properties: dict[str, str] = {}
     purge_requested: bool = False
-    """Of a dropped one: its history need not be kept until its time is over."""
+    """For a dropped catalog: its history need not be kept until its retention ends."""
 
 
 class BeginCatalog:

@@ -86,13 +86,13 @@ class Catalogs:
         return [read.catalog for read in self.read_all()]
 
     def read_all(self, *, after: str = "") -> Iterator[CatalogRead]:
-        """Those behind `after`, in order of name and of one moment."""
+        """Those after `after`, in order of name and of one moment."""
         behind = live_key(check_catalog_name(after)) if after else None
         for record in head_records(self._kernel, CATALOGS).all(LIVE, after=behind):
             yield CatalogRead(catalog_of(record), record.object_id)
 
     def dropped(self) -> Sequence[Catalog]:
-        """What waits to be purged."""
+        """The catalogs that wait to be purged."""
         return [catalog_of(record) for record in head_records(self._kernel, CATALOGS).all(GONE)]
 
     def references(self, catalog: Catalog) -> References:

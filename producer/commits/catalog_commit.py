@@ -49,7 +49,7 @@ from headwater.schemas.errors import CursorExpired, InvalidInput, ObjectNotFound
 
 
 class CommitResult(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """What became of a commit or a reference move."""
+    """The result of a commit or a reference move."""
 
     commit_id: str
     """The reference's commit after it."""
@@ -193,7 +193,7 @@ class CatalogCommit:
         return Lineage(self._kernel, {draft.pointer: row.floor}).find(stored, base) is not None
 
     def _base_facts(self, base: bytes) -> Mapping[KeyPath, HeadContent]:
-        """Of an immutable state: read once, however often the commit is applied."""
+        """Facts of an immutable state: read once, however often the commit is applied."""
         if self._base is None:
             self._base = {} if base == EMPTY else _state_facts(self._kernel, base, self._prepared)
         return self._base
@@ -255,7 +255,7 @@ def _ancestor_tags(index: Index, prepared: PreparedOperations, found: Mapping[Ke
 
 
 def _left_below(index: Index, prepared: PreparedOperations, found: Mapping[KeyPath, HeadContent]) -> dict[KeyPath, KeyPath]:
-    """Reads past what goes along, and one key further."""
+    """For each removed namespace, a key below it that the commit does not remove, if there is one."""
     namespaces = namespaces_removed(prepared.operations, found)
     if not namespaces:
         return {}

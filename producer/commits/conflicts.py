@@ -45,7 +45,7 @@ class ConflictDetail(msgspec.Struct, frozen=True):
 
 
 class HeadContent(msgspec.Struct, frozen=True, gc=False):
-    """What stands at a key: the content, under which object id and tag."""
+    """The content at a key, with its object id and tag."""
 
     content: Content
     object_id: int
@@ -60,9 +60,9 @@ class HeadFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ancestor_tags: Mapping[KeyPath, int]
     """Content type tags at the ancestors of keys that are new; an absent one is left out."""
     left_below: Mapping[KeyPath, KeyPath] = {}
-    """For each namespace that goes: a key below it that stands at the head and does not go along."""
+    """For each namespace that is removed: a key below it that is at the head and is not removed."""
     base: Mapping[KeyPath, HeadContent] | None = None
-    """What the keys held at the commit that the caller has read; None if the caller did not say."""
+    """What the keys held at the commit that the caller has read; None if the caller gave none."""
 
 
 class ConflictResult(msgspec.Struct, frozen=True, gc=False):
@@ -181,7 +181,7 @@ def _check_against_base(key: KeyPath, base: HeadContent | None, now: HeadContent
 
 
 def _check_own_key(operation: Prepared, facts: HeadFacts, conflicts: _Conflicts) -> None:
-    """What the operation needs whatever the caller expects."""
+    """What the operation requires regardless of the caller's expectations."""
     key = operation.source
     found = facts.found.get(key)
     if operation.op is Op.PUT:
@@ -233,7 +233,7 @@ def _check_ancestor(
 
 
 def _type_after(arrives: Prepared, facts: HeadFacts) -> str | None:
-    """None for a rename of what is not there, which is a conflict of its own."""
+    """None for a rename of a key that does not exist, which is a conflict of its own."""
     if arrives.content is not None:
         return arrives.content.type
     found = facts.found.get(arrives.source)

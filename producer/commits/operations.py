@@ -20,7 +20,7 @@ from headwater.schemas.entry_ids import content_id_text
 from headwater.schemas.errors import InvalidInput
 
 OPERATIONS_MAX = 100_000
-"""Of one commit."""
+"""Maximum number of operations in one commit."""
 
 NewContentId: TypeAlias = Callable[[], bytes]
 
@@ -73,7 +73,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     key: KeyPath
     from_key: KeyPath | None = None
     content: TypedValue | None = None
-    """What a put sets."""
+    """The content that a put sets."""
     content_id: bytes = b""
     """What a put gives to a content that is new."""
     content_id_is_callers: bool = False
@@ -98,8 +98,8 @@ class PreparedOperations(msgspec.Struct, frozen=True, gc=False):
 
 
 def operations_fingerprint(prepared: PreparedOperations, message: str) -> bytes:
-    """What a commit asks for, no matter who prepares it: the same commit sent again has the same one. Content ids that were
-    chosen here are no part of it."""
+    """A digest of what a commit asks for: the same commit sent again has the same one, on any worker. Content ids that were
+    chosen here are not part of it."""
     asked = [
         (one.op, one.key, one.from_key, one.content, one.content_id if one.content_id_is_callers else b"")
         for one in prepared.operations
@@ -132,7 +132,7 @@ def prepare(operations: Sequence[CatalogOperation], new_content_id: NewContentId
 
 
 def encoded_keys(operations: Iterable[Prepared]) -> dict[KeyPath, bytes]:
-    """Of operations that were prepared before."""
+    """The encoded keys of operations that were prepared before."""
     keys = (key for one in operations for key in (one.key, one.from_key) if key is not None)
     return {key: encode_key(key) for key in keys}
 

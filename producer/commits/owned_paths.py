@@ -53,7 +53,7 @@ class _Known(msgspec.Struct, frozen=True):
 
 
 class _OwnedPaths:
-    """Of one realm instance. Thread-safe: what is known is replaced as a whole."""
+    """One per realm instance. Thread-safe: what is known is replaced as a whole."""
 
     def __init__(self, kernel: RealmKernel) -> None:
         self._known: _Known | None = None

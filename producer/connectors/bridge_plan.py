@@ -26,7 +26,7 @@ class Held(msgspec.Struct, frozen=True):
 
 class BridgePlan(msgspec.Struct, frozen=True, kw_only=True):
     first: Sequence[CatalogOperation]
-    """Deletes what stands where another content of the same name follows: they are two contents, so it takes two commits.
+    """Deletes contents whose key another content takes over: they are two contents, so it takes two commits.
     ⚠ On condition of just that content: a process that slept before its commit finds its successor's there."""
     then: Sequence[CatalogOperation]
     renamed: int

@@ -97,7 +97,7 @@ class Connectors:
         return connector_of(self._records.read(name))
 
     def list(self, *, after: str = "", limit: int = PAGE_RECORDS_MAX) -> Sequence[Connector]:
-        """In order of name, behind `after`."""
+        """In order of name, after `after`."""
         return [connector_of(record) for record in self._records.page(after, limit)]
 
     def seq(self) -> int:
@@ -166,7 +166,7 @@ class Connectors:
         return Written(value=self.get(name), outcome=outcome)
 
     def delete(self, name: str, *, version: str | None = None, meta: WriteMeta) -> CommitOutcome:
-        """What it has committed stays, and its destination is free again."""
+        """Remove the connector. What it has committed stays, and its destination is free again."""
         record = self._records.read(name)
         expect = unchanged(record, version)
         delete = DeleteRecord(key=self._records.key(name), expect=expect)

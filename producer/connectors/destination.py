@@ -58,7 +58,7 @@ class DestinationBranch:
         return Held(str(uuid.uuid5(connector, content.id)) if content.id else "", typed.type, typed.value)
 
     def at(self, head: LogHead, keys: Iterable[KeyPath]) -> dict[KeyPath, Held]:
-        """What stands at the keys and at their ancestors."""
+        """The contents at the keys and at their ancestors."""
         asked = {one for key in keys for one in (*ancestors(key), key)}
         return _held(self._snapshots.get(head.newest, sorted(asked)).values()) if asked else {}
 

@@ -273,7 +273,7 @@ class PollBridge:
                 self._held.pop(key, None)
 
     def _replace(self, namespaces: dict[KeyPath, Held], listed: Sequence[KeyPath]) -> None:
-        """The newest state of all in one commit. What cannot be read stays as it is."""
+        """The newest state of all tables in one commit. A table that cannot be read stays as it is."""
         wanted, kept, there_now = dict(namespaces), set[KeyPath](), set(listed)
         if self._destination.path:
             wanted.setdefault(self._destination.path, self._held.get(self._destination.path) or namespace_of({}))

@@ -156,7 +156,7 @@ class ReconcileJobs:
         return self.change(id, cancelled)
 
     def cancel_all(self, connector_id: str) -> None:
-        """Of a connector that was removed."""
+        """Delete the jobs of a connector that was removed."""
         for job in self.list(connector_id):
             if job.state not in ENDED:
                 with contextlib.suppress(Conflict, RecordNotFound):

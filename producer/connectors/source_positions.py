@@ -30,18 +30,18 @@ class PositionRecord(msgspec.Struct, frozen=True, array_like=True):
     """The row's payload. Append new fields, never move one."""
 
     position: str = ""
-    """Of the source's log; empty before the first commit. Of a polled source: see `listed_to`."""
+    """The position in the source's log; empty before the first commit. For a polled source, see `listed_to`."""
     pending: Pending | None = None
     polls: int = 0
     """How often everything was listed."""
     next_at: int = 0
-    """Microseconds: not before then, unless a job is asked for."""
+    """The time in microseconds of the next run, unless a job is requested before."""
     failed_runs: int = 0
     """In a row."""
 
     @property
     def listed_to(self) -> KeyPath:
-        """The table behind which a run that was cut short is gone on with; empty if the last one was not."""
+        """The table after which a run that was cut short continues; empty if the last run was not."""
         return tuple(msgspec.json.decode(self.position, type=list[str])) if self.position else ()
 
     def with_listed_to(self, key: KeyPath) -> PositionRecord:
@@ -52,7 +52,7 @@ OBJECT_TYPES.register(ObjectType(POSITION_TYPE, PositionRecord, Life.MUTABLE))
 
 
 class SourcePosition:
-    """Of one connector. Every write is conditional on the row that was read: a process that lost its lease cannot move it."""
+    """One per connector. Every write is conditional on the row that was read: a process that lost its lease cannot move it."""
 
     def __init__(self, kernel: RealmKernel, connector_id: str) -> None:
         self._kernel = kernel

@@ -34,7 +34,7 @@ class SourceContent(msgspec.Struct, frozen=True, kw_only=True):
 
     key: KeyPath
     id: str
-    """Of the source; stays while the content is changed or renamed. Empty where the source has none."""
+    """The source's id of the content: it stays while the content is changed or renamed. Empty if the source has none."""
     type: str
     value: Value
 
@@ -44,7 +44,7 @@ class SourceOperation(msgspec.Struct, frozen=True, kw_only=True):
     key: KeyPath
     from_key: KeyPath | None = None
     content: SourceContent | None = None
-    """What a put or a rename leaves at the key."""
+    """The content at the key after a put or a rename."""
 
 
 class SourceCommit(msgspec.Struct, frozen=True, kw_only=True):

@@ -164,7 +164,7 @@ def all_content_types() -> ContentTypes:
 
 
 class TypedValue(msgspec.Struct, frozen=True, gc=False):
-    """A content as it is stored: checked, and plain."""
+    """A content as it is stored: a checked, plain value."""
 
     type: str
     tag: int

@@ -27,7 +27,7 @@ KEYS_SCANNED_MAX = 100_000
 
 
 class ContentEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One key and what stands there."""
+    """One key and the content there."""
 
     key: KeyPath
     type: str
@@ -57,7 +57,7 @@ class Snapshots:
         self._catalog_id = catalog_id
 
     def get(self, at: LogRecord, keys: Sequence[Sequence[str]]) -> dict[KeyPath, ContentEntry]:
-        """What stands at those of the keys that exist, by three bulk reads at most."""
+        """The contents at those of the keys that exist, by three bulk reads at most."""
         encoded = {tuple(key): encode_key(key) for key in keys}
         with _Whole(at):
             state = State(self._kernel, at)
@@ -65,7 +65,7 @@ class Snapshots:
             return {entry.key: entry for entry in _entries(state, values.items())}
 
     def content_object(self, at: LogRecord, key: Sequence[str]) -> int | None:
-        """The id of the object that holds what stands at the key."""
+        """The id of the object that holds the content at the key."""
         with _Whole(at):
             found = State(self._kernel, at).index.get(encode_key(tuple(key)))
             return None if found is None else found.object_id
@@ -161,7 +161,7 @@ def _take(
 
 
 def _children(state: State, lower: bytes, upper: bytes, depth: int) -> Iterator[tuple[bytes, IndexValue]]:
-    """Keys of just that depth; what lies below one of them is jumped over, not read through."""
+    """Keys of exactly that depth; keys below one of them are skipped without being read."""
     while True:
         for key, value in state.index.items(lower, upper):
             path = decode_key(key)

@@ -19,7 +19,7 @@ from headwater.schemas.entry_ids import EMPTY, object_id_of
 from headwater.schemas.errors import CursorExpired, ObjectNotFound, ReferenceNotFound, WrongObjectType
 
 HOPS_MAX = 10_000
-"""Bases behind bases that one walk follows: a branch of a branch of a branch …"""
+"""How many bases one walk follows: a branch of a branch of a branch …"""
 FLOOR_OF_NOTHING = 2**63 - 1
 
 
@@ -52,7 +52,7 @@ def empty_state(pointer: str) -> LogRecord:
 
 
 class AncestorRange(msgspec.Struct, frozen=True):
-    """A run of one pointer's log: `newest` and the commits behind it down to the start of its segment."""
+    """A run of one pointer's log: `newest` and the commits before it, down to the start of its segment."""
 
     newest: LogRecord
     floor: int

@@ -23,7 +23,7 @@ PAGE_ENTRIES_MAX = 1_000
 ENTRIES_SCANNED_MAX = 10_000
 """For one page that filters."""
 OPERATIONS_MAX = 20_000
-"""A page ends behind the Change with which it holds so many."""
+"""A page ends after the Change with which it reaches this many operations."""
 
 Shown = Callable[[Change], Change | None]
 """A Change as its reader may see it; None where nothing of it may be seen."""
@@ -42,7 +42,7 @@ class ReferenceLogPage(msgspec.Struct, frozen=True):
 
 
 class ReferenceLog:
-    """Of one catalog."""
+    """The reference log of one catalog."""
 
     def __init__(self, kernel: RealmKernel, catalog_id: int) -> None:
         self._kernel = kernel
@@ -73,7 +73,7 @@ class ReferenceLog:
         return ReferenceLogPage(found, None)
 
     def all(self, kinds: Collection[Kind] | None = None) -> Iterator[Change]:
-        """Of every reference, newest first."""
+        """The Changes of all references, newest first."""
         page = self.page(kinds=kinds, limit=PAGE_ENTRIES_MAX)
         yield from page.changes
         while page.next_token is not None:

@@ -40,7 +40,7 @@ class AncestrySegment(NamedTuple):
 
 
 class SharedHistory(msgspec.Struct, frozen=True):
-    """What two commits share, and what only the second one descends from."""
+    """The ancestors that two commits share, and those of the second one alone."""
 
     bases: list[LogRecord]
     """The newest first; none when both share but the empty state. There is more than one only where both sides have merged

@@ -46,7 +46,7 @@ class MergeRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeyOutcome(msgspec.Struct, frozen=True):
-    """What became of one key, for people who merge."""
+    """The outcome for one key, for people who merge."""
 
     key: KeyPath
     verdict: MergeDecision

@@ -1,4 +1,4 @@
-"""What plans keep of the history, for expiry."""
+"""The history that plans pin, for expiry."""
 
 from __future__ import annotations
 

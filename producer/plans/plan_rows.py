@@ -55,7 +55,7 @@ class PlanInput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float = 60.0
-    """Of a lease, unless the caller says otherwise."""
+    """The length of a lease, unless the caller says otherwise."""
     seconds_max: float = 3_600.0
     grace_seconds: float = 15.0
     """For which a lease that was not renewed in time still pins, and can still be renewed."""

@@ -45,7 +45,7 @@ class PlanCounts:
 
 
 class Plans:
-    """Of one realm instance."""
+    """One per realm instance."""
 
     def __init__(self, kernel: RealmKernel, options: PlanOptions, counts: PlanCounts) -> None:
         self._kernel, self._options, self._counts = kernel, options, counts

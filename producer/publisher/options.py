@@ -14,7 +14,7 @@ class PublisherOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     # ── topics, when they are created ───────────────────────────────────────────────────────────────────────
     partitions: int = 4
-    """Of the commits topic."""
+    """Partitions of the commits topic."""
     shards: int = 4
     """Partitions of the progress topic: as many publishers can share a realm."""
     replication_factor: int = -1
@@ -39,7 +39,7 @@ class PublisherOptions(msgspec.Struct, frozen=True, kw_only=True):
     # ── time ────────────────────────────────────────────────────────────────────────────────────────────────
     lease_seconds: float = 10.0
     poll_seconds: float = 0.04
-    """How often the store is asked for moves of other processes."""
+    """How often the store is polled for moves of other processes."""
     topic_check_seconds: float = 2.0
     realm_check_seconds: float = 2.0
     kafka_timeout_seconds: float = 20.0

@@ -45,7 +45,7 @@ class ShardLag(msgspec.Struct, frozen=True, kw_only=True):
     """Entries that are in the log and not in Kafka."""
     seconds: float
     behind: tuple[PointerLag, ...]
-    """Those that are behind, the one that waits longest first."""
+    """The pointers that lag, the one that has waited longest first."""
 
 
 Published = Mapping[str, int]

@@ -30,7 +30,7 @@ class OneRun:
         self._store = store
         self._patience_seconds = patience_seconds
         self._left: dict[tuple[str, int], Seqs] | None = None
-        """What is not in Kafka yet, as far as was looked."""
+        """What was found not to be in Kafka yet."""
         self._asked_others_at = float("-inf")
         self._got_through_at = time.monotonic()
 

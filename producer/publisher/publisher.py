@@ -125,7 +125,7 @@ class Publisher:
     # ── one round ───────────────────────────────────────────────────────────────────────────────────────────
 
     def tick(self) -> None:
-        """Find what is to be done, and who does it."""
+        """Find the work, and decide which publisher does it."""
         try:
             if self._keeper is None:
                 self.leases.announce()
@@ -233,7 +233,7 @@ class Publisher:
         )
 
     def _poll_seconds(self) -> float:
-        """The more realms, the rarer each is asked: the store has other work too."""
+        """The more realms there are, the less often each is polled, to limit the load on the store."""
         return self._options.poll_seconds * max(1.0, len(self._heads) / REALMS_AT_FULL_PACE)
 
     def _records(self, generation: Generation) -> Records:

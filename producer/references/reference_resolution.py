@@ -43,7 +43,7 @@ class Resolved(msgspec.Struct, frozen=True):
 
 
 class ReferenceResolution:
-    """Of one catalog. Every answer is read strongly."""
+    """One per catalog. Every answer is read strongly."""
 
     def __init__(self, kernel: RealmKernel, catalog_id: int, default_branch: str = "main") -> None:
         self._kernel = kernel

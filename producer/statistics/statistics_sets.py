@@ -52,7 +52,7 @@ class _Position(msgspec.Struct, frozen=True, array_like=True):
 
 
 class StatisticsSets:
-    """Of one catalog. Nothing is remembered between calls."""
+    """One per catalog. Nothing is remembered between calls."""
 
     def __init__(self, kernel: RealmKernel, catalog_id: int) -> None:
         self._kernel = kernel

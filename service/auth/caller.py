@@ -17,14 +17,14 @@ class Identity(NamedTuple):
     """⚠ A proven identity: a name alone, or what a client writes into a header, is not one."""
 
     instance: str
-    """Of the realm instance: a realm re-created under its name has other principals."""
+    """The realm instance: a realm re-created under its name has other principals."""
     issuer: str
     principal_id: str
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
     name: str
-    """Of the principal: the author of what it commits."""
+    """The principal's name: the author of its commits."""
     realm: str
     """Name of the realm that the token is of; no other one is ever served to it."""
     instance: str
@@ -33,7 +33,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     principal_id: str = ""
     """Content id of the principal's record: a principal re-created under its name has another one."""
     secret_id: str = ""
-    """Of the secret that its token was issued for; empty for tokens of external issuers."""
+    """The id of the secret that its token was issued for; empty for tokens of external issuers."""
     issuer: str = ""
     """Who signed the token …"""
     key_id: str = ""

@@ -17,7 +17,7 @@ from headwater.service.auth.rights.rights import Right, Securable
 
 
 class ObligationGuard:
-    """Of one caller in one realm. Its methods may wait for the store."""
+    """One per caller and realm. Its methods may wait for the store."""
 
     def __init__(self, known: KnownObligations, kernel: RealmKernel, access: Access, caller: Caller) -> None:
         self._known, self._kernel = known, kernel

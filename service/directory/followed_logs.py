@@ -35,7 +35,7 @@ _JUMPS = frozenset({Kind.CREATE, Kind.ASSIGN})
 
 
 class FollowedLogs:
-    """Of one catalog. One thread at a time calls `cover`; `covers` is for any."""
+    """One per catalog. One thread at a time calls `cover`; `covers` is for any."""
 
     def __init__(self, keys: KnownKeys, logs: Iterable[FollowedLog] = (), *, is_closing: Callable[[], bool]) -> None:
         self._keys = keys

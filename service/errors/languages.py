@@ -9,7 +9,7 @@ from headwater.service.errors.translations import ENGLISH, catalogues
 from headwater.service.http.responses import Scope, header
 
 HEADER_BYTES_MAX = 256
-"""What lies behind is not read."""
+"""The header is read up to this length."""
 KEPT_HEADERS_MAX = 256
 
 

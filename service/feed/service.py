@@ -57,7 +57,7 @@ class Service:
         self.plan_counts = PlanCounts()
         self.obligations = KnownObligations()
         self.encoded_relations = WeighedCache[Any, Any](ENCODED_RELATIONS_BYTES)
-        """What bundles have told of relations."""
+        """Encoded relations, kept for later bundles."""
         self.openapi: Callable[[], bytes] = lambda: b"{}"
         self.docs_page: Callable[[], bytes] = lambda: b""
         """The description of all routes; set with the gate."""

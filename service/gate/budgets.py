@@ -27,7 +27,7 @@ K = TypeVar("K")
 
 
 class Budgets:
-    """Of one worker; for its event loop alone."""
+    """One per worker; for its event loop alone."""
 
     def __init__(self, request_bytes_max: int, *, requests_max: int = REQUESTS_MAX) -> None:
         self._requests_max = requests_max

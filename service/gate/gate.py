@@ -63,7 +63,7 @@ async def open_realm(service: Service, request: Request, caller: Caller) -> None
 
 
 class Gate:
-    """Of one worker."""
+    """One per worker."""
 
     def __init__(self, service: Service, table: RouteTable, requests: Mapping[str, type[Request]]) -> None:
         """`requests` has the Request type of each API that has one of its own."""

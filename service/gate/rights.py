@@ -37,7 +37,7 @@ async def authorize_body(request: Request, needs: Needs) -> None:
 
 
 async def authorize_anywhere(request: Request, needs: Needs) -> None:
-    """⚠ Of a caller who holds none of these rights anywhere nothing large is read: what the body names, it may not have."""
+    """⚠ No large body is read for a caller that holds none of these rights anywhere: it may not have what the body names."""
     if request.caller.development or not needs.anywhere:
         return
     if not await asyncio.to_thread(_holds_anywhere, request, needs.anywhere):

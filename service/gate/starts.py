@@ -17,7 +17,7 @@ Python code runs, so longer turns would keep a health check waiting there."""
 
 
 class Starts:
-    """Of one event loop."""
+    """One per event loop."""
 
     def __init__(self) -> None:
         self._started = 0
@@ -33,7 +33,7 @@ class Starts:
         return True
 
     async def wait(self) -> None:
-        """Until its turn, behind those that came before."""
+        """Wait for its turn, after the requests that came before."""
         place = asyncio.get_running_loop().create_future()
         self._waiting.append(place)
         self._plan_turn()

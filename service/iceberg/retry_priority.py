@@ -39,7 +39,7 @@ class _TableQueue:
 
 
 class WriterQueue:
-    """Of one event loop."""
+    """One per event loop."""
 
     def __init__(self) -> None:
         self._lines: dict[Hashable, _TableQueue] = {}

@@ -105,7 +105,7 @@ def _initialized(call: ManageCall, realms: Realms, realm: Realm) -> RealmMade:
 
 
 def _meta(realms: Realms, realm: Realm, *, replayed: bool = False) -> MutationMeta:
-    """Of the last entry that this request has made; none if an earlier run of it has."""
+    """The last entry that this request made; seq 0 if an earlier run of it made the entry."""
     logged = realms.last_entry
     return MutationMeta(
         pointer=REALMS_POINTER,

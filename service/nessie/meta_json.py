@@ -38,7 +38,7 @@ class MetaBody(msgspec.Struct, frozen=True, rename="camel"):
 
 class Extras(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     authors: list[str] = []
-    """Who the client says wrote it, where that is not just the principal."""
+    """The author that the client names, if it is not the principal."""
     signed_off_by: list[str] = []
     author_time: str = ""
     properties: dict[str, list[str]] = {}

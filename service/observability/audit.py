@@ -1,4 +1,4 @@
-"""Writes one line for each call of the services that are audited: who called what, and what became of it.
+"""Writes one line for each call of the services that are audited: who called what, with which outcome.
 
 ⚠ A line has the names of the route, never a body, a query, a header or a path as it was sent: there may be secrets in them.
 """

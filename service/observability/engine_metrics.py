@@ -25,7 +25,7 @@ class CommitCounts:
         self.conflicts[realm] = self.conflicts.get(realm, 0) + 1
 
     def landed(self, pointer: str, draft: Draft) -> None:
-        """One batch, behind one CAS."""
+        """One batch that landed by one CAS."""
         self.batches[bisect.bisect_left(ENTRIES_BUCKETS, len(draft.entries))] += 1
         self.entries += len(draft.entries)
 

@@ -65,7 +65,7 @@ class Hub:
         self._shared_bytes = 0
         self._last: SharedPage | None = None
         self._reading: dict[Hashable, list[Follower]] = {}
-        """Who waits for a page that is being read."""
+        """Readers that wait for a page that is being read."""
         self._generation = 0
         """Of the heads: a page of an older one may end before the newest entry."""
         self._has_moved = False

@@ -24,7 +24,7 @@ from headwater.schemas.filters import NO_FILTER, Filter
 from headwater.service.operations.encoded_entries import EncodedEntries, EncodedEntry, encoded_part
 
 PAGE_BYTES_MAX = 8 * 1024 * 1024
-"""A page ends behind the Change that exceeds this, whatever its limit; it holds at least one."""
+"""A page ends after the Change that exceeds this, whatever its limit; it holds at least one."""
 READ_ENTRIES_MAX = 250
 """At once from the store, so that large entries do not fill memory before the page is full."""
 RECENT_ENTRIES = 1_000
@@ -32,7 +32,7 @@ RECENT_ENTRIES = 1_000
 
 
 class View(Protocol):
-    """What a reader may see who may not see everything."""
+    """What a restricted reader may see."""
 
     @property
     def key(self) -> Hashable:
@@ -151,7 +151,7 @@ class FeedPages:
         return self._filtered(positions, heads, limit, filter, bytes_max, view)
 
     def _run(self, pointer: str, after: Position, head: LogHead, limit: int, bytes_max: int) -> list[EncodedEntry]:
-        """Entries behind `after`; empty if there are none. Refuses what is expired, reset or beyond the head."""
+        """Entries after `after`; empty if there are none. Refuses what is expired, reset or beyond the head."""
         known = self.encoded.run(self._log(pointer), after.seq + 1, min(head.seq, after.seq + limit))
         if known and after.seq >= head.row.floor - 1 and _is_chain(known, after, head):
             return known

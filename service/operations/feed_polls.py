@@ -1,4 +1,4 @@
-"""A long poll waits in a hub for the first page behind its positions."""
+"""A long poll waits in a hub for the first page after its positions."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def wait_for_page(
     seconds: float,
     read: ReadPage,
 ) -> Page | None:
-    """The first page behind the positions that moves them; None when the time is over or the server stops.
+    """The first page after the positions that moves them; None when the time is over or the server stops.
 
     It is the page that the hub has built for all, or read by `read` where that one is too long or the hub cannot say what this
     reader may see.

@@ -17,7 +17,7 @@ FoundViews = dict[Hashable, Any]
 
 
 class SharedPage:
-    """A page and what each kind of driver makes of it, made once for all who stand where it begins."""
+    """A page and its encodings for each kind of driver, made once for all readers at the position where it begins."""
 
     __slots__ = ("_encoded", "ends", "generation", "is_news", "page", "reaches_head", "starts", "view", "weight")
 

@@ -43,7 +43,7 @@ class SpecTests(msgspec.Struct, frozen=True):
 
 
 class FilePlanner:
-    """Of one snapshot."""
+    """Plans the files of one snapshot."""
 
     def __init__(self, reader: ManifestReader, metadata: Plain, snapshot: Plain, request: ScanRequest) -> None:
         self._reader = reader

@@ -23,7 +23,7 @@ from headwater.service.reconciling.source_secrets import read_secret
 
 
 class ConnectorOperations:
-    """Of one realm instance."""
+    """One per realm instance."""
 
     def __init__(self, kernel: RealmKernel, options: ReconcileOptions) -> None:
         self._kernel = kernel

@@ -34,7 +34,7 @@ class SnapshotRef(msgspec.Struct, frozen=True):
 
 
 class StatisticsOperations:
-    """Of one caller in one catalog."""
+    """One per caller and catalog."""
 
     def __init__(self, kernel: RealmKernel, lakes: Lakes, catalog: Catalog, guard: ObligationGuard) -> None:
         self._kernel, self._lakes, self._catalog, self._guard = kernel, lakes, catalog, guard

@@ -76,7 +76,7 @@ class ExpireReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Expiry:
-    """Of one realm instance."""
+    """One per realm instance."""
 
     def __init__(
         self,

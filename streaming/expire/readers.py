@@ -43,7 +43,7 @@ class RegisteredReader(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RegisteredReaders:
-    """Of one realm instance."""
+    """One per realm instance."""
 
     def __init__(self, backend: Backend, realm: str, clock: Clock) -> None:
         self._backend = backend

@@ -32,7 +32,7 @@ class AppliedRule(msgspec.Struct, frozen=True):
 
 
 class RetentionChoice:
-    """Of one realm instance, as its policies are when it is made."""
+    """One per realm instance, as its policies are when it is made."""
 
     def __init__(self, kernel: RealmKernel, defaults: Sequence[Retention]) -> None:
         self._defaults = defaults

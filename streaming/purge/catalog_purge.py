@@ -42,7 +42,7 @@ class PurgedCatalog(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CatalogPurge:
-    """Of one realm."""
+    """Purges the dropped catalogs of one realm."""
 
     def __init__(
         self,

@@ -60,7 +60,7 @@ class RetainedState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RetainedStore:
-    """Of one realm instance, in a folder that all executors can reach."""
+    """One per realm instance, in a folder that all executors can reach."""
 
     def __init__(self, folder: str | Path, realm: str) -> None:
         self.realm = realm

@@ -46,7 +46,7 @@ KAFKA_RESTARTS_MAX = 1
 
 
 class RetainedJob:
-    """Of one realm instance. `url` is what executors open the store with. A set that is at most `here_max` entries behind its
+    """One per realm instance. `url` is what executors open the store with. A set that is at most `here_max` entries behind its
     log is brought up to date in this process, without a query: that takes milliseconds, a query takes seconds."""
 
     def __init__(

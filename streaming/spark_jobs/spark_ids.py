@@ -19,7 +19,7 @@ IDS_PER_BATCH = 50_000
 
 
 class FrameIds:
-    """Of one realm; each once."""
+    """The ids of one realm, each once."""
 
     def __init__(self, ids: DataFrame) -> None:
         """What goes wrong in finding them goes wrong here."""

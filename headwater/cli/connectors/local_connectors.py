@@ -31,7 +31,7 @@ def reconcile_options(settings: Settings, *, dev: bool = False) -> ReconcileOpti
 
 
 class LocalConnectors:
-    """Of one realm of an open store, and the author of all that is written through this object."""
+    """The connectors of one realm of an open store, with the author of everything written through this object."""
 
     def __init__(self, kernel: RealmKernel, settings: Settings, author: str) -> None:
         self._operations = ConnectorOperations(kernel, reconcile_options(settings))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def fair_share(shards: int, members: Sequence[str], me: str) -> int:
-    """As even as can be; what is left over goes to the first in order of id."""
+    """As evenly as possible; the remainder goes to the first in order of id."""
     everyone = sorted({*members, me})
     even, left_over = divmod(shards, len(everyone))
     return even + (everyone.index(me) < left_over)

@@ -146,7 +146,7 @@ class Records:
         return self._control(RecordType.TRUNCATED, pointer, f"{self.generation}/{from_seq}-{to_seq}", to_seq, extra)
 
     def purged(self, pointer: str, from_seq: int, to_seq: int, entry_id: str) -> KafkaRecord:
-        """The log ended with `to_seq`, whose id is `entry_id`; entries behind `from_seq` were never published."""
+        """The log ended with `to_seq`, whose id is `entry_id`; entries after `from_seq` were never published."""
         extra: Headers = [("ce_fromsequence", sequence_text(from_seq)), ("ce_entryid", entry_id.encode())]
         return self._control(RecordType.PURGED, pointer, f"{self.generation}/{entry_id or 'empty'}", to_seq, extra)
 

@@ -41,7 +41,7 @@ class ProgressReader:
         self._options = options
 
     def recover(self, realm: str, topic: str, partition: int, generation: int) -> Recovered:
-        """⚠ Up to the end that was there for those who read uncommitted: what is not decided yet is waited for."""
+        """⚠ Up to the end that a reader of uncommitted records sees: it waits for transactions that are not decided yet."""
         recovered = self.read(realm, topic, partition, generation)
         if recovered.newest > generation:
             raise behind(realm, recovered.newest, generation)

@@ -8,7 +8,7 @@ from headwater.schemas.topics import is_access_pointer
 
 
 class Topic(msgspec.Struct, frozen=True, kw_only=True):
-    """What distinguishes a topic from another one of the same name."""
+    """A Kafka topic. Its id distinguishes it from another one of the same name."""
 
     name: str
     id: str

@@ -28,4 +28,4 @@ At = Callable[[FaultPoint], None]
 
 
 def no_fault(point: FaultPoint) -> None:
-    """What production passes in."""
+    """For production: does nothing."""

@@ -57,7 +57,7 @@ class Inbox:
             return taken
 
     def waiting(self) -> dict[str, PointerRow]:
-        """What was not taken yet."""
+        """The heads that were not taken yet."""
         with self._lock:
             return dict(self._dirty)
 

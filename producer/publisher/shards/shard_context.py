@@ -1,4 +1,4 @@
-"""What a shard works with, and the status that it reports."""
+"""The context that a shard works in, and the status that it reports."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ShardStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShardContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What all shards of a realm share."""
+    """The context that all shards of a realm share."""
 
     kernel: RealmKernel
     generation: Generation

@@ -59,7 +59,7 @@ class _Same(NamedTuple):
 
 
 class Denials:
-    """Of one worker. Thread-safe; `flush` is called periodically by the worker's housekeeping."""
+    """One per worker. Thread-safe; `flush` is called periodically by the worker's housekeeping."""
 
     def __init__(self, store: Store, ring: int | None = None) -> None:
         self._store = store

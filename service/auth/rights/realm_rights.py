@@ -36,7 +36,7 @@ class RealmRole(NamedTuple):
 
 
 class RealmRights:
-    """Of one realm instance. Thread-safe. What is called `known_…` never asks the store; None says that it must be asked."""
+    """One per realm instance. Thread-safe. What is called `known_…` never asks the store; None says that it must be asked."""
 
     def __init__(self, kernel: RealmKernel, watch: HeadWatch) -> None:
         self.kernel = kernel

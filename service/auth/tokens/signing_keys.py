@@ -37,7 +37,7 @@ REALMS_KEPT_MAX = 1_000
 class SigningKey(msgspec.Struct, frozen=True, array_like=True):
     id: str
     private: bytes
-    """Of Ed25519."""
+    """An Ed25519 private key."""
     created_at: int
 
     def __repr__(self) -> str:

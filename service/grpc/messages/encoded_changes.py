@@ -19,7 +19,7 @@ decode_change = msgspec.json.Decoder(Change).decode
 
 
 class EncodedChanges:
-    """Of one event loop. ⚠ By the JSON itself, not by the entry's id: readers who may not see all of an entry get another
+    """One per event loop. ⚠ By the JSON itself, not by the entry's id: readers who may not see all of an entry get another
     JSON of it."""
 
     def __init__(self, bytes_max: int) -> None:

@@ -22,7 +22,7 @@ _FRAME = feed_pb2.SubscribeResponse.DESCRIPTOR.fields_by_name["frame"].number
 
 
 class ChangeFrames:
-    """Of one worker: what many readers get is made once."""
+    """One per worker: what many readers get is made once."""
 
     def __init__(self, bytes_max: int) -> None:
         self.changes = EncodedChanges(bytes_max)

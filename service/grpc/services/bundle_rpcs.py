@@ -51,7 +51,7 @@ _BUNDLE = Route(
     Needs(right=None, where="each relation: one that may not be read is NOT_FOUND in the answer", is_filtered=True),
     STREAM,
 )
-"""Of gRPC alone: it is in no HTTP table."""
+"""gRPC only: it is in no HTTP table."""
 
 
 def _bind(call: RpcCall) -> Bound:

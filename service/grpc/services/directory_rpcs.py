@@ -35,7 +35,7 @@ _LISTED = Route(
     _unused,
     Needs(right=Right.CATALOG_LIST, where="each name, or the right to list what it is", is_filtered=True),
 )
-"""Of gRPC alone: it is in no HTTP table."""
+"""gRPC only: it is in no HTTP table."""
 
 
 def _bound(call: RpcCall) -> Bound:

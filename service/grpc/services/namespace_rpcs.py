@@ -132,7 +132,7 @@ _MOVE = Route(
     BODY,
     body=_NamespaceMove,
 )
-"""Of gRPC alone: it is in no HTTP table."""
+"""gRPC only: it is in no HTTP table."""
 
 
 async def _delete(call: RpcCall) -> Bound:

@@ -17,7 +17,7 @@ _Asked = tuple[KeyPath, "asyncio.Future[ContentEntry | None]"]
 
 
 class CoalescedReads:
-    """Of one event loop."""
+    """One per event loop."""
 
     def __init__(self) -> None:
         self._waiting: dict[LakeBranch, list[_Asked]] = {}

@@ -61,7 +61,7 @@ NO_COPIES = CopyWriter(0)
 
 
 class ContentMetadata:
-    """Of one branch or other reference."""
+    """One per branch or other reference."""
 
     def __init__(self, kernel: RealmKernel, files: MetadataFiles, writer: CopyWriter) -> None:
         self._files = files

@@ -47,7 +47,7 @@ class TableFiles(msgspec.Struct, frozen=True):
 
 
 class Delegation:
-    """Of one worker. Thread-safe. Its methods may wait for STS and for the store."""
+    """One per worker. Thread-safe. Its methods may wait for STS and for the store."""
 
     def __init__(self, storage: StorageOptions) -> None:
         self._storage = storage

@@ -233,17 +233,17 @@ class LakeBranch:
         return self.state_at(self._references.resolve(self.reference).logged)
 
     def state_at(self, logged: LogRecord) -> LakeState:
-        """What that entry left."""
+        """The state after that entry."""
         return LakeState(self._snapshots, logged)
 
     def files_at(self, key: KeyPath, location: str) -> MetadataFiles:
-        """Through which a file of the table or view at the key is read: those of a connector may lie below its roots."""
+        """Reads files of the table or view at the key; a connector's files may lie below its own roots."""
         if self._metadata_at is None or is_below(location, self.metadata.warehouse.root):
             return self.metadata
         return self._metadata_at(self.kernel, self.catalog, key, location)
 
     def load_metadata(self, key: KeyPath, location: str) -> MetadataFile:
-        """Of the table or view that stands at the key with this location."""
+        """The metadata of the table or view at the key with this location."""
         files = self.files_at(key, location)
         if files is not self.metadata:
             return files.load(location)

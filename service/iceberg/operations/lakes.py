@@ -37,7 +37,7 @@ CLAIMS_SECONDS = 1.0
 
 
 class Lakes:
-    """Of one worker. Thread-safe."""
+    """One per worker. Thread-safe."""
 
     def __init__(
         self,

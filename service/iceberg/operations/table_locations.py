@@ -77,7 +77,7 @@ class Places:
 
 
 class TableLocations:
-    """Of one branch. Thread-safe."""
+    """One per branch. Thread-safe."""
 
     def __init__(self, kernel: RealmKernel, catalog_id: int, metadata: MetadataFiles) -> None:
         self._kernel = kernel

@@ -42,7 +42,7 @@ class Sources(BySource, Protocol):
 
 
 class PlanOperations:
-    """Of one caller in one realm instance."""
+    """One per caller and realm instance."""
 
     def __init__(
         self,

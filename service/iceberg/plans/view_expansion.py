@@ -48,7 +48,7 @@ class Realm(Protocol):
 
 
 class Expansion:
-    """Of one plan, whose inputs it gathers."""
+    """One per plan, whose inputs it gathers."""
 
     def __init__(self, realm: Realm, reader: Reader, inputs_max: int, by_source: BySource | None = None) -> None:
         self._realm, self._reader, self._inputs_max, self._by_source = realm, reader, inputs_max, by_source

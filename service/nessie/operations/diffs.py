@@ -23,7 +23,7 @@ SECONDS_MAX = 2.0
 class DiffPage(msgspec.Struct, frozen=True):
     changes: list[ChangedKey]
     last: bytes | None
-    """The key behind which the next page begins; None after the last page."""
+    """The key after which the next page begins; None after the last page."""
 
 
 def read_diff(

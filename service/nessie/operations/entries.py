@@ -33,7 +33,7 @@ class FoundEntry(msgspec.Struct, frozen=True):
 class EntriesPage(msgspec.Struct, frozen=True):
     entries: list[FoundEntry]
     last: bytes | None
-    """The key behind which the next page begins; None after the last page."""
+    """The key after which the next page begins; None after the last page."""
 
 
 def read_entries(

@@ -32,7 +32,7 @@ class KeyRange(msgspec.Struct, frozen=True, kw_only=True):
         return lower, END if self.largest is None else just_after(encode_key(self.largest))
 
     def wanted(self, after: bytes) -> list[bytes]:
-        """The single keys behind `after` that are within the bounds, in order."""
+        """The single keys after `after` that are within the bounds, in order."""
         lower, upper = self.bounds()
         encoded = sorted(encode_key(key) for key in self.keys)
         return [key for key in encoded if lower <= key < upper and key > after]
