@@ -49,8 +49,11 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def owner_id(self) -> str:
-        """Owner of Idempotency-Keys, subscriptions and plans. ⚠ A name may hold `:`, which separates it from the key, and another
-        principal may use it later: the id of the principal's record distinguishes them, or else who signed for the name."""
+        """Owner of Idempotency-Keys, subscriptions and plans.
+
+        ⚠ A name may hold `:`, which separates it from the key, and another principal may use it later: the id of the
+        principal's record distinguishes them, or else who signed for the name.
+        """
         if self.development:
             return self.name
         name = self.name.replace("%", "%25").replace(":", "%3A").replace("#", "%23")
