@@ -22,7 +22,7 @@ from headwater.persistence.clock import MICROS, Clock, SystemClock
 from headwater.persistence.coordination.cas_rows import cas_row, next_row
 from headwater.persistence.ids.snowflake import EPOCH_MS, NODES, TIME_MS_MAX
 from headwater.persistence.rows import SYSTEM_REALM, MutableRow
-from headwater.schemas.errors import AllNodesTaken, IdGenerationStopped, NodeLeaseLost, StoreUnavailable
+from headwater.schemas.errors import AllNodesTaken, ClockMovedBackwards, IdGenerationStopped, NodeLeaseLost, StoreUnavailable
 
 LEASE_TYPE = "node-lease"
 LEASE_SECONDS = 3_600
@@ -31,6 +31,8 @@ _CAS_ATTEMPTS_MAX = 6
 _ROUNDS_MAX = 8
 """How often all nodes are listed again when others keep winning the free ones."""
 
+_EARLY_MICROS_MAX = 5 * MICROS
+"""What a process waits for after a restore: two seconds, and clocks that differ a little."""
 _NEARLY_MICROS = 2_000
 """A lease that ends this soon is waited for, so that closing and reopening at once does not fail for lack of a node."""
 
@@ -122,8 +124,15 @@ class NodeLeases:
 
     def _wait_for_incarnation(self) -> None:
         """⚠ The rows of a restored store know nothing of leases that were taken after the backup: who held one may continue for
-        a moment, and ids that it made may be known elsewhere."""
+        a moment, and ids that it made may be known elsewhere. ⚠ Who noticed the restore may have a clock that is ahead, or this
+        one may be behind: that is said, and not waited for by the hour."""
         early_micros = self._ids_from() - self.clock.now_micros()
+        if early_micros > _EARLY_MICROS_MAX:
+            raise ClockMovedBackwards(
+                f"the clock is {early_micros // 1_000} ms behind the store's incarnation, before which no ids are made.",
+                remedy="Set the clock right; if this one is, run `store restored` again, here.",
+                behind_ms=early_micros // 1_000,
+            )
         if early_micros > 0:
             self.clock.sleep(early_micros / MICROS)
 

@@ -88,6 +88,19 @@ def test_a_small_step_back_of_the_clock_is_waited_for() -> None:
     assert clock.slept_seconds >= CLOCK_BACK_MS_MAX / 1_000
 
 
+@pytest.mark.parametrize(("behind_seconds", "waits"), [(1.9, True), (HOUR, False)])
+def test_ids_wait_for_the_stores_incarnation_but_not_for_a_clock_that_is_hours_off(behind_seconds: float, waits: bool) -> None:
+    clock = ManualClock()
+    begins = clock.micros + round(behind_seconds * 1_000_000)
+    leased = NodeLeases(open_memory("memory://"), clock, ids_from=lambda: begins)
+    if waits:
+        assert id_time_micros(IdGenerator(leased)()) >= begins // 1_000 * 1_000
+    else:
+        with pytest.raises(ClockMovedBackwards, match="incarnation"):
+            IdGenerator(leased)
+        assert clock.slept_seconds == 0
+
+
 def test_a_large_step_back_is_an_error_until_the_clock_has_caught_up() -> None:
     clock = ManualClock()
     ids = source(clock=clock)
