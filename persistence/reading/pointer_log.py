@@ -207,6 +207,8 @@ class PointerLog:
         entry has gone meanwhile."""
         head = head or self.head()
         seen = Position(after, b"") if isinstance(after, int) else after
+        if seen.seq > head.seq:  # ⚠ a head that is known too late cannot tell whether what was seen is still in the log
+            head = self.head()
         after_seq = self.require(seen.seq, head, seen.entry_id)
         last = min(head.seq, after_seq + limit)
         try:

@@ -17,6 +17,7 @@ from headwater import Headwater, IcebergTable, Put
 from headwater.embedded import CatalogHandle
 from headwater.persistence.coordination.restore_watch import SETTLE_SECONDS
 from headwater.persistence.ids.snowflake import id_time_micros
+from headwater.persistence.reading.pointer_log import PointerLog
 from headwater.schemas.cursor import Position
 from headwater.schemas.errors import CatalogNotFound, CursorAhead, CursorReset
 from headwater.schemas.filters import NO_FILTER
@@ -153,6 +154,21 @@ def test_a_follower_that_waits_at_a_lost_entry_is_woken_and_reset(store: Restora
     again.start()
     again.join(WAIT_SECONDS)
     assert [type(one) for one in told[1:]] == [CursorReset]
+
+
+def test_a_reader_ahead_of_a_head_that_is_known_too_late_is_reset(store: Restorable) -> None:
+    """As of another worker, whose watch has not seen yet what came behind the restore."""
+    store.lake.branch().commit(put("lost"))
+    log = PointerLog(store.running.realm().kernel, store.lake.branch().pointer)
+    seen = log.head()
+    store.restore()
+    store.running.store.restores.check()
+    known = log.head()
+    with store.other() as other:
+        other.realm().catalog("lake").branch().commit(put("other"))
+    assert known.seq < seen.seq == log.head().seq
+    with pytest.raises(CursorReset):
+        log.page(Position(seen.seq, seen.newest.entry_id), 10, known)
 
 
 def test_readers_who_follow_in_a_hub_are_told_that_their_history_is_gone(store: Restorable) -> None:
