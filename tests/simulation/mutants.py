@@ -110,7 +110,8 @@ def unseen_is_unpinned() -> None:
 
 
 def versions_alone() -> None:
-    """n7: a pointer is moved if its version is the one that was read, whatever its head; no restore is noticed."""
+    """n7: a pointer is moved if its version is the one that was read, whatever its head; no restore is noticed, and a commit
+    names no copy of the data."""
     commit = MemoryBackend.commit
 
     def commit_on_version(
@@ -125,6 +126,7 @@ def versions_alone() -> None:
     RestoreWatch.check_if_due = lambda self: None  # type: ignore[method-assign]
     RestoreWatch.went_back = lambda self, reason: None  # type: ignore[method-assign]
     RestoreWatch.replaced = lambda self: None  # type: ignore[method-assign]
+    RestoreWatch.copy = property(lambda self: "")  # type: ignore[method-assign,assignment]
 
 
 def topics_by_name() -> None:
