@@ -183,6 +183,6 @@ MUTANTS = {
     "n9": Mutant(apply=lease_never_asked, profile="exports", seed=40, promise="superseded"),
     "n6": Mutant(apply=unseen_is_unpinned, profile="pins", seed=8, promise="pins"),
     "n10": Mutant(apply=beginning_forgotten, profile="webhooks", seed=5, promise="webhook"),
-    "n11": Mutant(apply=manifest_undecided, profile="archives", seed=16, promise="archive"),
+    "n11": Mutant(apply=manifest_undecided, profile="archives", seed=53, promise="archive"),
     "n18": Mutant(apply=partitions_apart, profile="kafka-mixed", seed=2, promise="same-log"),
 }
