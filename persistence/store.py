@@ -62,6 +62,8 @@ class RealmKernel:
         """Wraps each read, for observers."""
         self.objects = self._new_objects()
         self.walk = LogWalk(self.objects)
+        self.attached: dict[type, object] = {}
+        """What layers above keep for this realm instance, by its type."""
         self._listeners: list[Callable[[str, Draft], None]] = []
         self._peer_listeners: list[Callable[[str, PointerRow, LogRecord], None]] = []
         self.committer = store.new_committer(

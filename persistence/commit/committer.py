@@ -16,6 +16,8 @@ from headwater.persistence.limits import check_name
 from headwater.schemas.errors import StoreUnavailable
 
 LANES_AT_ONCE = 16
+IDLE_SECONDS = 0.1
+"""How long a thread waits for the next lane before it goes back to the pool. Through the pool each lane costs a future more."""
 LANES_KEPT_MAX = 1_000
 """Above this, idle lanes are dropped, least recently used first; a lane that is created again starts cold."""
 
@@ -35,6 +37,7 @@ class Committer:
         self._closed = False
         self._busy_lanes = 0
         self._threads = ThreadPoolExecutor(LANES_AT_ONCE, thread_name_prefix="lane")
+        self._idle: list[_IdleThread] = []
         self._mailboxes = Mailboxes()
 
     def submit(self, pointer: str, request: CommitRequest) -> Future[CommitOutcome]:
@@ -68,7 +71,10 @@ class Committer:
             lane = self._lane(pointer)
             if lane.submit(request, reply, handed_over):
                 self._busy_lanes += 1
-                self._threads.submit(self._run, lane)
+                if self._idle:
+                    self._idle.pop().wake(lane)
+                else:
+                    self._threads.submit(self._run_lanes, lane)
 
     @property
     def is_busy(self) -> bool:
@@ -79,17 +85,35 @@ class Committer:
         """Finish what was accepted, then stop."""
         with self._lock:
             self._closed = True
+            while self._idle:
+                self._idle.pop().wake(None)
         self._threads.shutdown(wait=True)
 
-    def _run(self, lane: Lane) -> None:
-        """Run some batches of a lane; the rest queues behind the other lanes that wait for a thread."""
-        while lane.run():
-            with self._lock:
-                if not self._closed:  # a pool that shuts down takes nothing new: then this thread continues
-                    self._threads.submit(self._run, lane)
-                    return
+    def _run_lanes(self, lane: Lane | None) -> None:
+        """Run the lane until it rests, then the next one. A lane that is busy for long queues behind those without a thread."""
+        thread = _IdleThread()
+        while lane is not None:
+            while lane.run():
+                with self._lock:
+                    if self._busy_lanes > LANES_AT_ONCE and not self._closed:  # a pool that shuts down takes nothing new
+                        self._threads.submit(self._run_lanes, lane)
+                        return
+            lane = self._next_lane(thread)
+
+    def _next_lane(self, thread: _IdleThread) -> Lane | None:
+        """None if no lane comes within IDLE_SECONDS, or if lanes wait in the pool."""
         with self._lock:
             self._busy_lanes -= 1
+            if self._closed or self._busy_lanes >= LANES_AT_ONCE:
+                return None
+            self._idle.append(thread)
+        if not thread.wait(IDLE_SECONDS):
+            with self._lock:
+                if thread in self._idle:
+                    self._idle.remove(thread)
+                    return None
+            thread.wait()  # it was given a lane just now
+        return thread.lane
 
     def _lane(self, pointer: str) -> Lane:
         lane = self._lanes.get(pointer)
@@ -106,3 +130,21 @@ class Committer:
                 del self._lanes[pointer]
             else:
                 self._lanes.move_to_end(pointer)
+
+
+class _IdleThread:
+    """A thread of the pool that waits for a lane."""
+
+    __slots__ = ("_woken", "lane")
+
+    def __init__(self) -> None:
+        self.lane: Lane | None = None
+        self._woken = threading.Lock()
+        self._woken.acquire()
+
+    def wake(self, lane: Lane | None) -> None:
+        self.lane = lane
+        self._woken.release()
+
+    def wait(self, seconds: float = -1) -> bool:
+        return self._woken.acquire(timeout=seconds)

@@ -8,7 +8,6 @@ connector's next run repairs it.
 from __future__ import annotations
 
 import threading
-import weakref
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -79,16 +78,17 @@ class _OwnedPaths:
             self._known = None
 
 
-_of_kernels: weakref.WeakKeyDictionary[RealmKernel, _OwnedPaths] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 
 
 def owned_in_realm(kernel: RealmKernel, *, fresh: bool = False) -> Sequence[OwnedPath]:
     """The destinations of all its connectors; `fresh` asks the store."""
-    found = _of_kernels.get(kernel)
-    if found is None:
+    found = kernel.attached.get(_OwnedPaths)
+    if not isinstance(found, _OwnedPaths):
         with _lock:
-            found = _of_kernels.setdefault(kernel, _OwnedPaths(kernel))
+            found = kernel.attached.get(_OwnedPaths)
+            if not isinstance(found, _OwnedPaths):
+                found = kernel.attached[_OwnedPaths] = _OwnedPaths(kernel)
     return found.get(kernel, fresh=fresh)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
@@ -239,6 +240,46 @@ def test_lanes_that_never_rest_do_not_keep_others_from_a_thread(store: Store, mo
             assert kernel.committer.submit("quiet", Bump(writer="q")).result(20).logged is not None
         finally:
             resting.set()
+
+
+def _has_idle_thread(lanes: committer.Committer) -> bool:
+    deadline = time.monotonic() + 10
+    while not lanes._idle and time.monotonic() < deadline:
+        time.sleep(0.001)
+    return bool(lanes._idle)
+
+
+def test_a_thread_that_is_given_a_lane_as_it_gives_up_waiting_runs_it(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    wait, late = committer._IdleThread.wait, threading.Event()
+
+    def too_late(thread: committer._IdleThread, seconds: float = -1) -> bool:
+        if seconds < 0:
+            return wait(thread)
+        if wait(thread, 10):
+            thread._woken.release()
+            late.set()
+        return False
+
+    monkeypatch.setattr(committer._IdleThread, "wait", too_late)
+    kernel = store.kernel(REALM)
+    for _ in range(2):
+        assert kernel.committer.submit(MAIN, Bump(writer="w")).result(10).logged is not None
+        assert _has_idle_thread(kernel.committer)
+    assert late.is_set()
+
+
+def test_a_thread_that_waits_for_a_lane_does_not_hold_up_closing(
+    backend: FaultyBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(committer, "IDLE_SECONDS", 3_600)
+    store = store_on(backend)
+    kernel = store.kernel(REALM)
+    kernel.committer.commit(MAIN, Bump(writer="w"))
+    assert _has_idle_thread(kernel.committer)
+    closing = threading.Thread(target=store.close, daemon=True)
+    closing.start()
+    closing.join(10)
+    assert not closing.is_alive()
 
 
 def test_lanes_that_rest_are_forgotten_beyond_a_bound_and_lose_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
