@@ -143,4 +143,4 @@ def _repairing(received: Received, from_seq: int) -> Frame:
     for frame in received.frames:
         if frame.from_seq <= from_seq < frame.to_seq:
             return frame
-    raise ChainBroken(f"the log has nothing behind entry {from_seq}, but later entries were announced.", seq=from_seq + 1)
+    raise ChainBroken(f"the log has nothing after entry {from_seq}, but later entries were announced.", seq=from_seq + 1)

@@ -42,7 +42,7 @@ class LocalTransport:
         while position.seq < to_seq:
             page = self._page(pointer, position, 0.0)
             if page.last.seq == position.seq:
-                raise ChainBroken(f"{pointer}: the log has nothing behind entry {position.seq}.", seq=position.seq + 1)
+                raise ChainBroken(f"{pointer}: the log has nothing after entry {position.seq}.", seq=position.seq + 1)
             position = page.last
             yield page.frame
 

@@ -28,7 +28,7 @@ async def read_heads(source: KafkaSource, topic: str) -> dict[str, Progress]:
     """By pointer: what was published to that topic of the history that is published now, at least."""
     partitions = await _partitions(source, topic)
     if not partitions:
-        raise KafkaUnavailable(f"there is no progress topic beside {topic}.", remedy="Let the publisher run, then try again.")
+        raise KafkaUnavailable(f"there is no progress topic for {topic}.", remedy="Let the publisher run, then try again.")
     begins, heads = 1, dict[bytes, Progress]()
     async for record in committed_records(source, partitions):
         if record.key == GENERATION_KEY and record.value is not None:

@@ -25,7 +25,7 @@ class LogRepair:
         if self._log is None:
             raise CursorExpired(
                 f"{gap} in the topic, and there is no log to read them from.",
-                remedy="Give the reader a server or a store, or begin behind a commit that the topic holds (from_commit).",
+                remedy="Give the reader a server or a store, or begin after a commit that the topic has (from_commit).",
                 pointer=gap.pointer,
                 oldest=gap.to_seq + 1,
             ) from gap
@@ -60,4 +60,4 @@ class LogRepair:
             for change in frame.changes:
                 if change.seq == record.seq and digest_of(change) == record.digest:
                     return change
-        raise ChainBroken(f"{record.pointer}: what stands for entry {record.seq} is not what was published.", seq=record.seq)
+        raise ChainBroken(f"{record.pointer}: the log's entry {record.seq} is not the published one.", seq=record.seq)

@@ -1,8 +1,8 @@
 """Folds Changes into live views: the newest state of every table, and counts of what happens where. Pure.
 
 A create or assign begins with the state of its base. That is taken from what was seen of the base's pointer, rolled back if it
-has gone on since; until the base has been seen, the pointer's Changes are held. What lies further back than was kept is asked
-for. ⚠ A base that was not seen yet is not: its partition may simply come later, and others may not have it any more.
+has gone on since; until the base has been seen, the pointer's Changes are held. A base further back than the kept history is
+requested. ⚠ A base that was not seen yet is not: its partition may simply come later, and others may not have it any more.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class LiveViews:
         if self._state_of_base is not None:
             return self._state_of_base(base)
         raise CursorExpired(
-            f"{base.pointer}: the state at entry {base.seq} lies further back than was kept.",
+            f"{base.pointer}: the state at entry {base.seq} is further back than the kept history.",
             remedy="Give the views a server or a store to ask for it.",
         )
 

@@ -126,7 +126,7 @@ class RecordViews:
             return record.change
         change = self._required().change(record.pointer, record.seq)
         if change is None or digest_of(change) != record.digest:
-            raise ChainBroken(f"{record.pointer}: what stands for entry {record.seq} is not what was published.")
+            raise ChainBroken(f"{record.pointer}: the log's entry {record.seq} is not the published one.")
         return change
 
     def _required(self) -> ViewsLookup:

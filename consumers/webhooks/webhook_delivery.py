@@ -159,7 +159,7 @@ def _require_taken(response: httpx.Response) -> None:
             InvalidInput(
                 f"the receiver answered {status}: {said}",
                 field="url",
-                remedy="Check the address; no Change was given up.",
+                remedy="Check the address; no Change was skipped.",
             )
         )
     raise InvalidInput(f"the receiver answered {status}: {said}", field="url", remedy="The receiver refuses it as it is.")

@@ -45,7 +45,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "grant": ("access", "Grant rights to roles, and revoke them."),
     "policy": ("access", "Create policies, and map them to what they apply to."),
     "connector": ("connectors", "Bridge other catalogs into a branch, commit by commit."),
-    "reconcile": ("connectors", "Reconcile connectors in a process of its own."),
+    "reconcile": ("connectors", "Reconcile connectors in a separate process."),
     "realm": ("operation", "Create, initialize, open, close, purge and delete realms."),
     "token": ("access", "Fetch a token from a server, for curl and other programs."),
     "store": ("operation", "Create a store, show its durability, or announce a restore."),

@@ -1,7 +1,7 @@
 """Where a command works: the flags for server, realm and catalog, and what they open. This is the only place that decides.
 
-With a server, commands go through its API with the caller's rights. Without one they open the store itself, past all rights,
-and say so on stderr.
+With a server, commands go through its API with the caller's rights. Without one they open the store itself, without checking
+rights, and say so on stderr.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ def direct_store(settings: Settings) -> Iterator[Store]:
     """The store itself. Said at the end of what worked, so that an error stays one line."""
     with the_store(settings) as store:
         yield store
-    note = f"worked on {shown_url(settings.store)} directly, past all rights; --server asks a server"
+    note = f"opened {shown_url(settings.store)} directly, without checking rights; --server goes through a server"
     Console(stderr=True, soft_wrap=True, highlight=False, style="dim").print(note, markup=False)
 
 

@@ -30,7 +30,7 @@ def read_retention(content: Value) -> RetentionPolicy:
         raise _refused(f"a retention policy cannot say that: {error}.") from None
     is_limited = policy.days is not None or policy.entries is not None
     if is_limited == policy.forever:
-        raise _refused("it must keep some days, some entries or both, or everything for ever.")
+        raise _refused("it must keep some days, some entries or both, or everything forever.")
     return policy
 
 

@@ -63,7 +63,7 @@ def require_outside_of_warehouses(kernel: RealmKernel, root: str) -> None:
     own = (claim for claim in _claims(kernel) if claim.instance == kernel.realm)
     if any(asked.root.startswith(claim.root) for claim in own):
         raise LocationForbidden(
-            f"{root[:200]!r} lies within the storage of a catalog here, where unused files are deleted.",
+            f"{root[:200]!r} is within the storage of a catalog here, where unused files are deleted.",
             field="roots",
             remedy="Keep a source's files outside of it.",
         )

@@ -121,7 +121,7 @@ def require_unowned(kernel: RealmKernel, catalog_id: int, key: KeyPath) -> None:
 
 def _is_owned(key: KeyPath, connector: str) -> DestinationOwned:
     return DestinationOwned(
-        f"'{'.'.join(key)[:500]}' belongs to connector {connector!r}: nobody else writes there.",
+        f"'{'.'.join(key)[:500]}' belongs to connector {connector!r}: no other commit may write there.",
         field="key",
         remedy="Change it at the connector's source, or remove the connector.",
         connector=connector,

@@ -73,5 +73,5 @@ def _step(kind: StepKind, argument: str, text: str, field: str) -> Step:
     raise InvalidInput(
         f"{text[:80]!r}: {kind}{argument[:20]} is not a step.",
         field=field,
-        remedy=f"Write a number behind {kind}, e.g. {kind}1.",
+        remedy=f"Write a number after {kind}, e.g. {kind}1.",
     )

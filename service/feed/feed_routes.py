@@ -157,7 +157,7 @@ ROUTES = (
     Route(
         "GET",
         _SUBSCRIPTION,
-        "Where a subscription stands.",
+        "The positions and the lag of a subscription.",
         feed_handlers.read_subscription,
         SUBSCRIBED,
         answer=SubscriptionInfo,

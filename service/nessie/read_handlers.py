@@ -147,7 +147,7 @@ def many_contents(call: NessieCall) -> Response:
 def _contents(call: NessieCall, keys: list[KeyPath]) -> Response:
     """In the order in which they were asked for; what is not there is left out."""
     if len(keys) > KEYS_MAX:
-        raise InvalidInput(f"{len(keys)} keys are asked for.", field="requestedKeys", remedy=f"Ask for {KEYS_MAX} at most.")
+        raise InvalidInput(f"{len(keys)} keys are requested.", field="requestedKeys", remedy=f"Ask for {KEYS_MAX} at most.")
     found = call.view.find(call.reference)
     contents = read_contents(call.view.kernel, found.logged, keys) if keys else {}
     items = [

@@ -67,7 +67,7 @@ class ReferencePath(msgspec.Struct, frozen=True):
         if self.hash:
             return
         fault = "must contain a starting commit ID." if self.steps else "must be provided."
-        raise InvalidInput(f"{subject} {fault}", field="hash", remedy="Write name@hash, with or without steps behind it.")
+        raise InvalidInput(f"{subject} {fault}", field="hash", remedy="Write name@hash, with or without steps after it.")
 
 
 @functools.lru_cache(maxsize=4_096)

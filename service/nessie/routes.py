@@ -135,7 +135,7 @@ NESSIE = Api(
         Route(
             "GET",
             f"{PREFIX}/config/repository",
-            "The configuration of the repository, of the types that are asked for.",
+            "The configuration of the repository, of the requested types.",
             read_handlers.repository_config,
             _catalog(_R.REFERENCE_READ),
         ),

@@ -98,7 +98,7 @@ class Subscribing:
                 )
             if position.seq < read.record.positions[pointer].seq:
                 raise InvalidInput(
-                    f"{pointer}: {position.seq} lies before {read.record.positions[pointer].seq}.",
+                    f"{pointer}: {position.seq} is before {read.record.positions[pointer].seq}.",
                     field="positions",
                     remedy="Rewind, if that is meant.",
                 )

@@ -214,7 +214,7 @@ class ReconcileRun:
                 raise MaintenanceStopped("this process stops.", remedy="Another one continues.")
             if self._monotonic() >= self._turn_ends:
                 self._is_cut_short = True
-                raise MaintenanceStopped("its turn has ended.", remedy="It goes on in the next one.")
+                raise MaintenanceStopped("its turn has ended.", remedy="It continues in the next one.")
             if self._monotonic() - self._written_at < PROGRESS_SECONDS:
                 return
             self._written_at = self._monotonic()

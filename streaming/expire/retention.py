@@ -4,7 +4,7 @@ The first rule whose pattern fits a pointer holds. `30d` keeps what is younger, 
 `30d+100n` keeps both: nothing goes that one of the two would keep. The newest entry is always kept.
 
 ⚠ The history of who got which right is kept forever, unless a rule ends with the very name of its pointer: `grants=3650d`,
-`cat/*/roles=3650d`. A rule for everything, such as the default `*=30d`, does not mean it.
+`cat/*/roles=3650d`. A rule foreverything, such as the default `*=30d`, does not mean it.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ def is_of_access(pointer: str) -> bool:
 
 
 def retention_text(rule: Retention) -> str:
-    """For people: `30d+100n`, or `for ever`."""
+    """For people: `30d+100n`, or `forever`."""
     parts = [] if rule.age_seconds is None else [_age_text(rule.age_seconds)]
     parts += [] if rule.entries is None else [f"{rule.entries}n"]
-    return "+".join(parts) or "for ever"
+    return "+".join(parts) or "forever"
 
 
 def _age_text(seconds: int) -> str:

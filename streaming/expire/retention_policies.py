@@ -53,7 +53,7 @@ class RetentionChoice:
 
     def _default(self, pointer: str) -> AppliedRule:
         rule = retention_of(pointer, self._defaults)
-        return AppliedRule(rule, "kept for ever" if rule == FOR_EVER else f"setting {rule.pattern}")
+        return AppliedRule(rule, "kept forever" if rule == FOR_EVER else f"setting {rule.pattern}")
 
 
 def _mapped_rules(kernel: RealmKernel) -> dict[Target, list[AppliedRule]]:

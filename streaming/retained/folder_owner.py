@@ -34,7 +34,7 @@ def claim_folder(folder: str, incarnation: str, instances: Collection[str]) -> N
             raise InvalidInput(
                 f"{folder} holds the retained sets of another store.",
                 field="maintenance_dir",
-                remedy="Name a folder of its own for each store.",
+                remedy="Use a separate folder for each store.",
             )
         if before is None or before.incarnation != incarnation:
             unfinished = file.with_name(f"{OWNER_FILE}.{secrets.token_hex(4)}")

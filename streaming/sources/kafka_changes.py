@@ -168,7 +168,7 @@ def _row(record: Row, read: _ChangeReader, options: KafkaOptions, begins: int) -
     type = headers.get("ce_type", b"").decode()
     if type == RecordType.TRUNCATED and not options.finds_gaps:
         pointer, start = headers.get("ce_subject", b"").decode(), int(headers.get("ce_fromsequence", b"0"))
-        raise CursorExpired(f"{pointer}: entries behind {start} were cut before they were published.", field="kafka")
+        raise CursorExpired(f"{pointer}: entries after {start} were truncated before they were published.", field="kafka")
     if type != RecordType.CHANGE:
         return None
     if record["value"] is None:

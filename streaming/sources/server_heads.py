@@ -66,7 +66,7 @@ class ServerHeads:
         info = (self._infos or self._listed()).get(pointer)
         if info is not None and after_seq < info.oldest_seq - 1:
             raise CursorExpired(
-                f"{pointer}: the history behind entry {after_seq} has expired.",
+                f"{pointer}: the history after entry {after_seq} has expired.",
                 field="after",
                 remedy="Take a snapshot and follow from its entry.",
                 oldest=info.oldest_seq,

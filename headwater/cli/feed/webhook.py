@@ -117,7 +117,7 @@ def redeliver(
             sender.check()
         result = send_again((senders[url or letter.url], letter.event.data) for letter in letters)
     for number in torn:
-        click.echo(f"{file}, line {number} is torn and was skipped", err=True)
+        click.echo(f"{file}, line {number} is truncated and was skipped", err=True)
     _show(result, dead, json_output)
 
 

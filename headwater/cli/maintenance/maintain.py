@@ -243,7 +243,7 @@ def print_run(record: RunRecord) -> None:
 def _counted(counts: Counts) -> str:
     """What there is, in words that may be wrapped and never cut: `29 scanned, 20 retained, 9 purged`."""
     found = msgspec.structs.asdict(counts).items()
-    return ", ".join(f"{count} {name.replace('would_purge', 'would go')}" for name, count in found if count)
+    return ", ".join(f"{count} {name.replace('would_purge', 'would be purged')}" for name, count in found if count)
 
 
 for _module in (maintain_sweep, maintain_schedule, maintain_archive, maintain_transfer, maintain_files, maintain_snapshots):

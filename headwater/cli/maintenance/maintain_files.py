@@ -126,7 +126,7 @@ def verify(settings: Settings, realms: Sequence[str], json_output: bool) -> None
         print_json({"holds": all(it.holds for it in reports), "realms": reports})
     else:
         labels = realm_labels(it.realm for it in reports)
-        columns = ["realm", "contents", "files", "listed", "looked for", "missing", "unreadable"]
+        columns = ["realm", "contents", "files", "listed", "looked up", "missing", "unreadable"]
         rows = [
             (labels[it.realm], it.contents, it.files, it.listed, it.looked_for, it.missing, it.unreadable) for it in reports
         ]
@@ -329,7 +329,7 @@ def tasks(
         print_json({"tasks": reports})
     else:
         labels = realm_labels(it.realm for it in reports)
-        columns = ["realm", "table", "state", "held by", "would go", "purged", "missing", "spared", "failed"]
+        columns = ["realm", "table", "state", "held by", "would be purged", "purged", "missing", "spared", "failed"]
         rows = [
             (
                 labels[it.realm],

@@ -89,6 +89,6 @@ def failed_if(failures: Sequence[str]) -> None:
 
 def print_file_groups(groups: Iterable[FileGroup]) -> None:
     """What a dry run would delete."""
-    columns = ["table", "kind", "files", "at once", "bytes known", "for example"]
+    columns = ["table", "kind", "files", "deletable now", "known bytes", "example"]
     rows = [(it.table, it.kind, it.files, it.confirmed, it.bytes, name) for it in groups for name in it.examples[:1]]
-    print_table(columns, rows, title="Would go")
+    print_table(columns, rows, title="Would be deleted")

@@ -183,7 +183,7 @@ def _show(report: FileSweepReport, dry_run: bool, json_output: bool) -> None:
         )
         for it in report.roots
     ]
-    print_table(["root", "named", "spared", "may go", "purged", "failed"], rows)
+    print_table(["root", "named", "spared", "deletable", "purged", "failed"], rows)
     if dry_run:
         print_file_groups(group for it in report.roots for group in it.sample)
 

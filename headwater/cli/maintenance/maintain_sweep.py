@@ -118,7 +118,7 @@ def sweep_command(
         if dry_run:
             labels = realm_labels({it.realm for it in report.sample})
             sample = [(labels[it.realm], it.type, it.id, time_text(it.created_at)) for it in report.sample]
-            print_table(["realm", "type", "id", "created at"], sample, title="Would go, among others")
+            print_table(["realm", "type", "id", "created at"], sample, title="Would be deleted (a sample)")
     failed_if(report.failures)
 
 
@@ -258,7 +258,7 @@ COMMANDS = (sweep_command, verify_command, retained_command)
 
 
 def print_counts(counts: CountsByRealm) -> None:
-    columns = ["realm", "type", "scanned", "retained", "newer", "purged", "failed", "would go"]
+    columns = ["realm", "type", "scanned", "retained", "newer", "purged", "failed", "would be purged"]
     labels = realm_labels(counts)
     rows = [
         (labels[realm], name, it.scanned, it.retained, it.newer, it.purged, it.failed, it.would_purge)

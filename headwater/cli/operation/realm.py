@@ -100,7 +100,7 @@ def show(settings: Settings, name: str, json_output: bool) -> None:
         return
     REALMS.show(realm_info(report.realm), json_output=False)
     pointers = [(it.name, it.seq, "closed" if it.closed else "open") for it in report.pointers]
-    print_table(["pointer", "seq", "takes commits"], pointers)
+    print_table(["pointer", "seq", "accepts commits"], pointers)
 
 
 @command.command()

@@ -145,4 +145,4 @@ def _decoded(document: bytes) -> dict[str, Any]:
 
 
 def _unreachable(issuer: str) -> NotServing:
-    return NotServing("the issuer of the token cannot be asked for its keys.", field="authorization", remedy="Try again.")
+    return NotServing("the keys of the token's issuer cannot be fetched.", field="authorization", remedy="Try again.")

@@ -159,7 +159,7 @@ def _check_prefixes(one: OidcIssuer, other: OidcIssuer) -> None:
         raise InvalidInput(
             f"the prefixes of issuers {one.issuer[:200]!r} and {other.issuer[:200]!r} overlap: {' and '.join(prefixes)}.",
             field="oidc_config",
-            remedy="Give each a principal_prefix of its own, none the beginning of another.",
+            remedy="Give each its own principal_prefix; none may begin with another.",
         )
 
 

@@ -29,7 +29,7 @@ class PeerPrincipals:
                 raise NotPermitted(
                     "the principal is of another realm.",
                     field="realm",
-                    remedy="Name one of the realm that is asked for.",
+                    remedy="Name one of the requested realm.",
                 )
         principal, instance = await self._principal(in_realm, name) if name else (None, "")
         if principal is None:

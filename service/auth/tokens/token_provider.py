@@ -47,7 +47,7 @@ class TokenProvider:
         for asked in (realm, named_realm(scope)):
             if asked is not None and asked != proven.realm:
                 raise NotPermitted(
-                    "the token is of another realm.", field="realm", remedy="Use a token of the realm that is asked for."
+                    "the token is of another realm.", field="realm", remedy="Use a token of the requested realm."
                 )
         if proof.caller is not None and isinstance(proven, TokenClaims):
             await self._check_principal(proven.realm, proven.instance, proven.sub, proven.pid, proven.sid)

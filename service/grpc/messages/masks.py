@@ -19,6 +19,6 @@ def masked(mask: FieldMask, known: Iterable[str]) -> frozenset[str]:
             continue
         parent = path.partition(".")[0]
         if parent in names and parent in paths:
-            raise InvalidInput(f"{path[:80]!r} stands beside its parent.", field="update_mask", remedy=remedy)
+            raise InvalidInput(f"{path[:80]!r} is listed together with its parent.", field="update_mask", remedy=remedy)
         raise InvalidInput(f"{path[:80]!r} cannot be updated.", field="update_mask", remedy=remedy)
     return frozenset(paths)

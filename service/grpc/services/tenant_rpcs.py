@@ -38,7 +38,7 @@ def _update(call: RpcCall) -> Bound:
     route = _MOVES.get(call.message.status)
     if route is None:
         raise InvalidInput(
-            f"{call.message.status[:40]!r} cannot be asked for.", field="status", remedy="Use ACTIVE or INACTIVE."
+            f"{call.message.status[:40]!r} cannot be requested.", field="status", remedy="Use ACTIVE or INACTIVE."
         )
     return Bound(route=route, names=_named(call), version=version_of(call.message))
 

@@ -95,7 +95,7 @@ class Delegation:
             for other in wanted.default.tables_at(found) - {wanted.key}:
                 if not all(wanted.may(right, other) for right in needed):
                     raise LocationForbidden(
-                        "the table lies where another one does on the default branch.",
+                        "the table is at the location of another one on the default branch.",
                         field="location",
                         remedy="Use the default branch, or ask for the rights to the other table.",
                     )

@@ -131,7 +131,7 @@ class NessieSource:
                     return hashes
                 hashes.append(entry.commit_meta.hash)
             if len(hashes) > HASHES_MAX:
-                raise _reset(f"it lies more than {HASHES_MAX} commits back")
+                raise _reset(f"it is more than {HASHES_MAX} commits back")
             token = next_page("history", token, page.token) if page.has_more else None
             if token is None:
                 break

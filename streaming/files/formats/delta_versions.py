@@ -76,7 +76,7 @@ def _without_a_hole(root: str, commits: Mapping[int, FoundFile], checkpoints: Ma
         first -= 1
     if newest < 0 or (first > 0 and not any(first - 1 <= one <= newest for one in checkpoints)):
         raise MalformedMetadata(
-            f"the log of {root[:200]} has a hole before version {first}, and no checkpoint behind it.", field="location"
+            f"the log of {root[:200]} has a gap before version {first}, and no checkpoint after it.", field="location"
         )
     return DeltaVersions([commits[one] for one in range(first, newest + 1)], first, checkpoints)
 

@@ -282,5 +282,5 @@ def _refusal(hit: Hit, read_again: Callable[[Hit], object]) -> MaintenanceRefuse
     return MaintenanceRefused(
         f"the manifest cache says of {hit.ref.location[:500]} {said}.",
         field="maintenance_dir",
-        remedy="Nothing was deleted. The cache was dropped; run it again, and find out who has changed the file.",
+        remedy="Nothing was deleted. The cache was dropped; run it again, and find out what has changed the file.",
     )

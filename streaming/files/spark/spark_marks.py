@@ -178,7 +178,7 @@ class SparkMarks:
             )
         for row in rows:
             if row.what == BROKEN:
-                remedy = "Nothing was deleted. The cache was dropped; run it again, and find out who has changed the file."
+                remedy = "Nothing was deleted. The cache was dropped; run it again, and find out what has changed the file."
                 raise MaintenanceRefused(row.location, field="maintenance_dir", remedy=remedy)
         self.protected.update(row.location for row in rows if row.what == PROTECTED)
         self.damage += [row.location for row in rows if row.what == DAMAGE]

@@ -36,7 +36,7 @@ class Asked:
             around = [root.location for root in known if is_below(root.location, location)]
             if not around:
                 raise LocationForbidden(
-                    f"{location[:500]!r} lies below no storage root of a catalog, so it is not known who needs it.",
+                    f"{location[:500]!r} is below no storage root of a catalog, so it is not known what needs it.",
                     field="location",
                     remedy="Nothing was deleted. Delete it with the vendor's own tools.",
                 )

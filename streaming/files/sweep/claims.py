@@ -129,7 +129,7 @@ def foreign(root: Root, there: bytes, wanted: Claim) -> MaintenanceRefused:
 
 def _reached_twice(root: Root, around: Root) -> MaintenanceRefused:
     return MaintenanceRefused(
-        f"{root.location} lies in {around.location}, which this store has claimed by another name, or another time.",
+        f"{root.location} is inside {around.location}, which this store has claimed by another name, or another time.",
         field="root",
         remedy="Nothing was deleted. Name both roots by one storage; if the claim there is an old copy, delete it.",
         root=root.location,

@@ -123,7 +123,7 @@ def test_torn_dead_letters_are_named_and_skipped(tmp_path: Path, monkeypatch: py
     with receiving() as receiver:
         flags = ["--url", receiver.url, "--allow-private", "--json", "--dead-letters", str(tmp_path / "still-dead")]
         ran = headwater("webhook", "redeliver", str(file), *flags)
-    assert ran.json == {"taken": 2, "dead_letters": 0} and "line 2 is torn" in ran.err and len(receiver.calls) == 2
+    assert ran.json == {"taken": 2, "dead_letters": 0} and "line 2 is truncated" in ran.err and len(receiver.calls) == 2
 
 
 def test_webhooks_continue_where_the_cursor_file_is_and_dead_letters_are_sent_again(

@@ -100,7 +100,7 @@ def test_two_policies_at_one_place_both_hold(lake: Lake) -> None:
 def test_no_policy_shortens_the_history_of_rights(lake: Lake) -> None:
     attach(lake, "none", REALM, entries=1)
     one = explained(lake, POLICIES_POINTER)
-    assert one.expired == 0 and [it.keeps for it in one.allowed] == ["for ever"]
+    assert one.expired == 0 and [it.keeps for it in one.allowed] == ["forever"]
 
 
 def test_a_realms_policy_holds_for_the_list_of_catalogs(lake: Lake) -> None:
