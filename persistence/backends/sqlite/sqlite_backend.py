@@ -18,7 +18,7 @@ from headwater.persistence.backends.sql.statements import OBJECT_COLUMNS, POINTE
 from headwater.persistence.backends.sql.tables import TABLES, objects, pointers
 from headwater.persistence.backends.sqlite import sqlite_moves
 from headwater.persistence.backends.sqlite.group_commit import GroupCommit
-from headwater.persistence.backends.sqlite.sqlite_connections import SqliteConnections, SqliteOptions
+from headwater.persistence.backends.sqlite.sqlite_connections import SqliteConnections, SqliteOptions, copy_text
 from headwater.persistence.backends.sqlite.sqlite_schema import create_sqlite_schema
 from headwater.persistence.clock import Clock, SystemClock
 from headwater.persistence.rows import ObjectRow, PointerRow, ScannedRow, Table
@@ -62,10 +62,10 @@ class SqliteBackend(SqlBackend):
 
     def data_identity(self) -> str:
         """The cookie alone: a file may be moved, or be another inode on another host."""
-        return str(self._connections.check_read_copy().cookie)
+        return str(self._connections.check_read_copy()[1])
 
     def data_copy(self) -> str:
-        return str(self._connections.check_read_copy())
+        return copy_text(self._connections.check_read_copy())
 
     def close(self) -> None:
         self._commits.exclusively(self._connections.close)

@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import quote
 
 import msgspec
@@ -37,15 +36,8 @@ _abandoned_after_fork: list[object] = []
 """A child process must neither use nor close connections of its parent: they are kept here, untouched, forever."""
 
 
-class SqliteCopy(NamedTuple):
-    """Which copy of the data it is."""
-
-    inode: int
-    cookie: int
-    """SQLite's `schema_version`, which the online backup changes in its target."""
-
-    def __str__(self) -> str:
-        return f"{self.inode}/{self.cookie}"
+SqliteCopy = tuple[int, int]
+"""Which copy of the data it is: the inode, and SQLite's `schema_version`, which the online backup changes in its target."""
 
 
 class SqliteConnections:
@@ -129,7 +121,7 @@ class SqliteConnections:
             self._close_readers()
             raise self._restored()
         if self._written_copy is None:
-            self._written_copy, self._written_copy_text = copy, str(copy)
+            self._written_copy, self._written_copy_text = copy, copy_text(copy)
 
     def require_copy(self, copy: str) -> None:
         """In a writing transaction: `StoreRestored` if that is another copy of the data, whoever has noticed."""
@@ -139,7 +131,7 @@ class SqliteConnections:
     def _copy_of(self, connection: sqlite3.Connection) -> SqliteCopy:
         try:
             inode = os.stat(self._file).st_ino  # noqa: PTH116 — once a commit: `Path.stat` costs three calls more
-            return SqliteCopy(inode, connection.execute("PRAGMA schema_version").fetchone()[0])
+            return inode, connection.execute("PRAGMA schema_version").fetchone()[0]
         except FileNotFoundError:
             raise StoreUnavailable(f"{self.path} is gone.", field="store", remedy="Put the file back.") from None
 
@@ -213,3 +205,7 @@ class SqliteConnections:
         if self._process != os.getpid():
             _abandoned_after_fork.extend([self._writer, self._readers])
             self._writer, self._readers, self._process = None, deque(), os.getpid()
+
+
+def copy_text(copy: SqliteCopy) -> str:
+    return "/".join(map(str, copy))
