@@ -21,7 +21,7 @@ from headwater.schemas.errors import (
 )
 from headwater.service.http.responses import Response, json_response
 from headwater.service.idempotency.expiry import Cleaning, CleaningOptions
-from headwater.service.idempotency.request_key import canonical_body, keyed_request, request_id_of
+from headwater.service.idempotency.request_key import canonical_body, idempotency_key, keyed_request, request_id_of
 from headwater.service.idempotency.run_once import REPLAYED, IdempotencyOptions, IdempotentRun, once
 from tests.support.faults.manual_clock import ManualClock
 
@@ -196,3 +196,10 @@ def test_expired_keys_of_all_realms_go_in_slices(store: Store) -> None:
         assert len(slices) < 20
     assert cleaning.deleted == 12 and max(deleted for deleted, _ in slices) == 3
     assert cleaning.slice()[0] == 0, "and the next round starts over"
+
+
+def test_a_key_that_comes_twice_is_refused_over_http_too() -> None:
+    headers = [(b"idempotency-key", b"one"), (b"idempotency-key", b"other")]
+    with pytest.raises(InvalidInput, match="more than once"):
+        idempotency_key({"type": "http", "headers": headers})
+    assert idempotency_key({"type": "http", "headers": headers[:1]}) == "one"
