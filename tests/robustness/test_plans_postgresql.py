@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 import psycopg
@@ -102,6 +103,11 @@ def test_a_second_delete_of_the_same_rows_spares_them_all(url: str, backend: Pos
 
 
 def test_deletes_find_their_rows_by_key(url: str) -> None:
-    delete = sql.delete_statement(Table.OBJECTS)
-    assert blocks_read(url, delete, ([YOUNG] * 10, list(range(1, 11)), [0] * 10, [1] * 10)) <= 10 * 4
-    assert blocks_read(url, sql.delete_realm_statement(Table.OBJECTS), ("nobody", 1_000)) <= 10
+    """Also if they name the table that they are meant for."""
+    with closing(open_postgresql(url)) as backend:
+        table = sql.table_of(backend.data_copy())
+    assert table
+    for of in (0, table):
+        keys = ([YOUNG] * 10, list(range(1, 11)), [0] * 10, [1] * 10)
+        assert blocks_read(url, sql.delete_statement(Table.OBJECTS), (*keys, of, of)) <= 10 * 4
+        assert blocks_read(url, sql.delete_realm_statement(Table.OBJECTS), ("nobody", 1_000, of, of)) <= 10
