@@ -38,11 +38,15 @@ class ScheduleTurns:
         """0 if it is our turn, which is taken by that; else how many seconds there are to wait."""
         before, due_at = self._read()
         now = self._clock.now_micros()
-        # A due time further away than the cadence was set by a slower one, or by a clock that ran ahead.
-        due_at = min(due_at, now + int(self._every_seconds * MICROS))
+        next_at = now + int(self._every_seconds * MICROS)
+        if due_at > next_at:
+            # ⚠ Set by a slower cadence, or by a clock that ran ahead. It is moved, not overlooked: seen from each later look it
+            # would be as far away again.
+            self._write(before, next_at)
+            due_at = next_at
         if due_at > now:
             return (due_at - now) / MICROS
-        return 0.0 if self._write(before, now + int(self._every_seconds * MICROS)) else self._every_seconds
+        return 0.0 if self._write(before, next_at) else self._every_seconds
 
     def come_back(self, seconds: float) -> None:
         """The turn was not used: another one may have it sooner than the cadence says."""

@@ -132,6 +132,22 @@ def test_a_turn_that_could_not_be_used_comes_back_soon_and_a_shorter_cadence_is_
     assert hourly.take() == 0
 
 
+def test_a_shorter_cadence_has_its_turn_behind_a_longer_one_and_behind_a_clock_that_ran_ahead(store: Store) -> None:
+    clock = store.clock
+    assert isinstance(clock, ManualClock)
+    daily, hourly = (ScheduleTurns(store.backend, clock, seconds) for seconds in (24 * HOUR, HOUR))
+    assert daily.take() == 0
+    assert hourly.take() == HOUR
+    clock.move(HOUR)
+    assert hourly.take() == 0
+    clock.move(365 * 24 * HOUR)
+    assert hourly.take() == 0
+    clock.move(-364 * 24 * HOUR)  # it was a year ahead
+    assert hourly.take() == HOUR
+    clock.move(HOUR)
+    assert hourly.take() == 0
+
+
 def test_a_cycle_that_is_asked_to_end_says_so_and_the_next_one_does_the_rest(store: Store) -> None:
     clock = store.clock
     assert isinstance(clock, ManualClock)
