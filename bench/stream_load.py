@@ -1,9 +1,9 @@
 """Measures what `headwater stream` does under load: `python -m bench.stream_load --rate 100 --realms 1 --seconds 60`.
 
-The stream reads the log of a SQLite store, as a process of its own, or with `--kafka HOST:PORT` the topics that a publisher in
-this process fills; commits go to all realms in turn, from this process. The lag of a commit is the time from its answer to the
-moment that its realm's retained set on disk has it. Memory is the resident set of the driver (its JVM, in which local executors
-run, and Python) and of the Python workers below it, sampled each second.
+The stream reads the log of a SQLite store, as a process of its own, or with `--kafka HOST:PORT` the topics that
+`headwater publish` fills; commits go to all realms in turn, from this process. The lag of a commit is the time from its
+answer to the moment that its realm's retained set on disk has it. Memory is the resident set of the driver (its JVM, in which
+local executors run, and Python) and of the Python workers below it, sampled each second.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import statistics
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -23,7 +25,6 @@ import httpx
 import headwater
 from headwater.embedded import ReferenceHandle
 from headwater.streaming.retained.retained_store import RetainedStore
-from tests.support.fixtures.publisher_runs import options, publishing
 from tests.support.processes.stream_process import StreamProcess, streaming
 
 WRITERS = 16
@@ -51,11 +52,23 @@ def main() -> None:
             began = time.monotonic()
             settings = {"store": url, "maintenance_dir": f"{folder}/sets", "kafka_bootstrap": given.kafka}
             arguments = ["--every", given.every, *(["--kafka"] if given.kafka else [])]
-            publisher = publishing(engine.store, options(given.kafka)) if given.kafka else contextlib.nullcontext()
+            publisher = _publishing(url, given.kafka) if given.kafka else contextlib.nullcontext()
             with publisher, streaming(*arguments, settings=settings) as stream:
                 stream.wait_for(lambda: stream.get("/readyz").status_code == 200, "it is ready")
                 first = time.monotonic() - began
                 _measure(stream, branches, sets, given.rate, given.seconds, first)
+
+
+@contextlib.contextmanager
+def _publishing(url: str, bootstrap: str) -> Iterator[None]:
+    """With the settings that a user has, and an interpreter of its own."""
+    command = [sys.executable, "-m", "headwater", "--store", url, "publish", "--kafka", bootstrap]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait()
 
 
 def _measure(

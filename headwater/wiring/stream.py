@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from headwater.persistence.coordination.incarnation import ensure_incarnation
 from headwater.persistence.rows import SYSTEM_REALM, realm_name_of
 from headwater.persistence.store import Store
 from headwater.producer.publisher.assignment.generations import Generation, read_generation
@@ -25,7 +24,7 @@ from headwater.wiring.external_resources import external_resources
 from headwater.wiring.kafka_client import KafkaClient
 from headwater.wiring.maintenance import file_upkeep, schedule_options
 from headwater.wiring.published_topics import missing_error, missing_topics, topic_bounds
-from headwater.wiring.sweeps import SweepPlan, spark_purge_scan, spark_sweep_backend
+from headwater.wiring.sweeps import SweepPlan, claim_sets, spark_purge_scan, spark_sweep_backend
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,11 +59,9 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 def check_stream(settings: Settings, store: Store, client: KafkaClient | None, realms: Sequence[str]) -> None:
     """What cannot work is refused here, before Spark starts."""
-    from headwater.streaming.retained.folder_owner import claim_folder
-
     instances = instances_to_maintain(store, realms)
     schedule_options(settings, 3_600)
-    claim_folder(settings.maintenance_dir, ensure_incarnation(store.backend, store.clock).id, instances_to_maintain(store))
+    claim_sets(settings, store)
     if client is not None:
         client.java()  # what Spark cannot honour
         known = (read_generation(store.backend, instance) for instance in instances)
@@ -163,7 +160,10 @@ class _Parts:
         return instances_to_maintain(self._store, self._options.realms)
 
     def begin_round(self, instances: Sequence[str]) -> None:
-        """One query reads the topics of all published realms."""
+        """One query reads the topics of all published realms. What is known of realms that have gone is forgotten."""
+        for gone in self._sets.keys() - set(instances):
+            self._sets.pop(gone, None)
+            self._updates.forget(gone)
         if self._client is None:
             return
         known = (read_generation(self._store.backend, instance) for instance in instances)

@@ -59,29 +59,31 @@ def scheduled_sweep_backend(settings: Settings, store: Store, identifiers: Ident
     machine that also serves is not taken over by its maintenance."""
     plan = SweepPlan(on_spark=settings.maintain_on_spark, by_stream=True)
     if settings.maintain_by_stream == "always":
-        return _streamed_backend(settings, plan, store, identifiers)
+        return sweep_backend(settings, plan, store, identifiers)
     walking = msgspec.structs.replace(plan, by_stream=False)
     is_possible = store.backend.abilities.shared_between_processes and not identifiers.are_plugged_in
     if settings.maintain_by_stream == "never" or not is_possible:
         return sweep_backend(settings, walking, store, identifiers)
     try:
-        return _streamed_backend(settings, plan, store, identifiers)
+        return sweep_backend(settings, plan, store, identifiers)
     except (MissingDependency, InvalidInput) as error:
         _log.info("the sweep walks: %s", error)
         return sweep_backend(settings, walking, store, identifiers)
 
 
-def _streamed_backend(settings: Settings, plan: SweepPlan, store: Store, identifiers: Identifiers) -> SweepBackend:
+def claim_sets(settings: Settings, store: Store) -> None:
+    """`InvalidInput` where the folder of sets is another store's or cannot be written, before Spark starts."""
     from headwater.streaming.retained.folder_owner import claim_folder
 
     claim_folder(settings.maintenance_dir, ensure_incarnation(store.backend, store.clock).id, instances_to_maintain(store))
-    return sweep_backend(settings, plan, store, identifiers)
 
 
 def sweep_backend(settings: Settings, plan: SweepPlan, store: Store, identifiers: Identifiers) -> SweepBackend:
     """The Spark session that it opens ends with the sweep: its memory is not held until the next one."""
     if not plan.needs_spark:
         return SweepBackend(WalkedSource(store.backend, identifiers), LocalExecutor(store.backend, plan.threads))
+    if plan.by_stream:
+        claim_sets(settings, store)
     spark = quiet_spark(settings)
     return spark_sweep_backend(settings, plan, store, spark)._replace(close=spark.stop)
 

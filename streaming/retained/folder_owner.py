@@ -25,12 +25,14 @@ class FolderOwner(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def claim_folder(folder: str, incarnation: str, instances: Collection[str]) -> None:
-    """`InvalidInput` where the folder is another store's, or cannot be written. `instances`: realms of this store."""
+    """`InvalidInput` where the folder is another store's that has sets in it, or cannot be written. `instances`: realms of this
+    store."""
     file = Path(folder) / OWNER_FILE
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         before = _read(file)
-        if before is not None and before.incarnation != incarnation and not _has_set_of(folder, instances):
+        is_taken = before is not None and before.incarnation != incarnation and any(Path(folder).glob("*/step-*"))
+        if is_taken and not _has_set_of(folder, instances):
             raise InvalidInput(
                 f"{folder} holds the retained sets of another store.",
                 field="maintenance_dir",

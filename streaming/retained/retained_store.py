@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from headwater.schemas.errors import RetainedCorrupt, RetainedMoved
+from headwater.schemas.errors import MaintenanceRefused, RetainedCorrupt, RetainedMoved
 from headwater.streaming.reachability.segments import Bounds, SegmentPosition
 from headwater.streaming.retained.step_files import (
     MERGED,
@@ -148,8 +148,8 @@ class RetainedStore:
         number = made.number
         # ⚠ A name of its own: of two processes that write the same step, neither may clear away what the other has written.
         unfinished = self.folder / f"unfinished-{number:09d}-{secrets.token_hex(4)}"
-        unfinished.mkdir(parents=True)
         try:
+            unfinished.mkdir(parents=True)
             rows = write_rows(str(unfinished / ROWS))
             files = digests(unfinished / ROWS)
             meta = msgspec.structs.replace(made, bounds=list(bounds), rows=rows, files=files)  # bounds are known by now
@@ -160,6 +160,8 @@ class RetainedStore:
         except Exception as error:
             shutil.rmtree(unfinished, ignore_errors=True)
             if self.next_number() < number:
+                if isinstance(error, OSError):
+                    raise self._not_written(error) from error
                 raise
             raise RetainedMoved(
                 f"another process has written step {number} of the retained set of {self.realm!r}.",
@@ -260,6 +262,13 @@ class RetainedStore:
             found = _UNFINISHED.match(path.name)
             if found is not None and int(found.group(1)) <= number:
                 shutil.rmtree(path, ignore_errors=True)
+
+    def _not_written(self, error: OSError) -> MaintenanceRefused:
+        return MaintenanceRefused(
+            f"the retained set of {self.realm!r} cannot be written to {self.folder.parent}: {error.strerror or error}.",
+            field="maintenance_dir",
+            remedy="Free space there, or name a folder that can be written.",
+        )
 
     def _corrupt(self, why: str) -> RetainedCorrupt:
         return RetainedCorrupt(

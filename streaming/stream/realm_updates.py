@@ -55,6 +55,11 @@ class RealmUpdates:
         """Rounds, batches of topics, and sweeps that bring a set up to their fence, do not write one set at once."""
         return self._locks[instance]
 
+    def forget(self, instance: str) -> None:
+        """A realm that is purged. Its lock stays where a batch under way holds it."""
+        self._lost.pop(instance, None)
+        self._behind_since.pop(instance, None)
+
     def from_log(self, instance: str) -> Updated:
         with self._locks[instance]:
             return self._caught_up(instance)

@@ -184,13 +184,14 @@ def retained_command(
     """
     from headwater.schemas.errors import InvalidInput
     from headwater.streaming.runs.realm_sets import instances_to_maintain
-    from headwater.wiring.sweeps import quiet_spark
+    from headwater.wiring.sweeps import claim_sets, quiet_spark
 
     states = []
     with the_store(settings) as store:
         instances = instances_to_maintain(store, realms)
         if follow and len(instances) != 1:
             raise InvalidInput("one realm at a time can be followed.", field="--realm", remedy="Name one with --realm.")
+        claim_sets(settings, store)
         client, published = None, set[str]()
         if kafka:
             from headwater.wiring.kafka_readers import checked_client

@@ -10,6 +10,8 @@ import pytest
 from headwater.persistence.rows import Table
 from headwater.persistence.store import open_store
 from headwater.schemas.errors import MaintenanceSuperseded
+from headwater.streaming.retained.folder_owner import claim_folder
+from headwater.streaming.retained.retained_store import RetainedStore
 from headwater.streaming.runs.runs import Runs
 from tests.support.fixtures.cli_runs import CliRun, headwater
 from tests.support.fixtures.maintained import MAIN, Maintained
@@ -23,7 +25,7 @@ def cli(tmp_path: Path) -> Cli:
     url = f"sqlite:///{tmp_path}/lake.db"
 
     def run(*arguments: str) -> CliRun:
-        return headwater("--store", url, *arguments)
+        return headwater("--store", url, "--set", f"maintenance_dir={tmp_path / 'sets'}", *arguments)
 
     assert run("store", "create").code == 0
     assert run("realm", "create", "default", "--init").code == 0
@@ -118,6 +120,18 @@ def test_invalid_input_is_one_line_and_deletes_nothing(cli: Cli, arguments: tupl
     before = rows_of_all(cli)
     assert word in cli("maintain", *arguments).error
     assert rows_of_all(cli) == before
+
+
+@pytest.mark.parametrize("command", [("retained",), ("sweep", "--stream")])
+def test_a_folder_of_sets_that_cannot_be_used_is_one_line_before_spark_starts(
+    cli: Cli, command: tuple[str, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    claim_folder(str(tmp_path / "taken"), "another", [])
+    (RetainedStore(tmp_path / "taken", "other#1").folder / "step-000000001").mkdir(parents=True)
+    for name, word in (("file", "cannot be written"), ("taken", "another store")):
+        refused = cli("--set", f"maintenance_dir={tmp_path / name}", "maintain", *command)
+        assert "maintenance_dir" in refused.error and word in refused.error
 
 
 def rows_of_all(cli: Cli) -> list[tuple[str, ...]]:

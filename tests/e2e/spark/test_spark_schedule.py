@@ -104,6 +104,7 @@ def test_a_cycle_walks_where_the_streamed_set_cannot_be_used(
         monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     if why == "another store's folder":
         claim_folder(settings.maintenance_dir, "another", [])
+        (tmp_path / "sets" / "other#1" / "step-000000001").mkdir(parents=True)
     with open_store(settings.store) as store:
         assert isinstance(scheduled_sweep_backend(settings, store, identifiers).source, WalkedSource)
     if why != "a plug-in":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 from headwater.persistence.backends.memory.memory_backend import MemoryBackend, MemoryStore
 from headwater.persistence.commit import draft
-from headwater.schemas.errors import RetainedCorrupt, RetainedMoved
+from headwater.schemas.errors import MaintenanceRefused, RetainedCorrupt, RetainedMoved
 from headwater.streaming.reachability.fence import fence_realm
 from headwater.streaming.reachability.retained_identifiers import Identifiers
 from headwater.streaming.retained.retained_seed import SetRow, seed, write_rows
@@ -175,8 +176,9 @@ def test_a_step_that_cannot_be_written_leaves_nothing_and_says_why(tmp_path: Pat
     before = store.load()
 
     def full(_: str) -> int:
-        raise OSError("no space is left")
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-    with pytest.raises(OSError, match="no space"):
+    with pytest.raises(MaintenanceRefused, match="No space left on device") as refused:
         store.append(before, {}, [], full)
+    assert refused.value.field == "maintenance_dir"
     assert store.load() == before and not list(store.folder.glob("unfinished-*"))
