@@ -41,7 +41,7 @@ class Backoff:
         if not error.retriable or (tries_max is not None and self.failures >= tries_max):
             raise error
         ceiling = min(self._seconds_max, self._first_seconds * 2 ** min(self.failures - 1, 30))
-        asked = error.facts.get("retry_after_seconds")
-        least: float = min(float(asked), self._seconds_max) if isinstance(asked, int | float) else 0.0
+        retry_after = error.facts.get("retry_after_seconds")
+        least: float = min(float(retry_after), self._seconds_max) if isinstance(retry_after, int | float) else 0.0
         pause: float = ceiling * (0.1 + 0.9 * self._chance())
         return max(least, pause)

@@ -93,30 +93,30 @@ class IdempotencyRows:
         self._clock = kernel.store.clock
 
     def claim(
-        self, asked: KeyedRequest, request_id: str, owner: str, *, running_seconds: float, kept_seconds: float
+        self, request: KeyedRequest, request_id: str, owner: str, *, running_seconds: float, kept_seconds: float
     ) -> tuple[ClaimResult, Claim]:
         """`owner` is new with every call of a caller, so that a write whose answer is lost is known again by reading."""
         for _ in range(CLAIM_TRIES_MAX):
             now = self._clock.now_micros()
             until = now + round(running_seconds * MICROS)
-            found = self._read(asked)
+            found = self._read(request)
             if found is None:
-                record = RequestRecord(asked.principal, asked.route, asked.fingerprint, request_id, until, owner)
+                record = RequestRecord(request.principal, request.route, request.fingerprint, request_id, until, owner)
                 row = MutableRow(
-                    type=IDEMPOTENCY_TYPE, key=asked.row_key, created_at=now, expires_at=now + round(kept_seconds * MICROS)
+                    type=IDEMPOTENCY_TYPE, key=request.row_key, created_at=now, expires_at=now + round(kept_seconds * MICROS)
                 )
                 if made := self._write(None, _with(row, record)):
                     return ClaimResult.RUN, made
                 continue
             if found.record.owner == owner and found.record.answer is None:
                 return ClaimResult.RUN, found  # ⚠ a driver that sent our write twice reported only the second
-            verdict = _claim_result(found, asked, now)
+            verdict = _claim_result(found, request, now)
             if verdict is not ClaimResult.RUN:
                 return verdict, found
-            mine = _taken_over(found, asked, request_id, owner, now, until, round(kept_seconds * MICROS))
+            mine = _taken_over(found, request, request_id, owner, now, until, round(kept_seconds * MICROS))
             if taken := self._write(found.row, mine):
                 return ClaimResult.RUN, taken
-        return ClaimResult.WAIT, found if found is not None else made_up(asked)
+        return ClaimResult.WAIT, found if found is not None else made_up(request)
 
     def finish(self, claim: Claim, answer: StoredResponse) -> bool:
         """False if another process has taken the claim over: its response will be the same, found in the log."""
@@ -144,8 +144,8 @@ class IdempotencyRows:
 
     # ── steps ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _read(self, asked: KeyedRequest) -> Claim | None:
-        row = self._backend.read_mutable(self._realm, IDEMPOTENCY_TYPE, asked.row_key)
+    def _read(self, request: KeyedRequest) -> Claim | None:
+        row = self._backend.read_mutable(self._realm, IDEMPOTENCY_TYPE, request.row_key)
         return None if row is None else _claim(row)
 
     def _write(self, before: MutableRow | None, row: MutableRow) -> Claim | None:
@@ -158,11 +158,11 @@ class IdempotencyRows:
             return False  # seen again in the next round
 
 
-def _claim_result(found: Claim, asked: KeyedRequest, now: int) -> ClaimResult:
+def _claim_result(found: Claim, request: KeyedRequest, now: int) -> ClaimResult:
     record = found.record
     if found.row.expires_at <= now:
         return ClaimResult.RUN
-    if (record.route, record.fingerprint) != (asked.route, asked.fingerprint):
+    if (record.route, record.fingerprint) != (request.route, request.fingerprint):
         return ClaimResult.OTHER
     if record.answer is not None:
         return ClaimResult.DONE
@@ -170,19 +170,19 @@ def _claim_result(found: Claim, asked: KeyedRequest, now: int) -> ClaimResult:
 
 
 def _taken_over(
-    found: Claim, asked: KeyedRequest, request_id: str, owner: str, now: int, until: int, kept_micros: int
+    found: Claim, request: KeyedRequest, request_id: str, owner: str, now: int, until: int, kept_micros: int
 ) -> MutableRow:
     """⚠ Under the request id of the first one, unless that one's time is over."""
     if found.row.expires_at <= now:
-        record = RequestRecord(asked.principal, asked.route, asked.fingerprint, request_id, until, owner)
+        record = RequestRecord(request.principal, request.route, request.fingerprint, request_id, until, owner)
         return _with(msgspec.structs.replace(_next(found.row), expires_at=now + kept_micros), record)
     return _with(_next(found.row), msgspec.structs.replace(found.record, running_until=until, owner=owner))
 
 
-def made_up(asked: KeyedRequest) -> Claim:
+def made_up(request: KeyedRequest) -> Claim:
     """For a caller that kept losing races for the row: another process is working on it."""
-    record = RequestRecord(asked.principal, asked.route, asked.fingerprint, "", 0, "")
-    return Claim(MutableRow(type=IDEMPOTENCY_TYPE, key=asked.row_key, created_at=0), record)
+    record = RequestRecord(request.principal, request.route, request.fingerprint, "", 0, "")
+    return Claim(MutableRow(type=IDEMPOTENCY_TYPE, key=request.row_key, created_at=0), record)
 
 
 def _next(row: MutableRow) -> MutableRow:

@@ -55,13 +55,13 @@ def claim_storage_root(kernel: RealmKernel, root: str) -> None:
 def require_outside_of_warehouses(kernel: RealmKernel, root: str) -> None:
     """`LocationForbidden` for a root of a source that reaches into another realm's storage, whose files would be read with the
     server's rights, or that lies within the realm's own: what is swept there is no source's."""
-    asked = StorageClaim(kernel.realm, _spelled(root))
-    if any(_overlap(asked, claim) for claim in _others(kernel)):
+    wanted = StorageClaim(kernel.realm, _spelled(root))
+    if any(_overlap(wanted, claim) for claim in _others(kernel)):
         raise LocationForbidden(
             f"{root[:200]!r} reaches into the storage of another realm.", field="roots", remedy="Declare a smaller root."
         )
     own = (claim for claim in _claims(kernel) if claim.instance == kernel.realm)
-    if any(asked.root.startswith(claim.root) for claim in own):
+    if any(wanted.root.startswith(claim.root) for claim in own):
         raise LocationForbidden(
             f"{root[:200]!r} is within the storage of a catalog here, where unused files are deleted.",
             field="roots",

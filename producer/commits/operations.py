@@ -100,11 +100,11 @@ class PreparedOperations(msgspec.Struct, frozen=True, gc=False):
 def operations_fingerprint(prepared: PreparedOperations, message: str) -> bytes:
     """A digest of what a commit asks for: the same commit sent again has the same one, on any worker. Content ids that were
     chosen here are not part of it."""
-    asked = [
+    canonical = [
         (one.op, one.key, one.from_key, one.content, one.content_id if one.content_id_is_callers else b"")
         for one in prepared.operations
     ]
-    return hashlib.sha256(msgspec.msgpack.encode((message, asked), order="deterministic")).digest()[:16]
+    return hashlib.sha256(msgspec.msgpack.encode((message, canonical), order="deterministic")).digest()[:16]
 
 
 def prepare(operations: Sequence[CatalogOperation], new_content_id: NewContentId | None = None) -> PreparedOperations:

@@ -59,8 +59,8 @@ class DestinationBranch:
 
     def at(self, head: LogHead, keys: Iterable[KeyPath]) -> dict[KeyPath, Held]:
         """The contents at the keys and at their ancestors."""
-        asked = {one for key in keys for one in (*ancestors(key), key)}
-        return _held(self._snapshots.get(head.newest, sorted(asked)).values()) if asked else {}
+        keys_to_read = {one for key in keys for one in (*ancestors(key), key)}
+        return _held(self._snapshots.get(head.newest, sorted(keys_to_read)).values()) if keys_to_read else {}
 
     def everything(self, head: LogHead) -> dict[KeyPath, Held]:
         """All below the path, the path itself and its ancestors."""

@@ -75,8 +75,10 @@ def _keyed(
     """⚠ By what was named and not by what that is now: a branch may have moved when its merge is asked for again."""
     if request_id is None or isinstance(request_id, RequestKey):
         return request_id
-    asked = msgspec.msgpack.encode((what, brings, meta.message, rules or MergeRules(), expected_head), order="deterministic")
-    return RequestKey(request_id, hashlib.sha256(asked).digest()[:16])
+    canonical = msgspec.msgpack.encode(
+        (what, brings, meta.message, rules or MergeRules(), expected_head), order="deterministic"
+    )
+    return RequestKey(request_id, hashlib.sha256(canonical).digest()[:16])
 
 
 def _head(expected: str | None) -> bytes | None:
