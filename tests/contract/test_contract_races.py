@@ -58,9 +58,7 @@ def test_of_sixteen_commits_racing_exactly_one_lands_with_its_objects(backend: B
         before = there
 
 
-def test_of_sixteen_reservations_of_one_name_at_most_one_is_told_that_it_won(
-    backend: Backend, realm: str, scale: Scale
-) -> None:
+def test_at_most_one_of_sixteen_reservations_of_one_name_succeeds(backend: Backend, realm: str, scale: Scale) -> None:
     for n in range(max(2, scale.rounds // 3)):
         rows = contenders(1)
 

@@ -89,7 +89,7 @@ def test_an_id_that_came_before_with_another_request_is_refused(stores: list[Sto
         assert store.kernel(realm).committer.commit(MAIN, keyed(1, fingerprint=b"grant")).replayed
 
 
-def test_two_requests_of_one_id_that_wait_together_are_told_apart(stores: list[Store], realm: str) -> None:
+def test_of_requests_with_one_id_in_a_batch_equal_ones_replay_and_others_are_refused(stores: list[Store], realm: str) -> None:
     lanes = Lanes(stores[0].kernel(realm))
     requests = [keyed(1, fingerprint=b"x"), keyed(1, fingerprint=b"x"), keyed(2, fingerprint=b"y")]
     done, again, other = lanes.together(MAIN, *requests)

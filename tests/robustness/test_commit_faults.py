@@ -403,7 +403,7 @@ def test_a_store_that_is_away_for_a_moment_only_delays_the_commit(inner: MemoryB
     check_history(bench, write)
 
 
-def test_a_store_that_stays_away_is_told_as_that_and_nothing_lands_later(bench: Bench) -> None:
+def test_a_store_that_stays_unreachable_is_reported_as_such_and_nothing_lands_later(bench: Bench) -> None:
     outage = [unavailable(bench.cas) for _ in range(20)]
     bench.faulty.arm(*outage)
     with pytest.raises(StoreUnavailable):

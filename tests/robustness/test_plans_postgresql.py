@@ -93,7 +93,7 @@ def test_a_page_of_a_scan_reads_just_that_page(url: str, backend: PostgresqlBack
     assert blocks_read(url, statement.sql, values) <= 25
 
 
-def test_a_second_delete_of_the_same_rows_spares_them_all(url: str, backend: PostgresqlBackend) -> None:
+def test_a_second_delete_of_the_same_rows_deletes_nothing(url: str, backend: PostgresqlBackend) -> None:
     splits = backend.splits(Table.OBJECTS, 1)
     some: list[ScannedRow] = [row for row in backend.scan(splits[0], realm="old@1") if row.id <= 100]
     result = backend.delete_scanned(some)

@@ -211,7 +211,7 @@ def journal(backend: CassandraBackend, monkeypatch: pytest.MonkeyPatch) -> MoveJ
     return made
 
 
-def test_a_reader_that_has_not_asked_for_longer_than_announcements_live_is_told_every_name(
+def test_a_reader_that_polls_after_announcements_expired_gets_every_name(
     backend: CassandraBackend, realm: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("moved", "still"):

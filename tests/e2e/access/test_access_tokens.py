@@ -293,7 +293,7 @@ def test_a_token_of_another_issuer_has_the_roles_that_the_table_maps_and_never_b
 # ── limits and metrics ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_principal_over_its_rate_is_told_when_to_come_back_and_others_are_served(tmp_path: Path) -> None:
+def test_a_principal_over_its_rate_gets_retry_after_and_others_are_served(tmp_path: Path) -> None:
     with access_rig(tmp_path, rate_limit_per_second=0.5, rate_limit_burst=5) as rig:
         noisy, quiet = rig.principal("alpha", "noisy"), rig.principal("alpha", "quiet")
         answers = [rig.get(POINTERS, noisy) for _ in range(6)]

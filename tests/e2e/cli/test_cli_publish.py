@@ -101,7 +101,7 @@ def test_the_lag_is_shown_when_no_publisher_lives(url: str, kafka_bootstrap: str
     assert 'headwater_kafka_lag_commits{realm="default"} 3.0' in metrics and "headwater_kafka_publishers 0.0" in metrics
 
 
-def test_several_processes_publish_until_they_are_told_to_stop(url: str, kafka_bootstrap: str) -> None:
+def test_several_processes_publish_until_they_are_stopped(url: str, kafka_bootstrap: str) -> None:
     with library.open(url) as engine:
         running = subprocess.Popen(
             command(url, "--kafka", kafka_bootstrap, "--processes", "2", "--tables"), stderr=subprocess.DEVNULL

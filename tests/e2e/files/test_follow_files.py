@@ -143,7 +143,7 @@ def test_long_logs_are_followed_in_turns_and_what_has_expired_is_passed_over(
     assert live_ids(lake, cached=True) == live_ids(lake, cached=False)
 
 
-def test_damage_is_told_when_it_is_committed(lake: SweptLake) -> None:
+def test_damaged_metadata_is_reported_when_it_is_committed(lake: SweptLake) -> None:
     table = lake.table("t")
     [broken] = [one for one in lake.needed(table.metadata_location) if kind_by_name(one) is FileKind.MANIFEST]
     Path(broken.removeprefix("file://")).write_bytes(b"damage")

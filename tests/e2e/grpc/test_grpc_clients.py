@@ -98,7 +98,7 @@ def test_a_state_of_many_keys_comes_in_pages_in_order(branch: RemoteReference) -
     assert [change.operations[0].key for change in branch.changes(snapshot.cursor)] == [("later",)]
 
 
-def test_a_stream_goes_on_with_what_is_committed_later(branch: RemoteReference) -> None:
+def test_a_stream_continues_with_later_commits(branch: RemoteReference) -> None:
     reader = branch.reader("latest", stream=True)
     reader.begin()
     for number in range(3):

@@ -92,7 +92,7 @@ def test_files_are_read_within_the_bound_and_removed(
         files.read(location)
 
 
-def test_a_refusal_of_azure_is_told_without_its_words(emulators: Emulators) -> None:
+def test_a_refusal_by_azure_is_reported_without_its_message(emulators: Emulators) -> None:
     azure = emulators["azure"]
     wrong = {**azure.options, "adls.account-key": "d3Jvbmc="}
     with pytest.raises(StoreUnavailable) as refused:

@@ -180,7 +180,7 @@ def send_signed(lake: IcebergLake, name: str, method: str, uri: str, content: by
     return httpx.request(method, answer.json()["uri"], headers=headers, content=content, timeout=30)
 
 
-def test_a_client_is_told_where_requests_are_signed(lake: IcebergLake) -> None:
+def test_a_client_learns_the_signing_endpoint(lake: IcebergLake) -> None:
     config = loaded(lake, "mine", SIGNED)["config"]
     assert config["s3.remote-signing-enabled"] == "true"
     assert config["s3.signer.endpoint"] == f"v1/remote/{TABLES}/mine/sign"

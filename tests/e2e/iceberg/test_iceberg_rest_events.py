@@ -50,7 +50,7 @@ TOLD = [
 ]
 
 
-def test_every_change_is_told_once_and_in_order(lake: IcebergLake) -> None:
+def test_every_change_is_delivered_once_and_in_order(lake: IcebergLake) -> None:
     uuids = fill(lake)
     page = lake.events()
     assert types(page) == TOLD

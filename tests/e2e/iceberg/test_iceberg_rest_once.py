@@ -202,6 +202,6 @@ def forget_answers(store_url: str) -> None:
             assert kernel.store.backend.delete_mutable(kernel.realm, row)
 
 
-def test_clients_are_told_how_long_a_key_counts(lake: IcebergLake) -> None:
+def test_clients_learn_how_long_a_key_is_valid(lake: IcebergLake) -> None:
     config = httpx.get(f"{lake.url}/v1/config", params={"warehouse": lake.warehouse}).json()
     assert config["idempotency-key-lifetime"] == "PT86400S"

@@ -120,7 +120,7 @@ def test_a_requirement_is_judged_again_after_a_lost_race(catalog: CatalogHandle,
     assert len(left_files(branch)) == 1
 
 
-def test_who_always_loses_is_told_so(catalog: CatalogHandle, branch: LakeBranch, files: RacedFiles) -> None:
+def test_a_writer_that_always_loses_gets_an_error(catalog: CatalogHandle, branch: LakeBranch, files: RacedFiles) -> None:
     files.meanwhile = another_writer(catalog, branch, files, times=1_000)
     with pytest.raises(RequirementFailed):
         set_property(branch, "mine")

@@ -123,7 +123,7 @@ def test_no_storage_key_is_disclosed(lake: IcebergLake, served: FeedServer) -> N
     assert SECRET_KEY not in served.log_text
 
 
-def test_errors_of_the_storage_are_told_without_its_words(lake: IcebergLake, served: FeedServer) -> None:
+def test_errors_of_the_storage_are_reported_without_its_message(lake: IcebergLake, served: FeedServer) -> None:
     with headwater.open(served.store_url) as engine:
         engine.realm().create_catalog("nowhere", storage_root="s3://no-such-bucket/x")
     with iceberg_lake(served.url, "nowhere") as nowhere:

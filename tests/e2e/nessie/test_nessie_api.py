@@ -118,7 +118,7 @@ def test_writers_without_a_hash_on_different_keys_never_conflict(api: Api) -> No
     assert parents == [entry["commitMeta"]["hash"] for entry in log[1:]] + [EMPTY.hex()]
 
 
-def test_of_two_that_create_one_key_one_is_told_so(api: Api) -> None:
+def test_of_two_commits_that_create_one_key_one_gets_a_conflict(api: Api) -> None:
     seen = api.head
     api.commit(put("t"), at=seen)
     assert _conflicts(api.commit(put("t", location="y"), at=seen, status=409)) == [("KEY_EXISTS", ["t"])]
@@ -320,7 +320,7 @@ def test_invalid_questions_are_refused(api: Api, path: str, parameters: dict[str
     assert told["errorCode"] == "BAD_REQUEST" and told["message"]
 
 
-def test_unknown_paths_and_methods_are_told_in_the_same_shape(api: Api) -> None:
+def test_unknown_paths_and_methods_get_errors_of_the_same_shape(api: Api) -> None:
     assert api.get("/nothing", 404)["errorCode"] == "UNKNOWN"
     answer = api.http.put("/config")
     assert answer.status_code == 405 and answer.headers["allow"] == "GET"

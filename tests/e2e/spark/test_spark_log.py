@@ -135,5 +135,5 @@ def test_an_option_that_does_not_exist_is_refused_in_one_line(spark: SparkSessio
     assert "no option 'pointer'" in str(refused.value) and "\n" not in str(refused.value)
 
 
-def test_a_failure_of_spark_itself_is_told_as_such() -> None:
+def test_a_failure_of_spark_itself_is_reported_as_such() -> None:
     assert str(typed_error(RuntimeError("first line\n  at somewhere"))).startswith("the Spark job failed: first line")

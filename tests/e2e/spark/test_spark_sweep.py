@@ -154,7 +154,7 @@ def test_a_filter_of_workers_that_is_overfull_or_a_set_that_shrank_on_its_way_is
     executor.release()
 
 
-def test_a_split_that_cannot_be_read_is_told_and_the_others_continue(on_spark: OnSpark) -> None:
+def test_a_split_that_cannot_be_read_is_reported_and_the_others_continue(on_spark: OnSpark) -> None:
     ids = on_spark.marked()
     before = len(on_spark.realm.rows())
     splits = [*on_spark.backend.splits(Table.OBJECTS, 2), Split(Table.OBJECTS, "no such share", "")]

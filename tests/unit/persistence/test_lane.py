@@ -80,7 +80,7 @@ def test_a_conflict_is_never_told_from_a_head_that_another_process_has_moved(two
     assert state_at(other.kernel, checked_log(other.kernel)[-1]) == {"a": {"v": 4}}
 
 
-def test_nothing_to_do_is_told_with_the_head_that_says_so(two_stores: tuple[Store, Store]) -> None:
+def test_a_request_with_nothing_to_do_is_answered_with_the_head_it_was_checked_against(two_stores: tuple[Store, Store]) -> None:
     stale, other = (Lanes(store.kernel(REALM)) for store in two_stores)
     stale.commit(MAIN, Write(puts={"a": {"v": 1}, "b": {"v": 1}}))
     moved = other.landed(MAIN, Write(puts={"a": {"v": 2}}))

@@ -78,7 +78,7 @@ def test_a_bucket_never_gives_more_than_its_burst_and_its_rate(asked: list[tuple
         assert given_out[key] <= 5 + 2 * clock.now + 1e-6
 
 
-def test_who_waits_as_long_as_it_was_told_is_served() -> None:
+def test_a_caller_that_waits_for_retry_after_is_served() -> None:
     clock = Seconds()
     limits = RateLimits(0.5, 1, clock)
     caller = Caller(name="a", realm="r", instance="r#1")

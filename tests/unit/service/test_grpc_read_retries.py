@@ -43,7 +43,7 @@ def test_a_store_that_comes_back_is_read_after_pauses_within_bounds() -> None:
     assert all(SECONDS_LEAST <= pause <= SECONDS_MOST for pause in store.pauses)
 
 
-def test_a_store_that_stays_away_is_told_after_the_last_try() -> None:
+def test_a_store_that_stays_unreachable_is_reported_after_the_last_try() -> None:
     store = _Store(100)
     with pytest.raises(StoreUnavailable):
         _read(store)
@@ -57,7 +57,7 @@ def test_a_deadline_that_is_near_ends_the_tries() -> None:
     assert (store.asked, store.pauses) == (1, [])
 
 
-def test_other_errors_are_told_at_once() -> None:
+def test_other_errors_are_raised_at_once() -> None:
     store = _Store(1, NotFound)
     with pytest.raises(NotFound):
         _read(store)

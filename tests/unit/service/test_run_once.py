@@ -127,7 +127,7 @@ def test_of_many_at_once_one_runs_and_all_get_its_answer(kernel: RealmKernel) ->
     assert started.is_set() and len(runs) == 1 and set(bodies) == {b'"one"'}
 
 
-def test_who_waits_too_long_is_told_to_come_again(kernel: RealmKernel) -> None:
+def test_a_caller_that_waits_too_long_is_asked_to_retry(kernel: RealmKernel) -> None:
     def inner(_: IdempotentRun | None) -> Response:
         with pytest.raises(IdempotencyKeyBusy) as busy:
             ask(kernel, Handler(), request(), IdempotencyOptions(wait_seconds=0))

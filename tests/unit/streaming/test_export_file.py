@@ -127,7 +127,7 @@ def test_a_file_appears_only_when_it_is_whole(tmp_path: Path) -> None:
     assert path.read_bytes() == b"whole" and list(tmp_path.iterdir()) == [path]
 
 
-def test_a_disk_that_refuses_is_told_in_one_error_and_nothing_is_left(tmp_path: Path) -> None:
+def test_a_disk_error_is_reported_once_and_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(ExportNotWritten, match="No space left"), new_file(tmp_path / "new") as file:
         with Path("/dev/full").open("wb") as full:  # the real error of a full disk
             full.write(b"x" * 100_000)

@@ -55,7 +55,7 @@ def test_what_is_too_large_is_not_copied_and_takes_no_other_with_it(realm: Maint
     assert copies(realm).read(4, WHERE) is None, "a copy is one row, whatever is set"
 
 
-def test_a_copy_that_is_damaged_is_told(realm: Maintained) -> None:
+def test_a_damaged_copy_is_reported(realm: Maintained) -> None:
     copies(realm).write({7: SourceFile(WHERE, b'{"a": 1}')})
     (row,) = realm.backend.fetch_objects(realm.realm, [-7])[-7]
     torn = bytearray(row.payload)

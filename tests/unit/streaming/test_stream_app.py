@@ -83,7 +83,7 @@ def test_of_two_processes_one_runs_a_task_that_is_due(engine: Headwater) -> None
     assert (parts.ran, others.ran) == (1, 0)
 
 
-def test_nothing_is_begun_after_it_was_told_to_stop(engine: Headwater) -> None:
+def test_nothing_starts_after_a_stop(engine: Headwater) -> None:
     parts, stopping = Parts(engine), threading.Event()
     app = parts.app(stopping)
     stopping.set()

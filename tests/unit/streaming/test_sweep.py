@@ -405,7 +405,7 @@ def test_an_overfull_filter_deletes_nothing_and_sizes_the_next(realm: Maintained
     assert orphan not in realm.ids() and realm.record.false_positives <= 5e-5
 
 
-def test_a_bloom_filter_keeps_every_id_and_spares_few_strangers() -> None:
+def test_a_bloom_filter_holds_every_id_and_has_few_false_positives() -> None:
     bloom = BloomFilter(10_000, b"salt" * 4)
     bloom.add("r", range(10_000))
     assert all(bloom.keeps("r", number) for number in range(10_000))
@@ -417,7 +417,9 @@ def test_a_bloom_filter_keeps_every_id_and_spares_few_strangers() -> None:
 # ── failures, limits, runs ──────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_row_that_cannot_be_deleted_is_told_and_goes_next_time(realm: Maintained, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_that_cannot_be_deleted_is_reported_and_deleted_next_time(
+    realm: Maintained, monkeypatch: pytest.MonkeyPatch
+) -> None:
     realm.write()
     orphans = [realm.orphan() for _ in range(10)]
     realm.clock.move(4 * HOUR)

@@ -64,7 +64,7 @@ def test_both_types_are_registered_as_logged() -> None:
         assert (object_type.struct, object_type.life) == (struct, Life.LOGGED)
 
 
-def test_memory_is_told_to_caches_as_it_will_be_once_decoded() -> None:
+def test_caches_count_the_memory_of_decoded_objects() -> None:
     some = [table_key(number) for number in range(1_000)]
     stripe = make_stripe(some, [pack_value(IndexValue(1, 1))] * 1_000)
     assert stripe.memory_bytes > 100 * 1_000
