@@ -6,6 +6,8 @@ import msgspec
 from pydantic import ValidationError
 from pyiceberg.catalog.rest.scan_planning import PlanTableScanRequest
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
+from pyiceberg.expressions.visitors import _InclusiveMetricsEvaluationVisitor, _InclusiveMetricsEvaluator, visit
+from pyiceberg.manifest import DataFile
 
 from headwater.schemas.errors import InvalidInput
 
@@ -23,6 +25,23 @@ class ScanRequest(msgspec.Struct, frozen=True):
     @property
     def has_filter(self) -> bool:
         return self.filter not in (b"", b"null", b"true")
+
+
+class MetricsTest(_InclusiveMetricsEvaluator):
+    """Whether a file may hold rows of a filter, by its metrics."""
+
+    def eval(self, file: DataFile) -> bool:
+        return file.record_count < 0 or (file.record_count > 0 and visit(self.expr, _MetricsVisitor(file)))
+
+
+class _MetricsVisitor(_InclusiveMetricsEvaluationVisitor):
+    def __init__(self, file: DataFile) -> None:
+        super().__init__(file)
+        self._nulls = file.null_value_counts
+
+    def _may_contain_null(self, field_id: int) -> bool:
+        """As Iceberg's own planner has it; PyIceberg's takes a count of 0 for "perhaps"."""
+        return self._nulls is None or self._nulls.get(field_id, 0) != 0
 
 
 def parsed_filter(request: ScanRequest) -> BooleanExpression:

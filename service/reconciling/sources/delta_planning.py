@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 from pyiceberg.conversions import to_bytes
 from pyiceberg.expressions import AlwaysTrue
-from pyiceberg.expressions.visitors import _InclusiveMetricsEvaluator
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.schema import Schema
 from pyiceberg.typedef import Record
@@ -34,7 +33,7 @@ from pyiceberg.types import (
 
 from headwater.producer.connectors.source_spi import DeletedRows, ScanFile
 from headwater.schemas.errors import InvalidInput, MalformedMetadata, Unsupported
-from headwater.service.planning.scan_filter import ScanRequest, parsed_filter
+from headwater.service.planning.scan_filter import MetricsTest, ScanRequest, parsed_filter
 from headwater.streaming.files.formats.delta_logs import resolved_path, vector_location
 from headwater.streaming.files.formats.delta_states import Action, DeltaState
 
@@ -110,7 +109,7 @@ def _test(schema: Action, filter: bytes) -> Callable[[Action], bool]:
     columns = list(_columns(schema))
     fields = [NestedField(one.id, name, one.type, required=False) for name, one in columns]
     try:
-        evaluate = _InclusiveMetricsEvaluator(Schema(*fields), wanted, False).eval
+        evaluate = MetricsTest(Schema(*fields), wanted, False).eval
     except (ValueError, TypeError, NotImplementedError, RecursionError) as error:
         raise InvalidInput(
             f"the filter does not fit the table: {str(error)[:200]}", field="filter", remedy="Name columns of the table."
@@ -155,6 +154,8 @@ def _metrics(columns: list[_Column], add: Action) -> DataFile:
         count = (statistics.get("nullCount") or {}).get(one.physical)
         if isinstance(count, int) and rows:
             values[one.id], nulls[one.id] = rows, count
+        else:
+            values[one.id], nulls[one.id] = max(rows, 2), 1  # some may be null
         if isinstance(one.type, _BOUNDED):
             for bounds, name in ((lower, "minValues"), (upper, "maxValues")):
                 value = (statistics.get(name) or {}).get(one.physical)

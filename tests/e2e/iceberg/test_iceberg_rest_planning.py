@@ -41,6 +41,8 @@ from tests.support.fixtures.iceberg_lake import IcebergLake
 SCHEMA = Schema(NestedField(1, "id", IntegerType()), NestedField(2, "region", StringType()), NestedField(3, "day", DateType()))
 BY_DAY = PartitionSpec(PartitionField(3, 1000, IdentityTransform(), "day"))
 DAY = date(2026, 1, 1)
+NOT_R = Not(StartsWith("region", "r"))
+"""⚠ Here PyIceberg keeps files whose values all begin so, unless their null counts are missing; Iceberg's planner does not."""
 FILTERS: list[BooleanExpression] = [
     AlwaysTrue(),
     EqualTo("id", 12),
@@ -48,7 +50,7 @@ FILTERS: list[BooleanExpression] = [
     And(GreaterThan("day", "2026-01-01"), LessThan("day", "2026-01-03")),
     In("region", {"r1", "nowhere"}),
     IsNull("region"),
-    Not(StartsWith("region", "r")),
+    NOT_R,
     Or(EqualTo("id", 3), And(EqualTo("region", "r2"), LessThan("id", 0))),
 ]
 
@@ -102,7 +104,8 @@ def paths(found: dict[str, Any]) -> list[str]:
 def test_pyiceberg_is_given_the_files_that_it_would_plan_itself(lake: IcebergLake, table: Table) -> None:
     for filter in FILTERS:
         here = told(table.scan(row_filter=filter).plan_files())
-        assert told(planned_by_server(lake, filter)) == here, filter
+        planned = told(planned_by_server(lake, filter))
+        assert planned == here or (filter is NOT_R and set(planned) < set(here)), filter
         assert len(here) < 5 or not any(column in str(filter) for column in ("id", "day")), "filters prune"
 
 
@@ -117,7 +120,8 @@ def test_older_snapshots_and_evolved_schemas_and_partitions_are_planned(lake: Ic
     for filter, snapshot_id in [*((one, None) for one in FILTERS), (FILTERS[1], first)]:
         found = plan(lake, filter=json.loads(filter.model_dump_json()), snapshot_id=snapshot_id)  # type: ignore[attr-defined]
         here = table.scan(row_filter=filter, snapshot_id=snapshot_id).plan_files()
-        assert paths(found) == sorted(task.file.file_path for task in here), filter
+        listed = sorted(task.file.file_path for task in here)
+        assert paths(found) == listed or (filter is NOT_R and set(paths(found)) < set(listed)), filter
     found = plan(lake)
     partitions = {(task["data-file"]["spec-id"], *task["data-file"]["partition"]) for task in found["file-scan-tasks"]}
     assert {(0, "2026-01-01"), (1, "r1"), (1, None)} <= partitions
