@@ -75,8 +75,10 @@ def _keyed(
     """⚠ By what was named and not by what that is now: a branch may have moved when its merge is asked for again."""
     if request_id is None or isinstance(request_id, RequestKey):
         return request_id
+    rules = rules or MergeRules()
+    by_key = sorted(rules.by_key.items())
     canonical = msgspec.msgpack.encode(
-        (what, brings, meta.message, rules or MergeRules(), expected_head), order="deterministic"
+        (what, brings, meta.message, rules.default, by_key, expected_head), order="deterministic"
     )
     return RequestKey(request_id, hashlib.sha256(canonical).digest()[:16])
 

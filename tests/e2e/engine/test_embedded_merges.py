@@ -225,9 +225,14 @@ def test_a_conflict_behind_a_crosswise_merge_is_still_one(lake: CatalogHandle) -
     assert kinds_and_keys(conflict.value) == {("VALUE_DIFFERS", ("x",))}
 
 
+def decided(behavior: Behavior) -> MergeRules:
+    return MergeRules(by_key={("dev",): KeyRule(behavior=behavior)})
+
+
 OTHER_REQUESTS: dict[str, Callable[[CatalogHandle], object]] = {
     "merge of another branch": lambda lake: lake.merge("other", request_id="used"),
     "merge by other rules": lambda lake: lake.merge("dev", rules=MergeRules(default=Behavior.DROP), request_id="used"),
+    "merge by a rule for a key": lambda lake: lake.merge("dev", rules=decided(Behavior.DROP), request_id="used"),
     "merge at an expected head": lambda lake: lake.merge("dev", expected_head="00" * 32, request_id="used"),
     "transplant": lambda lake: lake.transplant(["dev"], request_id="used"),
     "commit": lambda lake: lake.branch().commit([Put(("new",), IcebergTable("s3://new"))], request_id="used"),
@@ -247,6 +252,14 @@ def test_an_id_under_which_a_merge_has_landed_is_refused_for_anything_else(
     put(lake.branch("dev"), "later")
     again = lake.merge("dev", request_id="used")
     assert again.replayed and again.commit_id == merged.commit_id == lake.branch().info().commit_id
+
+
+def test_a_merge_by_rules_for_keys_is_found_under_its_id_and_no_other_rule_is(lake: CatalogHandle) -> None:
+    put(lake.create_branch("dev"), "dev")
+    merged = lake.merge("dev", rules=decided(Behavior.FORCE), request_id="used")
+    assert lake.merge("dev", rules=decided(Behavior.FORCE), request_id="used").commit_id == merged.commit_id
+    with pytest.raises(IdempotencyKeyReused):
+        lake.merge("dev", rules=decided(Behavior.DROP), request_id="used")
 
 
 def test_an_id_under_which_something_else_has_landed_is_refused_for_a_merge_or_transplant(lake: CatalogHandle) -> None:
