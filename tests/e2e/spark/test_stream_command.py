@@ -181,6 +181,7 @@ def test_what_cannot_work_is_one_line_before_spark_starts(lake: Lake, tmp_path: 
         future.result(60)
     assert "no topic" in lake.run("stream", "--kafka").error
     sets = Path(lake.settings["maintenance_dir"])
+    (sets / instance_of(lake.engine, "default") / "step-000000001").mkdir(parents=True)
     before = {path.relative_to(sets): path.read_bytes() for path in sets.rglob("*") if path.is_file()}
     with library.open(f"sqlite:///{tmp_path}/another.db", create=True) as another:
         another.ensure_realm()
