@@ -5,9 +5,12 @@ from __future__ import annotations
 import msgspec
 from pydantic import ValidationError
 from pyiceberg.catalog.rest.scan_planning import PlanTableScanRequest
-from pyiceberg.expressions import AlwaysTrue, BooleanExpression
+from pyiceberg.conversions import to_bytes
+from pyiceberg.expressions import AlwaysTrue, BooleanExpression, BoundTerm
 from pyiceberg.expressions.visitors import _InclusiveMetricsEvaluationVisitor, _InclusiveMetricsEvaluator, visit
 from pyiceberg.manifest import DataFile
+from pyiceberg.typedef import L, LiteralValue
+from pyiceberg.types import DoubleType, FloatType, PrimitiveType
 
 from headwater.schemas.errors import InvalidInput
 
@@ -42,6 +45,22 @@ class _MetricsVisitor(_InclusiveMetricsEvaluationVisitor):
     def _may_contain_null(self, field_id: int) -> bool:
         """As Iceberg's own planner has it; PyIceberg's takes a count of 0 for "perhaps"."""
         return self._nulls is None or self._nulls.get(field_id, 0) != 0
+
+    def visit_not_equal(self, term: BoundTerm, literal: LiteralValue) -> bool:
+        return not self._holds_one_of(term, {literal.value})
+
+    def visit_not_in(self, term: BoundTerm, literals: set[L]) -> bool:
+        return not self._holds_one_of(term, literals)
+
+    def _holds_one_of(self, term: BoundTerm, values: set[L]) -> bool:
+        """Whether all rows hold the same one of these values. ⚠ Bounds that differ may be no values of the file."""
+        id, type = term.ref().field.field_id, term.ref().field.field_type
+        bound = self.lower_bounds.get(id)
+        if bound is None or bound != self.upper_bounds.get(id) or self.null_counts.get(id) != 0:
+            return False
+        if isinstance(type, FloatType | DoubleType) and self.nan_counts.get(id) != 0:
+            return False
+        return isinstance(type, PrimitiveType) and any(to_bytes(type, value) == bound for value in values)
 
 
 def parsed_filter(request: ScanRequest) -> BooleanExpression:
