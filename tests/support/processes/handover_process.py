@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from headwater.persistence.backends.sqlite.sqlite_backend import SqliteBackend
 from headwater.persistence.handover.fault_points import FaultPoint
@@ -81,11 +82,11 @@ def _between_writes(worker: Worker) -> Callable[[Callable[[], None]], None]:
 def _before_cas(worker: Worker, at: Callable[[str], None]) -> None:
     cas = worker.store.backend.commit
 
-    def faulty(*arguments: object) -> bool:
+    def faulty(*arguments: Any, **named: Any) -> bool:
         at(BEFORE_CAS)
-        return cas(*arguments)  # type: ignore[arg-type]
+        return cas(*arguments, **named)
 
-    worker.store.backend.commit = faulty  # type: ignore[method-assign,assignment]
+    worker.store.backend.commit = faulty  # type: ignore[method-assign]
 
 
 def _write(worker: Worker, writer: str, commits: int) -> None:
