@@ -34,9 +34,9 @@ from headwater.streaming.sweep.sweep import Sweep, SweepOptions
 
 EVERY_SECONDS = 6 * 3_600.0
 FILES_SECONDS = 24 * 3_600.0
-"""A file goes in the second run that finds it unused, a day later: more often would be in vain."""
+"""A file is deleted by the second run that finds it unused, a day later: running more often gains nothing."""
 COME_BACK_SECONDS = 300.0
-"""After a turn that could not be used: another run was at work, or the store was away."""
+"""The delay after a turn that could not be used: another run was at work, or the store was unavailable."""
 LOOK_SECONDS_MAX = 60.0
 
 _log = logging.getLogger(__name__)
@@ -57,11 +57,11 @@ class SweepBackend(NamedTuple):
     executor: SweepExecutor
     on_swept: Callable[[FencedRealm], None] = lambda _: None
     close: Callable[[], None] = lambda: None
-    """Called when the sweep has ended: nothing large waits for the next cycle."""
+    """Called when the sweep has ended, so that nothing large stays in memory until the next cycle."""
 
 
 def local_sweep_backend(store: Store, identifiers: Identifiers) -> SweepBackend:
-    """One thread of this process, so that a machine that also serves is not taken over by its upkeep."""
+    """One thread of this process, so that maintenance does not take over a machine that also serves."""
     return SweepBackend(WalkedSource(store.backend, identifiers), LocalExecutor(store.backend, 1))
 
 
@@ -87,12 +87,12 @@ class CycleReport(msgspec.Struct, kw_only=True):
     files_purged: int = 0
     failures: list[str] = []
     busy: bool = False
-    """Another process is at it; what was not done yet is left for a later turn."""
+    """Another process is running it; the rest is left for a later turn."""
 
 
 FILES = "files"
 STEPS = ("expire", "purge", "sweep", FILES)
-"""Of a cycle, in their order."""
+"""The steps of a cycle, in order."""
 
 
 class StepTurns:
@@ -103,7 +103,7 @@ class StepTurns:
         self._turns = {step: ScheduleTurns(store.backend, store.clock, seconds[step], key=step) for step in STEPS}
 
     def take(self) -> tuple[list[str], float]:
-        """The steps that are ours now; if there are none, how many seconds there are to wait."""
+        """The steps whose turn is ours now; if there are none, the number of seconds to wait."""
         waits = {step: turns.take() for step, turns in self._turns.items()}
         due = [step for step, seconds in waits.items() if seconds == 0]
         return due, 0.0 if due else min(waits.values())
@@ -116,7 +116,8 @@ class StepTurns:
 def run_cycle(
     store: Store, options: ScheduleOptions, tools: CycleTools | None = None, *, steps: Sequence[str] = STEPS
 ) -> CycleReport:
-    """Each operation is a run of its own. A failure is reported and left for the next cycle, and the others continue."""
+    """Each operation is a run of its own. If one fails, the failure is reported, the operation waits for the next cycle, and
+    the others continue."""
     cycle = _Cycle(store, options, tools or CycleTools())
     known = {"expire": cycle.expire, "purge": cycle.purge, "sweep": cycle.sweep, FILES: cycle.files}
     try:
@@ -174,7 +175,7 @@ class _Cycle:
             means.close()
 
     def files(self) -> None:
-        """With a lease of its own: hours of deleting do not keep history from expiring."""
+        """Holds a lease of its own, so that hours of deletion do not keep history from expiring."""
         if self._tools.files is None:
             return
         done = upkeep_files(self._store, self._tools.files, self._tools.is_stopping)
@@ -186,7 +187,7 @@ class Schedule:
     """A thread. Stopping ends the operation that is under way before its next batch."""
 
     def __init__(self, store: Store, options: ScheduleOptions, tools: CycleTools | None = None) -> None:
-        parse_retention(options.retention)  # a rule that is none is refused at once, not at night
+        parse_retention(options.retention)  # an invalid rule is refused at once, not at night
         self._store = store
         self._options = options
         self._stopping = threading.Event()
@@ -200,7 +201,7 @@ class Schedule:
         return self
 
     def stop(self, timeout_seconds: float = 60.0) -> bool:
-        """Whether it has ended."""
+        """Whether the thread has ended."""
         self._stopping.set()
         self._thread.join(timeout_seconds)
         return not self._thread.is_alive()
@@ -210,7 +211,7 @@ class Schedule:
             self._stopping.wait(self._turn())
 
     def _turn(self) -> float:
-        """After how many seconds to look again."""
+        """Seconds until the next look."""
         steps: Sequence[str] = STEPS
         try:
             steps, wait_seconds = self._turns.take()

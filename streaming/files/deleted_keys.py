@@ -32,7 +32,7 @@ Key = str | tuple[str, int]
 
 
 def keep_keys(storages: Storages, root: str, run: str, keys: Iterable[Key], *, part: str = "0") -> list[str]:
-    """`part` tells several lists of one run and root apart. Leaves where they were written."""
+    """`part` distinguishes several lists of one run and root. Returns where they were written."""
     rest, written = iter(keys), list[str]()
     for number in itertools.count():
         lines = b"\n".join(msgspec.json.encode(key) for key in itertools.islice(rest, KEYS_PER_PART))
@@ -55,7 +55,7 @@ def kept_keys(operations: FileOperations, root: str, run: str) -> Iterator[str]:
 
 
 def keys_in(storages: Storages, location: str) -> Iterator[Key]:
-    """Of one list."""
+    """The keys of one list."""
     packed = storages.read(location, PART_BYTES_MAX)
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(packed)) as lines:
@@ -68,8 +68,8 @@ def keys_in(storages: Storages, location: str) -> Iterator[Key]:
 def drop_old_records(
     operations: FileOperations, root: str, list_names: Collection[str], at: int, *, needed: Collection[str] = frozenset()
 ) -> None:
-    """Keys of thirty days ago, and lists of a day ago, those apart that begin with something `needed`. `at` is the time by the
-    storage's clock."""
+    """Deletes keys older than thirty days, and lists older than a day unless they begin with something `needed`. `at` is the
+    time by the storage's clock."""
     ages = {KEYS_NAME: KEPT_SECONDS} | dict.fromkeys(list_names, LISTS_KEPT_SECONDS)
     for file in list(operations.find(f"{root}{OWN_FOLDER}")):
         name = file.location.removeprefix(f"{root}{OWN_FOLDER}")

@@ -11,7 +11,7 @@ from headwater.persistence.clock import MICROS, Clock
 
 RECOVERY_PER_MINUTE = 1.05
 SLOWEST = 1 / 64
-"""Of the configured rate: however often a storage complains, work continues."""
+"""The lowest fraction of the configured rate: work continues however often a storage complains."""
 
 
 class Rate:
@@ -27,7 +27,7 @@ class Rate:
         self._free_at = self._changed_at
 
     def take(self, units: int = 1) -> None:
-        """Waits until so many units may be used. Units of one call are never split, so one large call delays the next."""
+        """Waits until that many units may be used. The units of one call are never split, so one large call delays the next."""
         wait_micros = self._book(units)
         if wait_micros > 0:
             self._clock.sleep(wait_micros / MICROS)

@@ -1,7 +1,7 @@
-"""Deletes files in batches, and continues in case of errors: back-off, then halves, then single files.
+"""Deletes files in batches and continues after errors: back-off, then halves, then single files.
 
 ⚠ A file counts as purged only if the storage confirmed its deletion. A container (manifest, list, metadata) is deleted only
-after the files that it names, and is spared if one of them failed: the next run finds the rest by it.
+after the files that it names, and is spared if one of them failed: through it the next run finds the rest.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from headwater.streaming.files.stores.object_store import ObjectStore
 from headwater.streaming.files.stores.storages import Storages
 
 BATCH_FILES = 250
-"""A throttled request of a thousand files makes the storage do a thousand deletions again."""
+"""Retrying a throttled request of a thousand files makes the storage repeat a thousand deletions."""
 TRIES = 3
-"""Of one request, before it is halved."""
+"""Attempts per request, before it is halved."""
 FIRST_SLEEP_SECONDS, LONGEST_SLEEP_SECONDS = 0.2, 20.0
 OUTAGE_FAILURES = 20
-"""So many failed requests in a row mean that the storage is away: the rest of the batch is left for the next run."""
+"""After this many failed requests in a row the storage is taken to be down: the rest of the batch is left for the next run."""
 
 
 class PurgeSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,10 +36,10 @@ class PurgeSpec(msgspec.Struct, frozen=True, kw_only=True):
     batches_per_second: float = 10
     dry_run: bool = False
     may_delete: Callable[[FileRef], bool] | None = None
-    """Spares the files for which it is false."""
+    """Files for which it returns false are spared."""
     before_request: Callable[[], None] | None = None
-    """Raises if nothing may be deleted any more, for example because a lease has ended. ⚠ Before each request, also one that is
-    repeated or that waited for its turn: back-off and rates may take longer than the lease."""
+    """Raises if nothing may be deleted any more, for example because a lease has ended. ⚠ Called before each request, including
+    retries and requests that waited for their turn: back-off and rate limits may outlast the lease."""
     on_batch: Callable[[PurgeStats], None] | None = None
     """Called after each batch, for progress."""
 
@@ -104,7 +104,7 @@ class Purge:
             self._delete_halves(store, files, fault)
 
     def _delete_halves(self, store: ObjectStore, files: list[FileRef], fault: HeadwaterError) -> None:
-        """One failing file fails the request that it is in, and the answer need not name it."""
+        """One failing file fails the request that contains it, and the response need not name it."""
         if len(files) == 1:
             self._fail(files[0], str(fault))
             return

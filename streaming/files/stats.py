@@ -19,22 +19,22 @@ class PurgeStats(msgspec.Struct, kw_only=True):
     """Distinct files."""
     purged: int = 0
     missing: int = 0
-    """Gone before: a success."""
+    """Already gone: counts as success."""
     failed: int = 0
     """Still there, or not known to be gone: left for the next run."""
     spared: int = 0
     """Not touched: a filter left them out, or deleting them would hide files that could not be read."""
     bytes: int = 0
-    """Of purged files whose size was known."""
+    """Total size of the purged files whose size was known."""
     batches: int = 0
     retries: int = 0
     seconds: float = 0.0
     failures: list[Failure] = []
-    """The first hundred."""
+    """The first hundred failures."""
 
 
 class StatsCollector:
-    """Counts from several threads."""
+    """Adds up counts from several threads."""
 
     def __init__(self) -> None:
         self.stats = PurgeStats()

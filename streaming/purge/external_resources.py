@@ -13,7 +13,7 @@ from headwater.streaming.retained.retained_store import RetainedStore
 
 
 class ExternalResources(Protocol):
-    """Of one kind. A realm is PURGED only when all of them are gone."""
+    """External resources of one kind. A realm is PURGED only when all of them are gone."""
 
     def check(self, instances: Sequence[str]) -> None:
         """Whatever would keep them from being removed, before anything is deleted."""

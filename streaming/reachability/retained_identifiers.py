@@ -114,7 +114,7 @@ class LogIdentifier:
         self.identify_some(realm, marks, ((span, span.floor, span.seq) for span in realm.spans.values()))
 
     def identify_some(self, realm: WalkedRealm, marks: Marks, parts: Iterable[tuple[Span, int, int]]) -> None:
-        """Of each span only the entries from one number to another."""
+        """Like `identify`, but restricted to the entries from one seq to another of each span."""
         marker = _LogMarker(realm, marks)
         for span, first, last in parts:
             marker.mark(span, first, last)

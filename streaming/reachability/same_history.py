@@ -23,7 +23,7 @@ def walk_of(backend: Backend, realm: str) -> LogWalk:
 
 
 def leads_to(walk: LogWalk, newer_id: str, older_seq: int, older_id: str) -> bool:
-    """The older entry itself may be gone, as one that lies just below a floor: its successor names it."""
+    """The older entry itself may be gone if it lies just below a floor: its successor names it."""
     if newer_id == older_id:
         return True
     try:
@@ -34,7 +34,7 @@ def leads_to(walk: LogWalk, newer_id: str, older_seq: int, older_id: str) -> boo
 
 
 def require_same_history(walk: LogWalk, spans: Mapping[str, Span], positions: Mapping[str, SegmentPosition]) -> None:
-    """Of pointers whose set reaches beyond the head: the set may have been read later, or be of another history."""
+    """Checks the pointers whose set reaches beyond the head: the set may have been read later, or belong to another history."""
     for pointer, span in spans.items():
         known = positions.get(pointer)
         if known is not None and known.seq > span.seq and not leads_to(walk, known.entry_id, span.seq, span.head.hex()):
@@ -42,7 +42,7 @@ def require_same_history(walk: LogWalk, spans: Mapping[str, Span], positions: Ma
 
 
 def require_every_position(walk: LogWalk, spans: Mapping[str, Span], passed: Mapping[str, Sequence[SegmentPosition]]) -> None:
-    """Of all positions from the floors on, newest first, so that each is found from the one behind it in a few reads."""
+    """Checks all positions from the floors on, newest first, so that each is found from the one after it in a few reads."""
     for pointer, span in spans.items():
         newest = walk.load(span.head)
         for position in sorted(passed.get(pointer, ()), key=lambda it: it.seq, reverse=True):

@@ -35,11 +35,11 @@ class _Watch(NamedTuple):
 class _Results:
     rows = 0
 
-    def __init__(self, told: BytesAccumulator) -> None:
-        self._told = told
+    def __init__(self, accumulator: BytesAccumulator) -> None:
+        self._accumulator = accumulator
 
     def since(self, seen: int) -> list[ScanFound]:
-        found = (msgspec.msgpack.decode(one, type=tuple[dict[str, int], set[str]]) for one in self._told.since(seen))
+        found = (msgspec.msgpack.decode(one, type=tuple[dict[str, int], set[str]]) for one in self._accumulator.since(seen))
         return [ScanFound(Counter(deleted), others) for deleted, others in found]
 
 
@@ -62,16 +62,16 @@ class SparkScans:
         count = max(SCAN_SPLITS, SPLITS_PER_CORE * int(context.defaultParallelism))
         for table in TABLES_IN_ORDER:
             splits = list(backend.splits(table, count))
-            told = BytesAccumulator(context)
+            results = BytesAccumulator(context)
             numbers = self._spark.range(0, len(splits), 1, max(1, len(splits)))
-            task = deleting_splits(self._store_url, splits, frozenset(realms), self._claim, told)
+            task = deleting_splits(self._store_url, splits, frozenset(realms), self._claim, results)
             action = numbers.mapInArrow(task, "split bigint").collect
-            watched(context, action, _Results(told), _Watch(before_batch, _ignore, add))
+            watched(context, action, _Results(results), _Watch(before_batch, _ignore, add))
         return found
 
 
 def deleting_splits(
-    url: str, splits: Sequence[Split], realms: frozenset[str], claim: LeaseClaim, told: BytesAccumulator
+    url: str, splits: Sequence[Split], realms: frozenset[str], claim: LeaseClaim, results: BytesAccumulator
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
     """Runs on a worker: numbers of splits in and out."""
 
@@ -81,7 +81,7 @@ def deleting_splits(
             for batch in batches:
                 for number in batch.column(0).to_pylist():
                     found = delete_of_split(backend, splits[number], realms, lambda: claim.require(backend))
-                    told.add(msgspec.msgpack.encode((found.deleted, found.others)))
+                    results.add(msgspec.msgpack.encode((found.deleted, found.others)))
                 yield pa.RecordBatch.from_arrays([batch.column(0)], names=["split"])
         finally:
             backend.close()

@@ -1,7 +1,7 @@
 """Everything in use below the roots of a run, on disk: single locations, and manifests with the fingerprints of their files.
 
-It is needed again when a listing must prove itself. Files of a manifest are known by fingerprints; if a listing does not show
-one of them, the manifest is read again for its location.
+It is needed again when a listing must prove itself. The files of a manifest are known by fingerprint; if a listing lacks one of
+them, the manifest is read again for its location.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Record(msgspec.Struct, array_like=True):
     length: int | None = None
     place: str = ""
     ids: bytes = b""
-    """Empty for a file by itself."""
+    """Empty for a single file."""
 
 
 class BelowRoots:
@@ -49,7 +49,7 @@ class BelowRoots:
         self._add(_Record(ref.location, ref.length, marks.place, marks.ids))
 
     def unlisted(self, root_place: str, listed: IdSet) -> Iterator[str]:
-        """Locations that may lie below a root and that its listing lacks, among others that it has."""
+        """Locations that may lie below a root and that its listing lacks, possibly among some that it has."""
         import numpy as np
 
         shown = np.frombuffer(listed.packed(), np.int64)
@@ -77,7 +77,7 @@ class BelowRoots:
 
 
 def named_again(reader: MetadataReader, manifest: ManifestRef) -> Iterator[str]:
-    """The locations of a manifest's files: a listing lacks some of them."""
+    """The locations of the files of a manifest of which a listing lacks some."""
     try:
         content = whole_manifest(manifest, reader)
     except FileMissing as error:

@@ -1,4 +1,4 @@
-"""Whether the manifest cache says what the files say: a sample of its answers is read again, and what was written again since.
+"""Checks that the manifest cache agrees with the files, by reading a sample of its answers and rewritten files again.
 
 ⚠ Not thread-safe: the cache guards it.
 """
@@ -19,7 +19,7 @@ PROVED_ONE_IN = 1_000
 
 
 class CacheSafeguards(msgspec.Struct, frozen=True, kw_only=True):
-    """Tests switch one off at a time, to show that it loses a file then."""
+    """Tests switch one off at a time, to show that it then loses a file."""
 
     length: bool = True
     digest: bool = True
@@ -34,14 +34,14 @@ class Hit(msgspec.Struct, frozen=True):
     is_list: bool
     key: bytes = b""
     digest: bytes = b""
-    """Of what the cache says."""
+    """Digest of the cached entry."""
     stamp: bytes = b""
     is_fresh: bool = False
     """Read in this run."""
 
 
 class CacheProof:
-    """Of one run."""
+    """The proof of one run."""
 
     def __init__(self, salt: bytes, safeguards: CacheSafeguards, chance: random.Random) -> None:
         self._salt = salt
@@ -60,7 +60,7 @@ class CacheProof:
             named.append(hit)
 
     def draw(self, hit: Hit) -> None:
-        """Every hit has the same chance to be among the first twenty, and each its own chance of one in a thousand."""
+        """Every hit has the same chance to be among the first twenty, and on its own a chance of one in a thousand."""
         self._hits += 1
         if self._chance.random() * PROVED_ONE_IN < 1 or len(self._sample) + self._proved < PROVED_AT_LEAST:
             self._sample.append(hit)
@@ -68,8 +68,8 @@ class CacheProof:
             self._sample[self._chance.randrange(len(self._sample))] = hit
 
     def listed(self, file: FoundFile, found: int, before: int) -> list[tuple[Hit, bytes]]:
-        """Containers of this run that a listing shows as they were read, with their stamps. ⚠ What was written at `before` or
-        later may be newer than what was read, and has none."""
+        """Containers of this run that a listing shows as they were read, with their stamps. ⚠ A file written at `before` or
+        later may be newer than what was read, and gets no stamp."""
         fresh: list[tuple[Hit, bytes]] = []
         for hit in self._named.get(found, ()):
             stamp = stamp_of(file) if file.modified is not None and file.modified < before else b""

@@ -1,6 +1,6 @@
 """One of the 256 ranges of the manifest cache, as Parquet files: what was read before, by key.
 
-Any file may be missing, damaged or twice there: what cannot be read is left out, and is read from the tables again.
+Any file may be missing, damaged or duplicated: what cannot be read is left out, and is read from the tables again.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Entry(NamedTuple):
     payload: bytes
     digest: bytes
     used_day: int
-    """Days since 1970 on which a run has used it last."""
+    """Day of last use, in days since 1970."""
     stamp: bytes = b""
-    """What a listing showed of the file when its content was known to be this; empty if no listing did."""
+    """How a listing showed the file when its content was known to be this; empty if no listing did."""
 
     def is_whole(self, key: bytes) -> bool:
         return digest_of(key, self.payload) == self.digest
@@ -40,19 +40,19 @@ def entry_of(key: bytes, payload: bytes, day: int, stamp: bytes = b"") -> Entry:
 
 
 def digest_of(key: bytes, payload: bytes) -> bytes:
-    """⚠ With the key: an entry that damage has moved to another file's row is not whole."""
+    """⚠ Covers the key: an entry that damage has moved to another file's row does not verify."""
     return blake2b(payload, digest_size=8, key=key).digest()
 
 
 def stamp_of(file: FoundFile) -> bytes:
-    """Another one if the file was written again, as far as its storage tells."""
+    """Changes if the file is rewritten, as far as its storage shows."""
     written = file.etag.strip('"') if file.etag else file.modified
     return blake2b(f"{file.size} {written}".encode(), digest_size=8).digest()
 
 
 def key_of(kind: str, location: str, length: int | None, salt: bytes) -> bytes:
-    """⚠ The location as it is spelled: folded ones of two files may be equal. The first byte is the range: a table's files have
-    one, because they lie in one folder."""
+    """⚠ By the location as it is spelled: two files may have the same folded location. The first byte is the range: all files
+    of a table share one, because they lie in one folder."""
     named = f"{FORMAT}\0{kind}\0{length}\0{location}"
     return range_of(location, salt) + _digest(named, salt, KEY_BYTES - 1)
 
@@ -96,7 +96,7 @@ def decoded(content: bytes) -> dict[bytes, Entry]:
 
 
 def merged(files: Iterable[Mapping[bytes, Entry]]) -> dict[bytes, Entry]:
-    """Of an entry that is several times there, a whole one, and of those the one that was used last."""
+    """Of duplicate entries, keeps a whole one, and among those the one that was used last."""
     entries: dict[bytes, Entry] = {}
     for file in files:
         for key, entry in file.items():

@@ -31,7 +31,7 @@ class ContentMarks(msgspec.Struct, kw_only=True):
     manifests: list[MarkedManifest]
     """The files of manifests, likewise."""
     missed: list[ManifestRef] = []
-    """Manifests that are still to be read: others do that."""
+    """Manifests still to be read, which others do."""
 
     @property
     def count(self) -> int:
@@ -39,10 +39,10 @@ class ContentMarks(msgspec.Struct, kw_only=True):
 
 
 class ContentMarking:
-    """Of one run. Thread-safe: containers that several versions share are read once, more or less."""
+    """The marking of one run. Thread-safe: containers that several versions share are read once, barring races."""
 
     def __init__(self, salt: bytes, cache: ManifestCache | None = None, *, decodes: bool = True) -> None:
-        """Without `decodes` manifests that the cache lacks are named and not read."""
+        """Without `decodes`, manifests that the cache lacks are named but not read."""
         self._salt = salt
         self._cache = cache
         self._decodes = decodes
@@ -53,7 +53,7 @@ class ContentMarking:
         self._lock = threading.Lock()
 
     def mark_table(self, reader: MetadataReader, location: str) -> ContentMarks:
-        """⚠ Whole: raises if anything cannot be read and the reader is strict."""
+        """⚠ Complete: raises if anything cannot be read and the reader is strict."""
         with self._lock:
             seen = self._seen
         reach, containers = Reach(), _MarkedContainers(self._salt, self._cache, self._reaches, decodes=self._decodes)
@@ -82,14 +82,14 @@ class ContentMarking:
         return ContentMarks(files=files, manifests=[])
 
     def half_read(self) -> list[ContentMarks]:
-        """⚠ What attempts that failed have read: other threads may have passed over those containers."""
+        """⚠ Includes what failed attempts have read: other threads may have skipped those containers."""
         with self._lock:
             taken, self._half_read = self._half_read, []
         return taken
 
     def reach(self, reader: MetadataReader, location: str) -> tuple[str, ...] | None:
-        """The folders of the files of a version that cannot be read now; None if it was never read to its end. ⚠ A metadata
-        file that was written again since then may name others."""
+        """The folders of the files of a version that cannot be read now; None if it was never read completely. ⚠ A metadata
+        file that was rewritten since then may name others."""
         kept = None if self._cache is None else self._cache.reach(location)
         if kept is None:
             return None
@@ -107,7 +107,7 @@ class ContentMarking:
             self._cache.listed(file, found, before)
 
     def forget(self) -> None:
-        """⚠ After a fault: containers that were read may have files that nobody has kept."""
+        """⚠ After a fault: containers that were read may have files that nobody has recorded."""
         with self._lock:
             self._seen, self._reaches = SeenContainers(), {}
 
@@ -121,7 +121,7 @@ class ContentMarking:
             self._cache.flush()
 
     def _keep_reach(self, location: str, reach: Reach, files: Iterable[FileRef], metadata: bytes) -> None:
-        """⚠ Only of a version that was read to its end."""
+        """⚠ Only for a version that was read completely."""
         files = list(files)
         if not all(file.complete for file in files):
             return
@@ -133,7 +133,7 @@ class ContentMarking:
 
 
 class _MarkedContainers(DecodedContainers):
-    """Of one version."""
+    """The marked containers of one version."""
 
     def __init__(self, salt: bytes, cache: ManifestCache | None, reaches: dict[str, tuple[str, ...]], *, decodes: bool) -> None:
         self._salt = salt
@@ -160,7 +160,7 @@ class _MarkedContainers(DecodedContainers):
         return found
 
     def files_of(self, reader: MetadataReader, manifest: ManifestRef) -> Iterable[FileRef]:
-        """None one by one."""
+        """None individually."""
         marks = None if self._cache is None else self._cache.manifest(manifest)
         if marks is None and not self._decodes:
             self.missed.append(manifest)

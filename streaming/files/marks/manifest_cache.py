@@ -1,10 +1,11 @@
 """Remembers between runs which files a manifest names: manifests never change, and decoding them is most of the marking.
 
 Entries are packed into Parquet, in 256 ranges by the folder of the file, below `maintenance_dir/files/manifests`. A range is
-rewritten when a fifth of it is no longer used; entries that no run has used for thirty days go.
-⚠ A hit needs the same location, as it is spelled, and the same length. Of the hits of a run, 1 in 1,000 and at least twenty are
-read again, and those of which a listing shows another time, size or tag than before: one difference drops the whole cache and
-refuses the run. A lost cache costs time, never files.
+rewritten when a fifth of it is no longer used; entries that no run has used for thirty days are dropped.
+
+⚠ A hit needs the same location, spelled the same way, and the same length. Each run re-reads 1 in 1,000 of its hits and at
+least twenty, and all hits for which a listing shows a different time, size or tag than before: one difference drops the whole
+cache and refuses the run. Losing the cache costs time, never files.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ from headwater.streaming.files.stores.storages import Storages
 
 KEPT_DAYS = 30
 TOUCHED_DAYS = 7
-"""So old may be what is written of an entry's last use."""
+"""How stale the recorded last use of an entry may be."""
 UNUSED_SHARE_MAX = 0.2
 FILES_MAX = 8
-"""Of one range, before they become one."""
+"""Files per range before they are merged into one."""
 MEMORY_BYTES_MAX = 128 * 1024 * 1024
 _DAY_MICROS = 24 * 3_600 * MICROS
 _MANIFEST, _LIST, _REACH = "manifest", "list", "reach"
@@ -50,9 +51,9 @@ _Value = TypeVar("_Value")
 
 class KeptReach(msgspec.Struct, frozen=True):
     places: tuple[str, ...]
-    """The folders of all files that a version of a table needed when it was read to its end."""
+    """The folders of all files that a version of a table needed when it was last read completely."""
     metadata: bytes = b""
-    """The digest of its metadata file then."""
+    """The digest of its metadata file at that time."""
 
 
 class _Range:
@@ -60,7 +61,7 @@ class _Range:
         self.entries = entries
         self.files = files
         self.rows = rows
-        """In all files: entries that are twice there count twice."""
+        """In all files: entries that occur twice count twice."""
         self.fresh: dict[bytes, Entry] = {}
         self.used: set[bytes] = set()
         self.bytes = sum(len(one.payload) for one in entries.values())
@@ -95,7 +96,7 @@ class ManifestCache:
     # ── entries ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def manifest(self, ref: ManifestRef) -> ManifestMarks | None:
-        if ref.length is None and self._safeguards.length:  # ⚠ nothing would tell that it is another file
+        if ref.length is None and self._safeguards.length:  # ⚠ otherwise nothing would show that it is another file
             return None
         return self._get(self._key(_MANIFEST, ref), Hit(ref, False), ManifestMarks)
 
@@ -112,7 +113,7 @@ class ManifestCache:
         self._put(self._key(_LIST, ref), manifests, Hit(ref, True))
 
     def reach(self, metadata_location: str) -> KeptReach | None:
-        """None of a version that was never read to its end."""
+        """None for a version that was never read completely."""
         return self._get(self._key(_REACH, ManifestRef(metadata_location, None)), None, KeptReach)
 
     def put_reach(self, metadata_location: str, reach: KeptReach) -> None:
@@ -163,15 +164,15 @@ class ManifestCache:
     # ── proof ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def listed(self, file: FoundFile, found: int, before: int) -> None:
-        """A file that a listing shows, with its fingerprint. ⚠ A container that was written again since its content was taken
-        is read again by `prove`. `before` is when the run began to read, by the clock of the storage."""
+        """Takes a file that a listing shows, with its fingerprint. ⚠ `prove` reads a container again that was rewritten since
+        its content was cached. `before` is when the run began to read, by the clock of the storage."""
         with self._lock:
             for hit, stamp in self._proof.listed(file, found, before):
                 self._stamp(hit.key, stamp)
 
     def prove(self, read_again: Callable[[Hit], object]) -> int:
-        """⚠ Before anything is deleted. `read_again` leaves what the file says now, or raises. Leaves how many were read. A run
-        whose cache was not proved once is refused for good: what it has marked is not known to be all."""
+        """⚠ Call it before anything is deleted. `read_again` returns what the file says now, or raises. Returns how many were
+        read. A run whose cache failed the proof once is refused for good: its marks may be incomplete."""
         with self._lock:
             taken = self._proof.take()
         for hit, stamp in taken if self._refusal is None else ():
@@ -214,12 +215,12 @@ class ManifestCache:
         for file in files:
             try:
                 tables.append(decoded(self._storages.read(file, RANGE_BYTES_MAX)))
-            except HeadwaterError:  # another process has made one file of it
+            except HeadwaterError:  # another process has merged them into one file
                 tables.append({})
         return _Range(merged(tables), files, sum(len(one) for one in tables))
 
     def flush(self) -> None:
-        """Keeps what is new. ⚠ A cache that cannot be written costs time, and no run."""
+        """Stores new entries. ⚠ A cache that cannot be written costs time, but fails no run."""
         with self._lock:
             for number, held in self._ranges.items():
                 self._write(number, held)
@@ -270,7 +271,7 @@ class ManifestCache:
 
 
 def _refusal(hit: Hit, read_again: Callable[[Hit], object]) -> MaintenanceRefused | None:
-    """Of a container that is gone nobody can say more than the cache does."""
+    """If a container is gone, the cache is the only source left."""
     try:
         if digest_of(hit.key, msgspec.msgpack.encode(read_again(hit))) == hit.digest:
             return None

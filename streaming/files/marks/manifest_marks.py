@@ -1,4 +1,4 @@
-"""The files of one manifest as fingerprints. Pure and picklable: executors of Spark make them, too."""
+"""The files of one manifest as fingerprints. Pure and picklable: Spark executors compute them too."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 class ManifestMarks(msgspec.Struct, frozen=True):
-    """Eight bytes a file and list, sorted, little-endian."""
+    """Eight bytes per file and list, sorted, little-endian."""
 
     ids: bytes
     """Fingerprints of the files."""
     names: bytes
-    """Fingerprints of their names alone."""
+    """Fingerprints of the file names alone."""
     place: str
-    """The folder, folded and with its storage, that all files lie below; empty if there is none."""
+    """The folder that contains all files, folded and with its storage; empty if there is none."""
 
     @property
     def count(self) -> int:
@@ -32,7 +32,7 @@ class ManifestMarks(msgspec.Struct, frozen=True):
 
 
 def mark_manifest(location: str, content: bytes, salt: bytes) -> ManifestMarks:
-    """Raises what `files_of` raises: a manifest that cannot be read to its end has no marks."""
+    """Raises what `files_of` raises: a manifest that cannot be read completely has no marks."""
     return marks_of((file.location for file in files_of(location, content)), salt)
 
 
@@ -50,7 +50,7 @@ def marks_of(locations: Iterable[str], salt: bytes) -> ManifestMarks:
 
 
 def common_folder(places: Iterable[str]) -> str:
-    """The deepest folder that all of these lie in or are; empty if they are on several storages."""
+    """The deepest folder that contains or equals all of these; empty if they are on several storages."""
     places = list(places)
     if not places:
         return ""

@@ -33,7 +33,7 @@ class Reach:
 
 
 def touched(places: Iterable[str], roots: Iterable[str]) -> set[str] | None:
-    """The roots among these in which such files may lie; None if one lies below none of them, or nobody knows where."""
+    """The roots among these that may contain such files; None if a file lies below none of them, or its place is unknown."""
     roots, found = list(roots), set[str]()
     for place in places:
         if not place or not any(place.startswith(root) for root in roots):
@@ -43,7 +43,7 @@ def touched(places: Iterable[str], roots: Iterable[str]) -> set[str] | None:
 
 
 def _gathered(places: set[str]) -> set[str]:
-    """One folder for each storage."""
+    """One folder per storage."""
     by_storage: dict[str, set[str]] = {}
     for place in places:
         scheme, separator, rest = place.partition("://")

@@ -1,7 +1,7 @@
-"""The functions that write down what goes and delete it on Spark's workers; each here makes one that travels.
+"""The functions that record what goes and delete it on Spark's workers; each here makes one that travels.
 
-⚠ What is deleted is what was written down: a worker that is lost is followed by another one with the same list, whatever a
-second listing would show.
+⚠ What is deleted is what was recorded: a worker that is lost is replaced by another one with the same list, whatever a second
+listing would show.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ class DeletePlan(msgspec.Struct, frozen=True, kw_only=True):
     proof: RemovalProof
     batch_size: int
     files_per_second: float
-    """Of all workers together."""
+    """For all workers together."""
     batches_per_second: float
 
 
 class DeleteResult(msgspec.Struct, frozen=True):
-    """Of one share, as far as it came."""
+    """The result of one share, as far as it got."""
 
     stats: PurgeStats
     stopped: str = ""
-    """Why it deleted no more."""
+    """Why it stopped deleting."""
     is_superseded: bool = False
-    """The run has ended, not only this root."""
+    """The whole run has ended, not only this root."""
 
 
 def keeping_keys(files: WorkerFiles, root: str, run: str) -> Task:
-    """Locations and sizes in, the lists that hold them out."""
+    """Takes locations and sizes; yields the lists that hold them."""
 
     def kept(batches: Batches) -> Batches:
         keys = (row for batch in batches for row in rows_of(batch))
@@ -59,14 +59,14 @@ def keeping_keys(files: WorkerFiles, root: str, run: str) -> Task:
 
 
 def deleting(plan: DeletePlan, results: BytesAccumulator) -> Task:
-    """Lists in. ⚠ Before each request the lease, the intent and the claim are read. A share that may not go on ends without an
-    error, so that what it has done is counted."""
+    """Takes lists. ⚠ Before each request the lease, the intent and the claim are read. A share that must not continue ends
+    without an error, so that what it has done is counted."""
 
     def deleted(batches: Batches) -> Batches:
         storages_of_all = plan.files.operations()
         storages = storages_of_all.storages
         backend = open_backend(plan.files.store_url)
-        clock, told = SystemClock(), [PurgeStats()]
+        clock, latest = SystemClock(), [PurgeStats()]
 
         def refs(location: str) -> Iterator[FileRef]:
             for key in keys_in(storages, location):
@@ -74,7 +74,7 @@ def deleting(plan: DeletePlan, results: BytesAccumulator) -> Task:
                 yield FileRef(name, kind_by_name(name), size)
 
         def tell(stats: PurgeStats) -> None:
-            told[0] = stats
+            latest[0] = stats
 
         spec = PurgeSpec(
             batch_size=plan.batch_size,
@@ -85,12 +85,12 @@ def deleting(plan: DeletePlan, results: BytesAccumulator) -> Task:
         )
         try:
             for location in (row[0] for batch in batches for row in rows_of(batch)):
-                told[0], stopped, is_superseded = PurgeStats(), "", False
+                latest[0], stopped, is_superseded = PurgeStats(), "", False
                 try:
-                    told[0] = storages_of_all.purge(refs(location), spec)
+                    latest[0] = storages_of_all.purge(refs(location), spec)
                 except HeadwaterError as error:
                     stopped, is_superseded = error.message, isinstance(error, MaintenanceSuperseded)
-                results.add(msgspec.msgpack.encode(DeleteResult(told[0], stopped, is_superseded)))
+                results.add(msgspec.msgpack.encode(DeleteResult(latest[0], stopped, is_superseded)))
                 if stopped:
                     break
         finally:

@@ -49,7 +49,7 @@ PART_ARROW = pa.schema([("first", pa.int64()), ("location", pa.string()), ("dige
 TEXT_DDL = "text string"
 TEXT_ARROW = pa.schema([("text", pa.string())])
 LIVE, OWN = "live", "own"
-"""Verdicts beside those of `Judge`: in use; and Headwater's own files, which are counted and nothing else."""
+"""Verdicts besides those of `Judge`: files in use, and Headwater's own files, which are only counted."""
 
 
 class ListPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,8 +60,8 @@ class ListPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def listing(plan: ListPlan, broadcast: Any, filter_realm: str, noted: Any) -> Task:
-    """Prefixes in, judged files out. With a Bloom filter it is decided here what is in use. Folders with a Delta log,
-    and claims, are noted by an accumulator."""
+    """Takes prefixes; yields judged files. With a Bloom filter, whether a file is in use is decided here. Folders with a Delta
+    log, and claims, are reported through an accumulator."""
 
     def listed(batches: Batches) -> Batches:
         storages = plan.files.storages()
@@ -112,7 +112,7 @@ def _filtered(row: tuple[Any, ...], bloom: BloomFilter, realm: str) -> tuple[Any
 
 
 def outside(folders: tuple[str, ...]) -> Task:
-    """Candidates in, those below none of these folded prefixes out."""
+    """Takes candidates; yields those below none of these folded prefixes."""
 
     def kept(batches: Batches) -> Batches:
         for batch in batches:
@@ -126,7 +126,7 @@ def outside(folders: tuple[str, ...]) -> Task:
 
 
 def owning(salt: bytes) -> Task:
-    """Manifests in; the fingerprints of their files out, each with the one of its manifest."""
+    """Takes manifests; yields the fingerprints of their files, each with that of its manifest."""
 
     def owned(batches: Batches) -> Batches:
         for row in (row for batch in batches for row in batch.to_pylist()):
@@ -138,7 +138,7 @@ def owning(salt: bytes) -> Task:
 
 
 def keying(salt: bytes) -> Task:
-    """Manifests in, each with the fingerprint of its location out."""
+    """Takes manifests; yields each with the fingerprint of its location."""
 
     def keyed(batches: Batches) -> Batches:
         for batch in batches:
@@ -149,7 +149,7 @@ def keying(salt: bytes) -> Task:
 
 
 def naming_again(plan: ListPlan) -> Task:
-    """Manifests of which a file was not listed in; the locations of their files below the root out."""
+    """Takes manifests of which a file was not listed; yields the locations of their files below the root."""
 
     def named(batches: Batches) -> Batches:
         reader = MetadataReader(plan.files.storages(), Mode.STRICT)
@@ -161,7 +161,7 @@ def naming_again(plan: ListPlan) -> Task:
 
 
 def placing(plan: ListPlan) -> Task:
-    """Locations in, those below the root out."""
+    """Takes locations; yields those below the root."""
 
     def placed(batches: Batches) -> Batches:
         for batch in batches:
@@ -176,7 +176,7 @@ def _placed(plan: ListPlan, locations: Iterable[str]) -> Iterator[tuple[int, str
 
 
 def heading(plan: ListPlan) -> Task:
-    """⚠ Files in use that were not listed in; those that are gone out. One that is there refuses the root."""
+    """⚠ Takes files in use that were not listed; yields those that are gone. One that is still there refuses the root."""
 
     def headed(batches: Batches) -> Batches:
         storages, nothing = plan.files.storages(), IdCollector().finish()
@@ -191,7 +191,7 @@ def heading(plan: ListPlan) -> Task:
 
 
 def writing_parts(files: WorkerFiles, stem: str) -> Task:
-    """Sorted fingerprints in, of one range; the part that holds them out."""
+    """Takes sorted fingerprints of one range; yields the part that holds them."""
 
     def written(batches: Batches) -> Batches:
         ids = [batch.column(0).to_numpy() for batch in batches if len(batch)]
@@ -219,7 +219,7 @@ def reading_parts(files: WorkerFiles) -> Task:
 
 
 def grouping(root: str) -> Task:
-    """Candidates in, with whether they are confirmed; groups for people out."""
+    """Takes candidates, with whether they are confirmed; yields groups for people."""
 
     def grouped(batches: Batches) -> Batches:
         confirmed: set[str] = set()

@@ -54,7 +54,7 @@ MARK_ARROW = pa.schema(
 FILES, FILE, MANIFEST, MISSED = "files", "file", "manifest", "missed"
 """Rows of marks: single files of a content, as fingerprints; one of them below a root; a manifest; one still to be read."""
 FOREIGN = "foreign"
-"""⚠ The kind of rows whose names count by themselves: the files lie below no root."""
+"""⚠ The kind of row whose names count by themselves: the files lie below no root."""
 PROTECTED, DAMAGE, REFUSED, BROKEN = "protected", "damage", "refused", "broken"
 ROWS_PER_BATCH = 2_000
 
@@ -86,7 +86,7 @@ class MarkPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def finding_contents(url: str, realm: str, spans: Mapping[str, Span], tasks: Sequence[Sequence[WalkShare]]) -> Task:
-    """Numbers of tasks in, ids of contents out."""
+    """Takes task numbers; yields content ids."""
 
     def found(batches: Batches) -> Batches:
         backend = open_backend(url)
@@ -101,7 +101,7 @@ def finding_contents(url: str, realm: str, spans: Mapping[str, Span], tasks: Seq
 
 
 def reading_contents(url: str, realm: str, spans: Mapping[str, Span], salt: bytes) -> Task:
-    """Ids of contents in, those with files out."""
+    """Takes content ids; yields the contents with files."""
 
     def read(batches: Batches) -> Batches:
         backend = open_backend(url)
@@ -122,7 +122,7 @@ def reading_contents(url: str, realm: str, spans: Mapping[str, Span], salt: byte
 
 
 def marking_contents(plan: MarkPlan) -> Task:
-    """Contents in; marks out, of manifests only those that the cache has."""
+    """Takes contents; yields marks, of manifests only those that the cache has."""
 
     def marked(batches: Batches) -> Batches:
         reading = plan.reading(plan.files.storages(), decodes=False)
@@ -137,7 +137,7 @@ def marking_contents(plan: MarkPlan) -> Task:
 
 
 def decoding_manifests(plan: MarkPlan) -> Task:
-    """Manifests that the cache lacks in, their marks out."""
+    """Takes manifests that the cache lacks; yields their marks."""
 
     def decoded(batches: Batches) -> Batches:
         reading = plan.reading(plan.files.storages(), decodes=True)
@@ -157,7 +157,7 @@ def decoding_manifests(plan: MarkPlan) -> Task:
 
 
 def keeping_manifests(plan: MarkPlan) -> Task:
-    """Marks of manifests in, by range, to be remembered."""
+    """Takes marks of manifests, by range, to be remembered."""
 
     def kept(batches: Batches) -> Batches:
         cache = plan.files.cache(plan.files.storages(), plan.salt, plan.safeguards.cache)
@@ -175,7 +175,7 @@ def keeping_manifests(plan: MarkPlan) -> Task:
 
 
 def exploding(column: str) -> Task:
-    """Marks in, single fingerprints out."""
+    """Takes marks; yields single fingerprints."""
 
     def exploded(batches: Batches) -> Batches:
         for batch in batches:
@@ -192,7 +192,7 @@ def _marks(plan: MarkPlan, reading: ContentReading, contents: Iterable[ContentFi
         marks = reading.marks(content)
         yield from _file_rows(plan, marks.files)
         yield from _manifest_rows(plan, content, marks)
-        for half in reading.marking.half_read():  # ⚠ others of this share have passed over what a failed attempt has read
+        for half in reading.marking.half_read():  # ⚠ others of this share have skipped what a failed attempt has read
             yield from _file_rows(plan, half.files)
             yield from _manifest_rows(plan, content, half)
 
@@ -225,7 +225,7 @@ def _manifest_row(plan: MarkPlan, manifest: MarkedManifest) -> tuple[Any, ...]:
 
 
 def _proof(reading: ContentReading) -> Iterator[tuple[Any, ...]]:
-    """⚠ Told, not raised: the task would be tried again, without the cache, and what others took from it would count."""
+    """⚠ Reported, not raised: the task would be retried without the cache, and what others took from the cache would count."""
     try:
         reading.marking.prove_cache(reading.reader)
     except MaintenanceRefused as refused:

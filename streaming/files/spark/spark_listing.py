@@ -58,11 +58,12 @@ PREFIXES_MAX = 10_000
 TASKS_PER_CORE = 2
 FILES_PER_SMALL_SHARE = 500
 FILES_PER_SHARE = 20_000
-"""Of what is deleted: what a lost worker has to do again."""
+"""Deletions per share: what has to be repeated if a worker is lost."""
 IDS_PER_PART = 1_000_000
 DAMAGE_TOLD = 100
 ASK_SECONDS = 5.0
-"""Between two looks of the driver at lease, claim and intent, which it renews; workers look before each request."""
+"""Seconds between two checks by the driver of the lease (which it renews), the claim and the intent; workers check before each
+request."""
 
 
 class SparkListing:
@@ -83,7 +84,7 @@ class SparkListing:
             self._candidates = SparkCandidates(self)
             self.counts = self._counted()
         marks.work.progress("listed", self.counts.listed)
-        marks.probe()  # ⚠ what a lost worker has taken along would look unused
+        marks.probe()  # ⚠ what a lost worker took with it would look unused
 
     @property
     def bytes(self) -> int:
@@ -104,7 +105,7 @@ class SparkListing:
         return listed
 
     def _joined(self, listed: DataFrame) -> DataFrame:
-        """⚠ Sorted and merged, so that it spills and does not burst. A checksum stays with its file."""
+        """⚠ Sorted and merged, so that it spills to disk instead of running out of memory. A checksum stays with its file."""
         live = self._marks.all_ids().withColumn("is_live", sql.lit(True))
         found = listed.join(live.hint("merge"), "id", "left")
         bases = found.filter(sql.col("base").isNotNull())
@@ -138,7 +139,7 @@ class SparkListing:
         )
         logs = [note.removeprefix("log ") for note in notes if note.startswith("log ")]
         if logs and self._marks.work.safeguards.protected_prefixes:
-            listed.spare(logs)  # ⚠ a folder with a Delta log is a Delta table, also one that no catalog knows
+            listed.spare(logs)  # ⚠ a folder with a Delta log is a Delta table, even if no catalog knows it
         return listed
 
     # ── proof ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -156,7 +157,7 @@ class SparkListing:
             return sorted(row.text for row in gone.limit(DAMAGE_TOLD).collect()) if self._all_headed(gone) else []
 
     def _all_headed(self, gone: DataFrame) -> int:
-        """⚠ A limit alone would leave the rest of the files unasked."""
+        """⚠ A limit alone would leave the rest of the files unchecked."""
         return int(self._hold(gone).count())
 
     def _unlisted_of_manifests(self, shown: DataFrame) -> DataFrame:
@@ -197,7 +198,7 @@ class SparkListing:
         return self._write(self._candidates.frame, len(self._candidates), stem)
 
     def write_confirmed(self, stem: str) -> StoredList:
-        """⚠ From now on only what is written counts: a listing that is made again by chance adds nothing."""
+        """⚠ From now on only the written lists count: a listing that happens to be recomputed adds nothing."""
         confirmed = self._all_confirmed()
         with typed_errors():
             written = self._write(confirmed, int(confirmed.count()), stem)
@@ -237,7 +238,7 @@ class SparkListing:
             return int(self._going.count())
 
     def keep_keys(self, run: str) -> None:
-        """In the order of locations: a worker deletes what lies together."""
+        """In the order of locations, so that a worker deletes neighbouring files together."""
         going = self._all_going().select("location", "size")
         count, tasks = self._count(going), self._marks.files.tasks * TASKS_PER_CORE
         shares = max(1, min(tasks, math.ceil(count / FILES_PER_SMALL_SHARE)), math.ceil(count / FILES_PER_SHARE))
@@ -259,8 +260,8 @@ class SparkListing:
         results = _Results(BytesAccumulator(self._spark.sparkContext))
         watch = _Watch(spec)
         keys = self._spark.createDataFrame([(one,) for one in self._keys], TEXT_DDL).repartition(len(self._keys))
-        told = keys.mapInArrow(deleting(plan, results.told), TEXT_DDL)
-        watched(self._spark.sparkContext, told.count, results, watch)
+        deletions = keys.mapInArrow(deleting(plan, results.accumulator), TEXT_DDL)
+        watched(self._spark.sparkContext, deletions.count, results, watch)
         if watch.stopped:
             ended = MaintenanceSuperseded if watch.is_superseded else MaintenanceRefused
             raise ended(watch.stopped, field="root", remedy="Nothing more is deleted. Run it again.")
@@ -317,15 +318,15 @@ class SparkCandidates:
 class _Results:
     rows = 0
 
-    def __init__(self, told: BytesAccumulator) -> None:
-        self.told = told
+    def __init__(self, accumulator: BytesAccumulator) -> None:
+        self.accumulator = accumulator
 
     def since(self, seen: int) -> list[DeleteResult]:
-        return [msgspec.msgpack.decode(one, type=DeleteResult) for one in self.told.since(seen)]
+        return [msgspec.msgpack.decode(one, type=DeleteResult) for one in self.accumulator.since(seen)]
 
 
 class _Watch:
-    """Asks for the lease on behalf of the driver, and adds up what workers have done."""
+    """Checks the lease on behalf of the driver, and adds up what workers have done."""
 
     def __init__(self, spec: PurgeSpec) -> None:
         self._spec = spec
@@ -353,7 +354,7 @@ class _Watch:
 
 
 def split_prefixes(folders: Callable[[str], Sequence[str]], root: str, wanted: int) -> list[tuple[str, bool]]:
-    """Folders that together hold all files below the root: with all that is below them, or only their own files."""
+    """Folders that together hold all files below the root, each with everything below it or only with its own files."""
     deep, shallow = [root], list[str]()
     while len(deep) < wanted and len(shallow) < PREFIXES_MAX:
         split = [(prefix, folders(prefix)) for prefix in deep]

@@ -56,7 +56,7 @@ CONTENTS_PER_TASK = 50
 MANIFESTS_PER_TASK = 2
 SHARDS = 256
 NOTES_MAX = 10_000
-"""⚠ Protected folders, damage and refusals that the driver is told. More than these refuse the run."""
+"""⚠ Protected folders, damage and refusals that are reported to the driver. More than these refuse the run."""
 FILTER = "files"
 
 
@@ -89,9 +89,9 @@ class SparkMarks:
         self.protected: set[str] = set()
         self.bloom: Any = None
         self.ids: DataFrame | None = None
-        """Of all that was marked before the filter was made, each once."""
+        """The ids of everything that was marked before the filter was made, each once."""
         self.late: list[DataFrame] = []
-        """⚠ Marks that were made after it."""
+        """⚠ Marks that were made after the filter."""
         self._marks: list[DataFrame] = []
         self._contents: dict[str, DataFrame] = {}
         self._found = 0
@@ -205,15 +205,15 @@ class SparkMarks:
         self.bloom = self.spark.sparkContext.broadcast(bloom)
 
     def probe(self) -> int:
-        """⚠ Also that there are as many as were marked: a worker that was lost may have taken some along."""
+        """⚠ Also checks that there are as many as were marked: a worker that was lost may have lost some of them."""
         ids = self.all_ids()
         with typed_errors():
             if self.bloom is None:
                 found = ids.count()
             else:
                 numbered = ids.select(sql.lit(0).alias("realm"), "id")
-                told = numbered.mapInArrow(probing(self.bloom, [FILTER]), "probed bigint")
-                found = int(told.agg(sql.sum("probed")).collect()[0][0] or 0)
+                probed = numbered.mapInArrow(probing(self.bloom, [FILTER]), "probed bigint")
+                found = int(probed.agg(sql.sum("probed")).collect()[0][0] or 0)
         if found != self._found:
             raise MaintenanceRefused(
                 f"{self._found} files are in use, {found} came through the filter.",
@@ -236,7 +236,7 @@ class SparkMarks:
         return functools.reduce(lambda left, right: left.unionByName(right), frames)
 
     def names(self) -> DataFrame:
-        """⚠ Fingerprints of the names alone of files below no root."""
+        """⚠ Fingerprints of the names alone, for files below no root."""
         return self.exploded(self._foreign, "names").distinct()
 
     @property

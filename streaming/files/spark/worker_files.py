@@ -1,6 +1,6 @@
-"""What a worker opens the store and the storages with.
+"""What a worker needs to open the store and the storages.
 
-⚠ It travels inside of functions, where credentials are not shown, and never in a plan.
+⚠ It travels inside functions, where credentials are not shown, and never in a plan.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ class WorkerFiles(msgspec.Struct, frozen=True, kw_only=True):
     store_url: str
     options: dict[str, str] = {}
     requests_per_second: float = 0
-    """Of all workers together; 0 for no limit."""
+    """For all workers together; 0 means no limit."""
     bytes_per_second: float = 0
     cache_folder: str = ""
-    """Of the manifest cache. ⚠ One that workers cannot reach costs time, and no file."""
+    """Folder of the manifest cache. ⚠ If workers cannot reach it, the run takes longer, but no file is lost."""
     tasks: int = 1
-    """How many run at a time: each has its share of the limits."""
+    """How many tasks run at a time: each gets its share of the limits."""
 
     def __repr__(self) -> str:
         return "WorkerFiles(…)"

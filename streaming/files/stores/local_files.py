@@ -81,7 +81,7 @@ class LocalFiles:
             raise _unreadable(location, error) from error
 
     def write(self, location: str, content: bytes) -> FoundFile:
-        """Under another name first: a reader finds the old file or the new one, whole."""
+        """Written under another name first: a reader finds the old file or the new one, whole."""
         try:
             with _folder_of(location, create=True) as (folder, name):
                 passing = f".{name}.{secrets.token_hex(4)}"
@@ -126,7 +126,7 @@ def too_large(location: str, bytes_max: int) -> RequestTooLarge:
 
 
 def _delete_in(locations: Sequence[str]) -> int:
-    """Of one folder, which is opened once. How many were gone before."""
+    """Deletes files of one folder, which is opened once. Returns how many were already gone."""
     gone = 0
     with _folder_of(locations[0]) as (folder, _):
         for location in locations:
@@ -171,7 +171,7 @@ def _walk(location: str, path: str) -> Iterator[FoundFile]:
 
 
 def _walk_folder(location: str, handle: int) -> Iterator[FoundFile]:
-    """Takes the descriptor over. ⚠ A folder that vanishes meanwhile is empty; one that cannot be opened is an error."""
+    """Takes ownership of the descriptor. ⚠ A folder that vanishes meanwhile is empty; one that cannot be opened is an error."""
     try:
         for entry in sorted(os.scandir(handle), key=lambda one: one.name):
             inner = f"{location}/{entry.name}"
@@ -187,7 +187,7 @@ def _walk_folder(location: str, handle: int) -> Iterator[FoundFile]:
 
 
 def _found(location: str, facts: os.stat_result) -> FoundFile:
-    """⚠ The age counts from the later of both times: copies keep the old time of modification."""
+    """⚠ The age counts from the later of the two times: copies keep the old modification time."""
     return FoundFile(location, facts.st_size, max(facts.st_mtime_ns, facts.st_ctime_ns) // 1_000)
 
 

@@ -11,12 +11,12 @@ from headwater.schemas.extras import needs_extra
 
 REGION_IF_NONE_IS_NAMED = "us-east-1"
 MARKERS_MAX = 20
-"""Of one file: each deletion of a file that is gone leaves one more."""
+"""Versions and markers per page: each deletion of a file that is already gone leaves one more marker."""
 _DENIED = frozenset({"AccessDenied", "403", "InvalidAccessKeyId", "SignatureDoesNotMatch"})
 
 
 class S3Versions:
-    """Of one bucket. Thread-safe."""
+    """The versions of one bucket. Thread-safe."""
 
     def __init__(self, bucket: str, options: Mapping[str, str]) -> None:
         self._bucket = bucket

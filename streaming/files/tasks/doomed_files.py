@@ -1,7 +1,7 @@
 """Deletes the files of realms and catalogs that are purged: all below their claimed roots that nobody else needs.
 
-By the protocol of a sweep. There is no second look and no share; and no grace, unless a catalog that stays has a root at, above
-or below: its writers may be at work there.
+Follows the protocol of a sweep, without the second look and the share check. There is no grace either, unless a catalog that
+stays has a root at, above or below one of these: its writers may be at work there.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from headwater.streaming.runs.runs import Runs
 
 
 class DoomedFiles:
-    """Of the realms of one purge (as one of their external resources), and of dropped catalogs."""
+    """Serves the realms of one purge (as one of their external resources) and dropped catalogs."""
 
     def __init__(self, store: Store, operations: Callable[[], FileOperations], options: FileSweepOptions) -> None:
         self._store = store
@@ -37,12 +37,12 @@ class DoomedFiles:
         self._realms: frozenset[str] = frozenset()
 
     def check(self, instances: Sequence[str]) -> None:
-        """All of them go: what one of them needs does not hold the files of another."""
+        """All of them go together: what one of them needs does not hold the files of another."""
         self._realms = frozenset(instances)
 
     def remove(self, instance: str) -> None:
         """`MaintenanceRefused` if a root could not be emptied: the realm stays PURGING."""
-        if instance not in self._realms:  # one that was purged before, whose rows no longer name its roots
+        if instance not in self._realms:  # purged before; its rows no longer name its roots
             return
         self._delete(Doomed(roots=tuple(roots_of(self._store, [instance])), realms=self._realms))
 

@@ -1,7 +1,7 @@
-"""The files of a dropped table that a purge may delete, before anybody asks who else needs them.
+"""The files of a dropped table that a purge may delete, before checking who else needs them.
 
 ⚠ Metadata is written by engines and may name anything: files of other stores, of the machine, of other buckets. So a file
-counts only if it lies below the claimed root as it is spelled, on the same storage.
+counts only if it lies below the claimed root as the root is spelled, on the same storage.
 """
 
 from __future__ import annotations
@@ -18,18 +18,20 @@ from headwater.streaming.files.kinds import FileKind, FileRef
 from headwater.streaming.files.operations import FileOperations
 
 UNOWNED_KINDS = (FileKind.DATA, FileKind.POSITION_DELETES, FileKind.EQUALITY_DELETES, FileKind.DELETION_VECTOR)
-"""Of a table with `gc.enabled=false`: engines delete its metadata alone, because the data are another table's."""
+"""Kinds that are kept for a table with `gc.enabled=false`: engines delete only its metadata, because the data belongs to
+another table."""
 
 
 def files_of_table(operations: FileOperations, location: str, on_fault: Callable[[Fault], None]) -> list[FileRef]:
-    """Each before the file that names it. Containers that are gone were finished by an earlier attempt."""
+    """Each file comes before the file that names it. Containers that are gone were finished by an earlier attempt."""
     files = list(operations.identify(location, mode=Mode.LENIENT, on_fault=on_fault))
     older = [file.location for file in files if file.kind is FileKind.METADATA_LOG]
     return [*_replaced_statistics(operations, older, location), *files]
 
 
 def gives_up_no_data(operations: FileOperations, task: ImmediateTask) -> bool:
-    """By its property: data of a table that a procedure such as `snapshot` has made belong to the table that it was made of."""
+    """Decided by the table's property: the data of a table that was created by a procedure such as `snapshot` belongs to its
+    source table."""
     try:
         properties = table_metadata(MetadataReader(operations.storages, Mode.STRICT), task.metadata_location).get("properties")
     except HeadwaterError:
@@ -38,7 +40,7 @@ def gives_up_no_data(operations: FileOperations, task: ImmediateTask) -> bool:
 
 
 def _replaced_statistics(operations: FileOperations, older: list[str], location: str) -> Iterator[FileRef]:
-    """Statistics that a later version has replaced are named by older metadata files alone."""
+    """Statistics that a later version replaced are named only by older metadata files."""
     reader = MetadataReader(operations.storages, Mode.STRICT)
     for metadata in older:
         try:

@@ -17,7 +17,7 @@ HOLDERS_TOLD_MAX = 5
 
 
 def held_by_history(backend: Backend, realm: str, task: ImmediateTask) -> str:
-    """One row read: while the state before the drop is readable, its files stay. Empty if it is not."""
+    """Reads one row: while the state before the drop is readable, the files stay. Empty if it is not."""
     row = backend.read_pointer(realm, task.pointer)
     if row is None or not task.drop_seq or row.floor >= task.drop_seq:
         return ""

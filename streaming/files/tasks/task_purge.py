@@ -51,14 +51,14 @@ from headwater.streaming.runs.realm_sets import all_realms
 from headwater.streaming.runs.runs import Counts, FileCounts, Run
 
 WAIT_SECONDS = 300
-"""So long a dropped table can be brought back by a branch from before the drop, whatever the retention."""
+"""For this long a dropped table can be restored by a branch from before the drop, whatever the retention."""
 TRY_SECONDS = 7 * 24 * 3_600
-"""So long files that could not be deleted are tried again."""
+"""For this long deletion of failed files is retried."""
 _FILES = "files"
 
 
 class TaskSafeguards(msgspec.Struct, frozen=True, kw_only=True):
-    """Tests switch one off at a time, to show that it loses a file then."""
+    """Tests switch one off at a time, to show that it then loses a file."""
 
     history: bool = True
     union: bool = True
@@ -94,7 +94,7 @@ class TaskReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Due(msgspec.Struct, kw_only=True):
-    """One task on its way."""
+    """One task in progress."""
 
     realm: str
     task: ImmediateTask
@@ -102,7 +102,7 @@ class _Due(msgspec.Struct, kw_only=True):
     going: set[str] = set()
     faults: list[str] = []
     is_gone: bool = False
-    """The metadata file is not there any more."""
+    """The metadata file is gone."""
 
 
 class TaskPurge:
@@ -132,7 +132,7 @@ class TaskPurge:
         self._reports: list[TaskReport] = []
         self._counts: dict[str, Counts] = {}
         self._files: dict[str, FileCounts] = {}
-        """By realm, of this run alone: a task's own counts are of all its runs."""
+        """By realm, for this run alone: a task's own counts cover all its runs."""
 
     def run(self, run: Run) -> list[TaskReport]:
         try:
@@ -162,7 +162,7 @@ class TaskPurge:
                 live.close()
 
     def _due(self) -> list[_Due]:
-        """Of realms that can be written to."""
+        """The due tasks of the realms that can be written to."""
         oldest = self._clock.now_micros() - int(self._options.wait_seconds * MICROS)
         active = [realm.instance for realm in all_realms(self._store) if realm.status is RealmStatus.ACTIVE]
         held = [(realm, task) for realm in active for task in ImmediateTasks(self._store.kernel(realm)).held()]
@@ -177,7 +177,7 @@ class TaskPurge:
         return bool(holder)
 
     def _waits_for_word(self, due: _Due) -> bool:
-        """⚠ Files of a registered table were written for somebody else."""
+        """⚠ The files of a registered table were written by somebody else."""
         backend, id = self._store.backend, due.task.content_id
         if self._options.registered or not self._safeguards.registered:
             return False
@@ -187,7 +187,7 @@ class TaskPurge:
         return True
 
     def _hold(self, due: _Due, by: Sequence[str]) -> None:
-        """In the log only when the reason is another one."""
+        """Logged only when the reason has changed."""
         self._record(due, state=TaskState.HELD, held_by=[one[:500] for one in by])
 
     def _record(self, due: _Due, **changes: object) -> None:
@@ -213,7 +213,7 @@ class TaskPurge:
             run.record.files.setdefault(realm, FileCounts()).add(files)
 
     def _purged(self, due: _Due, stats: PurgeStats) -> None:
-        """What one pass over one table did. Of one that was ended early, what it did not come to counts as nothing."""
+        """What one pass over one table did. If the pass ended early, what it did not reach counts as zero."""
         failed = stats.failed + len(due.faults)
         self._counts.setdefault(due.realm, Counts()).add(Counts(purged=stats.purged, failed=failed, retained=stats.spared))
         files = list(distinct(due.files))
@@ -252,7 +252,7 @@ class _MarkedRun:
         self._marked: IdSet = IdCollector().finish()
         self._intents = RemovalIntents(self._store.backend, self._store.clock, run.record.id)
         self._kept: tuple[str, ...] = ()
-        """Folded folders below the root of one group from which nothing goes."""
+        """Folded folders below the root of one group from which nothing is deleted."""
 
     def run(self, due: Sequence[_Due]) -> None:
         self._mark("mark", {one.realm for one in due})
@@ -278,7 +278,7 @@ class _MarkedRun:
             self._purge._record(due, fault=reason[:1_000])
 
     def _mark(self, step: str, realms_of_tasks: set[str]) -> None:
-        """⚠ Every realm counts, whosever table was dropped."""
+        """⚠ Every realm counts, whichever realm dropped the table."""
         for realm in markable_realms(self._store):
             if self._safeguards.union or realm in realms_of_tasks:
                 self._run.check()
@@ -336,7 +336,7 @@ class _MarkedRun:
     # ── choose ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def _choose(self, due: _Due, root: Root) -> bool:
-        """Whether the table's files are known, as far as they are left."""
+        """Whether the table's remaining files are known."""
 
         def fault(found: Fault) -> None:
             if found.location == due.task.metadata_location:
@@ -359,12 +359,12 @@ class _MarkedRun:
         return True
 
     def _kept_below(self, root: Root) -> tuple[str, ...]:
-        """⚠ Folders of catalogs that take no claim, and of tables that are being staged: no state names their files yet."""
+        """⚠ The folders of catalogs that take no claim and of tables that are being staged: no state names their files yet."""
         reserved = LocationReservations(self._store.backend, self._store.clock).all() if self._safeguards.reservations else ()
         return (*closed_inside(self._roots, root), *(fold(f"{one.location.rstrip('/')}/") for one in reserved))
 
     def _look_around(self, due: _Due, root: Root) -> None:
-        """⚠ Metadata can name files of tables that no catalog of this store knows: they stay."""
+        """⚠ Metadata can name files of tables that no catalog of this store knows: those files stay."""
         operations = self._purge._operations
         around = surroundings(operations, root, (FoundFile(location, 1, 0) for location in due.going))
         kept = (*around.kept, *self._purge._claims.foreign_folders(root, around.claims))
@@ -466,5 +466,5 @@ def _sample(due: _Due) -> list[FileGroup]:
 
 
 def _heads(spans: dict[str, Span]) -> dict[str, Span]:
-    """What a purge would see that takes no notice of history; only tests ask for it."""
+    """What a purge would see if it ignored history; only tests use it."""
     return {name: msgspec.structs.replace(span, floor=span.seq) for name, span in spans.items()}

@@ -1,7 +1,8 @@
-"""Reads the tables' files as they are committed, so that a sweep finds its work done: each new version that the log brings is
-expanded into the manifest cache, and damage is told hours before a sweep meets it.
+"""Reads the tables' files as they are committed, so that a sweep finds the work done.
 
-⚠ It decides about nothing. A sweep fences, marks and proves as ever; what was not followed, or was lost, it reads itself.
+Each new version that the log brings is expanded into the manifest cache, and damage is reported hours before a sweep meets it.
+
+⚠ It decides nothing. A sweep fences, marks and proves as ever; it reads whatever was not followed, or was lost, itself.
 """
 
 from __future__ import annotations
@@ -28,31 +29,32 @@ from headwater.streaming.reachability.retained_identifiers import Span, WalkShar
 from headwater.streaming.runs.realm_sets import realm_sets
 
 ENTRIES_PER_TURN = 10_000
-"""Of one branch: then what was read is kept."""
+"""Entries followed per branch before progress is saved."""
 POSITION_BYTES_MAX = 64 * 1024 * 1024
 _ALWAYS = 2**62
 
 
 class FollowReport(msgspec.Struct, kw_only=True):
-    """Of one turn."""
+    """The counts of one turn."""
 
     contents: int = 0
     """New versions of tables and views."""
     read: int = 0
-    """Manifests and manifest lists that no earlier turn has read."""
+    """Manifests and manifest lists that no earlier turn read."""
     is_behind: bool = False
     """Whether the log has more."""
     damage: list[str] = []
 
 
 class Followed(msgspec.Struct):
-    """How far the log was followed, by realm and branch or tag. Kept beside the cache."""
+    """How far the log was followed, by realm and by branch or tag. Kept beside the cache."""
 
     positions: dict[str, dict[str, int]] = {}
 
 
 class FileFollower:
-    """One per process. Where it came to is kept after what it read: killed in between, it reads that again."""
+    """One per process. The position is saved after what was read up to it: a process that is killed in between reads that part
+    again."""
 
     def __init__(
         self, store: Store, operations: FileOperations, *, threads: int = 1, on_progress: Progress = lambda _what, _count: None
@@ -66,11 +68,11 @@ class FileFollower:
         self._kept = f"{operations.cache_folder.rstrip('/')}/files/followed.json"
 
     def rebuild(self) -> None:
-        """Begin at the floors again."""
+        """Start at the floors again."""
         self._keep(Followed(positions={}))
 
     def turn(self) -> FollowReport:
-        """All realms once, up to some entries of each branch."""
+        """Goes over all realms once, up to a bounded number of entries per branch."""
         followed, report = self._followed(), FollowReport(damage=[])
         for realm in [one.instance for one in realm_sets(self._store).retain]:
             with suppress(RealmNotFound):
@@ -103,7 +105,7 @@ class FileFollower:
             report.is_behind |= share.last < spans[share.pointer].seq
 
     def _followed(self) -> Followed:
-        """⚠ Lost or damaged, it costs time."""
+        """⚠ Losing or damaging it costs only time."""
         try:
             return msgspec.json.decode(self._operations.storages.read(self._kept, POSITION_BYTES_MAX), type=Followed)
         except (HeadwaterError, msgspec.DecodeError):
@@ -114,8 +116,8 @@ class FileFollower:
 
 
 class _StampedReads(Storages):
-    """Looks at each container before it is read: the cache knows then which one it has read, and a listing that shows the same
-    need not have it read again."""
+    """Looks at each container before it is read, so that the cache knows which version was read: one that a listing shows
+    unchanged need not be read again."""
 
     def __init__(self, storages: Storages) -> None:
         super().__init__()
@@ -148,8 +150,8 @@ def _span(row: PointerRow) -> Span:
 
 
 def _new_entries(pointer: str, span: Span, after: int) -> Sequence[WalkShare]:
-    """From the floor on, whose whole state counts, or after what was followed. ⚠ A log that is shorter than that was
-    replaced by a restore: from its floor on again."""
+    """The whole state at the floor and what follows, or only what follows the last position. ⚠ A log that is shorter than that
+    position was replaced by a restore: it is read from its floor again."""
     first = after + 1 if span.floor <= after <= span.seq else span.floor
     last = min(span.seq, first + ENTRIES_PER_TURN - 1)
     return [WalkShare(0, pointer, first, last)] if first <= last else []
