@@ -146,6 +146,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         float, Meta(gt=0, le=24 * 30, description="After how long a plan ends, however often it was renewed, in hours")
     ] = 24.0
     plans_max: Annotated[int, Meta(ge=1, description="The most plans that a realm has at a time")] = 10_000
+    plans_per_principal_max: Annotated[
+        int, Meta(ge=0, description="The most of these that one principal has at a time; 0: a tenth of `plans_max`")
+    ] = 0
     manifest_cache_bytes: Annotated[
         int, Meta(ge=0, description="Memory for decoded manifests of planned scans, in bytes, per worker; 0: none")
     ] = 134_217_728

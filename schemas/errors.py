@@ -78,7 +78,7 @@ HeadwaterError
 ├── NotPermitted              403  known, but without the right; says which, never whether the thing exists
 │   └── DestinationOwned              a connector alone writes below its destination
 ├── TooManyRequests           429  retriable: over a limit; says after how many seconds to come back
-├── TooManyPlans              429  retriable: the realm has as many plans as it may
+├── TooManyPlans              429  retriable: the realm or the caller has as many plans as it may
 ├── NotServing                503  retriable: the server is starting or stopping
 ├── StoreUnavailable          503  retriable: the store was not reached, nothing was changed
 │   └── StoreRestored                 another copy of the data lies underneath than before

@@ -63,6 +63,8 @@ class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
     """After which a plan ends, however often it was renewed."""
     plans_max: int = 10_000
     """Of one realm."""
+    plans_per_principal_max: int = 1_000
+    """Of those: so that one caller cannot take every place."""
     inputs_max: int = 1_000
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import islice
 
@@ -14,34 +14,12 @@ from headwater.persistence.coordination.cas_rows import cas_row, delete_row, nex
 from headwater.persistence.coordination.claimed_removals import FLOOR_CLAIM, SNAPSHOT_CLAIM, claimed
 from headwater.persistence.rows import MutableRow
 from headwater.persistence.store import RealmKernel
-from headwater.producer.plans.plan_rows import PLAN_TYPE, PinnedEntry, Plan, PlanInput, PlanOptions, plan_of
-from headwater.schemas.errors import InvalidInput, OutcomeUnknown, PlanNotFound, SnapshotExpired, TooManyPlans
+from headwater.producer.plans.plan_counts import PlanCounts
+from headwater.producer.plans.plan_rows import PLAN_TYPE, PinnedEntry, Plan, PlanInput, PlanOptions, live_plans, plan_of
+from headwater.schemas.errors import InvalidInput, OutcomeUnknown, PlanNotFound, SnapshotExpired
 
-COUNT_SECONDS = 5.0
-"""How long a count of a realm's plans is relied on; this process's own plans are added to it."""
 _ID_LENGTH_MAX = 80
 _WRITE_TRIES_MAX = 20
-
-
-class PlanCounts:
-    """How many plans each realm has, counted now and then. One per worker. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._counts: dict[str, tuple[int, int]] = {}
-        self._lock = threading.Lock()
-
-    def add(self, realm: str, now: int, count: Callable[[], int], plans_max: int) -> None:
-        """One more; `TooManyPlans` if there are as many as may be."""
-        with self._lock:
-            counted_at, found = self._counts.get(realm, (0, 0))
-        if now - counted_at >= COUNT_SECONDS * MICROS or found >= plans_max:
-            counted_at, found = now, count()
-        if found >= plans_max:
-            raise TooManyPlans(
-                f"the realm has {found} plans.", field="plan", remedy="End plans that are done, or wait for some to expire."
-            )
-        with self._lock:
-            self._counts[realm] = (counted_at, found + 1)
 
 
 class Plans:
@@ -78,7 +56,7 @@ class Plans:
             inputs=tuple(inputs),
             request=request,
         ).leased(now, self._seconds(seconds), self._options.grace_seconds)
-        self._counts.add(self._kernel.realm, now, self._count, self._options.plans_max)
+        self._counts.add(self._kernel.realm, owner, now, self._count, self._options)
         row = self._row(None, plan)
         if not cas_row(self._backend, self._kernel.realm, None, row, self._clock, has_token=True):
             raise OutcomeUnknown("the plan could not be written.", remedy="Try again.")
@@ -86,6 +64,7 @@ class Plans:
             self._require_there(plan)  # ⚠ after the row is written
         except Exception:
             delete_row(self._backend, self._kernel.realm, row, self._clock)
+            self._counts.remove(self._kernel.realm, owner)
             raise
         return plan
 
@@ -106,11 +85,20 @@ class Plans:
 
     def end(self, id: str, owner: str) -> Plan:
         """Its pins are gone at once. Ending it again changes nothing."""
-        return self._change(id, owner, lambda plan, _: msgspec.structs.replace(plan, is_ended=True))
+        held = False
 
-    def _count(self) -> int:
-        now = self._clock.now_micros()
-        return sum(plan_of(row).holds(now) for row in self._backend.all_mutable(self._kernel.realm, PLAN_TYPE))
+        def ended(plan: Plan, now: int) -> Plan:
+            nonlocal held
+            held = plan.holds(now)
+            return msgspec.structs.replace(plan, is_ended=True)
+
+        plan = self._change(id, owner, ended)
+        if held:
+            self._counts.remove(self._kernel.realm, owner)
+        return plan
+
+    def _count(self) -> Counter[str]:
+        return Counter(plan.owner for plan in live_plans(self._kernel))
 
     def _seconds(self, seconds: float | None) -> float:
         wanted = self._options.seconds if seconds is None else seconds

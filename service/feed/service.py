@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headwater.producer.access.obligations import KnownObligations
-from headwater.producer.plans.plans import PlanCounts
+from headwater.producer.plans.plan_counts import PlanCounts
 from headwater.service.auth.access import Access
 from headwater.service.auth.caller import DEV_PRINCIPAL
 from headwater.service.config import ServeConfig

@@ -34,6 +34,7 @@ def background_settings(settings: Settings, *, dev: bool) -> dict[str, Any]:
             grace_seconds=settings.plan_grace_seconds,
             age_hours=settings.plan_age_hours,
             plans_max=settings.plans_max,
+            plans_per_principal_max=settings.plans_per_principal_max or max(1, settings.plans_max // 10),
             inputs_max=settings.plan_inputs_max,
         ),
         "usage": MeasuringOptions(every_seconds=settings.usage_seconds),

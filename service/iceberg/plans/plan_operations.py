@@ -11,8 +11,9 @@ from headwater.persistence.store import RealmKernel
 from headwater.producer.access.obligations import Obligation
 from headwater.producer.catalogs.catalogs import Catalogs
 from headwater.producer.connectors.source_spi import ScanFile
+from headwater.producer.plans.plan_counts import PlanCounts
 from headwater.producer.plans.plan_rows import PinnedEntry, Plan, PlanInput, PlanOptions
-from headwater.producer.plans.plans import PlanCounts, Plans
+from headwater.producer.plans.plans import Plans
 from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import CatalogNotFound, InvalidInput, PlanNotFound, TableNotFound
 from headwater.service.auth.obligation_guard import ObligationGuard

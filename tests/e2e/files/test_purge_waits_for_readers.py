@@ -11,8 +11,9 @@ from headwater.persistence.reading.pointer_log import PointerLog
 from headwater.persistence.records.subscriptions import SubscriptionRecord, Subscriptions
 from headwater.producer.catalogs.catalogs import Catalogs
 from headwater.producer.immediate_tasks import TaskState
+from headwater.producer.plans.plan_counts import PlanCounts
 from headwater.producer.plans.plan_rows import PinnedEntry, PlanInput, PlanOptions
-from headwater.producer.plans.plans import PlanCounts, Plans
+from headwater.producer.plans.plans import Plans
 from headwater.producer.pointer_names import branch_pointer
 from headwater.schemas.cursor import Position
 from headwater.streaming.expire.readers import RegisteredReaders

@@ -7,12 +7,14 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 import grpc
+import msgspec
 import pytest
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import write_manifest_list
 
 from headwater.producer.access.principals import Principals
 from headwater.producer.access.rights import Right
+from headwater.producer.plans.plan_rows import PlanOptions
 from headwater.schemas.rpc import common_pb2, planning_pb2, snapshot_pb2, table_pb2, view_pb2
 from headwater.schemas.rpc.planning_pb2 import BeginPlanRequest, PlanInput
 from tests.support.fixtures.access_rig import CHEAP, META
@@ -98,6 +100,23 @@ def test_a_plan_is_its_own_principals(port: GrpcRig, planner: Planner) -> None:
     assert made.credentials is not None
     again = Planner(port, port.rig.token_answer("alpha", made.credentials).json()["access_token"])
     assert refused(lambda: again.get(plan.id)) is NOT_FOUND, "one that was made again under the name is another one"
+
+
+def test_a_principal_at_its_limit_leaves_places_to_others(port: GrpcRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, service = table_with_snapshots(port, "crowded"), port.rig.service
+    bounded = msgspec.structs.replace(service.config, plans=PlanOptions(plans_per_principal_max=2))
+    monkeypatch.setattr(service, "config", bounded)
+    greedy, other = (
+        Planner(port, port.rig.principal("alpha", who, Right.TABLE_READ, path=("db",))) for who in ("greedy", "modest")
+    )
+    plans = [greedy.begin(PlanInput(name=name)) for _ in range(2)]
+    with pytest.raises(grpc.RpcError) as error:
+        greedy.begin(PlanInput(name=name))
+    assert error.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert "End plans that are done" in str(error.value.details())
+    other.begin(PlanInput(name=name))
+    greedy.end(plans[0].id)
+    greedy.begin(PlanInput(name=name))
 
 
 def test_a_lost_right_ends_what_a_plan_tells(port: GrpcRig) -> None:

@@ -11,10 +11,12 @@ import pytest
 from headwater.persistence.backends.memory.memory_backend import MemoryBackend, MemoryStore
 from headwater.persistence.coordination import claimed_removals
 from headwater.persistence.store import RealmKernel
+from headwater.producer.plans.plan_counts import PlanCounts
 from headwater.producer.plans.plan_pins import plan_pins
 from headwater.producer.plans.plan_rows import PLAN_TYPE, PinnedEntry, Plan, PlanInput, PlanOptions, PlanState
-from headwater.producer.plans.plans import PlanCounts, Plans, clean_plans
+from headwater.producer.plans.plans import Plans, clean_plans
 from headwater.schemas.errors import InvalidInput, PlanNotFound, SnapshotExpired, TooManyPlans
+from headwater.service.auth.caller import Caller
 from tests.support.faults.manual_clock import ManualClock
 from tests.support.fixtures.catalog_lake import EMBEDDED, embedded_url, open_lake
 from tests.support.fixtures.plan_race import SEQ, PlanRace
@@ -98,6 +100,46 @@ def test_no_plan_is_evicted_for_another(rig: Rig) -> None:
     rig.plans.end(plans[0].id, "ann")
     rig.begin()
     rig.clock.move(3_700)
+    rig.begin()
+
+
+def caller(name: str, issuer: str) -> str:
+    return Caller(name=name, realm="r", instance="r#1", issuer=f"https://{issuer}.example").owner_id
+
+
+def test_one_principal_cannot_take_all_places(rig: Rig) -> None:
+    """Principals of one name whom two issuers signed for are two."""
+    ann, other_ann = caller("ann", "one"), caller("ann", "other")
+    rig.plans = Plans(rig.kernel, PlanOptions(plans_max=4, plans_per_principal_max=2), PlanCounts())
+    own = [rig.begin(ann) for _ in range(2)]
+    with pytest.raises(TooManyPlans, match="this principal has 2 plans") as refused:
+        rig.begin(ann)
+    assert refused.value.remedy
+    rig.begin(other_ann)
+    for _ in range(2):  # again is once
+        rig.plans.end(own[0].id, ann)
+    rig.begin(ann)
+    with pytest.raises(TooManyPlans, match="this principal"):
+        rig.begin(ann)
+    rig.begin("bob")
+    with pytest.raises(TooManyPlans, match="the realm has 4 plans"):
+        rig.begin("bob")
+
+
+def test_a_plan_that_is_refused_takes_no_place(rig: Rig) -> None:
+    for _ in range(5):
+        with pytest.raises(SnapshotExpired):
+            rig.begin(seq=0)
+    for _ in range(3):
+        rig.begin()
+
+
+def test_a_place_that_another_worker_freed_is_found_by_counting_again(rig: Rig) -> None:
+    plans = [rig.begin() for _ in range(3)]
+    Plans(rig.kernel, OPTIONS, PlanCounts()).end(plans[0].id, "ann")
+    with pytest.raises(TooManyPlans):
+        rig.begin()
+    rig.clock.move(1)
     rig.begin()
 
 

@@ -13,8 +13,9 @@ from headwater.persistence.coordination.claimed_removals import SNAPSHOT_CLAIM, 
 from headwater.persistence.realms.realms import Realms
 from headwater.persistence.records.secret_hashes import ScryptCost
 from headwater.persistence.store import Store, StoreOptions, open_store
+from headwater.producer.plans.plan_counts import PlanCounts
 from headwater.producer.plans.plan_rows import PLAN_TYPE, PlanOptions
-from headwater.producer.plans.plans import PlanCounts, Plans
+from headwater.producer.plans.plans import Plans
 from headwater.producer.statistics.statistics_checks import SnapshotSchema
 from headwater.producer.statistics.statistics_journal import JOURNAL_TYPE
 from headwater.producer.statistics.statistics_records import SetKey
