@@ -15,6 +15,7 @@ from headwater.persistence.rows import SYSTEM_REALM, realm_name_of
 from headwater.persistence.store import Store
 from headwater.producer.publisher.assignment.generations import Generation, read_generation
 from headwater.settings import Settings
+from headwater.streaming.files.upkeep import follow_files
 from headwater.streaming.reachability.retained_identifiers import Identifiers
 from headwater.streaming.runs.realm_sets import instances_to_maintain
 from headwater.streaming.schedule import CycleTools, SweepBackend, run_cycle
@@ -47,6 +48,8 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
     purge_seconds: float = 6 * 3_600.0
     sweep_seconds: float = 6 * 3_600.0
     files_seconds: float = 24 * 3_600.0
+    follow_files_seconds: float = 0.0
+    """Between two readings of new table versions into the manifest cache; never if 0."""
     archive_seconds: float = 3_600.0
     archive: str = ""
     """A folder of archives, one for each realm; none if empty."""
@@ -114,6 +117,8 @@ def stream_app(
         "sweep": Task(options.sweep_seconds, partial(parts.cycle, "sweep")),
         "files": Task(options.files_seconds, partial(parts.cycle, "files")),
     }
+    if options.follow_files_seconds:
+        tasks["follow-files"] = Task(options.follow_files_seconds, parts.follow_files)
     if options.archive:
         tasks["archive"] = Task(options.archive_seconds, parts.archive)
     return StreamApp(
@@ -245,6 +250,10 @@ class _Parts:
         """By the streamed set, on the session that stays open."""
         plan = SweepPlan(on_spark=True, by_stream=True)
         return spark_sweep_backend(self._settings, plan, store, self._spark, lock_of=self._updates.lock_of)
+
+    def follow_files(self) -> Sequence[str]:
+        """In this process: what commits bring is too little for Spark."""
+        return follow_files(self._store, file_upkeep(self._settings), self._stopping.is_set)
 
     def archive(self) -> Sequence[str]:
         from headwater.schemas.errors import HeadwaterError

@@ -1,6 +1,7 @@
 """One turn of the files' upkeep on a cadence: first the tables that were dropped with PURGE, then the claimed storage roots.
 
-Nothing is done for a store that has claimed no root: that is how an operator says that its files may go.
+Nothing is done for a store that has claimed no root: that is how an operator says that its files may go. Between two turns the
+manifest cache follows the log, so that the next sweep has less to read.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from headwater.streaming.files.sweep.file_sweep import FILES_LEASE, LEASE_SECOND
 from headwater.streaming.files.sweep.local_executor import LocalExecutor
 from headwater.streaming.files.sweep.roots import Root, Roots, roots_of
 from headwater.streaming.files.tasks.task_purge import TaskPurge, TaskPurgeOptions
+from headwater.streaming.files.watch.follow import FileFollower
 from headwater.streaming.runs.realm_sets import realm_sets
 from headwater.streaming.runs.runs import Runs
 
@@ -52,6 +54,14 @@ def upkeep_files(store: Store, upkeep: FileUpkeep, is_stopping: Callable[[], boo
         report.purged += run.record.totals().purged
         report.failures += run.record.failures
     return report
+
+
+def follow_files(store: Store, upkeep: FileUpkeep, is_stopping: Callable[[], bool] = lambda: False) -> list[str]:
+    """One turn of reading what commits bring; realms that failed, and metadata that cannot be read. Deletes nothing."""
+    if not claimed_roots(store):
+        return []
+    report = FileFollower(store, upkeep.operations(), threads=upkeep.sweep.threads).turn(is_stopping)
+    return report.failures + report.damage
 
 
 def claimed_roots(store: Store) -> list[Root]:

@@ -50,12 +50,12 @@ def follow_command(settings: Settings, every: float, once: bool, rebuild: bool, 
                 merged_failures([str(error)])
                 report = FollowReport()
             show(report)
-            damage += report.damage
+            damage += report.failures + report.damage
             if once and not report.is_behind:
                 failed_if(damage)
                 return
             if not once:
-                merged_failures(report.damage)
+                merged_failures(report.failures + report.damage)
                 damage = []
             if not report.is_behind:
                 store.clock.sleep(every)

@@ -52,6 +52,14 @@ HOUR_SECONDS = 3_600
     show_default=True,
     help="Time between sweeps of files.",
 )
+@click.option(
+    "--follow-files-every",
+    metavar="SECONDS",
+    type=Amount(0),
+    default=0.0,
+    show_default=True,
+    help="Time between readings of new table versions into the manifest cache. 0 means never.",
+)
 @click.option("--archive", metavar="FOLDER", default="", help="Also archive every realm below this folder.")
 @click.option(
     "--archive-every",
@@ -78,6 +86,7 @@ def command(
     purge_every: float,
     sweep_every: float,
     files_every: float,
+    follow_files_every: float,
     archive: str,
     archive_every: float,
     batch: int,
@@ -108,6 +117,7 @@ def command(
         purge_seconds=purge_every * HOUR_SECONDS,
         sweep_seconds=sweep_every * HOUR_SECONDS,
         files_seconds=files_every * HOUR_SECONDS,
+        follow_files_seconds=follow_files_every,
         archive_seconds=archive_every * HOUR_SECONDS,
         archive=archive,
         parallel=parallel,

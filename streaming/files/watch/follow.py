@@ -7,12 +7,12 @@ Each new version that the log brings is expanded into the manifest cache, and da
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 
 import msgspec
 
-from headwater.persistence.rows import PointerRow
+from headwater.persistence.rows import PointerRow, realm_name_of
 from headwater.persistence.store import Store
 from headwater.schemas.errors import HeadwaterError, InvalidInput, RealmNotFound
 from headwater.streaming.files.fingerprints import fingerprint
@@ -44,6 +44,8 @@ class FollowReport(msgspec.Struct, kw_only=True):
     is_behind: bool = False
     """Whether the log has more."""
     damage: list[str] = []
+    failures: list[str] = []
+    """Realms that were not followed; the next turn tries them again."""
 
 
 class Followed(msgspec.Struct):
@@ -71,13 +73,19 @@ class FileFollower:
         """Start at the floors again."""
         self._keep(Followed(positions={}))
 
-    def turn(self) -> FollowReport:
-        """Goes over all realms once, up to a bounded number of entries per branch."""
-        followed, report = self._followed(), FollowReport(damage=[])
+    def turn(self, is_stopping: Callable[[], bool] = lambda: False) -> FollowReport:
+        """Goes over all realms once, up to a bounded number of entries per branch. A realm that fails does not stop the others."""
+        followed, report = self._followed(), FollowReport(damage=[], failures=[])
         for realm in [one.instance for one in realm_sets(self._store).retain]:
-            with suppress(RealmNotFound):
+            if is_stopping():
+                break
+            try:
                 self._follow(realm, followed.positions.setdefault(realm, {}), report)
                 self._keep(followed)
+            except RealmNotFound:
+                pass
+            except HeadwaterError as error:
+                report.failures.append(f"{realm_name_of(realm)}: {error}")
         return report
 
     def _follow(self, realm: str, positions: dict[str, int], report: FollowReport) -> None:

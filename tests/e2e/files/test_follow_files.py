@@ -5,21 +5,30 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
-from headwater.schemas.errors import InvalidInput
+from headwater.persistence.rows import realm_name_of
+from headwater.schemas.errors import InvalidInput, StoreUnavailable
+from headwater.settings import Settings
 from headwater.streaming.files.kinds import FileKind, kind_by_name
 from headwater.streaming.files.marks import cache_proof
 from headwater.streaming.files.operations import FileOperations
 from headwater.streaming.files.sweep.file_safeguards import ALL_ON
 from headwater.streaming.files.sweep.live_files import LiveFiles
+from headwater.streaming.files.sweep.roots import RootRecord, Roots
 from headwater.streaming.files.sweep.store_marks import fence_patiently, file_salt
+from headwater.streaming.files.upkeep import claimed_roots
 from headwater.streaming.files.watch import follow
 from headwater.streaming.files.watch.follow import FileFollower
+from headwater.streaming.stream.stream_app import StreamApp
+from headwater.streaming.stream.stream_status import metrics_text
+from headwater.wiring.stream import StreamOptions, stream_app
 from tests.support.fixtures.swept_lake import ROWS, SweptLake, swept_lake
 
 CONTAINERS = (FileKind.MANIFEST_LIST, FileKind.MANIFEST)
@@ -151,6 +160,63 @@ def test_damaged_metadata_is_reported_when_it_is_committed(lake: SweptLake) -> N
     commits(lake, 1, "whole")
     report = FileFollower(lake.store, lake.operations).turn()
     assert report.contents == 2 and len(report.damage) == 1 and table.metadata_location in report.damage[0]
+
+
+def following_stream(lake: SweptLake, **options: float) -> StreamApp:
+    """A stream with this task alone: the others need Spark."""
+    settings = Settings(maintenance_dir=lake.cache_folder.removeprefix("file://"))
+    app = stream_app(settings, lake.store, cast(Any, None), None, StreamOptions(**options), threading.Event())
+    tasks = {name: task for name, task in app._parts.tasks.items() if name == "follow-files"}
+    app._parts = app._parts._replace(tasks=tasks)
+    return app
+
+
+def test_a_stream_follows_files_as_one_more_cadence_and_shows_damage(lake: SweptLake) -> None:
+    commits(lake, 2)
+    table = lake.table("broken")
+    [broken] = [one for one in lake.needed(table.metadata_location) if kind_by_name(one) is FileKind.MANIFEST]
+    Path(broken.removeprefix("file://")).unlink()
+    lake.put("broken", table.metadata_location)
+    app = following_stream(lake, follow_files_seconds=60.0)
+    app.run_due_tasks()
+    [failure] = app.status.tasks["follow-files"].failures
+    assert table.metadata_location in failure
+    assert 'headwater_stream_task_failures{task="follow-files"} 1' in metrics_text(app.status)
+    assert FileFollower(lake.store, lake.operations).turn().contents == 0, "all was followed in the stream"
+    assert "follow-files" not in following_stream(lake).status.tasks, "it is off unless asked for"
+
+
+def test_a_stream_follows_no_files_of_a_store_without_a_claimed_root(tmp_path: Path) -> None:
+    with swept_lake(tmp_path, cached=True) as lake:
+        for root in claimed_roots(lake.store):
+            Roots(lake.store.backend, lake.store.clock).put(root, RootRecord(location=root.location))
+        commits(lake, 1)
+        following_stream(lake, follow_files_seconds=60.0).run_due_tasks()
+        assert FileFollower(lake.store, lake.operations).turn().contents == 1
+
+
+def test_a_realm_that_cannot_be_followed_stops_no_other_and_is_tried_again(
+    lake: SweptLake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    second = lake.new_realm("second", f"file://{tmp_path}/second")
+    for name, realm in (("t", lake.realm), ("u", second)):
+        lake.put(name, lake.table(name).metadata_location, realm)
+    reading = lake.store.backend.all_pointers
+    follower = FileFollower(lake.store, lake.operations)
+    for failing in (lake.realm, second):
+
+        def all_pointers(realm: str, failing: str = failing) -> Any:
+            if realm == failing:
+                raise StoreUnavailable("away.")
+            return reading(realm)
+
+        follower.rebuild()
+        with monkeypatch.context() as away:
+            away.setattr(lake.store.backend, "all_pointers", all_pointers)
+            report = follower.turn()
+        assert (report.contents, report.failures) == (1, [f"{realm_name_of(failing)}: away."])
+        assert follower.turn().contents == 1, "the next turn reads what is left"
+    assert follower.turn(lambda: True).contents == 0
 
 
 def test_a_follower_needs_a_cache(lake: SweptLake) -> None:
