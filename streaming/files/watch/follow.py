@@ -74,7 +74,7 @@ class FileFollower:
         self._keep(Followed(positions={}))
 
     def turn(self, is_stopping: Callable[[], bool] = lambda: False) -> FollowReport:
-        """Goes over all realms once, up to a bounded number of entries per branch. A realm that fails does not stop the others."""
+        """Goes over all realms once, up to a bounded number of entries per branch. One that fails stops no other."""
         followed, report = self._followed(), FollowReport(damage=[], failures=[])
         for realm in [one.instance for one in realm_sets(self._store).retain]:
             if is_stopping():
