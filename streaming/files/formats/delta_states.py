@@ -12,7 +12,8 @@ from headwater.streaming.files.formats.delta_logs import check_protocol, json_ac
 from headwater.streaming.files.formats.delta_versions import LOG_FOLDER, DeltaVersions
 from headwater.streaming.files.formats.reading import METADATA_BYTES_MAX, ReadsFiles
 
-FILES_MAX = 1_000_000
+FILES_MAX = 200_000
+"""⚠ All are held in memory at once, each with its statistics: which ones are still there is known only at the log's end."""
 _KINDS = ("add", "remove", "metaData", "protocol", "sidecar")
 Action = dict[str, Any]
 
@@ -36,7 +37,7 @@ def delta_state(files: ReadsFiles, root: str, versions: DeltaVersions, version: 
         if metadata := action.get("metaData"):
             schema = _schema(location, metadata)
         if len(active) > FILES_MAX:
-            raise Unsupported(f"{root[:200]} has more than {FILES_MAX} files.", field="index")
+            raise Unsupported(f"{root[:200]} has more than {FILES_MAX} files.", field="index", remedy="Compact it (OPTIMIZE).")
     if schema is None:
         raise MalformedMetadata(f"the log of {root[:200]} has no schema.", field="location")
     return DeltaState(schema, list(active.values()))
