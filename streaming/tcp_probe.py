@@ -1,4 +1,4 @@
-"""Probes whether a server answers at one of several addresses within seconds; its clients may try for minutes."""
+"""Probes whether a server answers at one of several addresses within seconds; the server's own clients may try for minutes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ ANSWER_SECONDS = 5.0
 
 
 def is_reachable(addresses: Iterable[str], timeout_seconds: float = ANSWER_SECONDS) -> bool:
-    """Each `host:port`; what is none of that kind answers nothing."""
+    """Each address is `host:port`; a malformed one counts as not answering."""
     for address in addresses:
         host, _, port = address.strip().rpartition(":")
         try:

@@ -1,6 +1,6 @@
 """Writes Changes from the log or from Kafka to an archive that holds each exactly once and without a gap.
 
-⚠ What decides is the archive's own position, not a batch id: a batch that comes again is recognized whole or in part, one that
+⚠ The archive's own position decides, not a batch id: a batch that is repeated, in whole or in part, is recognized, and one that
 does not begin where the archive ends is refused.
 """
 
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 LEASE_SECONDS = 30.0
-"""After a crash nobody else archives for so long."""
+"""After a crash nobody else archives for this long."""
 POINTERS_PER_READ = 1_000
 
 Reached = Callable[[LogOffset | None], None]
-"""Called with how far the archive goes."""
+"""Called with the position that the archive has reached."""
 
 
 def reader_of(place: str) -> str:
-    """The name under which history is kept for the archive at that place."""
+    """The name under which history is kept for the archive at that location."""
     return f"archive-{hashlib.sha256(place.encode()).hexdigest()[:12]}"
 
 
@@ -86,7 +86,8 @@ def archive_stream(changes: DataFrame, target: ArchiveTarget, checkpoint: str) -
 
 
 def _require_same_log(store: str, realm: str, position: LogOffset | None) -> None:
-    """⚠ Before the archive's pin moves: of an archive that holds what a restore took away, the log is to be archived anew."""
+    """⚠ Called before the archive's pin moves: if the archive holds entries that a restore removed, the log must be archived
+    again from the start."""
     if position is None:
         return
     opened = opened_store(store)
@@ -105,8 +106,8 @@ def _require_same_log(store: str, realm: str, position: LogOffset | None) -> Non
 
 
 def _registered(store: str, realm: str, reader: str, lease: HeldLease) -> Reached:
-    """⚠ Called with what the archive holds already: only that may go from the log. A writer that has lost the lease moves no
-    pin: its successor has saved where the archive stands before it did anything else."""
+    """⚠ Called with what the archive already holds: only that may be dropped from the log. A writer that has lost the lease
+    moves no pin: its successor saved the archive's position before doing anything else."""
     opened = opened_store(store)
     readers = RegisteredReaders(opened.backend, realm_instance(opened, realm), opened.clock)
 
@@ -144,7 +145,7 @@ def lease_key(instance: str, reader: str) -> str:
 
 
 def _archive_batch(target: ArchiveTarget, kept_for: Reached, decide: Decide, batch: DataFrame, batch_id: int) -> None:
-    """Kept while it is counted and written: the log is read once."""
+    """Cached while it is counted and written, so that the log is read once."""
     batch = batch.persist()
     try:
         found = pointer_batches(batch)
@@ -166,7 +167,7 @@ def _archive_batch(target: ArchiveTarget, kept_for: Reached, decide: Decide, bat
 
 
 def reached_by(archived: LogOffset, found: list[PointerBatch]) -> LogOffset:
-    """Where the archive stands with this batch; `ChainBroken` if something is missing, or of another history. Pure."""
+    """The archive's position after this batch; `ChainBroken` if something is missing or belongs to another history. Pure."""
     reached = dict(archived.pointers)
     for one in found:
         known = archived.pointers.get(one.pointer)

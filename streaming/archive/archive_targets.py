@@ -1,14 +1,14 @@
-"""Parquet files or an Iceberg table as an archive that holds each Change once and knows how far it goes.
+"""Parquet files or an Iceberg table as an archive that holds each Change once and knows its own position.
 
 ⚠ Rows and position become visible in one step: a manifest that names the files of a batch, or a snapshot with the position in
-its summary. So no checkpoint has to be believed: an archive says itself where to continue.
+its summary. So no checkpoint has to be trusted: the archive itself says where to continue.
 
 ⚠ A manifest is written under a lease that another process may take over at any moment. So when the files of a batch are
-whole, its manifest is first put into the lease's row by CAS (`decide`). A successor that finds it there writes that very
+complete, its manifest is first put into the lease's row by CAS (`decide`). A successor that finds it there writes that very
 manifest before it continues; a writer that has lost the lease cannot put it there. Files that no manifest names are removed a
 day later.
 
-⚠ Iceberg knows nothing of the lease. There the snapshot itself is conditional: its commit fails if anybody has added rows since
+⚠ Iceberg does not know the lease. There the snapshot itself is conditional: its commit fails if anybody has added rows since
 the snapshot whose position the batch was compared with.
 """
 
@@ -34,35 +34,35 @@ ICEBERG = "iceberg:"
 POSITION_PROPERTY = "headwater.position"
 MANIFESTS, DATA = "_headwater/batches", "data"
 UNFINISHED_SECONDS = 86_400
-"""So long files are left alone that no manifest names: their writer may only be slow."""
+"""For this long, files that no manifest names are left alone: their writer may only be slow."""
 _VALIDATION_FAILED = "org.apache.iceberg.exceptions.ValidationException"
 _TABLE = re.compile(r"\w+(\.\w+)+")
 _MANIFEST = re.compile(r"(\d{10})\.json")
 
 
 Decide = Callable[[bytes], None]
-"""Leaves word of what becomes visible now; raises if another process has taken over the archive."""
+"""Records what is about to become visible; raises if another process has taken over the archive."""
 
 
 class ArchiveTarget(Protocol):
     def position(self) -> LogOffset | None:
-        """Up to where everything is in the archive; None for an empty one."""
+        """The position up to which everything is archived; None for an empty archive."""
 
     def append(self, changes: DataFrame, position: LogOffset, decide: Decide) -> None:
-        """All of the rows and the position, or nothing."""
+        """Adds all rows and the position, or nothing."""
 
     def complete(self, decided: bytes) -> None:
-        """Finish what the writer before this one has decided and may not have finished."""
+        """Finish what the previous writer has decided and may not have finished."""
 
     def remove_unfinished(self) -> int:
-        """Files of batches that never became whole, after a day."""
+        """Removes files of batches that were never completed, after a day."""
 
     def changes(self) -> DataFrame:
         """Everything that was archived, with the columns of `format("headwater")`."""
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """One batch of a Parquet archive: files count from the moment when it exists."""
+    """One batch of a Parquet archive: its files count once this manifest exists."""
 
     number: int
     folder: str
@@ -70,14 +70,14 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """What is left in the lease's row: this manifest is part of the archive at that path."""
+    """The record left in the lease's row: this manifest is part of the archive at that path."""
 
     path: str
     manifest: Manifest
 
 
 class ParquetArchive:
-    """`<path>/data/<batch>/*.parquet`, and a manifest for each batch that is whole."""
+    """`<path>/data/<batch>/*.parquet`, and one manifest per complete batch."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         self._spark = spark
@@ -98,7 +98,7 @@ class ParquetArchive:
         self._write(manifest)
 
     def complete(self, decided: bytes) -> None:
-        """Not if the archive is another one, or was begun again."""
+        """False if the archive is another one, or was started again."""
         decision = msgspec.json.decode(decided, type=_Decision) if decided else None
         if decision is None or decision.path != self._files.root:
             return
@@ -125,7 +125,7 @@ class ParquetArchive:
         return reader.parquet(*folders) if folders else self._spark.createDataFrame([], CHANGE_DDL)
 
     def remove_unfinished(self, seconds: float = UNFINISHED_SECONDS) -> int:
-        """⚠ Not before a day has passed: a manifest may be on its way that names them."""
+        """⚠ Only after a day: a manifest that names them may be about to be written."""
         whole = {self._manifest(number).folder for number in self._numbers()}
         stray = [path for name in self._files.names(DATA) if (path := f"{DATA}/{name}") not in whole]
         stray += [f"{MANIFESTS}/{name}" for name in self._files.names(MANIFESTS) if not _MANIFEST.fullmatch(name)]
@@ -156,7 +156,8 @@ class IcebergArchive:
         self._check_jar()
 
     def position(self) -> LogOffset | None:
-        """⚠ The snapshot first: rows that come between are then refused as those of another writer, never taken for known."""
+        """⚠ Reads the snapshot first: rows that are added in between are then refused as another writer's, never taken for
+        known."""
         self._base = None
         if not self._spark.catalog.tableExists(self._table):
             return None
@@ -176,7 +177,7 @@ class IcebergArchive:
         return offset_of_text(found.position) if found is not None and found.position else None
 
     def _position_of_rows(self) -> LogOffset | None:
-        """Where all snapshots that had a position have expired."""
+        """Used when all snapshots with a position have expired."""
         last = sql.max_by("entry_id", "seq").alias("entry_id")
         pointers = self._spark.table(self._table).groupBy("realm_instance", "pointer")
         rows = pointers.agg(sql.max("seq").alias("seq"), last).collect()
@@ -184,7 +185,7 @@ class IcebergArchive:
         return LogOffset(rows[0].realm_instance, positions) if rows else None
 
     def append(self, changes: DataFrame, position: LogOffset, decide: Decide) -> None:
-        """⚠ An overwrite of nothing, because Iceberg validates overwrites alone: the snapshot is refused if another writer has
+        """⚠ An overwrite of nothing, because Iceberg validates only overwrites: the snapshot is refused if another writer has
         added rows since the position was read."""
         if not self._spark.catalog.tableExists(self._table):
             self._create()
@@ -205,19 +206,20 @@ class IcebergArchive:
             ) from None  # py4j cannot pass a chain of its own errors back through Spark
 
     def changes(self) -> DataFrame:
-        """⚠ Each once, whatever else was written into the table: by hand, or by a version that appended without a condition."""
+        """⚠ Each Change once, whatever else was written into the table: by hand, or by a version that appended without a
+        condition."""
         self._refresh()
         return self._spark.table(self._table).dropDuplicates(["realm_instance", "pointer", "seq", "entry_id"])
 
     def complete(self, decided: bytes) -> None:
-        """A snapshot is whole or not there."""
+        """A snapshot is either complete or absent."""
 
     def remove_unfinished(self) -> int:
         """Files that no snapshot names are Iceberg's to remove (`remove_orphan_files`)."""
         return 0
 
     def _refresh(self) -> None:
-        """⚠ Batches are written by a copy of the session, and each session keeps tables as it last saw them."""
+        """⚠ Batches are written by a clone of the session, and each session caches tables as it last saw them."""
         self._spark.catalog.refreshTable(self._table)
 
     def _create(self) -> None:

@@ -38,7 +38,7 @@ class Opener(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ReplayRange(msgspec.Struct, frozen=True, array_like=True):
-    """Entries first to last of a pointer, whose operations count for a root; nearer ones have a smaller depth."""
+    """Entries first to last of a pointer, whose operations count for a root; sections closer to the root have a smaller depth."""
 
     depth: int
     pointer: str
@@ -62,8 +62,9 @@ def lineage(pointer: str, seq: int, openers: dict[str, list[Opener]]) -> list[Re
 
 
 def states(changes: DataFrame, *, at: str | None = None, commit: str | None = None) -> DataFrame:
-    """Every key of every branch and tag: pointer, seq, commit_id, key, content_id, type, value (JSON). Of now, of a time, or
-    of one commit. History that is needed and not there is `CursorExpired`, never a state in part."""
+    """Every key of every branch and tag: pointer, seq, commit_id, key, content_id, type, value (JSON). The state is the current
+    one, that of a time, or that of one commit. If history that is needed is gone, this is `CursorExpired`, never a partial
+    state."""
     references = changes.where(sql.col("pointer").rlike(REFERENCES))
     roots = _root_at_commit(references, commit) if commit else _roots_at_time(references, at)
     sections = _lineages(references, roots).persist()
@@ -101,7 +102,8 @@ def _roots_at_time(references: DataFrame, at: str | None) -> DataFrame:
 
 
 def _check_not_cut(references: DataFrame, then: Column) -> None:
-    """⚠ A reference whose history begins after that time, and not with its first entry, was there and nobody knows how."""
+    """⚠ A reference whose known history begins after that time, and not with its first entry, existed then, but its state is
+    unknown."""
     begins = references.groupBy("pointer").agg(sql.min("seq").alias("first"), sql.min("time").alias("since"))
     cut = begins.where((sql.col("first") > 1) & (sql.col("since") > then)).first()
     if cut is not None:
@@ -122,7 +124,7 @@ def _root_at_commit(references: DataFrame, commit: str) -> DataFrame:
 
 
 def _lineages(references: DataFrame, roots: DataFrame) -> DataFrame:
-    """A reference stands on references of its own catalog only, so that catalogs go in parallel."""
+    """A reference is based only on references of its own catalog, so catalogs are processed in parallel."""
     catalog = sql.regexp_extract("pointer", r"^cat/([0-9]+)/", 1).alias("catalog")
     opening = references.where(sql.col("kind").isin([str(kind) for kind in OPENING_KINDS]))
     openers = opening.select(catalog, "pointer", "seq", sql.lit(False).alias("is_root"), "base")
@@ -150,7 +152,7 @@ def _lineages_of_catalog(rows: pa.Table) -> pa.Table:
 
 
 def _check_complete(references: DataFrame, sections: DataFrame) -> None:
-    """⚠ Every entry of every range must be there: a truncated history gives no state."""
+    """⚠ Every entry of every range must be there: a truncated history yields no state."""
     wanted = sections.select("pointer", "first", "last").distinct()
     present = references.select(sql.col("pointer").alias("of"), "seq")
     joined = wanted.join(
@@ -184,7 +186,7 @@ def _newest_of_each_key(references: DataFrame, sections: DataFrame) -> DataFrame
 
 
 def _events() -> Column:
-    """A rename is two: its old key is empty, then its new key holds the value."""
+    """A rename counts as two operations: its old key becomes empty, then its new key holds the value."""
 
     def event(key: str, turn: int, value: Any) -> Column:
         names = (sql.col(key).alias("key"), sql.lit(turn).alias("turn"), sql.col("col.content_id"), sql.col("col.type"))

@@ -1,8 +1,8 @@
 """Pins the entries that merges between live branches still need.
 
 ⚠ A live branch pins its merge base. That is the newest of: the commit it was created or assigned from, what it last merged from
-there, and what was last merged back. With it the entry is pinned that leads there (the create, assign or merge).
-A base whose pointer is gone, or has started over since, is followed further, to the next pointer that still lives.
+there, and what was last merged back. The entry that leads there (the create, assign or merge) is pinned with it. If the base's
+pointer is gone, or has started over since, it is followed further, to the next pointer that is still live.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from headwater.schemas.errors import ObjectNotFound
 
 HOPS_MAX = 1_000
 MERGES_MAX = 10_000
-"""Merges of one pointer that are looked at, newest first."""
+"""How many merges of one pointer are examined, newest first."""
 
 
 class Needed(NamedTuple):
-    """The floor of `pointer` may not pass `seq`, for the sake of `branch`."""
+    """The floor of `pointer` may not pass `seq`, because `branch` needs it."""
 
     pointer: str
     seq: int
@@ -64,8 +64,8 @@ class BranchPins:
         return newest
 
     def _path(self, head: LogRecord) -> tuple[list[tuple[str, int]], LogRecord] | None:
-        """From the branch to the commit, in a line of states that still lives, which it came from; None where there is none
-        or where it is gone already."""
+        """The states from the branch to the commit that it came from, as far as they are still live; None if there is no such
+        commit or it is gone."""
         needs: list[tuple[str, int]] = []
         here = head
         for _ in range(HOPS_MAX):

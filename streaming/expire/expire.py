@@ -44,12 +44,12 @@ class ExpiredPointer(msgspec.Struct, frozen=True, kw_only=True):
     floor_before: int
     floor_after: int
     held_by: str = ""
-    """Who keeps the floor below what the rules allow."""
+    """Who keeps the floor below the level that the rules allow."""
     allowed: list[AllowedFloor] = []
-    """What each rule says that holds for it, the one that keeps the most first."""
+    """What each applicable rule says, the one that keeps the most first."""
     failure: str = ""
     kept_since: int = 0
-    """The time of the entry just below the floor, in microseconds; of the pointer's first one where nothing was cut."""
+    """The time of the entry just below the floor, in microseconds; if nothing was cut, that of the pointer's first entry."""
 
     @property
     def expired(self) -> int:
@@ -67,7 +67,7 @@ class ExpireReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def kept_since(self) -> int:
-        """Back to where the realm's feed reaches, in microseconds; 0 for one without entries."""
+        """How far back the realm's feed reaches, in microseconds; 0 for a realm without entries."""
         return min((pointer.kept_since for pointer in self.pointers), default=0)
 
     @property
@@ -87,8 +87,8 @@ class Expiry:
         pin_sources: Sequence[PinSource] | None = None,
         before_each: Callable[[], None] = lambda: None,
     ) -> None:
-        """`rules` hold where no policy does. `before_each` floor that rises is asked whether it still may: an export that took
-        over has set its pin since."""
+        """`rules` apply where no policy does. `before_each` is called before each floor rises and may refuse: an export that
+        took over may have set its pin since."""
         self._kernel = kernel
         self._rules = rules
         self._clock = clock or kernel.store.clock
@@ -130,7 +130,7 @@ class Expiry:
 
     @contextmanager
     def _claimed(self, floors: dict[str, int]) -> Iterator[None]:
-        """Say which floors may rise, for plans that begin meanwhile. Only of references: plans pin nothing else."""
+        """Announces which floors may rise, for plans that begin meanwhile. Covers only references: plans pin nothing else."""
         claims = ClaimedRemovals(self._kernel.store.backend, self._kernel.realm, self._clock)
         names = [pointer for pointer in floors if parse_reference_pointer(pointer) is not None]
         for pointer in names:
@@ -152,7 +152,7 @@ class Expiry:
     def _one(
         self, pointer: str, row: PointerRow, head: LogRecord, allowed: list[AllowedFloor], pin: Pin | None, dry_run: bool
     ) -> ExpiredPointer:
-        """⚠ All rules hold: the floor rises as far as the one allows that keeps the most."""
+        """⚠ All rules apply: the floor rises only as far as the rule that keeps the most allows."""
         wanted, held_by = allowed[0].floor, ""
         if pin is not None and pin.seq + 1 < wanted:
             wanted, held_by = max(pin.seq + 1, row.floor), pin.holder
@@ -166,7 +166,7 @@ class Expiry:
                     raise_floor(self._kernel, pointer, row, head, wanted, anchor, self._clock, self._before_each)
             except (MaintenanceSuperseded, MaintenanceStopped):
                 raise
-            except HeadwaterError as error:  # others continue; this one rises next time
+            except HeadwaterError as error:  # the others continue; this one rises next time
                 wanted, failure = row.floor, str(error)
         return ExpiredPointer(
             pointer=pointer,
@@ -188,7 +188,7 @@ def expire_realms(
     *,
     on_pointer: Callable[[ExpiredPointer], None] | None = None,
 ) -> list[ExpireReport]:
-    """One that fails is reported in the run's record and left as it is; the others continue."""
+    """A failure is reported in the run's record and leaves that pointer as it is; the others continue."""
     reports, failures = [], list[str]()
     for instance in instances:
         run.check()
@@ -208,7 +208,7 @@ def expire_realms(
 
 
 def allowed_floor(walk: LogWalk, head: LogRecord, floor: int, rule: Retention, now: int) -> int:
-    """Where the floor may rise to by the rule alone; the head is always kept."""
+    """How far the rule alone lets the floor rise; the head is always kept."""
     floors = []
     if rule.age_seconds is not None:
         floors.append(walk.first_after(head, now - rule.age_seconds * MICROS, floor))
@@ -232,8 +232,8 @@ def raise_floor(
     clock: Clock,
     prove: Callable[[], None] = lambda: None,
 ) -> None:
-    """By CAS, again while commits come in between; a floor that is there already is left alone. ⚠ `prove` raises if another
-    run has taken over since `row` was read: what that run pins it has written into every row, so the CAS fails."""
+    """Uses CAS, and retries when commits come in between; a floor that is already there is left alone. ⚠ `prove` raises if
+    another run has taken over since `row` was read: that run has written its pins into every row, so the CAS fails."""
 
     def raised(now: PointerRow) -> PointerRow | None:
         if now.floor >= floor:
@@ -246,7 +246,8 @@ def raise_floor(
 
 
 def _leads_to(kernel: RealmKernel, row: PointerRow, head: LogRecord) -> bool:
-    """⚠ A store that was put back to a backup may have another entry of that seq: the anchor would be of the lost history."""
+    """⚠ A store that was restored from a backup may have another entry at that seq: the anchor would belong to the lost
+    history."""
     if row.head == head.entry_id:
         return True
     return row.seq > head.entry.seq and kernel.walk.at(kernel.walk.load(row.head), head.entry.seq).entry_id == head.entry_id

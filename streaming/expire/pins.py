@@ -23,13 +23,13 @@ PinSource = Callable[[RealmKernel, int], Iterable[Pin]]
 
 
 def pin_sources() -> list[PinSource]:
-    """Of subscriptions, plans and all plug-ins."""
+    """The pins of subscriptions, plans and all plug-ins."""
     plugged: list[PinSource] = [found.load() for found in metadata.entry_points(group=ENTRY_POINT_GROUP)]
     return [subscription_pins, plan_pins, *plugged]
 
 
 def published_pins(kernel: RealmKernel, now: int, rows: Mapping[str, PointerRow]) -> Iterator[Pin]:
-    """What Kafka has not got yet. ⚠ A pointer that it has nothing of is held from its first entry on."""
+    """What Kafka has not received yet. ⚠ A pointer of which it has nothing is held from its first entry on."""
     created_at = {pointer: row.created_at for pointer, row in rows.items()}
     for pointer, seq in publisher_pins(kernel.store.backend, kernel.realm, now, created_at).items():
         yield Pin(pointer=pointer, seq=seq, until=now + 1, holder="publisher")
@@ -42,7 +42,7 @@ def all_pins(
     heads: Mapping[str, LogRecord],
     sources: Sequence[PinSource] | None = None,
 ) -> Iterator[Pin]:
-    """A pin keeps what is behind its seq: the floor may rise to seq + 1."""
+    """A pin keeps the entries after its seq: the floor may rise to seq + 1."""
     yield from history_pins(kernel, now, rows, sources)
     floors = {pointer: row.floor for pointer, row in rows.items()}
     for needed in BranchPins(kernel.walk, heads, floors).all():
@@ -52,7 +52,7 @@ def all_pins(
 def history_pins(
     kernel: RealmKernel, now: int, rows: Mapping[str, PointerRow], sources: Sequence[PinSource] | None = None
 ) -> Iterator[Pin]:
-    """Of those who read the history, as opposed to branches that begin in it."""
+    """The pins of those who read the history, as opposed to branches that begin in it."""
     for source in pin_sources() if sources is None else sources:
         yield from source(kernel, now)
     yield from published_pins(kernel, now, rows)

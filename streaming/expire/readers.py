@@ -1,7 +1,8 @@
 """Pins history for jobs that read all pointers of a realm, up to a maximum age.
 
 `retained` and `archive` register here. A registered reader has a position in every pointer: one that it has not seen yet is
-pinned from its first entry. Rows are mutable, a few thousand positions each, so that no number of pointers is too large.
+pinned from its first entry. Rows are mutable and hold a few thousand positions each, so there is no limit on the number of
+pointers.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ class RegisteredReaders:
         pin_seconds: int = PIN_SECONDS,
         may_write: Callable[[], None] = lambda: None,
     ) -> None:
-        """⚠ Only what is stored durably elsewhere may be saved here: history up to it may go. `may_write` raises if the right
-        to speak for the reader was lost: then its successor has saved where it stands, or will."""
+        """⚠ Save here only what is stored durably elsewhere: history up to it may be deleted. `may_write` raises if the right
+        to act for the reader was lost: then its successor has saved its position, or will."""
         check_name(name, "reader")
         now = self._clock.now_micros()
         pointers = sorted(positions)
@@ -99,6 +100,6 @@ class RegisteredReaders:
 
 
 def _lower(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
-    """⚠ While several rows are written a pointer may stand in two of them: the lower position holds."""
+    """⚠ While several rows are being written a pointer may appear in two of them: the lower position holds."""
     both = {pointer: min(seq, other[pointer]) for pointer, seq in one.items() if pointer in other}
     return {**one, **other, **both}

@@ -1,10 +1,10 @@
 """Parses retention rules (`cat/*/heads/main=90d, *=30d`), and finds the one for a pointer.
 
-The first rule whose pattern fits a pointer holds. `30d` keeps what is younger, `100n` keeps the newest hundred entries,
-`30d+100n` keeps both: nothing goes that one of the two would keep. The newest entry is always kept.
+The first rule whose pattern matches a pointer applies. `30d` keeps what is younger, `100n` keeps the newest hundred entries,
+`30d+100n` keeps both: an entry goes only if neither would keep it. The newest entry is always kept.
 
-⚠ The history of who got which right is kept forever, unless a rule ends with the very name of its pointer: `grants=3650d`,
-`cat/*/roles=3650d`. A rule foreverything, such as the default `*=30d`, does not mean it.
+⚠ The history of who was granted which right is kept forever, unless a rule's pattern ends with the exact name of its pointer:
+`grants=3650d`, `cat/*/roles=3650d`. A rule for everything, such as the default `*=30d`, does not cover it.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
 DEFAULT = Retention(age_seconds=DEFAULT_DAYS * 86_400)
 FOR_EVER = Retention()
 ACCESS_POINTERS = frozenset({PRINCIPALS_POINTER, ROLES_POINTER, GRANTS_POINTER, POLICIES_POINTER, REALMS_POINTER})
-"""With the roles and grants of each catalog: who may do what, and which realms there are."""
+"""With the roles and grants of each catalog: who may do what, and which realms exist."""
 
 
 def parse_retention(text: str) -> list[Retention]:
-    """Rules in order, separated by commas; `InvalidInput` names the one that is none."""
+    """Rules in order, separated by commas; `InvalidInput` names the one that is invalid."""
     rules = [_rule(part.strip()) for part in text.split(",") if part.strip()]
     if len(rules) > RULES_MAX:
         raise InvalidInput(f"{len(rules)} rules.", field="retention", remedy=f"Use at most {RULES_MAX}.")
@@ -59,7 +59,7 @@ def retention_of(pointer: str, rules: Sequence[Retention]) -> Retention:
 
 
 def is_of_access(pointer: str) -> bool:
-    """Whether it records who may do what, or which realms there are."""
+    """Whether it records who may do what, or which realms exist."""
     return pointer in ACCESS_POINTERS or parse_access_pointer(pointer) is not None
 
 

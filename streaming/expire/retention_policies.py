@@ -1,11 +1,11 @@
 """Finds what keeps a pointer's history: the policies that apply to it, or else the rule of the settings.
 
-A floor is one number for a whole branch, so it must please everybody who stores something on it. ⚠ The rules of a branch are
-the nearest policy of its catalog or realm (else the setting), and beside it every policy that is mapped to a namespace or table
-of the catalog: the floor rises only as far as all of them allow. So a policy on a table can keep more of a branch than the
-catalog's does, never less.
+A branch has a single floor, so the floor must satisfy everybody who stores something on it. ⚠ The rules of a branch are the
+nearest policy of its catalog or realm (else the setting), plus every policy that is mapped to a namespace or table of the
+catalog: the floor rises only as far as all of them allow. So a policy on a table can make a branch keep more than the catalog's
+policy does, never less.
 
-⚠ Policies say nothing about the history of rights: that is kept unless the setting names it.
+⚠ Policies do not affect the history of rights: that is kept unless the setting names it.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class AppliedRule(msgspec.Struct, frozen=True):
 
 
 class RetentionChoice:
-    """One per realm instance, as its policies are when it is made."""
+    """One per realm instance, with its policies as of creation."""
 
     def __init__(self, kernel: RealmKernel, defaults: Sequence[Retention]) -> None:
         self._defaults = defaults
         self._rules = _mapped_rules(kernel)
 
     def of(self, pointer: str) -> list[AppliedRule]:
-        """At least one; all of them hold."""
+        """At least one; all of them apply."""
         if is_of_access(pointer):
             return [self._default(pointer)]
         reference = parse_reference_pointer(pointer)
@@ -57,7 +57,7 @@ class RetentionChoice:
 
 
 def _mapped_rules(kernel: RealmKernel) -> dict[Target, list[AppliedRule]]:
-    """Several policies of one place all hold: nothing says which of them is meant more."""
+    """Several policies mapped to the same place all apply: nothing ranks them."""
     rules: dict[Target, list[AppliedRule]] = {}
     for policy, mapping in Policies(kernel).mappings_of_type(RETENTION_TYPE):
         rules.setdefault(mapping.target, []).append(AppliedRule(_rule(policy.content), _source(policy, mapping)))
@@ -65,7 +65,7 @@ def _mapped_rules(kernel: RealmKernel) -> dict[Target, list[AppliedRule]]:
 
 
 def _rule(content: Value) -> Retention:
-    """⚠ One that cannot be read keeps everything: it was written before such policies were checked."""
+    """⚠ A policy that cannot be parsed keeps everything: it was written before such policies were checked."""
     try:
         policy = read_retention(content)
     except InvalidInput:

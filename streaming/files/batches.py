@@ -1,7 +1,7 @@
-"""Groups files into batches for bulk deletion: of one storage, no file twice, and no file beside one that it names.
+"""Groups files into batches for bulk deletion: of one storage, no file twice, and no file together with one that it names.
 
-⚠ A bulk deletion has no order. If a manifest went in the same request as its data files and the process died, data files could
-be left that nothing names any more. So a container waits until the batches with the files that it names are done.
+⚠ A bulk deletion has no order. If a manifest were deleted in the same request as its data files and the process died, data
+files could be left that nothing names any more. So a container waits until the batches with the files that it names are done.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from headwater.streaming.files.kinds import FileRef
 from headwater.streaming.files.stores.object_store import ObjectStore
 
 REMEMBERED_FILES = 100_000
-"""⚠ Only a window: a file that comes again later is deleted a second time, which does no harm."""
+"""⚠ Only a window: a file that reappears later is deleted a second time, which does no harm."""
 
 Stored = tuple[ObjectStore, FileRef]
 
 
 def distinct(files: Iterable[FileRef]) -> Iterator[FileRef]:
-    """Without those that came shortly before."""
+    """Drops files that appeared shortly before."""
     seen: dict[str, None] = {}
     for file in files:
         if file.location in seen:
@@ -44,13 +44,13 @@ def batches(files: Iterable[Stored], size: int) -> Iterator[tuple[ObjectStore, l
 
 
 class _Queue:
-    """Files that wait, by storage, and containers that wait for files."""
+    """Waiting files by storage, and containers that wait for files."""
 
     def __init__(self) -> None:
         self._ready: dict[int, tuple[ObjectStore, list[FileRef]]] = {}
         self._held: list[Stored] = []
         self._unfinished: Counter[str] = Counter()
-        """Container → how many files that it names are not deleted yet."""
+        """Container → how many of the files that it names are not deleted yet."""
 
     def add(self, store: ObjectStore, file: FileRef) -> None:
         self._unfinished[file.referrer] += 1

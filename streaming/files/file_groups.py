@@ -18,21 +18,21 @@ class FileGroup(msgspec.Struct, kw_only=True):
     """Files of one kind of one table."""
 
     table: str
-    """Its folder below the storage root, or its key where that is known."""
+    """Its folder below the storage root, or its key if that is known."""
     kind: FileKind
     files: int = 0
     bytes: int = 0
-    """Of files whose size is known."""
+    """Total size of the files whose size is known."""
     confirmed: int = 0
-    """Those that would go at once: an earlier sweep has found them unused too, or they were named."""
+    """Those that would be deleted now: an earlier sweep has found them unused too, or they were named."""
     examples: list[str] = []
 
 
 def file_groups(
     files: Iterable[FileRef], table_of: Callable[[str], str], confirmed: Container[str] | None = None
 ) -> list[FileGroup]:
-    """In order of table and kind. The first tables each for itself, all others added up under one name; `confirmed` is all
-    of them if left out."""
+    """In order of table and kind. The first tables are listed one by one, all others added up under one name; `confirmed`
+    defaults to all of them."""
     groups: dict[tuple[str, FileKind], FileGroup] = {}
     for file in files:
         key = (table_of(file.location), file.kind)
@@ -48,7 +48,7 @@ def file_groups(
 
 
 def merged_groups(groups: Iterable[FileGroup]) -> list[FileGroup]:
-    """Of several listings."""
+    """Merges the groups of several listings."""
     merged: dict[tuple[str, FileKind], FileGroup] = {}
     for group in groups:
         key = (group.table, group.kind)
@@ -63,7 +63,7 @@ def merged_groups(groups: Iterable[FileGroup]) -> list[FileGroup]:
 
 
 def table_folder(root: str, location: str) -> str:
-    """The folder around `data` or `metadata`, as writers lay tables out; of other files the folder that they lie in."""
+    """The folder around `data` or `metadata`, as writers lay tables out; for other files, the folder that contains them."""
     segments = location.removeprefix(root).split("/")[:-1]
     last = next((at for at in reversed(range(len(segments))) if segments[at] in _TABLE_FOLDERS), len(segments))
     return "/".join(segments[:last])

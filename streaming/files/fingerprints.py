@@ -21,7 +21,7 @@ SALT_BYTES = 16
 LOOSE_MAX = 65_536
 """Fingerprints that are collected before they are sorted."""
 _POSITIVE = 2**63 - 1
-"""Ids and fingerprints share their sets and filters, and those hold signed numbers of 64 bits."""
+"""Ids and fingerprints share their sets and filters, and those hold signed 64-bit numbers."""
 
 
 def fingerprint(location: str, salt: bytes) -> int:
@@ -29,12 +29,12 @@ def fingerprint(location: str, salt: bytes) -> int:
 
 
 def folded_fingerprint(folded: str, salt: bytes) -> int:
-    """Of a location that is folded already."""
+    """Fingerprint of a location that is already folded."""
     return _number(folded, salt)
 
 
 def name_fingerprint(location: str, salt: bytes) -> int:
-    """Of the file's name alone. It cannot be mistaken for that of a whole path, which begins with a slash."""
+    """Fingerprint of the file's name alone. It never equals that of a whole path, which begins with a slash."""
     return _number(last_segment(location), salt)
 
 
@@ -84,7 +84,7 @@ class FingerprintCollector:
 
 
 def id_set(ids: NDArray[np.int64]) -> IdSet:
-    """Of sorted ones, without a copy."""
+    """An `IdSet` over sorted ids, without a copy."""
     view: memoryview[int] = ids.data
     return IdSet(view)
 

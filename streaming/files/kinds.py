@@ -1,4 +1,4 @@
-"""What a file is to its table, and the two ways to meet one: named by metadata, or found on storage."""
+"""What a file is to its table, and the two ways to encounter one: named by metadata, or found on storage."""
 
 from __future__ import annotations
 
@@ -33,18 +33,19 @@ class FileRef(msgspec.Struct, frozen=True):
     location: str
     kind: FileKind
     size: int | None = None
-    """In bytes, where the referrer says so."""
+    """In bytes, where the file that names it says so."""
     referrer: str = ""
-    """The file that names it; empty for the metadata file that the reading began with."""
+    """The file that names it; empty for the metadata file where reading began."""
     complete: bool = True
-    """⚠ False if a file that it names, directly or not, could not be read: deleting it would hide the rest forever."""
+    """⚠ False if a file that it names, directly or indirectly, could not be read: deleting it would hide those files forever.
+    """
 
 
 class FoundFile(msgspec.Struct, frozen=True):
     """A file as storage lists it."""
 
     location: str
-    """Exactly as listed: it can be used to delete the file."""
+    """Exactly as listed, so that it can be used to delete the file."""
     size: int
     modified: int | None
     """Microseconds since 1970 by the clock of the storage; None if the storage does not say."""
@@ -60,7 +61,7 @@ _SUFFIXES = (
 
 
 def kind_by_name(location: str) -> FileKind:
-    """The kind that a file's name suggests; the kinds that metadata states are more precise."""
+    """The kind that a file's name suggests; the kinds stated by metadata are more precise."""
     name = location.rpartition("/")[2].lower()
     if "/_delta_log/" in location:
         return FileKind.DELTA_CHECKPOINT if ".checkpoint" in name else FileKind.DELTA_LOG

@@ -1,7 +1,7 @@
 """Claims the storage root of a catalog that was just created, so that sweeps may delete files below it.
 
-⚠ Only a root that is empty: whose files the others are, only an operator knows, who claims it by `maintain files claim`. No
-catalog waits long for its claim or fails for want of one.
+⚠ Only an empty root is claimed: if there are files, only an operator knows whose they are, and claims it with `maintain files
+claim`. A catalog never waits long for its claim, and never fails for lack of one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _log = logging.getLogger("headwater.files")
 
 
 def claims_of_new_roots(store: Store, options: Mapping[str, str]) -> Callable[[str, str], None]:
-    """To be called with the realm instance and the name of a catalog that has a new storage root."""
+    """Call with the realm instance and the name of a catalog that has a new storage root."""
 
     def claim(realm: str, catalog: str) -> None:
         root = next((one for one in roots_of(store, [realm]) if one.catalog == catalog), None)
@@ -39,7 +39,7 @@ def claims_of_new_roots(store: Store, options: Mapping[str, str]) -> Callable[[s
 
 
 def _claim(store: Store, root: Root, options: Mapping[str, str]) -> None:
-    own = f"{root.location}{OWN_FOLDER}"  # what sweeps of an earlier catalog have left
+    own = f"{root.location}{OWN_FOLDER}"  # left by sweeps of an earlier catalog
     try:
         storages = Storages(options)
         if any(not file.location.startswith(own) for page in storages.list(root.location) for file in page):
@@ -53,7 +53,7 @@ def _claim(store: Store, root: Root, options: Mapping[str, str]) -> None:
 
 
 def _is_reached(root: Root, options: Mapping[str, str]) -> bool:
-    """Whether this process is known to reach it: a folder whose parent is there, or a storage that options name."""
+    """Whether this process is known to reach it: a folder whose parent exists, or a storage that options name."""
     if not root.location.startswith(("/", "file:/")):
         return bool(options)
     try:

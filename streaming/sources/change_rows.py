@@ -1,7 +1,7 @@
 """Turns log entries or Avro records into Arrow batches, one row per Change, with the same columns on every transport.
 
 Object ids are numbers here (they are hex digits in JSON), so that they join with the rows of a scan. Values before and after
-are JSON text, for their fields are the content type's business.
+are JSON text, because their fields depend on the content type.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ CHANGE_TYPES = {
     "base": "struct<pointer:string,seq:bigint,commit_id:string>",
     "source": "struct<pointer:string,commit_id:string>",
 }
-"""Columns in their order, as Spark writes their types."""
+"""Columns in their order, as Spark spells their types."""
 
 
 def change_ddl(columns: Iterable[str] = CHANGE_TYPES) -> str:
@@ -106,7 +106,7 @@ def arrow_batch(rows: Iterable[Row]) -> pa.RecordBatch:
 def entries_batch(
     entries: Sequence[LogRecord], realm_instance: str, columns: Sequence[str] = tuple(CHANGE_TYPES)
 ) -> pa.RecordBatch:
-    """Column by column: what nobody asked for is not worked out, and Arrow reads no dictionaries."""
+    """Column by column: columns that were not requested are not computed, and Arrow reads no dictionaries."""
     arrays = []
     for name in columns:
         value = _VALUES[name]
@@ -115,7 +115,7 @@ def entries_batch(
 
 
 def row_of_entry(logged: LogRecord, realm_instance: str) -> Row:
-    """The same as `change_of`, without the way over text."""
+    """The same as `change_of`, without going through text."""
     return {name: value(logged, realm_instance) for name, value in _VALUES.items()}
 
 

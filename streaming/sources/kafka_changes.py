@@ -43,19 +43,20 @@ class KafkaOptions(msgspec.Struct, frozen=True, kw_only=True):
     bootstrap: str
     realm_instance: str
     store: str = ""
-    """Where Changes that were too large for Kafka are, and which generation started over; neither is expected if empty."""
+    """Where to find Changes that were too large for Kafka, and the newest generation that started over; if empty, neither is
+    expected."""
     schemas: dict[int, dict[str, Any]] = {}
-    """Writer schemas by registry id; the ids that are not here were written with this version's schema."""
+    """Writer schemas by registry id; records with other ids were written with this version's schema."""
     starting: str = "earliest"
     records_per_batch: int = 20_000
     client: dict[str, str] = {}
     """More settings of Kafka's client, e.g. security.protocol."""
     finds_gaps: bool = False
-    """Whether the reader compares what comes with a position of its own. Otherwise cut entries must be reported to it."""
+    """Whether the reader compares the records with positions of its own. Otherwise missing entries must be reported to it."""
 
 
 def require_broker(bootstrap: str) -> None:
-    """⚠ Before a stream is started: Kafka's client would try for minutes, and then not say why."""
+    """⚠ Called before a stream is started: Kafka's client would try for minutes, and then not say why."""
     if not is_reachable(bootstrap.split(",")):
         raise KafkaUnavailable(
             f"no broker answers at {bootstrap!r}.",
@@ -71,8 +72,8 @@ def stream_kafka_changes(spark: SparkSession, options: KafkaOptions) -> DataFram
 
 
 def stream_topics(spark: SparkSession, options: KafkaOptions, topics: Sequence[str]) -> DataFrame:
-    """Records of the topics of many realms, with their topic. ⚠ What a topic has lost is left out: the reader must compare what
-    comes with positions of its own, so that one realm's loss does not end the stream of all."""
+    """Records of the topics of many realms, with their topic. ⚠ Records that a topic has lost are left out: the reader must
+    compare what it receives with positions of its own, so that one realm's loss does not end the stream of all."""
     wanted = _connection(options) | {"subscribe": ",".join(topics), "failOnDataLoss": "false"}
     reader = spark.readStream.format("kafka").options(**wanted)
     return reader.option("maxOffsetsPerTrigger", options.records_per_batch).load().select("topic", "value", "headers")
@@ -97,7 +98,7 @@ def decoded_topics(records: DataFrame, realms: Mapping[str, KafkaOptions]) -> Da
 
 
 class TopicReaders:
-    """Turns records of many realms into rows of Changes, in the order in which they came."""
+    """Turns records of many realms into rows of Changes, in the order in which they arrived."""
 
     def __init__(self, realms: Mapping[str, KafkaOptions]) -> None:
         self._realms = realms
@@ -120,7 +121,7 @@ def _kafka(options: KafkaOptions) -> dict[str, str]:
 
 
 def _connection(options: KafkaOptions) -> dict[str, str]:
-    """⚠ read_committed: Spark's default shows records of transactions that were given up."""
+    """⚠ read_committed: Spark's default also returns records of aborted transactions."""
     if not options.bootstrap:
         raise InvalidInput("no Kafka is named.", field="kafka_bootstrap", remedy="Give host:port.")
     return {
@@ -133,8 +134,8 @@ def _connection(options: KafkaOptions) -> dict[str, str]:
 
 
 def _topics(options: KafkaOptions) -> list[str]:
-    """⚠ All that hold Changes of the realm, as the store knows them: a retained set that misses the access records would let
-    them be purged. Without a store only the commits topic is read."""
+    """⚠ All topics that hold Changes of the realm, according to the store: if a retained set missed the access records, the
+    access history would be purged. Without a store only the commits topic is read."""
     generation = read_generation(opened_store(options.store).backend, options.realm_instance) if options.store else None
     if generation is None:
         return [commits_topic(options.realm_instance)]
@@ -153,7 +154,7 @@ def _decoder(options: KafkaOptions) -> Callable[[Iterable[pa.RecordBatch]], Iter
 
 
 def _begins(options: KafkaOptions) -> int:
-    """⚠ Asked for with every batch: a generation may start over while the stream runs."""
+    """⚠ Looked up for every batch: a generation may start over while the stream runs."""
     if not options.store:
         return 1
     store = opened_store(options.store)
@@ -161,7 +162,7 @@ def _begins(options: KafkaOptions) -> int:
 
 
 def _row(record: Row, read: _ChangeReader, options: KafkaOptions, begins: int) -> Row | None:
-    """None for records that are no Change and mean no loss: baselines, ends, and types that a later version adds."""
+    """None for records that are not Changes and do not mean loss: baselines, ends, and types that a later version adds."""
     headers = {header["key"]: header["value"] for header in record["headers"] or ()}
     if int(headers.get("ce_generation", b"0")) < begins:
         return None
@@ -190,7 +191,7 @@ def _claimed(headers: dict[str, bytes], options: KafkaOptions) -> Row:
 
 
 class _ChangeReader:
-    """A Change's bytes to the record that Avro reads, by the writer's schema."""
+    """Turns a Change's bytes into the record that Avro reads, by the writer's schema."""
 
     def __init__(self, schemas: dict[int, dict[str, Any]]) -> None:
         self._ours = fastavro.parse_schema(CHANGE_SCHEMA)

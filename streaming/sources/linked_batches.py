@@ -1,9 +1,10 @@
 """Splits a batch of Changes by pointer, and checks that each pointer's entries follow one another by id.
 
-⚠ Entries are known by their ids, never by their seqs: a topic holds two histories under the same seqs after a store was put
-back to a backup and published again. Each entry names its predecessor, so one XOR over hashes shows whether a batch is one
-unbroken chain: the hashes of all entries but the last cancel those of all predecessors but the first.
-All of it on executors: the driver learns of each pointer the first and last entry, and a few numbers.
+⚠ Entries are identified by their ids, never by their seqs: after a store was restored from a backup and published again, a
+topic holds two histories under the same seqs. Each entry names its predecessor, so one XOR over hashes shows whether a batch is
+one unbroken chain: the hashes of all entries but the last cancel those of all predecessors but the first.
+
+All of this runs on executors: for each pointer the driver learns only the first and last entry, and a few numbers.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 LINK_COLUMNS = ("realm_instance", "pointer", "seq", "entry_id", "previous_id")
-"""Of a Change, all that is needed here."""
+"""The columns of a Change that are needed here."""
 
 
 class PointerBatch(msgspec.Struct, frozen=True):
@@ -29,17 +30,17 @@ class PointerBatch(msgspec.Struct, frozen=True):
     last: int
     last_id: str
     previous_id: str
-    """Of the entry before the first one; empty before entry 1, or where it is not known."""
+    """Id of the entry before the first one; empty before entry 1, or if it is not known."""
     is_linked: bool = True
-    """Whether it is one unbroken chain. Not if an entry comes twice or is missing, or if two have one seq."""
+    """Whether it is one unbroken chain. False if an entry is repeated or missing, or if two have the same seq."""
 
     def follows(self, seq: int, entry_id: str) -> bool:
-        """Whether it is one unbroken chain behind that entry (0 and no id: from the very first one on)."""
+        """Whether it is one unbroken chain after that entry (0 and no id: from the very first one on)."""
         return self.is_linked and self.first == seq + 1 and self.previous_id == entry_id
 
 
 def pointer_batches(batch: DataFrame) -> list[PointerBatch]:
-    """By two jobs, the first of which sums plain numbers: with ids in it, Spark would serialize a state for each entry."""
+    """Takes two jobs, the first of which sums plain numbers: with ids in it, Spark would serialize a state for each entry."""
     grouped = batch.groupBy("realm_instance", "pointer").agg(
         sql.min("seq"), sql.max("seq"), sql.count(sql.lit(1)), sql.bit_xor(_entry_hash().bitwiseXOR(_previous_hash()))
     )

@@ -1,6 +1,6 @@
-"""Pushes filters of a query down to the log: which pointers, seqs, times and kinds are read at all.
+"""Pushes a query's filters down to the log: which pointers, seqs, times and kinds are read at all.
 
-What is taken here is answered exactly, and Spark does not filter again; everything else goes back to Spark.
+Filters that are accepted here are answered exactly, and Spark does not filter again; all others go back to Spark.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NEVER = 2**63 - 1
 
 
 class LogFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything must hold."""
+    """All conditions must hold."""
 
     pointers: tuple[frozenset[str], ...] = ()
     prefixes: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class LogFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def push(filters: Iterable[Filter]) -> tuple[LogFilter, list[Filter]]:
-    """What the log takes on, and what is left for Spark."""
+    """The filters that the log accepts, and those left for Spark."""
     taken, left = LogFilter(), []
     for one in filters:
         narrowed = _narrowed(taken, one)

@@ -23,7 +23,7 @@ REALM_CHECK_SECONDS = 10.0
 
 
 class LogHeads:
-    """The heads of the pointers that the options select, learned once whole and then by what has moved."""
+    """The heads of the pointers that the options select: read in full once, then updated with what has moved."""
 
     def __init__(self, options: LogOptions) -> None:
         self.options = options
@@ -31,7 +31,7 @@ class LogHeads:
         self.realm = realm_instance(self._store, options.realm)
         self._rows: dict[str, PointerRow] | None = None
         self._epoch = 0
-        """In which they were read: a restored store counts its versions again."""
+        """The history in which they were read: a restored store counts its versions anew."""
         self._moved = MovedPointers(self.kernel)
         self._asked_at = 0.0
         self._realm_checked_at = time.monotonic()
@@ -43,7 +43,7 @@ class LogHeads:
     # ── where to begin ──────────────────────────────────────────────────────────────────────────────────────
 
     def start(self) -> LogOffset:
-        """What `after` means for every pointer of now. Pointers that are made later begin at their first entry."""
+        """What `after` means for every existing pointer. Pointers that are created later begin at their first entry."""
         given = given_offset(self.options.after, self.realm)
         if given is not None:
             return given
@@ -70,7 +70,7 @@ class LogHeads:
         return LogOffset(self.realm, {name: OffsetPosition(row.seq, row.head.hex()) for name, row in self._all().items()})
 
     def moved_heads(self) -> LogOffset:
-        """The same for a stream, at a cost that grows with the moves."""
+        """The same for a stream, at a cost proportional to the moves."""
         self._look_for_moves()
         return LogOffset(
             self.realm, {name: OffsetPosition(row.seq, row.head.hex()) for name, row in (self._rows or {}).items()}
@@ -86,7 +86,7 @@ class LogHeads:
         check_not_expired(self.kernel, pointer, after_seq)
 
     def narrowed(self, one: LogRange, wanted: LogFilter) -> LogRange:
-        """Times become seqs by O(log n) reads: what is outside is never read."""
+        """Times become seqs by O(log n) reads: entries outside the range are never read."""
         low, high = max(one.after.seq, wanted.seq_min - 1), min(one.last.seq, wanted.seq_max)
         if wanted.has_time:
             head = PointerLog(self.kernel, one.pointer).head()
@@ -171,14 +171,15 @@ class LogHeads:
 
 
 def check_seen(kernel: RealmKernel, start: LogOffset, heads: LogOffset) -> None:
-    """`CursorReset` if an entry that was seen is not in the log any more. Costs reads for those alone that look like it."""
+    """`CursorReset` if an entry that was seen is not in the log any more. Reads the log only for pointers where that seems
+    possible."""
     for name, at in start.beyond(heads):
         log = PointerLog(kernel, name)
         log.page(Position(at.seq, bytes.fromhex(at.entry_id)), 1, log.head())
 
 
 def check_not_expired(kernel: RealmKernel, pointer: str, after_seq: int) -> None:
-    """Said before any task begins, where it costs one read."""
+    """Raised before any task begins, where it costs one read."""
     log = PointerLog(kernel, pointer)
     head = log.head()
     if after_seq < head.row.floor - 1:

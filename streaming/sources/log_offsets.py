@@ -1,7 +1,7 @@
 """Offsets of many logs as the JSON of Spark's checkpoint, and the ranges between two of them. Pure.
 
-An offset names the realm *instance*: after a realm was deleted and re-created, the old checkpoint fits nothing. Each position
-has its entry's id, so that a log that was replaced is noticed by the first entry behind it, or where it ends.
+An offset names the realm *instance*: after a realm was deleted and re-created, the old checkpoint no longer fits. Each position
+has its entry's id, so that a replaced log is noticed at the first entry after it, or at the end.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from headwater.schemas.errors import CursorReset, InvalidInput
 
 
 class OffsetPosition(msgspec.Struct, frozen=True, array_like=True):
-    """The last entry that was seen of a pointer."""
+    """The last entry of a pointer that was seen."""
 
     seq: int
     entry_id: str = ""
-    """Empty where it is not known: below the floor, or before the first entry."""
+    """Empty if it is not known: below the floor, or before the first entry."""
 
 
 class LogOffset(msgspec.Struct, frozen=True):
     realm: str
-    """The instance."""
+    """The realm instance."""
     pointers: dict[str, OffsetPosition]
     begins: dict[str, OffsetPosition] | None = None
-    """Of the end of a stream's first batch: where that batch begins. Spark's checkpoint holds ends alone, and asks again for
-    the beginning when it repeats the first batch."""
+    """Set in the end offset of a stream's first batch: where that batch begins. Spark's checkpoint holds only ends, and asks
+    again for the beginning when it repeats the first batch."""
 
     def as_json(self) -> dict[str, Any]:
-        """As Spark keeps it: pointers sorted, so that equal offsets are equal text."""
+        """As Spark stores it: pointers sorted, so that equal offsets are equal text."""
         json = {"realm": self.realm, "pointers": _positions_json(self.pointers)}
         return json if self.begins is None else json | {"begins": _positions_json(self.begins)}
 
@@ -40,13 +40,13 @@ class LogOffset(msgspec.Struct, frozen=True):
         return msgspec.json.encode(self.as_json()).decode()
 
     def seq_of(self, pointer: str) -> int:
-        """A pointer that is not named was not there yet: all of it lies behind the offset."""
+        """A pointer that is not named did not exist yet: all of it lies after the offset."""
         position = self.pointers.get(pointer)
         return 0 if position is None else position.seq
 
     def beyond(self, heads: LogOffset) -> Iterator[tuple[str, OffsetPosition]]:
-        """⚠ What was seen by its id and lies at or beyond the head without being it. Nothing waits there that will ever come:
-        unless the head is known too late, a restore has taken the entry away."""
+        """⚠ Positions with an id that lie at or beyond the head without being the head. What they wait for never comes: unless
+        the head was read too late, a restore has removed the entry."""
         for name, at in self.pointers.items():
             head = heads.pointers.get(name)
             if head is None or not at.entry_id or head.seq > at.seq:
@@ -94,7 +94,7 @@ def offset_of_text(text: str) -> LogOffset:
 
 
 def given_offset(text: str, realm: str) -> LogOffset | None:
-    """An offset or a cursor token that `after` or `until` was given; None for anything else."""
+    """The offset or cursor token given as `after` or `until`; None for anything else."""
     if text.startswith("{"):
         offset = msgspec.structs.replace(offset_of_text(text), begins=None)
     elif is_cursor(text):
@@ -113,7 +113,7 @@ def given_offset(text: str, realm: str) -> LogOffset | None:
 
 
 PositionAt = Callable[[str, int, OffsetPosition], OffsetPosition]
-"""Of a pointer, a seq and the head: the position of that seq."""
+"""Given a pointer, a seq and the head: the position of that seq."""
 
 
 def bounded_offset(realm: str, start: LogOffset, heads: LogOffset, limit: int, at: PositionAt) -> LogOffset:
@@ -129,7 +129,7 @@ def bounded_offset(realm: str, start: LogOffset, heads: LogOffset, limit: int, a
 
 
 def ranges_between(start: LogOffset, end: LogOffset) -> list[LogRange]:
-    """What lies behind `start` up to `end`; a pointer that is gone by now has nothing more to say."""
+    """The entries after `start` up to `end`; a pointer that is gone by now adds nothing."""
     if start.realm != end.realm:
         raise CursorReset(
             f"the position is of realm {start.realm}, the log of {end.realm}: the realm was deleted and re-created.",
@@ -141,8 +141,8 @@ def ranges_between(start: LogOffset, end: LogOffset) -> list[LogRange]:
 
 
 def shares(pending: Mapping[str, int], limit: int) -> dict[str, int]:
-    """How many of each pointer's waiting entries go into a batch of `limit`: small ones whole, the rest evenly, each ≥ 1
-    while it lasts. So a busy pointer cannot hold up the others."""
+    """How many of each pointer's waiting entries go into a batch of `limit`: all of a small number, else an even share, at
+    least one while the limit lasts. So a busy pointer cannot hold up the others."""
     given: dict[str, int] = {}
     left, waiting = limit, len(pending)
     for name, count in sorted(pending.items(), key=lambda item: (item[1], item[0])):

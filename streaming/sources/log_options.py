@@ -19,9 +19,9 @@ class LogOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     store: str = ""
     """URL of the store; never printed."""
     server: str = ""
-    """Address of a server, instead of the store: then no credentials of the database are needed."""
+    """Address of a server, instead of the store: then no database credentials are needed."""
     token: str = ""
-    """For the server; it ends with its life. A long job takes a client's id and secret."""
+    """For the server; a job ends when it expires. A long job uses a client's id and secret."""
     client_id: str = ""
     client_secret: str = ""
     ca: str = ""
@@ -29,19 +29,19 @@ class LogOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     realm: Text = "default"
     """A realm's name, or its instance."""
     pointers: str = ""
-    """Names, comma between, each may end in `*`; all of the realm if left out."""
+    """Names, separated by commas, each may end in `*`; all of the realm if left out."""
     after: Text = "earliest"
-    """earliest, latest, a time, an offset or `hwc1_` token; of a single pointer also a seq or a commit id."""
+    """earliest, latest, a time, an offset or `hwc1_` token; for a single pointer also a seq or a commit id."""
     until: str = ""
-    """`start`: what is committed before the read begins, and no more. An offset: up to there. Empty: a stream continues."""
+    """`start`: only what is committed before the read begins. An offset: up to there. Empty: a stream continues."""
     changes_per_batch: Annotated[int, Meta(ge=1)] = 20_000
-    """The most that one micro-batch of a stream holds."""
+    """The maximum that one micro-batch of a stream holds."""
     changes_per_split: Annotated[int, Meta(ge=1)] = 5_000
-    """The most that one task reads."""
+    """The maximum that one task reads."""
     columns: str = ""
-    """Names, comma between: only these are read and worked out. All, if left out."""
+    """Names, separated by commas: only these columns are read and computed. All, if left out."""
     poll_seconds: Annotated[float, Meta(gt=0, le=60)] = 0.2
-    """How often an idle stream looks for more."""
+    """How often an idle stream looks for new entries."""
 
     @property
     def patterns(self) -> tuple[str, ...]:
@@ -49,7 +49,7 @@ class LogOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def wanted_columns(self) -> tuple[str, ...]:
-        """In the order in which they always stand."""
+        """In the fixed order of the columns."""
         named = {name.strip() for name in self.columns.split(",") if name.strip()}
         unknown = sorted(named - CHANGE_TYPES.keys())
         if unknown:
@@ -62,7 +62,7 @@ class LogOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def has_given_end(self) -> bool:
-        """An end that may lie before where the read begins."""
+        """An end that may lie before the start of the read."""
         return self.until not in ("", "start")
 
     def selects(self, pointer: str) -> bool:
@@ -72,7 +72,7 @@ class LogOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 def parse_options(given: Mapping[str, str], options: type[Options], format: str) -> Options:
-    """Spark hands options over in small letters and as text."""
+    """Spark passes options in lower case and as text."""
     known = options.__struct_fields__
     for name in given:
         if name.lower() not in known:
@@ -94,7 +94,7 @@ def parse_options(given: Mapping[str, str], options: type[Options], format: str)
 
 
 def _check_target(options: LogOptions) -> None:
-    """⚠ One of the two, so that a job that shall run with its caller's rights never reads past them."""
+    """⚠ Exactly one of the two, so that a job that should run with its caller's rights never bypasses them."""
     if options.store and options.server:
         raise InvalidInput("a store and a server are named.", field="server", remedy="Name one of the two.")
     for name in ("token", "client_id", "client_secret", "ca"):

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from headwater.streaming.sources.server_heads import ServerHeads
 
 ENTRIES_PER_READ = 500
-"""What one bulk read and one Arrow batch hold."""
+"""The size of one bulk read and of one Arrow batch."""
 
 
 class LogPartition(InputPartition):
-    """A share for one task, small enough to travel."""
+    """The share of one task, small enough to be sent to it."""
 
     def __init__(self, realm: str, pointer: str, after: int, last: int, after_id: str = "", last_id: str = "") -> None:
         self.realm = realm
@@ -40,7 +40,7 @@ class LogPartition(InputPartition):
         self.after = after
         self.last = last
         self.after_id = after_id
-        """Entry id of `after`, if this share begins where the reader stands; else empty."""
+        """Entry id of `after`, if this share begins at the reader's position; else empty."""
         self.last_id = last_id
         """Entry id of `last`, if this share ends where the batch ends; else empty."""
 
@@ -68,7 +68,7 @@ class LogSource(DataSource):
 
 
 class LogReader(DataSourceReader):
-    """One read up to the heads of the moment when it is planned."""
+    """One read up to the heads as of planning."""
 
     def __init__(self, options: LogOptions) -> None:
         self._options = options
@@ -93,12 +93,15 @@ class LogReader(DataSourceReader):
 
 
 class LogStreamReader(DataSourceStreamReader):
-    """Bounded micro-batches. ⚠ Spark tells a restarted reader its position by planning a batch, never when it asks for the
-    newest offset: so whatever was planned last is where the next batch begins.
+    """Bounded micro-batches.
 
-    ⚠ The offset where a query begins is in no checkpoint: Spark asks for it again until the first batch is done. By then
+    ⚠ Spark tells a restarted reader its position by planning a batch, never when it asks for the newest offset: so the next
+    batch begins wherever the last planned one ended.
+
+    ⚠ No checkpoint holds the offset where a query begins: Spark asks for it again until the first batch is done. By then
     `latest` is a later head, and `earliest` a later floor. So the end of the first batch says where that batch begins; Spark
-    plans it at once, even if it is empty."""
+    plans it at once, even if it is empty.
+    """
 
     def __init__(self, options: LogOptions) -> None:
         self._options = options
@@ -108,7 +111,7 @@ class LogStreamReader(DataSourceStreamReader):
 
     @functools.cached_property
     def _heads(self) -> LogHeads | ServerHeads:
-        """At first use beside the driver: the reader itself travels to the executors, and open stores do not."""
+        """Opened at first use on the driver: the reader itself is sent to the executors, and open stores are not."""
         return heads_of(self._options)
 
     @functools.cached_property
@@ -125,7 +128,7 @@ class LogStreamReader(DataSourceStreamReader):
         return self._planned
 
     def latestOffset(self, *args: Any) -> dict[str, Any]:  # noqa: N802
-        """Later versions of Spark hand over where they stand, and a limit."""
+        """Later versions of Spark pass their position and a limit."""
         start = offset_of(args[0]) if args and args[0] else self._planned or self._begin()
         heads = self._until or self._heads.moved_heads()
         if not self._options.has_given_end:
@@ -133,7 +136,7 @@ class LogStreamReader(DataSourceStreamReader):
         end = self._heads.bounded(start, heads, self._options.changes_per_batch)
         if start == self._beginning:
             return msgspec.structs.replace(end, begins=start.pointers).as_json()
-        return (start if end.pointers == start.pointers else end).as_json()  # equal text: there is no news
+        return (start if end.pointers == start.pointers else end).as_json()  # equal text means nothing new
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[LogPartition]:
         begin, stop = offset_of(start), offset_of(end)
@@ -163,7 +166,7 @@ class LogStreamReader(DataSourceStreamReader):
 
 
 def heads_of(options: LogOptions) -> LogHeads | ServerHeads:
-    """Of a server, if one is named; else of the store."""
+    """The heads of a server, if one is named; else of the store."""
     if not options.server:
         return LogHeads(options)
     from headwater.streaming.sources.server_heads import ServerHeads  # needs the client, the store does not
@@ -192,7 +195,7 @@ def read_partition(
         seen = Position(after, bytes.fromhex(share.after_id) if after == share.after else b"")
         page = log.page(seen, min(ENTRIES_PER_READ, share.last - after), head)
         if page.to_seq == share.last and share.last_id not in ("", page.entries[-1].entry_id.hex()):
-            raise _replaced(share, head)  # ⚠ it must end in the entry that the batch was planned to end in
+            raise _replaced(share, head)  # ⚠ it must end with the entry that the batch was planned to end with
         shown = [logged for logged in page.entries if wanted.shows_kind(logged.entry.kind)]
         if shown:
             yield entries_batch(shown, share.realm, columns)

@@ -18,7 +18,7 @@ from headwater.persistence.store import RealmKernel, Store, StoreOptions, WeakDu
 from headwater.schemas.errors import InvalidInput, RealmNotActive
 
 CACHE_BYTES = 32 * 1024 * 1024
-"""Small, for there are as many workers as cores, and a log is read once."""
+"""Small, because there are as many workers as cores, and a log is read once."""
 READABLE = (RealmStatus.ACTIVE, RealmStatus.INACTIVE)
 
 _open: dict[tuple[int, str], Store] = {}
@@ -35,7 +35,7 @@ def opened_store(url: str) -> Store:
 
 
 def realm_instance(store: Store, realm: str) -> str:
-    """What a name means now. An instance is taken as it is: who has one has found it in a row."""
+    """What a name means now. An instance is taken as it is: whoever has one found it in a row."""
     if realm == SYSTEM_REALM or "#" in realm:
         return realm
     found = Realms(store).get(realm)
@@ -52,7 +52,7 @@ def opened_kernel(url: str, instance: str) -> RealmKernel:
 
 @atexit.register
 def close_stores() -> None:
-    """Those of this process; a forked child leaves its parent's alone."""
+    """The stores of this process; a forked child leaves its parent's alone."""
     with _lock:
         for place in [place for place in _open if place[0] == os.getpid()]:
             _open.pop(place).close()
@@ -60,7 +60,7 @@ def close_stores() -> None:
 
 def _checked_open(url: str) -> Store:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", WeakDurability)  # said where it is written, not by every worker that reads
+        warnings.simplefilter("ignore", WeakDurability)  # reported where it is written, not by every worker that reads
         store = open_store(url, StoreOptions(cache_bytes=CACHE_BYTES))
     if not store.backend.abilities.shared_between_processes:
         store.close()

@@ -22,7 +22,7 @@ from headwater.streaming.sources.open_stores import opened_store, realm_instance
 ROWS_PER_BATCH = 10_000
 
 SCANNED_DDL = "realm string, type string, key string, id bigint, part int, created_at bigint, revision bigint"
-"""`created_at` is in microseconds; `revision` is what changes when the row is written again."""
+"""`created_at` is in microseconds; `revision` changes whenever the row is rewritten."""
 SCANNED_ARROW = pa.schema(
     [
         ("realm", pa.string()),
@@ -42,7 +42,7 @@ class RowsOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     realm: str = ""
     """A realm's name or instance; rows of all realms if left out."""
     splits: Annotated[int, Meta(ge=1, le=100_000)] = 8
-    """About how many tasks."""
+    """The approximate number of tasks."""
 
 
 class RowsPartition(InputPartition):
@@ -75,7 +75,7 @@ class RowsReader(DataSourceReader):
         self._types: frozenset[str] | None = None
 
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802
-        """Only the type: the rest is cheaper in Spark."""
+        """Accepts only the type: other filters are cheaper in Spark."""
         for one in filters:
             match one:
                 case EqualTo(attribute=("type",), value=str(name)):

@@ -25,7 +25,7 @@ PAGE_CHANGES = 500
 
 
 class ServerHeads:
-    """The same questions as `LogHeads`, asked to a server."""
+    """Answers the same questions as `LogHeads`, by asking a server."""
 
     def __init__(self, options: LogOptions) -> None:
         self.options = options
@@ -74,7 +74,7 @@ class ServerHeads:
             )
 
     def narrowed(self, one: LogRange, wanted: LogFilter) -> LogRange:
-        """Times become seqs on the server."""
+        """The server turns times into seqs."""
         low, high = max(one.after.seq, wanted.seq_min - 1), min(one.last.seq, wanted.seq_max)
         if wanted.time_min > 0:
             low = max(low, self._seq_at(one.pointer, wanted.time_min - 1))
@@ -115,7 +115,7 @@ class ServerHeads:
         return _start_of(self._log.page(pointer, f"{text}.{rest:06d}Z", 1))
 
     def _at(self, pointer: str, seq: int, head: OffsetPosition) -> OffsetPosition:
-        """With its id, unless what follows is withheld: then the number alone says where it is."""
+        """With its id, unless what follows is withheld: then the number alone identifies the position."""
         if seq == head.seq:
             return head
         page = self._log.page(pointer, str(seq - 1), 1)
@@ -162,14 +162,14 @@ def read_server_range(
 
 
 def _cursor(instance: str, one: LogRange) -> str:
-    """⚠ With the id of the entry, where it is known: a server whose log was replaced refuses it."""
+    """⚠ With the id of the entry, if it is known: a server whose log was replaced refuses it."""
     if not one.after.entry_id:
         return str(one.after.seq)
     return encode_cursor(Cursor(instance, {one.pointer: Position(one.after.seq, bytes.fromhex(one.after.entry_id))}))
 
 
 def _frame(page: FeedPage, one: LogRange, instance: str) -> Frame:
-    """Of what was planned: a page may reach beyond it."""
+    """Only what was planned: a page may extend beyond it."""
     if page.range is None or decode_cursor(page.cursor).realm != instance:
         raise _made_again(instance, decode_cursor(page.cursor).realm)
     if page.range.to <= page.range.from_:
@@ -184,7 +184,7 @@ def _frame(page: FeedPage, one: LogRange, instance: str) -> Frame:
 
 
 def _previous_ids(changes: Sequence[Change], known_id: str) -> dict[str, str]:
-    """Of the entry before each, where that is shown too."""
+    """Id of the entry before each, where that entry is shown too."""
     found: dict[str, str] = {}
     before: Change | None = None
     for change in changes:

@@ -1,6 +1,6 @@
-"""Reads the log of a server for `format("headwater")`: a job with a token needs no credentials of the database.
+"""Reads the log of a server for `format("headwater")`: a job with a token needs no database credentials.
 
-What its principal may not see is left out by the server: pointers are not listed, Changes are withheld, whole or in part.
+The server leaves out what its principal may not see: pointers are not listed, Changes are withheld, in whole or in part.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class ServerLog:
 
 @atexit.register
 def close_clients() -> None:
-    """Those of this process; a forked child leaves its parent's alone."""
+    """The logs of this process; a forked child leaves its parent's alone."""
     with _lock:
         for place in [place for place in _clients if place[0] == os.getpid()]:
             _clients.pop(place).close()
@@ -93,7 +93,7 @@ def _retried(ask: Callable[[], T]) -> T:
 
 
 def _kept_client(options: LogOptions, connection: Connection) -> httpx.Client:
-    """One for each process: Spark reuses its workers, and a client's secret is turned into a token once. After a fork the child
+    """One per process: Spark reuses its workers, and a client's secret is exchanged for a token once. After a fork the child
     makes its own."""
     place = (os.getpid(), options.server, options.client_id, options.client_secret, options.ca)
     with _lock:

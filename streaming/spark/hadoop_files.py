@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class HadoopFiles:
-    """Through the driver's JVM, so that a path means the same here as in `DataFrame.write`."""
+    """Uses the driver's JVM, so that a path means the same here as in `DataFrame.write`."""
 
     def __init__(self, spark: SparkSession, root: str) -> None:
         self.root = root.rstrip("/")
@@ -25,7 +25,7 @@ class HadoopFiles:
         return f"{self.root}/{name}" if name else self.root
 
     def names(self, folder: str) -> list[str]:
-        """What lies in a sub-folder, sorted; nothing if it does not exist."""
+        """The contents of a sub-folder, sorted; empty if it does not exist."""
         path = self._path(folder)
         if not self._files.exists(path):
             return []
@@ -39,7 +39,7 @@ class HadoopFiles:
             stream.close()
 
     def write_new(self, name: str, content: bytes) -> None:
-        """Appears whole under its name, or not at all; `Conflict` if another one was first."""
+        """The file appears complete under its name, or not at all; `Conflict` if another writer was first."""
         # ⚠ A name of its own: of two processes that write the same file, neither may rename what the other is writing.
         unfinished = self._path(f"{name}.unfinished-{secrets.token_hex(4)}")
         stream = self._files.create(unfinished, True)
@@ -52,7 +52,7 @@ class HadoopFiles:
             raise Conflict(f"{self.at(name)} was written by another process.", remedy="Let one process write at a time.")
 
     def seconds_since_written(self, name: str) -> float:
-        """Since the newest file in a folder was written; since the folder was made if it has none."""
+        """Time since the newest file in a folder was written; since the folder was created if it has none."""
         times = []
         files = self._files.listFiles(self._path(name), True)
         while files.hasNext():

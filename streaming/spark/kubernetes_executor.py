@@ -1,6 +1,6 @@
 """The command line of a Spark executor in a pod of our image, from the variables that Spark's driver sets for the pod.
 
-Spark starts executor pods with the one argument `executor`, which its own image turns into this. With it our image needs no
+Spark starts executor pods with the single argument `executor`, which its own image expands to this. So our image needs no
 script of Spark's: the image that runs the driver runs the executors too, with the same packages.
 """
 
@@ -25,7 +25,7 @@ ARGUMENTS = {
 
 
 def executor_command(java: str, jars: Path, environ: Mapping[str, str]) -> list[str]:
-    """`InvalidInput` outside of a pod that Spark made."""
+    """`InvalidInput` outside a pod that Spark created."""
     missing = [name for name in ("SPARK_EXECUTOR_MEMORY", *ARGUMENTS.values()) if name not in environ]
     if missing:
         raise InvalidInput(

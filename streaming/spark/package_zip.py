@@ -1,7 +1,7 @@
 """Packs the installed package into a zip that Spark ships to executors: modules, schemas and entry points.
 
-Symlinks become what they point to. The entry points go with it, for store backends are found by them. What the package itself
-needs (msgspec, SQLAlchemy, drivers, pyarrow) has compiled parts and must be installed where the executors run.
+Symlinks become what they point to. The entry points are included, because store backends are found through them. The package's
+own dependencies (msgspec, SQLAlchemy, drivers, pyarrow) have compiled parts and must be installed where the executors run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def write_package_zip(folder: Path) -> Path:
 
 
 def _files(folder: Path, name: Path) -> list[tuple[Path, Path]]:
-    """Not rglob: it does not follow the links that the layers are reached through."""
+    """Not rglob: it does not follow the links through which the layers are reached."""
     found: list[tuple[Path, Path]] = []
     for child in folder.iterdir():
         if child.is_dir() and child.name != "__pycache__":

@@ -1,6 +1,6 @@
 """Starts a SparkSession that can read the log, on this machine or on a cluster.
 
-The one place that makes a session. What is set here is what breaks silently otherwise: the Python of the workers, the address
+This is the only place that creates a session. It sets what otherwise breaks silently: the Python of the workers, the address
 that the driver binds to, the working folder on the workers' path, the package on the executors.
 """
 
@@ -33,18 +33,19 @@ NEVER_SHOWN = "(?i)url|store|password|secret|token"
 
 class SparkOptions(msgspec.Struct, frozen=True, kw_only=True):
     master: str = "local[*]"
-    """Any that Spark takes: local[N], spark://host:port, yarn, k8s://…"""
+    """Any master that Spark accepts: local[N], spark://host:port, yarn, k8s://…"""
     app_name: str = "headwater"
     driver_memory: str = "2g"
     log_level: str = "ERROR"
     """What Spark prints on stderr."""
     jars: tuple[str, ...] = ()
     conf: dict[str, str] = {}
-    """Comes last: what is set here wins."""
+    """Applied last: these settings win."""
 
 
 def spark_session(options: SparkOptions | None = None) -> SparkSession:
-    """The running session if there is one, else a new one; in both the formats `headwater` and `headwater_rows` are known."""
+    """The running session if there is one, else a new one; both formats, `headwater` and `headwater_rows`, are registered in
+    it."""
     options = options or SparkOptions()
     session = running_session()
     if session is None:
@@ -58,13 +59,13 @@ def spark_session(options: SparkOptions | None = None) -> SparkSession:
 
 def running_session() -> SparkSession | None:
     """The session that this thread started. The active one may be another: a batch of a stream runs in a clone of its session,
-    which becomes the active one as soon as the batch makes a DataFrame of local rows, and stays so after the stream's end."""
+    which becomes active as soon as the batch creates a DataFrame of local rows, and stays so after the stream has ended."""
     session_class = _spark_session_class()
     return None if session_class.getActiveSession() is None else session_class.builder.getOrCreate()
 
 
 def register_sources(session: SparkSession) -> None:
-    """Make the formats known to a session that was made elsewhere. Filters are pushed down into them from then on."""
+    """Register the formats in a session that was created elsewhere. From then on filters are pushed down into them."""
     from headwater.streaming.sources.log_source import LogSource
     from headwater.streaming.sources.rows_source import RowsSource
 
@@ -86,7 +87,7 @@ def session_conf(options: SparkOptions) -> dict[str, str]:
         "spark.sql.python.filterPushdown.enabled": "true",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.redaction.options.regex": NEVER_SHOWN,
-        "spark.executorEnv.PYTHONSAFEPATH": "1",  # else a worker imports what lies in its working folder
+        "spark.executorEnv.PYTHONSAFEPATH": "1",  # otherwise a worker imports what is in its working folder
         "spark.ui.showConsoleProgress": "false",
     }
     if is_local(options.master):
@@ -98,7 +99,7 @@ def session_conf(options: SparkOptions) -> dict[str, str]:
 
 
 def parse_conf(text: str) -> dict[str, str]:
-    """`NAME=VALUE NAME=VALUE …` to a map; a value with blanks is quoted as in a shell."""
+    """`NAME=VALUE NAME=VALUE …` as a map; a value with blanks is quoted as in a shell."""
     try:
         pairs = [pair.partition("=") for pair in shlex.split(text)]
     except ValueError as error:
@@ -112,7 +113,7 @@ def parse_conf(text: str) -> dict[str, str]:
 
 
 def require_master(master: str) -> None:
-    """Of a standalone cluster: Spark itself would try for minutes, with pages of stacks."""
+    """Probes the master of a standalone cluster first: Spark itself would try for minutes and print pages of stack traces."""
     if master.startswith(STANDALONE) and not is_reachable(master.removeprefix(STANDALONE).split(",")):
         raise MissingDependency(
             f"no Spark master answers at {master!r}.",
@@ -143,8 +144,8 @@ def _started(options: SparkOptions) -> SparkSession:
 
 @contextmanager
 def _environment(options: SparkOptions) -> Iterator[None]:
-    """Read by PySpark and the JVM before any setting is; the JVM hands it on to its workers. Afterwards it is as it was, for
-    other programs that this process starts."""
+    """Read by PySpark and the JVM before any setting; the JVM passes it on to its workers. Restored afterwards, for other
+    programs that this process starts."""
     wanted = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "PYTHONSAFEPATH": "1"}
     if is_local(options.master):
         wanted["SPARK_LOCAL_IP"] = LOOPBACK
@@ -174,5 +175,5 @@ def _spark_session_class() -> type[SparkSession]:
 
 
 def jar_paths(folder: Path) -> Sequence[str]:
-    """What `spark.jars` takes, in a fixed order."""
+    """The value of `spark.jars`, in a fixed order."""
     return [str(jar) for jar in sorted(folder.glob("*.jar"))]

@@ -1,4 +1,4 @@
-"""Restores the typed error that a worker or the planner raised from what Spark raises around it."""
+"""Restores the typed error that a worker or the planner raised from the error in which Spark wraps it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _RAISED = re.compile(r"headwater\.schemas\.errors\.(\w+): (.*)")
 
 
 def typed_error(error: BaseException) -> HeadwaterError:
-    """Workers report an exception as text: the last of our lines in it is what was raised."""
+    """Workers report an exception as text: the last of our lines in it is the error that was raised."""
     if isinstance(error, HeadwaterError):
         return error
     found = _RAISED.findall(str(error))

@@ -1,7 +1,7 @@
 """Runs a stream until everything that was committed before is processed.
 
 Spark 4.1 has no `availableNow` for sources in Python: it would run one bounded batch. So a source with `until=start` offers
-nothing beyond what was there, and the query is stopped when it asks in vain.
+nothing beyond what was there, and the query is stopped when it asks and gets nothing.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _log = logging.getLogger(__name__)
 
 
 def silent(_: Progress) -> None:
-    """The report of a caller who does not look."""
+    """The progress report of a caller who does not want one."""
 
 
 def run_until_caught_up(writer: DataStreamWriter, *, report: Report = silent, restarts_max: int = RESTARTS_MAX) -> int:
-    """Start the stream, process what is there, stop it; returns the number of rows processed. The reader must have the
-    option `until`, or come to an end otherwise: writers that continue would keep it busy forever."""
+    """Start the stream, process what is there, stop it; returns the number of rows processed. The reader must have the option
+    `until`, or end in some other way: writers that continue would keep it busy forever."""
 
     def process(query: StreamingQuery) -> int:
         reporter = BatchReporter(report)
@@ -52,7 +52,7 @@ def run_until_caught_up(writer: DataStreamWriter, *, report: Report = silent, re
 def run_until_stopped(
     writer: DataStreamWriter, *, is_stopping: Callable[[], bool], report: Report = silent, restarts_max: int = RESTARTS_MAX
 ) -> int:
-    """Start the stream and let it run until it is to stop or fails; what it failed with is raised."""
+    """Start the stream and let it run until it is told to stop or fails; raises the error that it failed with."""
 
     def follow(query: StreamingQuery) -> int:
         reporter = BatchReporter(report)
@@ -69,8 +69,8 @@ def run_until_stopped(
 
 
 def _supervised(writer: DataStreamWriter, run: Callable[[StreamingQuery], int], restarts_max: int) -> int:
-    """A query that Spark itself let down (a worker too slow to answer, a connector's slip) begins again at its checkpoint, a
-    few times. What is one of our errors would only come again."""
+    """Restarts a query from its checkpoint, a few times, if Spark itself failed (a worker that answered too slowly, a fault in
+    a connector). Our own errors are not retried: they would only recur."""
     for attempt in range(restarts_max + 1):
         query: StreamingQuery | None = None
         try:
@@ -88,8 +88,8 @@ def _supervised(writer: DataStreamWriter, run: Callable[[StreamingQuery], int], 
 
 
 def session_of(writer: DataStreamWriter) -> SparkSession:
-    """The session whose listeners Spark tells of this writer's query. The active session may be another one: a batch runs in a
-    clone of the query's session, which becomes the active one as soon as the batch makes a DataFrame of local rows."""
+    """The session whose listeners hear of this writer's query. The active session may be another one: a batch runs in a clone
+    of the query's session, which becomes active as soon as the batch creates a DataFrame of local rows."""
     return writer._spark
 
 
@@ -129,7 +129,7 @@ def _listener(reporter: BatchReporter, run_id: str) -> StreamingQueryListener:
     from pyspark.sql.streaming.listener import QueryProgressEvent, StreamingQueryListener
 
     class Listener(StreamingQueryListener):
-        """Of all queries of the session, which may be many."""
+        """Hears of all queries of the session, which may be many."""
 
         def onQueryStarted(self, event: object) -> None:  # noqa: N802
             pass

@@ -29,7 +29,7 @@ class _Lists(AccumulatorParam[list[bytes]]):
 
 
 class BytesAccumulator:
-    """Filled by tasks on workers, read by the driver. Spark takes a task's values once, when the task has succeeded."""
+    """Filled by tasks on workers, read by the driver. Spark merges a task's values once, when the task has succeeded."""
 
     def __init__(self, context: Any) -> None:
         self._told = context.accumulator([], _Lists())
@@ -43,7 +43,7 @@ class BytesAccumulator:
 
 
 class ResultsAccumulator:
-    """What tasks of a sweep did, while it runs."""
+    """What the tasks of a sweep have done, while it runs."""
 
     def __init__(self, context: Any) -> None:
         self._results = BytesAccumulator(context)
@@ -71,7 +71,7 @@ class Results(Protocol[_Any]):
 
 
 class Watch(Protocol[_Told]):
-    """Who is told, and asked whether to go on."""
+    """Who receives the results, and decides whether to continue."""
 
     @property
     def before_delete(self) -> Callable[[], None]: ...
@@ -84,7 +84,8 @@ class Watch(Protocol[_Told]):
 
 
 def watched(context: Any, action: Callable[[], object], results: Results[_Any], work: Watch[_Any]) -> None:
-    """`work.before_delete` is asked twice a second; what it raises cancels the job. What has ended by then is reported."""
+    """`work.before_delete` is called twice a second; if it raises, the job is cancelled. Results of tasks that have ended by
+    then are reported."""
     group = f"headwater-sweep-{secrets.token_hex(6)}"
     failures: list[BaseException] = []
     done = threading.Event()

@@ -1,9 +1,9 @@
 """Streams Changes from the log or from Kafka into a retained set, by whole batches, each exactly once.
 
-⚠ What decides is the set's own position in each pointer, kept beside its rows: a batch that comes again is recognized whole or
-in part, one that does not follow the set's last entry by its ids is refused. Ids and Changes stay on the executors; the driver
-sees positions and where segments begin. A set that was overtaken, that does not add up, or that is of another history than the
-store's is seeded again by walking.
+⚠ The set's own position in each pointer, kept beside its rows, decides: a batch that is repeated, in whole or in part, is
+recognized, and one that does not follow the set's last entry by its ids is refused. Ids and Changes stay on the executors; the
+driver sees only positions and where segments begin. A set that was overtaken, is inconsistent, or belongs to another history
+than the store's is seeded again by walking.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
 READER = "retained"
 HERE_CHANGES_MAX = 10_000
-"""So few are added in this process, by all who keep sets current."""
+"""Up to this many Changes are added in this process, by everything that keeps sets current."""
 SPLIT_CHANGES_MIN = 5_000
 SEEDS_MAX = 3
 KAFKA_RESTARTS_MAX = 1
-"""With the checkpoint as it is; then without it."""
+"""The first attempt keeps the checkpoint; the second drops it."""
 
 
 class RetainedJob:
@@ -91,7 +91,7 @@ class RetainedJob:
             except RetainedMoved:  # compacted meanwhile: continue from there
                 if attempt == SEEDS_MAX - 1:
                     raise
-            except (CursorGone, RetainedIncomplete, RetainedCorrupt):  # overtaken, or not what the log continues from
+            except (CursorGone, RetainedIncomplete, RetainedCorrupt):  # overtaken, or the log does not continue from it
                 if attempt == SEEDS_MAX - 1:
                     raise
                 self._seed()
@@ -106,12 +106,12 @@ class RetainedJob:
         return state
 
     def run_kafka(self, options: KafkaOptions, *, follow: bool = False, report: Report = silent) -> RetainedState:
-        """The same from the realm's topic, up to what it holds now, or on and on. The store says nothing but where the set
-        begins; what the topic does not reach back to is seeded by walking. ⚠ Spark's record of offsets is no more than a
-        bookmark: where a stream fails with it, it is thrown away and the topic is read again from its beginning."""
+        """The same from the realm's topic, either up to what it holds now or continuously. The store only says where the set
+        begins; what the topic no longer reaches is seeded by walking. ⚠ Spark's record of offsets is only a bookmark: if a
+        stream fails with it, it is discarded and the topic is read again from its beginning."""
         require_broker(options.bootstrap)
         checkpoint = self._retained.folder / "kafka-checkpoint"
-        # ⚠ A set that was seeded behind a cut meets the record of it each time it reads the topic: only a gap counts.
+        # ⚠ A set that was seeded after a cut meets the record of it each time it reads the topic: only a gap counts.
         options = msgspec.structs.replace(options, finds_gaps=True)
         for attempt in range(SEEDS_MAX):
             self._loaded(reseed=False)
@@ -147,7 +147,7 @@ class RetainedJob:
         return self._seed() if state is None else state
 
     def _seed(self) -> RetainedState:
-        """⚠ The pin first, on all there is: what is read now must not be cut before the stream continues after it."""
+        """⚠ Pins everything first: what is read now must not be cut before the stream continues after it."""
         if self._pin:
             self._readers.save(READER, {})
         state = seed(self._store.backend, self._retained, None if self._is_small() else SparkSeedWriter(self._spark, self._url))
@@ -163,8 +163,8 @@ class RetainedJob:
         return self._kept(state)
 
     def add_changes(self, changes: Sequence[NewChange]) -> RetainedState:
-        """Of a topic, a bounded number of them. ⚠ What follows the set may be lost all the same: the last entry of each pointer
-        must be in the store."""
+        """Adds a bounded number of Changes of a topic. ⚠ Changes that follow the set may still have been lost by the store: the
+        last entry of each pointer must be in it."""
         state = self.state()
         found = increment(state, changes)
         if found is None:
@@ -179,7 +179,7 @@ class RetainedJob:
         return merge_small_steps(self._retained, state)
 
     def add_batch(self, batch: DataFrame) -> RetainedState:
-        """The same on executors, of any size."""
+        """The same on executors, for any size."""
         self._add_batch(batch, 0)
         return self.state()
 
@@ -214,7 +214,7 @@ class RetainedJob:
     # ── one batch ───────────────────────────────────────────────────────────────────────────────────────────
 
     def _add_batch(self, batch: DataFrame, batch_id: int, *, is_from_store: bool = False) -> None:
-        """Some jobs say what came, one writes it."""
+        """Some jobs describe the batch, one writes it."""
         state = self.state()
         slim = batch.select(*BATCH_COLUMNS).persist()
         try:

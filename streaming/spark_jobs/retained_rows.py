@@ -31,11 +31,11 @@ LINK_DDL = "chain bigint, depth int, pointer string, segment bigint, at bigint"
 
 
 def intervals(spark: SparkSession, state: RetainedState) -> DataFrame:
-    """One row for each object of a segment: when it was added (null for one of the base) and released (null if it is live)."""
+    """One row for each object of a segment: when it was added (null if it is from the base) and released (null if it is live)."""
     if not state.folders:
         rows = spark.createDataFrame([], ROW_DDL)
     else:
-        # ⚠ Whatever the session is set to: a file that is missing or damaged is objects that would not be kept.
+        # ⚠ Overrides the session's setting: with a missing or damaged file, objects would not be kept.
         strictly = spark.read.schema(ROW_DDL).option("ignoreMissingFiles", False).option("ignoreCorruptFiles", False)
         rows = strictly.parquet(*(f"file://{folder}" for folder in state.folders))
     added = sql.when(sql.col("added"), sql.col("seq"))
@@ -49,7 +49,7 @@ def intervals(spark: SparkSession, state: RetainedState) -> DataFrame:
 
 
 def chained(spark: SparkSession, state: RetainedState, floors: Mapping[str, int], *, follow_base: bool = True) -> DataFrame:
-    """Every object that must stay, under the chain and at the depth that keeps it; the same id may come in many chains."""
+    """Every object that must stay, with the chain and the depth that keep it; the same id may occur in many chains."""
     links = spark.createDataFrame(_link_rows(state, floors, follow_base=follow_base), LINK_DDL)
     found = intervals(spark, state).join(sql.broadcast(links), ["pointer", "segment"])
     alive = sql.coalesce("released", sql.lit(NEVER)) > sql.col("at")
@@ -70,13 +70,13 @@ def chained(spark: SparkSession, state: RetainedState, floors: Mapping[str, int]
 def retained_ids(
     spark: SparkSession, state: RetainedState, floors: Mapping[str, int], *, follow_base: bool = True
 ) -> DataFrame:
-    """The same id may come more than once."""
+    """The same id may occur more than once."""
     return chained(spark, state, floors, follow_base=follow_base).select(sql.col("object").alias("id"))
 
 
 class StreamedSource:
-    """What a sweep asks for the set that the stream has made. Changes show what belongs to logs: ⚠ what else plug-ins know
-    is not decided here, and goes with a sweep that walks."""
+    """What a sweep asks of the set that the stream has made. Changes show only what belongs to logs: ⚠ what plug-ins identify
+    beyond that is not decided here, and is swept only by a sweep that walks."""
 
     def __init__(self, spark: SparkSession, folder: str, *, follow_base: bool = True) -> None:
         self._spark = spark
@@ -86,7 +86,7 @@ class StreamedSource:
     def retained(self, fenced: FencedRealm) -> Retained:
         state = RetainedStore(self._folder, fenced.realm).load()
         if state is None:
-            return Retained(ids=IdCollector().finish(), positions={})  # complete only where there is nothing to keep
+            return Retained(ids=IdCollector().finish(), positions={})  # complete only if there is nothing to keep
         floors = {pointer: span.floor for pointer, span in fenced.spans.items()}
         ids = FrameIds(retained_ids(self._spark, state, floors, follow_base=self._follow_base))
         return Retained(ids=ids, positions=state.positions, passed=state.passed, covers=LogIdentifier.covers)
@@ -96,7 +96,7 @@ class StreamedSource:
 
 
 def compact(spark: SparkSession, store: RetainedStore, floors: Mapping[str, int]) -> RetainedState:
-    """⚠ Only for floors of a sweep that proved completeness up to every head; `Histories.compact` is the same, in memory."""
+    """⚠ Only for the floors of a sweep that proved completeness up to every head; `Histories.compact` does the same in memory."""
     state = store.load()
     if state is None:
         raise RetainedCorrupt(f"there is no retained set of {store.realm!r}.", field="retained")

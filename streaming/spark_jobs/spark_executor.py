@@ -1,8 +1,8 @@
 """Sweeps splits of the objects table on Spark's workers: scans, decides and deletes.
 
-`exact` joins the scanned rows with the ids that must stay, on executors; rows that find none go. `bloom` makes a filter on
-executors, merges it as a tree, and sends it to every worker. ⚠ Each retained id is probed there before anything is deleted.
-The driver sees positions, counts and a sample, and the one filter: no ids.
+`exact` joins the scanned rows with the ids that must stay, on executors; rows without a match go. `bloom` makes a filter on
+executors, merges it as a tree, and sends it to every worker. ⚠ Each retained id is probed there before anything is deleted. The
+driver sees positions, counts and a sample, and the one filter: no ids.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SHARES_PER_CORE = 4
-"""Of the join: small enough to be sorted in memory."""
+"""Shares of the join: small enough to be sorted in memory."""
 ROWS_PER_SHARE = 500_000
 
 Batches = Iterable[pa.RecordBatch]
@@ -73,7 +73,7 @@ class SparkExecutor:
         return measured
 
     def probe(self) -> int:
-        """⚠ Also that there are as many as were marked: a join that lost some would delete them."""
+        """⚠ Also checks that there are as many as were marked: ids that a join lost would be deleted."""
         kept = self._all_kept()
         with typed_errors():
             if self._bloom is None:
@@ -97,7 +97,7 @@ class SparkExecutor:
         self._kept, self._bloom, self._kept_count, self._realms = None, None, 0, []
 
     def _keep(self, retained: Mapping[str, MarkedIds]) -> None:
-        """All realms in one frame, spread by id, so that a scan is joined with it as it lies."""
+        """All realms in one frame, distributed by id, so that a scan can be joined with it without a shuffle of it."""
         self._realms = list(retained)
         by_realm = [frame_ids(self._spark, ids) for ids in retained.values()]
         columns = [
@@ -113,14 +113,14 @@ class SparkExecutor:
             ids.release()
 
     def _built(self, capacity: int) -> BloomFilter:
-        """One part on each core, merged two by two; what arrives here is the whole."""
+        """One part per core, merged two by two; the driver receives the whole."""
         salt = secrets.token_bytes(SALT_BYTES)
         return built_bloom(self._all_kept(), self._cores(), capacity, salt, self._realms)
 
     # ── the sweep ───────────────────────────────────────────────────────────────────────────────────────────
 
     def sweep(self, work: SweepWork) -> None:
-        """Limits hold over all tasks together. A run that was superseded is cancelled within a second, and none of its tasks
+        """Limits apply to all tasks together. A run that was superseded is cancelled within a second, and none of its tasks
         begins another batch."""
         kept = self._all_kept()
         plan = plan_for_one_of(work.plan, self._cores())
@@ -148,7 +148,7 @@ class SparkExecutor:
 
 def joined(scanned: DataFrame, kept: DataFrame) -> DataFrame:
     """Each scanned row, with whether its id, or its owner's, is one of those that must stay. Sorted and merged, so that it
-    spills and does not burst."""
+    spills to disk instead of running out of memory."""
     return scanned.join(kept.withColumn("kept", sql.lit(True)).hint("merge"), ["realm", "owner"], "left")
 
 
@@ -166,7 +166,7 @@ def built_bloom(ids: DataFrame, parts: int, capacity: int, salt: bytes, realms: 
 
 
 def building(capacity: int, salt: bytes, realms: Sequence[str]) -> Callable[[Batches], Batches]:
-    """Runs on a worker: ids that must stay in, a filter of its share out."""
+    """Runs on a worker: takes ids that must stay, yields a filter of its share."""
 
     def built(batches: Batches) -> Batches:
         bloom = BloomFilter(capacity, salt)

@@ -22,7 +22,7 @@ class FrameIds:
     """The ids of one realm, each once."""
 
     def __init__(self, ids: DataFrame) -> None:
-        """What goes wrong in finding them goes wrong here."""
+        """Errors in finding the ids are raised here."""
         self.frame = ids.distinct().persist(StorageLevel.MEMORY_AND_DISK)
         try:
             with typed_errors():

@@ -1,7 +1,7 @@
 """Deletes the rows of purged realms on Spark's workers: a job for each table, a task for some of its splits.
 
-⚠ A worker asks the store for the run's lease before each batch, as threads of one process do. A task that is done again after
-its worker was killed finds what is left: each split is read to its end, so what a scan does not meet is not there.
+⚠ A worker checks the run's lease in the store before each batch, as the threads of one process do. A task that is repeated
+after its worker was killed finds what is left: each split is read to its end, so what a scan does not find is not there.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class SparkScans:
 def deleting_splits(
     url: str, splits: Sequence[Split], realms: frozenset[str], claim: LeaseClaim, results: BytesAccumulator
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    """Runs on a worker: numbers of splits in and out."""
+    """Runs on a worker: takes split numbers and yields them when done."""
 
     def deleted(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         backend: Any = open_backend(url)

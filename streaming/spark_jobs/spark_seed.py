@@ -46,7 +46,7 @@ class SparkSeedWriter:
 def seeding(
     url: str, realm: str, spans: Mapping[str, Span], tasks: Sequence[Sequence[WalkShare]], bounds: BytesAccumulator
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    """Runs on a worker: numbers of tasks in, rows of the set out."""
+    """Runs on a worker: takes task numbers, yields rows of the set."""
 
     def seeded(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         numbers = [number for batch in batches for number in batch.column(0).to_pylist()]

@@ -1,7 +1,6 @@
 """The functions of a sweep that run on Spark's workers: scanning splits, and deleting rows.
 
-Each function here makes one that travels. Counts come back by an accumulator as each task ends, so that what was done is known
-also when a later task fails.
+Each function here makes one that travels. Counts are returned through an accumulator as each task ends, so that what was done is known even if a later task fails.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ Task = Callable[[Batches], Batches]
 
 
 def sweeping(url: str, plan: SweepPlan, splits: Sequence[Split], broadcast: Any, results: ResultsAccumulator) -> Task:
-    """All in one task, by a filter that every worker has."""
+    """Everything in one task, with a filter that every worker has."""
 
     def swept(batches: Batches) -> Batches:
         numbers = _numbers(batches)
@@ -85,7 +84,7 @@ def scanning(url: str, plan: SweepPlan, realms: Sequence[str], splits: Sequence[
 
 
 def deleting(url: str, plan: SweepPlan, realms: Sequence[str], results: ResultsAccumulator) -> Task:
-    """Rows that were joined with what must stay: each is counted, and deleted where it may be."""
+    """Rows that were joined with the ids that must stay: each is counted, and deleted if that is allowed."""
 
     def deleted(batches: Batches) -> Batches:
         backend = open_backend(url)

@@ -1,6 +1,6 @@
 """Walks a fenced realm on executors to find what must stay: each task takes some entries of some pointers.
 
-Identifiers of plug-ins run there too: those of object types where an object was found, those of realms in a task of their own.
+Identifiers of plug-ins run there too: those for object types where an object was found, those for realms in tasks of their own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ENTRIES_PER_TASK = 5_000
 
 
 class SparkWalkedSource:
-    """`url` is what executors open the store with; `identifiers` makes there what it makes here."""
+    """`url` is what executors open the store with; `identifiers` creates the same identifiers there as here."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class SparkWalkedSource:
 
 
 def grouped(shares: Sequence[WalkShare], entries_per_task: int) -> list[list[WalkShare]]:
-    """Pointers with few entries go together; so does what is not part of a log, one by one."""
+    """Pointers with few entries share a task; what is not part of a log gets one task each."""
     tasks: list[list[WalkShare]] = []
     entries = 0
     for share in shares:
@@ -69,7 +69,7 @@ def marked_by_task(
     identifiers: Callable[[], Identifiers],
     wanted: Sequence[str],
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    """Runs on a worker: numbers of tasks in, ids out. ⚠ Only if its identifiers are those that the driver has."""
+    """Runs on a worker: takes task numbers, yields ids. ⚠ Only if its identifiers are the same as the driver's."""
 
     def marking(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         numbers = [number for batch in batches for number in batch.column(0).to_pylist()]

@@ -1,12 +1,12 @@
 """Reads the topics of many realms by one Structured Streaming query, and gives each realm its share of every micro-batch.
 
-A query for each realm costs seconds a batch, however few Changes there are; one query for all costs the same once. Up to
-`HERE_RECORDS_MAX` records are decoded in this process, without a Python worker; of more, the realms with many are handed over
-as DataFrames and the others in lists.
+A query per realm costs seconds per batch, however few Changes there are; one query for all costs that once. Up to
+`HERE_RECORDS_MAX` records are decoded in this process, without a Python worker; of larger batches, realms with many records
+receive DataFrames and the others lists.
 
-Where a realm stands in its topics is kept in a file beside its set, and written after the set: so a process that was killed
-reads again from there. ⚠ It is a bookmark and no more: what is in the set is decided by entry ids. A realm without one begins
-at the end of its topics, and gets one when it has been brought up to date from the store's log.
+A realm's position in its topics is kept in a file beside its set, and written after the set: a process that was killed reads
+again from there. ⚠ It is only a bookmark: entry ids decide what is in the set. A realm without one begins at the end of its
+topics, and gets one when it has been brought up to date from the store's log.
 """
 
 from __future__ import annotations
@@ -53,23 +53,23 @@ class TopicBounds(NamedTuple):
 class TopicRealm(NamedTuple):
     options: KafkaOptions
     topics: tuple[str, ...]
-    """All that hold Changes of the realm."""
+    """All topics that hold Changes of the realm."""
 
 
 class News(NamedTuple):
-    """What a batch holds of one realm: one of both."""
+    """What a batch holds of one realm: exactly one of the two."""
 
     changes: list[NewChange] | None = None
     frame: DataFrame | None = None
 
 
 class _Run:
-    """What one query reads. A batch that was interrupted may end after the next query has begun: it has its own."""
+    """What one query reads. A batch that was interrupted may end after the next query has begun: each query has its own."""
 
     def __init__(self, realms: Mapping[str, TopicRealm], read: Offsets, checkpoint: Path) -> None:
         self.realms = realms
         self.read = read
-        """Up to where batches have come."""
+        """The offsets that batches have reached."""
         self.checkpoint = checkpoint
         self.behind: set[str] = set()
         """Realms that were left out of a batch and have taken none since: their bookmarks stay."""
@@ -80,10 +80,10 @@ class _Run:
 
 class RealmSink(Protocol):
     def add(self, instance: str, news: News) -> bool:
-        """Whether the set knows all of it now. Must not raise, and must not take long because of another realm."""
+        """Whether the set is complete now. Must not raise, and must not wait long for another realm."""
 
     def lose(self, instance: str, why: str) -> None:
-        """What comes next does not follow the set: bring it up to date from the log."""
+        """The next Changes do not follow the set: bring it up to date from the log."""
 
 
 class TopicQuery:
@@ -104,15 +104,15 @@ class TopicQuery:
         self._sink = sink
         self._every_seconds = every_seconds
         self._lock = threading.Lock()
-        """Around beginning and ending queries."""
+        """Held while a query begins or ends."""
         self._run = _Run({}, {}, Path())
         self._query: StreamingQuery | None = None
         self._is_warm = False
         self._unsettled: dict[str, Offsets] = {}
-        """Up to where realms that were lost have been read: their logs hold all that was published until then."""
+        """The offsets up to which lost realms have been read: their logs hold all that was published until then."""
 
     def follow(self, realms: Mapping[str, TopicRealm]) -> None:
-        """The query begins anew where realms or topics have come or gone, or where it has failed."""
+        """Starts the query anew if realms or topics have been added or removed, or if it has failed."""
         with self._lock:
             is_running = self._query is not None and self._query.isActive
             if is_running and self._run.realms == realms:
@@ -137,7 +137,8 @@ class TopicQuery:
                 self._end()
 
     def settle(self, instance: str) -> None:
-        """After a realm was lost and has been brought up to date from its log. What could not be read is not met again."""
+        """Called after a realm was lost and has been brought up to date from its log. Records that could not be read are
+        skipped."""
         offsets = self._unsettled.pop(instance, None)
         if offsets is not None:
             self._run.behind.discard(instance)
@@ -167,7 +168,7 @@ class TopicQuery:
         self._query = (writer.trigger(availableNow=True) if once else writer.trigger(processingTime=every)).start()
 
     def _warm_up(self) -> None:
-        """What Spark loads for its first job takes seconds, which the first batch would pay for."""
+        """Loads what Spark needs for its first job, which takes seconds: otherwise the first batch would wait for it."""
         if not self._is_warm:
             self._spark.range(1).toArrow()
             self._is_warm = True
@@ -177,7 +178,7 @@ class TopicQuery:
         mark = read_bookmark(self._folder, instance)
         if mark is not None and _is_within(mark, ours):
             return mark
-        # ⚠ Asked for before the log is read: what was published until then is in the log, and so in the set afterwards.
+        # ⚠ Read before the log is: what was published until then is in the log, and so in the set afterwards.
         ends = {topic: {partition: at.end for partition, at in found.items()} for topic, found in ours.items()}
         self._unsettled[instance] = ends
         self._sink.lose(instance, "it is not known where the set stands in its topics")
@@ -230,7 +231,7 @@ class TopicQuery:
         run.read = planned
 
     def _here(self, run: _Run, batch: DataFrame, refused: set[str]) -> Iterator[tuple[str, News]]:
-        """By one job that collects. A realm whose records cannot be read is refused, and the others are not."""
+        """Uses one job that collects. A realm whose records cannot be read is refused, the others are not."""
         by_realm: dict[str, list[Row]] = {}
         owners = {topic: instance for instance, realm in run.realms.items() for topic in realm.topics}
         for record in batch.toArrow().to_pylist():
@@ -264,7 +265,7 @@ class TopicQuery:
 
 
 def planned_offsets(checkpoint: Path, batch_id: int) -> Offsets:
-    """Where a batch ends, as Spark wrote it before the batch began."""
+    """Where a batch ends, as Spark recorded it before the batch began."""
     written = (checkpoint / "offsets" / str(batch_id)).read_text().splitlines()[-1]
     return msgspec.json.decode(written, type=Offsets)
 
@@ -273,7 +274,7 @@ def planned_offsets(checkpoint: Path, batch_id: int) -> Offsets:
 
 
 def read_bookmark(folder: str, instance: str) -> Offsets | None:
-    """None where there is none, or it cannot be read."""
+    """None if there is none, or it cannot be read."""
     try:
         return msgspec.json.decode((RetainedStore(folder, instance).folder / BOOKMARK).read_bytes(), type=Offsets)
     except (OSError, msgspec.MsgspecError):
@@ -283,13 +284,13 @@ def read_bookmark(folder: str, instance: str) -> Offsets | None:
 def write_bookmark(folder: str, instance: str, offsets: Offsets) -> None:
     file = RetainedStore(folder, instance).folder / BOOKMARK
     unfinished = file.with_name(f"{BOOKMARK}.{secrets.token_hex(4)}")
-    with contextlib.suppress(OSError):  # the realm is purged, or its folder full: it is read from the log then
+    with contextlib.suppress(OSError):  # the realm is purged, or its folder full: then it is read from the log
         unfinished.write_bytes(msgspec.json.encode(offsets))
         unfinished.replace(file)
 
 
 def _is_within(mark: Offsets, there: Mapping[str, Mapping[str, TopicBounds]]) -> bool:
-    """⚠ Of every partition, and of no other: what was written to one that is not in it would be passed over."""
+    """⚠ Covers every partition, and no other: records of a partition that is not in it would be skipped."""
     if mark.keys() != there.keys() or any(mark[topic].keys() != there[topic].keys() for topic in mark):
         return False
     return all(at.begin <= mark[topic][partition] <= at.end for topic, of in there.items() for partition, at in of.items())

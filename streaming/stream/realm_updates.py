@@ -1,8 +1,8 @@
-"""Keeps the retained sets of all realms current: from the store's log, or with what one query over all topics hands out.
+"""Keeps the retained sets of all realms current: from the store's log, or from one query over all topics.
 
-A set that its topics do not continue (there is none, a gap, an error, another process that moved it) is *lost*: it leaves out
-what the query brings, and is brought up to date from the log in its next turn. ⚠ That turn forgets the loss before it reads
-the heads: whatever is left out after that marks it as lost again, so nothing is passed over.
+A set that its topics do not continue (there is no set, a gap, an error, another process that moved it) is *lost*: it skips what
+the query brings, and is brought up to date from the log in its next turn. ⚠ That turn clears the loss before it reads the
+heads: whatever is skipped after that marks the set as lost again, so nothing is missed.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from headwater.streaming.spark_jobs.topic_query import News
 
 STALLED_SECONDS = 60.0
-"""A set that is behind its log and has had no step for so long continues from the log: its publisher is away, or records are
+"""A set that is behind its log and has had no step for this long continues from the log: its publisher is down, or records are
 lost."""
 LOCK_SECONDS = 2.0
 """How long the other realms of a batch wait for one whose set is being changed, e.g. by a sweep."""
 
 
 class RealmUpdates:
-    """`job_of` makes the job of a realm's set, whose store it may keep."""
+    """`job_of` makes the job of a realm's set, and may keep its store."""
 
     def __init__(
         self,
@@ -52,11 +52,11 @@ class RealmUpdates:
         self._behind_since: dict[str, tuple[int, float]] = {}
 
     def lock_of(self, instance: str) -> threading.Lock:
-        """Rounds, batches of topics, and sweeps that bring a set up to their fence, do not write one set at once."""
+        """Keeps rounds, batches of topics, and sweeps that bring a set up to their fence from writing one set at the same time."""
         return self._locks[instance]
 
     def forget(self, instance: str) -> None:
-        """A realm that is purged. Its lock stays where a batch under way holds it."""
+        """Forgets a realm that is purged. Its lock stays if a batch in progress holds it."""
         self._lost.pop(instance, None)
         self._behind_since.pop(instance, None)
 
@@ -65,7 +65,7 @@ class RealmUpdates:
             return self._caught_up(instance)
 
     def from_topics(self, instance: str) -> Updated:
-        """What the query has added; from the log where that does not continue the set."""
+        """Counts what the query has added; updates from the log if that does not continue the set."""
         with self._locks[instance]:
             if self._lost.pop(instance, None) is not None:
                 return self._repaired(instance)
@@ -73,7 +73,7 @@ class RealmUpdates:
             try:
                 state = job.state()
                 behind = self._lag(state)
-            except HeadwaterError:  # there is none yet, or it is not to be used
+            except HeadwaterError:  # there is none yet, or it must not be used
                 return self._repaired(instance)
             if behind and self._is_stalled(instance, state):
                 return self._repaired(instance)

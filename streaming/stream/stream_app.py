@@ -1,9 +1,9 @@
 """Updates the retained set of every realm round by round, and runs each task when it is due, whatever fails in between.
 
 ⚠ A realm that fails or takes long does not stop the others, and a task that fails is left for its next turn. Tasks run on a
-thread of their own, so a long sweep delays no set. Realms are listed again in each round, so new ones are picked up. Of several
-processes one has the turn of each task (`schedule_turns`). Everything that counts is kept beside the sets and in the store, so
-a process that was killed continues where it was.
+thread of their own, so a long sweep delays no set. Realms are listed again in each round, so new ones are picked up. If there
+are several processes, one has the turn of each task (`schedule_turns`). All important state is kept beside the sets and in the
+store, so a process that was killed continues where it was.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from headwater.streaming.schedule import COME_BACK_SECONDS
 from headwater.streaming.stream.stream_status import RealmStatus, StreamStatus, TaskStatus
 
 TASK_LOOK_SECONDS = 1.0
-"""Between two looks whether a task is due."""
+"""Seconds between two checks whether a task is due."""
 FINISH_SECONDS = 20.0
-"""How long batches and tasks under way may take to end before they are interrupted."""
+"""How long batches and tasks in progress may take to end before they are interrupted."""
 
 _log = logging.getLogger(__name__)
 
 
 class Updated(NamedTuple):
-    """What an update of a realm's set has come to."""
+    """The result of updating a realm's set."""
 
     source: str
     step: int
@@ -51,17 +51,17 @@ class Task(NamedTuple):
 
 class StreamParts(NamedTuple):
     realms: Callable[[], Sequence[str]]
-    """The instances to maintain, as they are now."""
+    """The instances to maintain at this moment."""
     update: Callable[[str], Updated]
     tasks: Mapping[str, Task]
     engine_failure: Callable[[], str] = lambda: ""
     """Why nothing can be updated any more, e.g. because Spark has ended; empty while all is well."""
     interrupt: Callable[[], None] = lambda: None
-    """Ends what is under way; what was not finished is done again later."""
+    """Ends what is in progress; unfinished work is repeated later."""
     begin_round: Callable[[Sequence[str]], None] = lambda _: None
-    """With the instances of the round, before any of them is updated."""
+    """Called with the instances of the round, before any of them is updated."""
     close: Callable[[], None] = lambda: None
-    """Ends what goes on between rounds."""
+    """Ends what continues between rounds."""
 
 
 class StreamApp:
@@ -74,7 +74,7 @@ class StreamApp:
         self._stopping = stopping
         self._parallel = parallel
         self._lock = threading.Lock()
-        """Around changes of the status' shape."""
+        """Guards changes to the status' structure."""
         self._status = StreamStatus(
             started_at=self._now(),
             realms={},
@@ -83,14 +83,14 @@ class StreamApp:
 
     @property
     def status(self) -> StreamStatus:
-        """As it is now; the copy does not change while it is read."""
+        """The current status; the copy does not change while it is read."""
         with self._lock:
             realms = {instance: msgspec.structs.replace(one) for instance, one in self._status.realms.items()}
             tasks = {name: msgspec.structs.replace(one) for name, one in self._status.tasks.items()}
             return msgspec.structs.replace(self._status, realms=realms, tasks=tasks)
 
     def run(self) -> str:
-        """Runs until it is stopped, or can do nothing any more: then returns the reason."""
+        """Runs until it is stopped or cannot do anything any more; then returns the reason."""
         self._status.state = "running"
         failure = ""
         tasks = threading.Thread(target=self._run_tasks, name="stream-tasks", daemon=True)
@@ -109,7 +109,7 @@ class StreamApp:
         return failure
 
     def run_once(self) -> list[str]:
-        """Every realm and every task, whenever it is due; returns failures."""
+        """Runs every realm and every task, whenever it is due; returns failures."""
         self._status.state = "running"
         self.update_all()
         for name, task in self._parts.tasks.items():
@@ -117,16 +117,16 @@ class StreamApp:
         return self.status.failures
 
     def update_all(self) -> None:
-        """One round, to its end."""
+        """Runs one complete round."""
         with ThreadPoolExecutor(self._parallel, thread_name_prefix="stream-realm") as pool:
             wait(self._begin_round(pool, {}).values())
 
     def _begin_round(self, pool: ThreadPoolExecutor, running: Mapping[str, Future[None]]) -> dict[str, Future[None]]:
-        """Realms of an earlier round that are still being updated are not begun again, and the others do not wait for them."""
+        """Realms of an earlier round that are still being updated are not started again, and the others do not wait for them."""
         still = {instance: future for instance, future in running.items() if not future.done()}
         try:
             instances = self._parts.realms()
-        except HeadwaterError as error:  # the store is away: the next round finds it
+        except HeadwaterError as error:  # the store is unavailable: the next round finds it
             _log.warning("the realms were not listed: %s", error)
             self._status.failure = str(error)
             return still
@@ -139,7 +139,7 @@ class StreamApp:
             self._status.rounds += 1
         try:
             self._parts.begin_round(instances)
-        except HeadwaterError as error:  # each realm that it concerns fails by itself
+        except HeadwaterError as error:  # each affected realm fails by itself
             _log.warning("a round began without its topics: %s", error)
             self._status.failure = str(error)
         new = {instance: pool.submit(self._update, instance) for instance in instances if instance not in still}
@@ -151,7 +151,7 @@ class StreamApp:
             self._stopping.wait(TASK_LOOK_SECONDS)
 
     def _finish(self, pool: ThreadPoolExecutor, running: Mapping[str, Future[None]], tasks: threading.Thread) -> None:
-        """The batches under way come to their end, or to an end."""
+        """Waits until the batches in progress end, or interrupts them."""
         deadline = time.monotonic() + FINISH_SECONDS
         pool.shutdown(wait=False, cancel_futures=True)
         self._parts.close()
@@ -165,7 +165,7 @@ class StreamApp:
             self._end_own_run()
 
     def _end_own_run(self) -> None:
-        """A task that does not end would hold its lease after this process is gone, and keep the next run waiting."""
+        """A task that does not end would hold its lease after this process is gone, and delay the next run."""
         try:
             ended = Runs(self._store.backend, self._store.clock).end_own()
         except HeadwaterError as error:
@@ -232,7 +232,7 @@ class StreamApp:
         status.seconds, status.ended_at = round(time.monotonic() - began, 3), self._now()
 
     def _come_back(self, name: str, task: Task) -> None:
-        """Also where another run was at work: what was left does not wait for the whole cadence."""
+        """Also if another run was at work: the rest does not wait for the whole cadence."""
         try:
             self._turns(name, task).come_back(min(COME_BACK_SECONDS, task.every_seconds))
         except HeadwaterError as error:

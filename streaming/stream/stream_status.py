@@ -1,4 +1,4 @@
-"""What a running stream reports about itself: lag by realm, and what each task has done last."""
+"""What a running stream reports about itself: lag by realm, and what each task did last."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ class RealmStatus(msgspec.Struct, kw_only=True):
     source: str = ""
     """`kafka` or `log`: where its Changes come from."""
     behind: int | None = None
-    """Entries of the log that the set does not know yet; None while that is not known."""
+    """Entries of the log that the set does not know yet; None while that is unknown."""
     step: int = 0
     rows: int = 0
     updates: int = 0
     updated_at: str = ""
     seconds: float = 0.0
-    """That the last update took."""
+    """Seconds that the last update took."""
     failure: str = ""
 
 
@@ -43,7 +43,7 @@ class StreamStatus(msgspec.Struct, kw_only=True):
 
     @property
     def is_ready(self) -> bool:
-        """Whether every realm has been looked at since the start."""
+        """Whether every realm has been processed since the start."""
         looked = all(realm.updates or realm.failure for realm in self.realms.values())
         return self.state == "running" and self.rounds > 0 and looked
 

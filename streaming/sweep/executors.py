@@ -1,6 +1,6 @@
 """Sweeps splits of the objects table on threads of this process (on Spark: `spark_executor`).
 
-⚠ The filter is probed where it will be used, after it has travelled: each retained id, before anything is deleted.
+⚠ The filter is probed where it will be used, after it was transferred: each retained id, before anything is deleted.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class SweepWork(NamedTuple):
     splits: Sequence[Split]
     plan: SweepPlan
     before_delete: Callable[[], None]
-    """Asked again and again; what it raises ends the sweep."""
+    """Called repeatedly; if it raises, the sweep ends."""
     on_rows: Callable[[int], None]
     on_result: Callable[[SplitResult], None]
     """Called for each share of the work, by the thread that called `sweep`."""
@@ -44,12 +44,12 @@ class SweepExecutor(Protocol):
         """Build the filter of ids that must stay and ship it to where it is used; returns its false-positive rate."""
 
     def probe(self) -> int:
-        """How many ids came through the filter, all of them; `MaintenanceRefused` if one is lost."""
+        """How many ids passed the filter, which is all of them; `MaintenanceRefused` if one is lost."""
 
     def sweep(self, work: SweepWork) -> None: ...
 
     def release(self) -> None:
-        """Forget the filter and what it was made of."""
+        """Discard the filter and what it was built from."""
 
 
 class LocalExecutor:
@@ -98,7 +98,7 @@ class LocalExecutor:
 
 
 def shipped(bloom: BloomFilter, safeguards: Safeguards) -> BloomFilter:
-    """What arrives on the other side."""
+    """What arrives on the receiving side."""
     arrived: BloomFilter = pickle.loads(pickle.dumps(bloom))  # noqa: S301 - our own bytes
     if not safeguards.one_salt:
         arrived.salt = bytes(byte ^ 0xFF for byte in arrived.salt)

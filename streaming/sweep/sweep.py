@@ -1,7 +1,7 @@
 """Deletes from realm instances what no retained state reaches and is older than the grace, and records the run.
 
 ⚠ Fence, floors, names, heads; then a retained set that reaches every head; then the filter, probed where it is used; and only
-then deletion. Whatever fails before leaves everything as it was; a realm that fails is left alone while the others continue.
+then deletion. A failure before that leaves everything as it was; a realm that fails is left alone while the others continue.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class SweepOptions(msgspec.Struct, frozen=True, kw_only=True):
     deletes_per_second: float = 0.0
     dry_run: bool = False
     capacity: int = 0
-    """Of the bloom filter; 0 takes it from earlier runs and from what was marked."""
+    """Capacity of the bloom filter; 0 derives it from earlier runs and from what was marked."""
 
 
 class SweepReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +55,7 @@ class SweepReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Progress = Callable[[str, int], None]
-"""What is being done, and how many more of it were."""
+"""Progress: what is being done, and how many more of it were done."""
 
 
 def check_grace(seconds: float) -> None:
@@ -99,10 +99,10 @@ class Sweep:
         self._progress = on_progress
         self._before_delete = before_delete
         self._on_swept = on_swept
-        """Called with each realm whose set was proved complete, when its garbage is gone: now the set may be compacted."""
+        """Called with each realm whose set was proved complete, after its garbage is gone: now the set may be compacted."""
 
     def run(self, runs: Runs, run: Run, realms: Sequence[str], purging: Collection[str] = ()) -> SweepReport:
-        """Objects of instances that are PURGING go by the same scan; their other rows are left to the purge."""
+        """The same scan deletes objects of instances that are PURGING; their other rows are left to the purge."""
         marked = self._mark(run, realms)
         if not marked:
             return SweepReport(counts={}, sample=[], failures=run.record.failures, skipped=run.record.skipped, swept=[])
@@ -197,7 +197,7 @@ class Sweep:
             total.merge(result)
             run.record.counts = total.counts
             run.record.failures = [*run.record.failures, *result.failures][:100]
-            if time.monotonic() - saved_at > SAVE_SECONDS:  # for who looks on; at its end each run is saved in any case
+            if time.monotonic() - saved_at > SAVE_SECONDS:  # progress for observers; at its end each run is saved in any case
                 runs.save(run.record)
                 saved_at = time.monotonic()
 
@@ -218,5 +218,5 @@ class Sweep:
 
 
 def retained_by_last_run(runs: Runs, but: str) -> int:
-    """What the newest run before this one found, also one that overflowed."""
+    """What the newest run before this one found, even if it overflowed."""
     return next((record.retained_ids for record in runs.list() if record.id != but and record.retained_ids), 0)

@@ -31,22 +31,22 @@ class RealmToSweep(msgspec.Struct, frozen=True, kw_only=True):
     created_before: int
     """Microseconds: T minus the grace."""
     types: frozenset[str]
-    """⚠ What may be purged at all: known types that identifiers and the retained set decide about, those that go by their time
-    alone, and none that is mutable."""
+    """⚠ The only types that may be purged: known types about which identifiers and the retained set decide, and those that go
+    by age alone; never a mutable one."""
 
 
 class SweepPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a worker needs beside the store and the filter."""
+    """Everything that a worker needs besides the store and the filter."""
 
     realms: dict[str, RealmToSweep]
     purging: frozenset[str] = frozenset()
-    """⚠ Instances that are PURGING, from where there is no way back: all their objects go."""
+    """⚠ Instances that are PURGING, which is final: all their objects go."""
     dry_run: bool = False
     rows_per_second: float = 0.0
-    """Scanned; 0 is not a limit. Of one task."""
+    """Rows scanned per second by one task; 0 is not a limit."""
     deletes_per_second: float = 0.0
     claim: LeaseClaim | None = None
-    """⚠ Of the run: each batch is deleted only while it holds, wherever the worker is."""
+    """⚠ The run's lease: each batch is deleted only while it holds, wherever the worker is."""
 
 
 class Garbage(msgspec.Struct, frozen=True, array_like=True):
@@ -76,7 +76,7 @@ class SplitResult(msgspec.Struct, kw_only=True):
 
 
 class RateLimit:
-    """At most so many per second, over all threads that share it. No limit at 0."""
+    """At most this many per second, over all threads that share it. No limit at 0."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class RateLimit:
         self._free_at = monotonic()
 
     def wait(self, count: int) -> float:
-        """Seconds that were slept."""
+        """Seconds spent sleeping."""
         if not self._per_second or not count:
             return 0.0
         with self._lock:
@@ -105,11 +105,13 @@ class RateLimit:
 
 
 class Removal:
-    """Rows that nothing reaches enter, each batch is deleted and counted. Continues over single failures.
+    """Takes rows that nothing reaches, deletes each batch and counts it. Continues after single failures.
 
-    ⚠ The run's lease is asked for in the store before each attempt to delete. What is under way when the run is superseded
-    still goes: it was found unreachable, and what is unreachable comes back with a restored backup alone. So each attempt is
-    for the copy of the data that the lease was asked in, and a failed one is never repeated unasked."""
+    ⚠ The run's lease is checked in the store before each attempt to delete. What is in progress when the run is superseded
+    still goes: it was found unreachable, and only a restored backup can make an unreachable object reachable again. So each
+    attempt applies only to the copy of the data in which the lease was checked, and a failed one is never repeated without a
+    new check.
+    """
 
     def __init__(
         self,
@@ -119,14 +121,14 @@ class Removal:
         deleting: RateLimit | None = None,
         before_delete: Callable[[], None] | None = None,
     ) -> None:
-        """`before_delete` raises if the sweep must not continue; a worker elsewhere asks for the run's lease by itself."""
+        """`before_delete` raises if the sweep must not continue; a worker elsewhere checks the run's lease by itself."""
         self._backend = backend
         self._plan = plan
         self._deleting = deleting or RateLimit(plan.deletes_per_second)
         self._before_delete = before_delete or self._require_claim
 
     def remove(self, rows: Sequence[ScannedRow], result: SplitResult) -> None:
-        """What could not be deleted is counted as failed and is there for the next run."""
+        """Rows that could not be deleted are counted as failed and are left for the next run."""
         sampled = rows[: SAMPLE_ROWS - len(result.sample)]
         result.sample = [*result.sample, *(Garbage(it.realm, it.type, it.id, it.part, it.created_at) for it in sampled)]
         for first in range(0, len(rows), DELETE_BATCH_ROWS):
@@ -161,8 +163,8 @@ class Removal:
             self._plan.claim.require(self._backend)
 
     def _may_delete(self, batch: Sequence[ScannedRow], result: SplitResult) -> str | None:
-        """In which copy of the data. `MaintenanceSuperseded` ends the sweep; a store that does not answer spares the batch:
-        None. ⚠ The copy first: behind a restore in between the lease is not held any more."""
+        """The copy of the data in which the lease holds. `MaintenanceSuperseded` ends the sweep; if the store does not answer,
+        the batch is spared: None. ⚠ The copy is read first: if a restore comes in between, the lease is no longer held."""
         try:
             copy = self._backend.data_copy()
             self._before_delete()
@@ -185,8 +187,8 @@ class Removal:
         return None
 
     def _count(self, rows: Sequence[ScannedRow], spared: int, result: SplitResult) -> None:
-        """⚠ Spared rows were not deleted: written again since the scan, or gone already. They are not distinguished by row, so
-        as many are counted as newer."""
+        """⚠ Spared rows were not deleted: rewritten since the scan, or already gone. The database does not say which, so as
+        many are counted as newer."""
         for number, row in enumerate(rows):
             counts = result.of(row.realm, row.type)
             if number < spared:
@@ -196,7 +198,7 @@ class Removal:
 
 
 class SplitSweep:
-    """Scan, judge by a filter, delete: all of it in one place."""
+    """Scans, judges by a filter and deletes, all in one place."""
 
     def __init__(
         self,
@@ -258,7 +260,7 @@ class SplitSweep:
 
 
 def scanned_chunks(backend: Backend, plan: SweepPlan, split: Split) -> Iterator[list[ScannedRow]]:
-    """Rows of the realms that are swept, some thousand at once; what came before a failure comes before it here too."""
+    """Rows of the realms that are swept, about a thousand at a time; rows read before a failure are yielded before it here too."""
     wanted = plan.realms.keys() | plan.purging
     only_realm = next(iter(wanted)) if len(wanted) == 1 else None
     chunk: list[ScannedRow] = []

@@ -1,6 +1,6 @@
 """Checks that every object that must stay in a realm instance is there, and where walk and stream differ.
 
-Nothing is changed. The walk starts at the heads of now; the scan comes after it: whatever the walk has seen must be there.
+Nothing is changed. The walk starts at the current heads; the scan comes after it: whatever the walk has seen must be there.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
     scanned: int
     """Rows that are there."""
     missing: list[int] = []
-    """Must stay and are not there; the first twenty."""
+    """Objects that must stay and are missing; the first twenty."""
     missing_count: int = 0
     unreached: int = 0
-    """Rows that nothing reaches: what the next sweeps take, when they are old enough."""
+    """Rows that nothing reaches: the next sweeps delete them when they are old enough."""
     streamed: int | None = None
-    """Objects that must stay, by the streamed set; None if it was not asked."""
+    """Objects that must stay according to the streamed set; None if it was not compared."""
     only_walked: list[int] = []
     only_streamed: list[int] = []
     failure: str = ""
@@ -79,7 +79,7 @@ def verify_realm(
 
 
 def current(backend: Backend, realm: str, clock: Clock) -> FencedRealm:
-    """Floors and heads of now; no fence, for nothing is deleted."""
+    """Current floors and heads; no fence, because nothing is deleted."""
     rows = backend.all_pointers(realm)
     spans = {name: Span(floor=row.floor, head=row.head, seq=row.seq) for name, row in rows if row.head}
     return FencedRealm(realm=realm, time=clock.now_micros(), spans=spans)
@@ -105,10 +105,8 @@ def _compared(backend: Backend, report: VerifyReport, now: FencedRealm, walked: 
 
 
 def _scan(backend: Backend, realm: str, retained: IdSet) -> tuple[int, int, list[int], int]:
-    """Rows, rows that nothing reaches, the first retained ids without a row, and how many of these there are.
-
-    What was seen is one bit for each retained id: a set of millions of numbers would be the largest thing in here.
-    """
+    """Rows, rows that nothing reaches, the first retained ids without a row, and how many of these there are. Seen ids are one
+    bit each: a set of millions of numbers would be the largest structure here."""
     scanned = unreached = 0
     timed, attached = all_object_types().timed(), all_object_types().attached()
     seen = bytearray(len(retained) // 8 + 1)
@@ -118,7 +116,7 @@ def _scan(backend: Backend, realm: str, retained: IdSet) -> tuple[int, int, list
             at = retained.position(owner_id(row.id))
             if at is None:
                 unreached += row.type not in timed
-            elif row.type not in attached:  # which are no proof that their owners are there
+            elif row.type not in attached:  # which do not prove that their owners are there
                 seen[at >> 3] |= 1 << (at & 7)
     missing_count = len(retained) - sum(byte.bit_count() for byte in seen)
     missing = (id for at, id in enumerate(retained) if not seen[at >> 3] >> (at & 7) & 1)

@@ -33,7 +33,7 @@ READER_FEATURES = frozenset(
         "variantType-preview",
     }
 )
-"""Those that add no way of naming a file beyond what is read here."""
+"""Table features that add no way of naming a file beyond what is read here."""
 _COMMIT = re.compile(r"\d{20}(\.\d{20}\.compacted)?\.json")
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _UUID_LETTERS = 20
@@ -57,7 +57,7 @@ def _name(location: str) -> str:
 
 
 def _actions(reader: MetadataReader, location: str) -> Iterator[dict[str, Any]]:
-    """Of one file of the log; those that hold no actions, such as checksums, have none."""
+    """The actions of one file of the log; files without actions, such as checksums, yield none."""
     name = _name(location)
     is_checkpoint = ".checkpoint" in name
     if _COMMIT.fullmatch(name) or (is_checkpoint and name.endswith(".json")):
@@ -82,7 +82,7 @@ def json_actions(location: str, content: bytes) -> Iterator[dict[str, Any]]:
 def parquet_actions(
     location: str, content: bytes, kinds: Collection[str] = ("add", "remove", "protocol")
 ) -> Iterator[dict[str, Any]]:
-    """Of these kinds alone: the others are not decoded."""
+    """Only actions of these kinds: the others are not decoded."""
     with needs_extra("Reading Delta checkpoints", "files"):
         import pyarrow.parquet as parquet
     try:
@@ -90,7 +90,7 @@ def parquet_actions(
         wanted = [name for name in kinds if name in file.schema_arrow.names]
         for batch in file.iter_batches(columns=wanted):
             yield from batch.to_pylist()
-    except Exception as error:  # whatever damaged bytes make of a decoder
+    except Exception as error:  # whatever error a decoder raises on damaged bytes
         raise MalformedMetadata(f"{location[:200]} is damaged: {error}.", field="location") from None
 
 

@@ -25,7 +25,7 @@ class DeltaState(msgspec.Struct, frozen=True):
 
 
 def delta_state(files: ReadsFiles, root: str, versions: DeltaVersions, version: int) -> DeltaState:
-    """⚠ A later action counts: a file is what was added last under its path and deletion vector, unless that was removed."""
+    """⚠ Later actions win: a file is what was last added under its path and deletion vector, unless that was removed."""
     active: dict[tuple[str, str], Action] = {}
     schema: Action | None = None
     for location, action in _actions(files, root, versions, version):
@@ -44,7 +44,7 @@ def delta_state(files: ReadsFiles, root: str, versions: DeltaVersions, version: 
 
 
 def _actions(files: ReadsFiles, root: str, versions: DeltaVersions, version: int) -> Iterator[tuple[str, Action]]:
-    """Oldest first: the checkpoint, then the commits behind it."""
+    """Oldest first: the checkpoint, then the commits after it."""
     checkpoint = versions.checkpoint_of(version)
     for location in versions.checkpoints.get(-1 if checkpoint is None else checkpoint, ()):
         for action in _of_checkpoint(files, location):

@@ -1,6 +1,7 @@
 """The versions of a Delta table, from the names in its log: which commits are there, and which checkpoint each one needs.
 
-The log is read directly: `N.json` is the commit of version N, and a checkpoint has all that versions up to its own amount to.
+The log is read directly: `N.json` is the commit of version N, and a checkpoint holds the combined result of all versions up to
+its own.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?(?:\.[0-
 
 
 class DeltaVersions(msgspec.Struct, frozen=True):
-    """Those that can be read, oldest first, without a hole."""
+    """The readable versions, oldest first, without a gap."""
 
     commits: Sequence[FoundFile]
     first: int
     checkpoints: Mapping[int, Sequence[str]]
-    """The parts of each complete one, by its version."""
+    """Version → the parts of its checkpoint, for complete checkpoints."""
 
     @property
     def newest(self) -> int:
@@ -37,12 +38,12 @@ class DeltaVersions(msgspec.Struct, frozen=True):
         return self.commits[version - self.first]
 
     def checkpoint_of(self, version: int) -> int | None:
-        """The newest one that is not newer than the version."""
+        """The newest checkpoint that is not newer than the version."""
         return max((one for one in self.checkpoints if one <= version), default=None)
 
 
 def delta_versions(files: ReadsFiles, root: str) -> DeltaVersions | None:
-    """None if the folder holds no Delta table. ⚠ A hole in the log is an error: what lies behind it cannot be known."""
+    """None if the folder holds no Delta table. ⚠ A gap in the log is an error: what lies after it cannot be known."""
     commits: dict[int, FoundFile] = {}
     parts: dict[int, dict[str, list[str]]] = {}
     folder = f"{root.rstrip('/')}/{LOG_FOLDER}/"
@@ -62,7 +63,7 @@ def delta_versions(files: ReadsFiles, root: str) -> DeltaVersions | None:
 
 
 def _whole(kinds: Mapping[str, Sequence[str]]) -> Sequence[str] | None:
-    """⚠ A checkpoint of several parts counts when the last of them is there."""
+    """⚠ A multi-part checkpoint counts once its last part is there."""
     for parts_of_it, found in sorted(kinds.items()):
         if not parts_of_it.isdigit() or int(parts_of_it) == len(found):
             return sorted(found)
@@ -82,8 +83,8 @@ def _without_a_hole(root: str, commits: Mapping[int, FoundFile], checkpoints: Ma
 
 
 def table_id(files: ReadsFiles, versions: DeltaVersions, *, since: int = -1, known: str = "") -> str:
-    """The table's own id, from its newest metadata; `known` is what it was at version `since`, so that only later commits are
-    read. `Unsupported` for a table that needs what is not known here: its protocol may be older than its metadata."""
+    """The table's own id, from its newest metadata; `known` is its id at version `since`, so that only later commits are read.
+    `Unsupported` for a table that needs a feature not known here: its protocol may be older than its metadata."""
     checkpoint = versions.checkpoint_of(versions.newest)
     floor = max(versions.first - 1, since if known else -1, -1 if checkpoint is None else checkpoint)
     facts = _TableFacts()
@@ -110,7 +111,7 @@ def _checkpoint_actions(location: str, content: bytes) -> Iterator[dict[str, Any
 
 
 class _TableFacts(msgspec.Struct, frozen=True):
-    """What the commits read so far say of the table, newest first."""
+    """What the commits read so far say about the table, newest first."""
 
     id: str = ""
     has_protocol: bool = False

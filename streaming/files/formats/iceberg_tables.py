@@ -2,7 +2,7 @@
 
 Files come before the files that name them, the metadata file last: a deletion in this order that stops half-way can be resumed,
 because what names the rest is still there. A manifest that several snapshots share is read once; a data file that several
-manifests name comes several times.
+manifests name appears several times.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class SeenContainers:
         self.lists: dict[str, bool] = {}
         """Manifest list → whether all its files are known."""
         self.manifests: dict[ManifestRef, bool] = {}
-        """⚠ With its length: of another one it is another manifest."""
+        """⚠ Keyed with its length: with another length it is another manifest."""
 
 
 class Containers(Protocol):
@@ -81,7 +81,7 @@ def table_in(location: str, content: bytes) -> dict[str, Any]:
 
 
 def named_files(location: str, table: dict[str, Any]) -> Iterator[FileRef]:
-    """What the metadata file names by itself: statistics and older metadata files."""
+    """Files that the metadata file names directly: statistics and older metadata files."""
     for name, kind in (("statistics", FileKind.STATISTICS), ("partition-statistics", FileKind.PARTITION_STATISTICS)):
         for one in records_of(location, table, name):
             yield FileRef(text_of(location, one, "statistics-path"), kind, one.get("file-size-in-bytes"), location)

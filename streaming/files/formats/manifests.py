@@ -1,8 +1,7 @@
 """Iceberg's manifest lists and manifests: which manifests a snapshot has, and which files a manifest names.
 
-Only the columns that name files are decoded; metrics are passed over.
-⚠ Entries of every status count. A DELETED entry frees its file only when the deleting snapshot goes, and incremental scans
-read it until then.
+Only the columns that name files are decoded; metrics are skipped. ⚠ Entries of every status count. A DELETED entry frees its
+file only when the deleting snapshot goes, and incremental scans read it until then.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class ManifestRef(msgspec.Struct, frozen=True):
 
 
 def manifests_of(location: str, content: bytes) -> list[ManifestRef]:
-    """The manifests of a manifest list, of data and of deletes."""
+    """The manifests of a manifest list, for both data and deletes."""
     schema = _schema(location, content)
     fields = _fields(location, schema)
     if "manifest_path" not in fields:
@@ -97,7 +96,7 @@ def _schema(location: str, content: bytes) -> dict[str, Any]:
         import fastavro
     try:
         schema = fastavro.reader(io.BytesIO(content)).writer_schema
-    except Exception as error:  # whatever damaged bytes make of a decoder
+    except Exception as error:  # whatever error a decoder raises on damaged bytes
         raise MalformedMetadata(f"{location[:200]} is not an Avro file: {error}.", field="manifest") from None
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise MalformedMetadata(f"{location[:200]} holds no records.", field="manifest")
@@ -126,7 +125,7 @@ def _record_type(declared: Any) -> dict[str, Any]:
 
 
 def _check_types(location: str, fields: dict[str, dict[str, Any]], expected: dict[str, set[str]]) -> None:
-    """⚠ A field of another type is not read as if it were the one we know."""
+    """⚠ A field of another type is not read as if it were the expected one."""
     for name, types in expected.items():
         if name in fields and not _plain_types(fields[name]["type"]) <= types | {"null"}:
             raise Unsupported(f"{name} in {location[:200]} has the type {fields[name]['type']}.", field="manifest")

@@ -1,7 +1,7 @@
 """How the readers of metadata get bytes and treat faults.
 
-⚠ Strict readers raise at the first fault: files they cannot read about would look unused. Lenient readers report the fault and
-continue with what they can read.
+⚠ Strict readers raise at the first fault: files named by metadata that they cannot read would look unused. Lenient readers
+report the fault and continue with what they can read.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Mode(enum.StrEnum):
 
 class ReadsFiles(Protocol):
     def read(self, location: str, bytes_max: int) -> bytes:
-        """`FileMissing`, `RequestTooLarge` or `StoreUnavailable` if it cannot."""
+        """Raises `FileMissing`, `RequestTooLarge` or `StoreUnavailable` if it cannot."""
 
     def list(self, prefix: str) -> Iterator[list[FoundFile]]:
         """All files below a folder, page by page."""
@@ -44,7 +44,7 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class Attempt:
-    """Whether all that a file names is known. A file that is gone names nothing any more."""
+    """Whether all files that it names are known. A file that is gone names nothing any more."""
 
     complete = True
 
@@ -66,7 +66,7 @@ class MetadataReader:
 
     @contextmanager
     def attempt(self, location: str) -> Iterator[Attempt]:
-        """Around the reading of one file: in lenient mode a fault ends that file alone."""
+        """Wraps the reading of one file: in lenient mode a fault ends only that file."""
         attempt = Attempt()
         try:
             yield attempt
@@ -91,7 +91,7 @@ def json_of(location: str, content: bytes) -> dict[str, Any]:
 
 
 def text_of(location: str, record: dict[str, Any], name: str) -> str:
-    """A location that metadata must state."""
+    """A location that metadata must contain."""
     value = record.get(name)
     if not isinstance(value, str) or not value:
         raise MalformedMetadata(f"{location[:200]} has no {name}.", field=name)
@@ -109,7 +109,7 @@ def records_of(location: str, record: dict[str, Any], name: str) -> list[dict[st
 
 
 def _decompress(location: str, content: bytes) -> bytes:
-    """⚠ Bounded: a few packed bytes may expand to any size."""
+    """⚠ Bounded: a few compressed bytes may expand to any size."""
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(content)) as packed:
             plain = packed.read(METADATA_BYTES_MAX + 1)

@@ -51,7 +51,7 @@ class MeteredStore:
         return self._store.head(location)
 
     def read(self, location: str, bytes_max: int) -> bytes:
-        """The size is known afterwards: a large file delays the next one."""
+        """The size is known only afterwards: a large file delays the next one."""
         self._budget.requests.take()
         content = self._store.read(location, bytes_max)
         self._budget.bytes.take(len(content))

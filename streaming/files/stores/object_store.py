@@ -11,19 +11,19 @@ from headwater.streaming.files.kinds import FoundFile
 
 
 class Deleted(msgspec.Struct, frozen=True):
-    """What became of one batch. A batch that failed raises instead, and says nothing about single files."""
+    """The result of one batch. A batch that failed raises instead, and says nothing about single files."""
 
     purged: int
     """Confirmed by the storage."""
     missing: int = 0
-    """Not there any more; storage that does not report this counts them as purged."""
+    """Not there any more; a storage that does not report this counts them as purged."""
 
 
 class ObjectStore(Protocol):
     """The storage of one scheme and authority. Thread-safe. Locations are whole URIs, spelled as the caller has them."""
 
     batch_max: int
-    """Files that one request can delete."""
+    """How many files one request can delete."""
 
     def list(self, prefix: str) -> Iterator[list[FoundFile]]:
         """All files below a folder, page by page.
@@ -32,19 +32,19 @@ class ObjectStore(Protocol):
         """
 
     def folders(self, prefix: str) -> Sequence[str]:
-        """Names of the folders directly below one, sorted; none if it is not there."""
+        """Names of the folders directly below one, sorted; empty if it does not exist."""
 
     def files(self, prefix: str) -> Sequence[FoundFile]:
-        """Those directly in a folder, and none below its own folders."""
+        """The files directly in a folder, without those in its subfolders."""
 
     def head(self, location: str) -> FoundFile | None:
-        """None if it is not there; an error if that is not known."""
+        """None if it does not exist; an error if that is unknown."""
 
     def read(self, location: str, bytes_max: int) -> bytes:
-        """⚠ Bounded before it is read. `FileMissing`, `RequestTooLarge` or `StoreUnavailable`."""
+        """⚠ The size is checked before reading. `FileMissing`, `RequestTooLarge` or `StoreUnavailable`."""
 
     def write(self, location: str, content: bytes) -> FoundFile:
-        """Put a small file in place of whatever is there; leaves it as the storage shows it, with the storage's own time."""
+        """Replace a small file; returns it as the storage shows it, with the storage's own time."""
 
     def delete(self, locations: Sequence[str]) -> Deleted:
-        """All of them in one request where the storage can, once: retries are up to the caller."""
+        """All of them in one request if the storage can, without retries: those are up to the caller."""

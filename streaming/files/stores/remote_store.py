@@ -144,5 +144,5 @@ def _storage_errors(location: str) -> Iterator[None]:
 
 
 def _reason(error: BaseException) -> str:
-    """⚠ The first line alone: what follows may hold the request with its headers."""
+    """⚠ Only the first line: what follows may contain the request with its headers."""
     return str(error).strip().partition("\n")[0][:300].rstrip(".")

@@ -1,4 +1,4 @@
-"""Brings files back on S3: in a versioned bucket a deletion is a marker, and without the marker the file is there again."""
+"""Restores files on S3: in a versioned bucket a deletion is a marker, and removing the marker restores the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that may be deleted, on local disk: in memory are eight bytes of fingerprint for each, and two marks."""
+"""Files that may be deleted, on local disk: memory holds only an eight-byte fingerprint and two marks per file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LENGTH = struct.Struct("<I")
 
 
 class SpilledFiles:
-    """In the order in which they were added, which stays."""
+    """In the order in which they were added, which does not change."""
 
     def __init__(self) -> None:
         self._file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
@@ -42,7 +42,7 @@ class SpilledFiles:
         return self.take_off(lambda file, _: fold(file.location).startswith(prefixes))
 
     def take_off(self, is_off: Callable[[FoundFile, int], bool]) -> int:
-        """How many that were."""
+        """How many were taken off."""
         taken = 0
         for number, file in self._numbered():
             if is_off(file, self._ids[number]):
@@ -52,14 +52,14 @@ class SpilledFiles:
         return taken
 
     def keep_only(self, chosen: NDArray[np.bool_]) -> None:
-        """By `all_ids`."""
+        """Indexed like `all_ids`."""
         import numpy as np
 
         np.frombuffer(self._off, np.uint8)[~chosen] = 1
         self.bytes = sum(file.size for file in self)
 
     def all_ids(self) -> NDArray[np.int64]:
-        """Also of those that were taken off."""
+        """Includes those that were taken off."""
         import numpy as np
 
         return np.frombuffer(self._ids, np.int64)
@@ -68,7 +68,7 @@ class SpilledFiles:
         return self.all_ids()[self.going()]
 
     def going(self) -> NDArray[np.bool_]:
-        """By `all_ids`, those that were not taken off."""
+        """Indexed like `all_ids`; those that were not taken off."""
         import numpy as np
 
         going: NDArray[np.bool_] = np.frombuffer(self._off, np.uint8) == 0

@@ -41,12 +41,12 @@ _VENDORS = {
 
 
 def vendor_of(scheme: str) -> str | None:
-    """Whose storage a scheme means; None for those that are none of ours."""
+    """The storage that a scheme denotes; None for schemes that are not supported."""
     return _VENDORS.get(scheme.lower())
 
 
 def obstore_config(vendor: str, options: Mapping[str, str]) -> dict[str, Any]:
-    """What is not stated comes from the environment, as the vendor's own tools read it."""
+    """Options that are not given come from the environment, as the vendor's own tools read it."""
     names = _NAMES[vendor]
     config: dict[str, Any] = {}
     for name, value in options.items():
@@ -62,12 +62,12 @@ def obstore_config(vendor: str, options: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _azure_endpoint(options: Mapping[str, str]) -> str:
-    """An authority that begins with a dot follows the account's name; another one comes before it."""
+    """An authority that begins with a dot follows the account's name; any other one precedes it."""
     authority, account = options["adls.blob-storage-authority"], options.get("adls.account-name", "")
     scheme = options.get("adls.blob-storage-scheme", "https")
     return f"{scheme}://{account}{authority}" if authority.startswith(".") else f"{scheme}://{authority}/{account}"
 
 
 def allows_http(config: Mapping[str, Any]) -> bool:
-    """Only where the operator wrote an address without TLS."""
+    """Only if the operator gave an address without TLS."""
     return any(str(config.get(name, "")).startswith("http://") for name in ("endpoint", "base_url"))
